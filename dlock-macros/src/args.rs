@@ -1,0 +1,186 @@
+//! The attribute's arguments as written: known options with their values, nothing checked yet.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Expr, LitStr, Token};
+
+use crate::message::{Fault, Faults};
+use crate::suggest;
+
+/// An option that the attribute knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opt {
+    Key,
+    Ttl,
+    Wait,
+    Renew,
+    MaxHold,
+    OnLost,
+    OnBusy,
+    OnError,
+    Lease,
+    Manager,
+    Crate,
+}
+
+/// Every option, its name and an example of its use. Parsing, duplicates and suggestions all read
+/// this table, so that an option added here is known everywhere.
+const OPTIONS: &[(Opt, &str, &str)] = &[
+    (Opt::Key, "key", "key = \"order:<id>\""),
+    (Opt::Ttl, "ttl", "ttl = \"30s\""),
+    (Opt::Wait, "wait", "wait = \"5s\""),
+    (Opt::Renew, "renew", "renew = false"),
+    (Opt::MaxHold, "max_hold", "max_hold = \"5m\""),
+    (Opt::OnLost, "on_lost", "on_lost = finish"),
+    (Opt::OnBusy, "on_busy", "on_busy = Ok(None)"),
+    (
+        Opt::OnError,
+        "on_error",
+        "on_error = |error| Err(error.to_string())",
+    ),
+    (Opt::Lease, "lease", "lease = lease"),
+    (Opt::Manager, "manager", "manager = self.locks"),
+    (Opt::Crate, "crate", "crate = ::my_crate::dlock"),
+];
+
+/// One `name = value`.
+pub(crate) struct Given {
+    pub(crate) opt: Opt,
+    /// How many options came before.
+    pub(crate) position: usize,
+    /// The name as written: what a mistake about the option points at.
+    pub(crate) name: Ident,
+    pub(crate) value: Expr,
+}
+
+/// What the attribute was given, each option at most once, in the order written.
+#[derive(Default)]
+pub(crate) struct Args {
+    given: Vec<Given>,
+    /// Options seen, including those whose value could not be read: a `key` with a broken value is
+    /// one mistake, not also a missing key.
+    seen: Vec<Opt>,
+}
+
+impl Args {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Given> {
+        self.given.iter()
+    }
+
+    pub(crate) fn get(&self, opt: Opt) -> Option<&Given> {
+        self.given.iter().find(|given| given.opt == opt)
+    }
+
+    pub(crate) fn mentions(&self, opt: Opt) -> bool {
+        self.seen.contains(&opt)
+    }
+}
+
+/// Reads all arguments; what cannot be read is reported and left out.
+pub(crate) fn parse(tokens: TokenStream, faults: &mut Faults) -> Args {
+    let mut args = Args::default();
+    let parser = |input: ParseStream<'_>| {
+        for position in 0.. {
+            if input.is_empty() {
+                break;
+            }
+            faults.at(position);
+            if let Err(error) = parse_one(input, position, &mut args) {
+                faults.push(error);
+                skip_to_comma(input);
+            }
+            if input.parse::<Option<Token![,]>>()?.is_none() && !input.is_empty() {
+                faults.push(input.error("expected `,` between the options"));
+                skip_to_comma(input);
+                input.parse::<Option<Token![,]>>()?;
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = parser.parse2(tokens) {
+        faults.push(error);
+    }
+    args
+}
+
+fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::Result<()> {
+    if let Some(literal) = input.fork().parse::<Option<LitStr>>().ok().flatten() {
+        // Surely meant as the key: that it is missing would be a second error for this mistake.
+        args.seen.push(Opt::Key);
+        return Err(Fault::new("the options of `#[distributed_lock]` are named")
+            .help(format!("write `key = {}`", literal.token()))
+            .at(input.span()));
+    }
+    if !input.peek(Ident::peek_any) {
+        return Err(
+            Fault::new("expected an option such as `key = \"order:<id>\"`")
+                .note(format!("the options are {}", names()))
+                .at(input.span()),
+        );
+    }
+
+    let name = input.call(Ident::parse_any)?;
+    let Some(&(opt, text, example)) = find(&name) else {
+        return Err(unknown(&name));
+    };
+    // Only the second place is marked: an error at the first one too would be two for one mistake.
+    let repeated = args.mentions(opt).then(|| {
+        Fault::new(format!("`{text}` is given twice"))
+            .help("keep one of the two")
+            .at(name.span())
+    });
+    args.seen.push(opt);
+
+    if input.parse::<Option<Token![=]>>()?.is_none() {
+        return Err(repeated.unwrap_or_else(|| {
+            Fault::new(format!("`{text}` needs a value"))
+                .help(format!("for example `{example}`"))
+                .at(name.span())
+        }));
+    }
+    if input.is_empty() || input.peek(Token![,]) {
+        return Err(Fault::new(format!("`{text}` needs a value after the `=`"))
+            .help(format!("for example `{example}`"))
+            .at(name.span()));
+    }
+    let value = input.parse()?;
+    if let Some(error) = repeated {
+        return Err(error);
+    }
+    args.given.push(Given {
+        opt,
+        position,
+        name,
+        value,
+    });
+    Ok(())
+}
+
+fn find(name: &Ident) -> Option<&'static (Opt, &'static str, &'static str)> {
+    OPTIONS.iter().find(|(_, known, _)| name == known)
+}
+
+fn unknown(name: &Ident) -> syn::Error {
+    let fault = Fault::new(format!("unknown option `{name}`"));
+    let known = OPTIONS.iter().map(|(_, name, _)| *name);
+    match suggest::closest(&name.unraw().to_string(), known) {
+        Some(near) => fault.help(format!("did you mean `{near}`?")),
+        None => fault,
+    }
+    .note(format!("the options are {}", names()))
+    .at(name.span())
+}
+
+fn names() -> String {
+    suggest::list(OPTIONS.iter().map(|(_, name, _)| *name))
+}
+
+/// Leaves the broken option behind, so that the mistakes of the others are found too.
+fn skip_to_comma(input: ParseStream<'_>) {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        if input.parse::<proc_macro2::TokenTree>().is_err() {
+            return;
+        }
+    }
+}

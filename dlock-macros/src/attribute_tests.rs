@@ -1,0 +1,178 @@
+//! Expansion as a whole: what is kept, what is reported, and that no input makes it panic.
+
+use proc_macro2::{Delimiter, Group, TokenTree};
+
+use super::*;
+
+const ARGUMENTS: &str = r#"key = "order:<self.tenant>/<id>", ttl = "30s", wait = forever,
+    renew = true, max_hold = config::HOLD, on_lost = finish, on_error = |error| Err(error),
+    lease = lease, manager = self.locks, crate = ::shop::dlock"#;
+
+const ITEMS: &[&str] = &[
+    "/// Pays.
+    #[must_use]
+    pub(crate) async fn pay<T: Send>(&self, id: u64, _t: T) -> Result<u64, E> where T: Sync {
+        #![allow(unused)]
+        BODY(id)
+    }",
+    "fn pay<'a>(&'a self, Path((shop, id)): Path<(u32, u64)>)
+        -> Pin<Box<dyn Future<Output = Result<impl Sized, E>> + Send + 'a>>
+    { let x = 1; Box::pin(async move { let (a, b) = { let __arg1 = __arg1; __arg1 }; BODY }) }",
+    "fn pay(self, id: u64) -> impl Future<Output = Result<(), E>> { async move { BODY } }",
+];
+
+fn tokens(text: &str) -> TokenStream {
+    text.parse().expect("tokens")
+}
+
+fn expanded(arguments: &str, item: &str) -> String {
+    run(tokens(arguments), tokens(item)).to_string()
+}
+
+fn errors(expansion: &str) -> usize {
+    expansion.matches("compile_error").count()
+}
+
+/// Up to white space, which depends on who prints.
+fn begins(expansion: &str, start: &str) -> bool {
+    let tight = |text: String| text.replace(char::is_whitespace, "");
+    tight(expansion.to_owned()).starts_with(&tight(tokens(start).to_string()))
+}
+
+#[test]
+fn the_function_is_kept_and_its_body_written_once() {
+    for item in ITEMS {
+        let expansion = expanded(ARGUMENTS, item);
+        assert_eq!(errors(&expansion), 0, "{expansion}");
+        assert_eq!(expansion.matches("BODY").count(), 1, "{expansion}");
+        let (signature, _) = item.split_once('{').expect("a body");
+        assert!(begins(&expansion, signature), "{expansion}");
+        syn::parse_str::<syn::ItemFn>(&expansion).expect("a function");
+    }
+}
+
+#[test]
+fn the_boxed_form_stays_recognisable() {
+    let expansion = expanded(r#"key = "a""#, ITEMS[1]);
+    assert!(expansion.contains("let x = 1 ; Box :: pin (async move {"));
+}
+
+#[test]
+fn constants_are_static_and_expressions_are_not() {
+    let item = "async fn pay(id: u64) -> R { BODY }";
+    let fixed = "Options :: new () . ttl (:: core :: time :: Duration :: from_millis (30000u64))";
+    assert!(expanded(r#"key = "a", ttl = "30s""#, item).contains(fixed));
+    assert!(expanded(r#"key = "a", ttl = TTL"#, item).contains("check_ttl (TTL)"));
+    for computed in ["Self::TTL", "T::TTL", "ttl(id)", "ttl", "<T as Ttl>::TTL"] {
+        let expansion = expanded(&format!("key = \"a\", ttl = {computed}"), item);
+        assert!(
+            expansion.contains("site . options () . ttl ("),
+            "{expansion}"
+        );
+        assert!(!expansion.contains("check_ttl"), "{expansion}");
+    }
+}
+
+#[test]
+fn unused_parameters_are_left_to_rustc() {
+    let item = "async fn pay(a: A, _b: B, c: C, d: D, Path((e, _)): P) -> R { c.x(e) }";
+    let expansion = expanded(r#"key = "<d>""#, item);
+    for (name, captured) in [
+        ("a", false),
+        ("_b", true),
+        ("c", true),
+        ("d", true),
+        ("e", true),
+    ] {
+        let capture = format!("let _ = & {name} ;");
+        assert_eq!(
+            expansion.contains(&capture),
+            captured,
+            "{name}: {expansion}"
+        );
+    }
+}
+
+#[test]
+fn mistakes_keep_the_function_unguarded() {
+    for item in ITEMS {
+        let expansion = expanded("key = 7", item);
+        assert_eq!(errors(&expansion), 1, "{expansion}");
+        assert!(begins(&expansion, item), "{expansion}");
+    }
+}
+
+#[test]
+fn foreign_attributes_of_the_same_name_are_no_second_lock() {
+    let item = "#[other::distributed_lock] async fn pay() -> R { BODY }";
+    assert_eq!(errors(&expanded(r#"key = "a""#, item)), 0);
+    for ours in [
+        "distributed_lock(key = \"b\")",
+        "dlock::distributed_lock(key = \"b\")",
+    ] {
+        let item = format!("#[{ours}] #[inline] async fn pay() -> R {{ BODY }}");
+        let expansion = expanded(r#"key = "a""#, &item);
+        assert_eq!(errors(&expansion), 1, "{expansion}");
+        assert!(begins(&expansion, "#[inline] async fn"), "{expansion}");
+    }
+}
+
+#[test]
+fn half_written_bodies_still_expand() {
+    for body in ["self.", "let x = ;", "match", "foo(", "a b c"] {
+        let Ok(body) = body.parse::<TokenStream>() else {
+            continue;
+        };
+        let item = quote!(async fn pay(&self) -> R { #body });
+        let expansion = run(tokens(r#"key = "a""#), item).to_string();
+        assert_eq!(errors(&expansion), 0, "{expansion}");
+    }
+}
+
+#[test]
+fn no_mutation_panics() {
+    let arguments = tokens(ARGUMENTS);
+    for item in ITEMS {
+        let item = tokens(item);
+        for mutant in mutants(&arguments) {
+            let expansion = run(mutant, item.clone()).to_string();
+            assert_eq!(expansion.matches("BODY").count(), 1, "{expansion}");
+        }
+        for mutant in mutants(&item) {
+            run(arguments.clone(), mutant);
+        }
+    }
+}
+
+/// `stream` with one token taken away, doubled, swapped with its neighbour or put in an invisible
+/// group, at every place and depth.
+fn mutants(stream: &TokenStream) -> Vec<TokenStream> {
+    let trees: Vec<TokenTree> = stream.clone().into_iter().collect();
+    let mut mutants = Vec::new();
+    for at in 0..trees.len() {
+        let mut shorter = trees.clone();
+        let removed = shorter.remove(at);
+        mutants.push(shorter.into_iter().collect());
+
+        let mut longer = trees.clone();
+        longer.insert(at, removed.clone());
+        mutants.push(longer.into_iter().collect());
+
+        let mut swapped = trees.clone();
+        swapped.swap(at, (at + 1) % trees.len());
+        mutants.push(swapped.into_iter().collect());
+
+        let mut grouped = trees.clone();
+        grouped[at] = Group::new(Delimiter::None, removed.clone().into()).into();
+        mutants.push(grouped.into_iter().collect());
+
+        if let TokenTree::Group(group) = removed {
+            for inside in self::mutants(&group.stream()) {
+                let mut changed = trees.clone();
+                changed[at] = Group::new(group.delimiter(), inside).into();
+                mutants.push(changed.into_iter().collect());
+            }
+        }
+    }
+    mutants
+}

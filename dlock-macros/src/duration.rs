@@ -1,0 +1,291 @@
+//! `"1m30s"` to a duration, and what a duration in a lock option must not be.
+//!
+//! Pure text: no tokens here. `humantime` reads the syntax; this module adds the refusals, because
+//! a month has no fixed length, a bare number has no unit and a lease has a smallest useful ttl.
+
+use std::time::Duration;
+
+use humantime::DurationError;
+
+use crate::message::Fault;
+
+const SHORTEST_TTL: Duration = Duration::from_millis(100);
+const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+const UNITS: &str = "units are `ms`, `s`, `m`, `h` and `d`";
+
+/// More digits than any sensible duration has, and few enough for arithmetic that cannot overflow.
+const LONGEST_NUMBER: usize = 12;
+const LONGEST_TEXT: usize = 64;
+
+/// Which option the duration is for: their limits differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Ttl,
+    Wait,
+    MaxHold,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Role::Ttl => "ttl",
+            Role::Wait => "wait",
+            Role::MaxHold => "max_hold",
+        }
+    }
+
+    fn example(self) -> &'static str {
+        match self {
+            Role::Ttl => "30s",
+            Role::Wait => "5s",
+            Role::MaxHold => "5m",
+        }
+    }
+}
+
+/// Reads `text` as the value of `role`; the result is a whole number of milliseconds.
+pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
+    let (name, example) = (role.name(), role.example());
+    let shown = text.escape_debug();
+
+    if text.trim().is_empty() {
+        return Err(Fault::new(format!("`{name}` is empty")).help(format!(
+            "write a duration, for example `{name} = \"{example}\"`"
+        )));
+    }
+    if text.trim() != text {
+        return Err(
+            Fault::new(format!("`{name} = \"{shown}\"` has spaces at its ends")).help(format!(
+                "write `{name} = \"{}\"`",
+                text.trim().escape_debug()
+            )),
+        );
+    }
+    if text.parse::<f64>().is_ok() && text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(bare_number(role, text));
+    }
+    if text.starts_with('-') {
+        return Err(
+            Fault::new(format!("`{name} = \"{shown}\"` is negative")).help(format!(
+                "write a duration, for example `{name} = \"{example}\"`"
+            )),
+        );
+    }
+    if text.len() > LONGEST_TEXT || longest_number(text) > LONGEST_NUMBER {
+        return Err(too_long(role));
+    }
+    if broken_number(text) {
+        return Err(Fault::new(format!(
+            "`{name} = \"{shown}\"` has a space inside a number"
+        ))
+        .help(format!(
+            "write a duration, for example `{name} = \"{example}\"`; {UNITS}"
+        )));
+    }
+    if let Some(unit) = calendar_unit(text) {
+        return Err(
+            Fault::new(format!("`{unit}` has no fixed length")).help(format!(
+                "write the time in fixed units; {UNITS}, and `m` is minutes"
+            )),
+        );
+    }
+
+    let duration = humantime::parse_duration(text).map_err(|error| match error {
+        DurationError::NumberOverflow if text.contains('.') || text.contains("ns") => {
+            too_precise(role, text)
+        }
+        DurationError::NumberOverflow => too_long(role),
+        DurationError::UnknownUnit { unit, .. } if unit.is_empty() => bare_number(role, text),
+        DurationError::UnknownUnit { unit, .. } => Fault::new(format!(
+            "unknown unit `{}` in `{name} = \"{shown}\"`",
+            unit.escape_debug()
+        ))
+        .help(UNITS),
+        _ => Fault::new(format!("`{name} = \"{shown}\"` is not a duration"))
+            .help(format!("write `{name} = \"{example}\"`; {UNITS}")),
+    })?;
+    within_limits(role, text, duration)
+}
+
+/// A number without a unit, as a literal or in a string.
+pub(crate) fn bare_number(role: Role, digits: &str) -> Fault {
+    let name = role.name();
+    let number: String = digits.chars().take_while(char::is_ascii_digit).collect();
+    let example = match number.as_str() {
+        "" | "0" => role.example().to_owned(),
+        number if number.len() > LONGEST_NUMBER => role.example().to_owned(),
+        number => format!("{number}s"),
+    };
+    Fault::new("a bare number has no unit").help(format!("write `{name} = \"{example}\"`; {UNITS}"))
+}
+
+fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration, Fault> {
+    let (name, shown) = (role.name(), text.escape_debug());
+    if duration.is_zero() {
+        let fault = Fault::new(format!("`{name}` must be greater than zero"));
+        return Err(match role {
+            Role::Ttl => fault.help("use at least `100ms`"),
+            Role::Wait => fault.help("to give up at once write `wait = never`"),
+            Role::MaxHold => fault.help("leave `max_hold` out to hold as long as the body runs"),
+        });
+    }
+    if !duration.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err(too_precise(role, text));
+    }
+    if u64::try_from(duration.as_millis()).is_err() {
+        return Err(too_long(role));
+    }
+    if role == Role::Ttl && duration < SHORTEST_TTL {
+        return Err(Fault::new(format!(
+            "`ttl = \"{shown}\"` leaves no time to renew the lease"
+        ))
+        .help("use at least `100ms`"));
+    }
+    if role == Role::Ttl && duration > LONGEST_TTL {
+        return Err(
+            Fault::new(format!("`ttl = \"{shown}\"` is longer than a day"))
+                .help("use at most `24h`: the lease is renewed while the body runs, and the ttl is how long others wait after a crash"),
+        );
+    }
+    Ok(duration)
+}
+
+fn too_precise(role: Role, text: &str) -> Fault {
+    Fault::new(format!(
+        "`{} = \"{}\"` is finer than a millisecond",
+        role.name(),
+        text.escape_debug()
+    ))
+    .help("use whole milliseconds, for example `250ms`")
+}
+
+fn too_long(role: Role) -> Fault {
+    let fault = Fault::new(format!("`{}` is too long", role.name()));
+    match role {
+        Role::Ttl => fault.help("use at most `24h`"),
+        Role::Wait => fault.help("to wait without a limit write `wait = forever`"),
+        Role::MaxHold => fault.help("leave `max_hold` out to hold as long as the body runs"),
+    }
+}
+
+fn longest_number(text: &str) -> usize {
+    text.split(|c: char| !c.is_ascii_digit() && !c.is_whitespace())
+        .map(|run| run.chars().filter(char::is_ascii_digit).count())
+        .max()
+        .unwrap_or(0)
+}
+
+/// `1 0s`, which `humantime` reads as ten seconds.
+fn broken_number(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.windows(2).any(|pair| {
+        pair[0].ends_with(|c: char| c.is_ascii_digit())
+            && pair[1].starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+fn calendar_unit(text: &str) -> Option<&str> {
+    text.split(|c: char| !c.is_alphabetic()).find(|word| {
+        matches!(
+            *word,
+            "M" | "month" | "months" | "mon" | "y" | "Y" | "yr" | "yrs" | "year" | "years"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn refused(role: Role, text: &str) -> String {
+        parse(role, text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn readable_durations() {
+        for (text, millis) in [
+            ("30s", 30_000),
+            ("1m30s", 90_000),
+            ("1m 30s", 90_000),
+            ("250ms", 250),
+            ("1.5s", 1_500),
+            ("24h", 86_400_000),
+            ("1d", 86_400_000),
+            ("100ms", 100),
+            ("30 s", 30_000),
+        ] {
+            assert_eq!(
+                parse(Role::Ttl, text),
+                Ok(Duration::from_millis(millis)),
+                "{text}"
+            );
+        }
+        assert_eq!(parse(Role::Wait, "1ms"), Ok(Duration::from_millis(1)));
+        assert!(parse(Role::MaxHold, "2w").is_ok());
+    }
+
+    #[test]
+    fn each_refusal_says_why() {
+        for (text, why) in [
+            ("", "`ttl` is empty"),
+            ("  ", "`ttl` is empty"),
+            (" 30s", "spaces at its ends"),
+            ("30s\n", "spaces at its ends"),
+            (
+                "30",
+                "a bare number has no unit\nhelp: write `ttl = \"30s\"`",
+            ),
+            ("1.5", "a bare number has no unit"),
+            ("1m30", "a bare number has no unit"),
+            ("-1s", "negative"),
+            ("0s", "must be greater than zero"),
+            ("0ms", "must be greater than zero"),
+            ("1M", "`M` has no fixed length"),
+            ("2 years", "`years` has no fixed length"),
+            ("1500us", "finer than a millisecond"),
+            ("0.5ms", "finer than a millisecond"),
+            ("0.5ns", "finer than a millisecond"),
+            ("50ms", "leaves no time to renew"),
+            ("25h", "longer than a day"),
+            ("99999999999999999999s", "too long"),
+            ("18446744073709551615s 1000ms", "too long"),
+            ("999999999999h", "longer than a day"),
+            ("999999999999w", "too long"),
+            ("10 parsecs", "unknown unit `parsecs`"),
+            ("1 0s", "space inside a number"),
+            ("soon", "is not a duration"),
+            ("30s!", "is not a duration"),
+        ] {
+            let message = refused(Role::Ttl, text);
+            assert!(message.contains(why), "{text:?}: {message}");
+        }
+        assert!(refused(Role::Wait, "0s").contains("`wait = never`"));
+        assert!(refused(Role::MaxHold, "0s").contains("max_hold"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC{0,40}") {
+            let _outcome = parse(Role::Wait, &text);
+        }
+
+        #[test]
+        fn never_panics_on_almost_durations(text in "([0-9]{1,22}(\\.[0-9]{1,12})? ?(ns|us|ms|s|m|h|d|w|M|y)? ?){1,4}") {
+            for role in [Role::Ttl, Role::Wait, Role::MaxHold] {
+                if let Ok(duration) = parse(role, &text) {
+                    prop_assert!(!duration.is_zero());
+                    prop_assert_eq!(duration.subsec_nanos() % 1_000_000, 0);
+                }
+            }
+        }
+
+        #[test]
+        fn round_trip(millis in 100_u64..=86_400_000) {
+            let duration = Duration::from_millis(millis);
+            let text = humantime::format_duration(duration).to_string();
+            prop_assert_eq!(parse(Role::Ttl, &text), Ok(duration));
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `Plan` to tokens; nothing can go wrong here.
+//!
+//! Our tokens have mixed-site spans: the user's code cannot see our variables, and lints about
+//! style do not look at them. The user's tokens keep their spans, and their braces, because rustc
+//! reports a missing value at the braces. The body stands in the expansion exactly once.
+
+mod settings;
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::token;
+
+use crate::params::Param;
+use crate::plan::{KeyPiece, Output, Plan};
+use crate::target::{Shape, Target};
+
+/// Writes the function with its body guarded.
+//
+// Input:   async fn pay(id: u64) -> Ret { BODY }
+// Output:  async fn pay(id: u64) -> Ret { GUARDED }
+//
+// Input:   fn pay(..) -> Pin<Box<..>> { HEAD; Box::pin(async move { BODY }) }
+// Output:  fn pay(..) -> Pin<Box<..>> { HEAD; Box::pin(async move { GUARDED }) }
+pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
+    let body = match &target.shape {
+        Shape::AsyncFn => guarded(plan, target, target.brace, &target.body),
+        Shape::Block(trailing) => {
+            let block = &trailing.block;
+            let stmts = &block.block.stmts;
+            let body = guarded(plan, target, block.block.brace_token, &quote!(#(#stmts)*));
+            let (head, attrs) = (&trailing.head, &block.attrs);
+            let guarded = quote_spanned!(site()=> #(#attrs)* async move { #body });
+            // Other attributes look for this very form, so it is kept.
+            let tail = match &trailing.boxed {
+                Some(boxed) => quote_spanned!(site()=> #boxed(#guarded)),
+                None => guarded,
+            };
+            quote!(#(#head)* #tail)
+        }
+    };
+    let Target {
+        attrs,
+        vis,
+        sig,
+        inner_attrs,
+        ..
+    } = target;
+    // With our braces the whole function would count as ours, and rustc not report it as unused.
+    let mut function = quote!(#(#attrs)* #vis #sig);
+    target.brace.surround(&mut function, |inside| {
+        inside.extend(quote!(#(#inner_attrs)* #body));
+    });
+    function
+}
+
+/// The body under the lock.
+//
+// Everything is awaited in place: an `async fn run(key, body)` would store the body's future again
+// at every level of nested calls. The pieces of the key are borrowed in one statement without an
+// await, so that they need not be `Send`. A lock failure leaves the block by its label, so that
+// the user's `on_error` is written once.
+fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream) -> TokenStream {
+    let private = private(plan, site());
+    let lock_site = lock_site(plan, target);
+    let options = settings::calls(plan, false);
+    let manager = plan.manager.as_ref().map_or_else(
+        || quote_spanned!(site()=> ::core::option::Option::None),
+        |manager| {
+            // As a struct: what rustc says about a call of `Some` points at the whole attribute.
+            let borrow = quote_spanned!(site_at(manager.span())=> &#manager);
+            quote_spanned!(site()=> ::core::option::Option::Some { 0: #borrow })
+        },
+    );
+    let key = key(plan);
+    let busy = plan.on_busy.as_ref().map(|value| {
+        quote_spanned! {site()=>
+            ::core::result::Result::Err(error) if #private::is_busy(&error) => return #value,
+        }
+    });
+    let lease = plan
+        .lease
+        .as_ref()
+        .map(|_| quote_spanned!(site()=> let lease = guard.lease();));
+    let body = watched(plan, brace, body);
+    let failure = failure(plan);
+
+    quote_spanned! {site()=>
+        let error: #private::LockError = 'locked: {
+            let site = #lock_site;
+            #[allow(clippy::used_underscore_binding)]
+            let acquiring = #private::acquire(site, site.options() #options, #manager, #key);
+            let guard = match acquiring.await {
+                ::core::result::Result::Ok(guard) => guard,
+                #busy
+                ::core::result::Result::Err(error) => break 'locked error,
+            };
+            #lease
+            let output = guard.watch(async move { #body }).await;
+            let released = guard.release().await;
+            match #private::settle(output, released) {
+                ::core::result::Result::Ok(value) => return value,
+                ::core::result::Result::Err(error) => error,
+            }
+        };
+        #failure
+    }
+}
+
+/// The inside of the watched block: type hint, captures, lease, and the user's braces.
+fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream {
+    // Tells the block its output before its first `?` or coercion needs it. Never taken.
+    let hint = match &plan.output {
+        Output::Known(ty) => quote_spanned! {site_at(ty.span())=>
+            if let ::core::option::Option::Some(output) = ::core::option::Option::None::<#ty> {
+                return output;
+            }
+        },
+        Output::Inferred => TokenStream::new(),
+    };
+    let captures = plan.captures.iter().map(|Param { ident, cfgs }| {
+        quote_spanned! {site()=>
+            #(#cfgs)*
+            #[allow(clippy::used_underscore_binding)]
+            let _ = &#ident;
+        }
+    });
+    let lease = plan
+        .lease
+        .as_ref()
+        .map(|name| quote_spanned!(site()=> let #name = lease;));
+    let mut braced = TokenStream::new();
+    brace.surround(&mut braced, |inside| {
+        if is_one_expression(body) {
+            // Without a statement before it, its braces would be reported as unused.
+            quote_spanned!(site()=> ();).to_tokens(inside);
+        }
+        body.to_tokens(inside);
+    });
+    quote_spanned!(site()=> #hint #(#captures)* #lease #braced)
+}
+
+/// Whether a body may be a lone expression: it has no `;` and does not begin with an item.
+fn is_one_expression(body: &TokenStream) -> bool {
+    const ITEMS: &[&str] = &[
+        "const",
+        "enum",
+        "extern",
+        "fn",
+        "impl",
+        "macro_rules",
+        "mod",
+        "pub",
+        "static",
+        "struct",
+        "trait",
+        "type",
+        "use",
+    ];
+    let mut trees = body.clone().into_iter().peekable();
+    let item = match trees.peek() {
+        Some(TokenTree::Ident(word)) => ITEMS.iter().any(|item| word == item),
+        Some(TokenTree::Punct(punct)) => punct.as_char() == '#',
+        _ => false,
+    };
+    !item && !trees.any(|tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';'))
+}
+
+/// A reference to the static description of this function's lock.
+//
+// It has a block of its own: statics are not hygienic, and the user's code must not see it.
+fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
+    let private = private(plan, site());
+    let function = target.sig.ident.unraw().to_string();
+    let template = &plan.key.template;
+    let options = settings::calls(plan, true);
+    quote_spanned! {site()=> {
+        static __DLOCK_SITE: #private::Site = #private::Site::new(
+            ::core::concat!(::core::module_path!(), "::", #function),
+            ::core::file!(),
+            ::core::line!(),
+            #template,
+            #private::Options::new() #options,
+        );
+        &__DLOCK_SITE
+    }}
+}
+
+fn key(plan: &Plan) -> TokenStream {
+    let private = private(plan, site());
+    let template = &plan.key.template;
+    let pieces = plan.key.pieces.iter().map(|piece| match piece {
+        KeyPiece::Text(text) => quote_spanned!(site()=> #private::Piece::Text(#text)),
+        // What rustc says about the value's type is shown at the placeholder.
+        KeyPiece::Part(value, place) => {
+            let private = self::private(plan, *place);
+            quote_spanned!(*place=> #private::Piece::Part(#private::part(&#value)))
+        }
+    });
+    quote_spanned!(site()=> #private::key(#template, &[#(#pieces),*]))
+}
+
+/// Leaves the function with `error`.
+fn failure(plan: &Plan) -> TokenStream {
+    let private = private(plan, site());
+    let value = match (&plan.on_error, &plan.output) {
+        // Through a function with a bound rather than by a call: only so does a closure learn the
+        // type of its argument, and `|error| error.to_string()` need no annotation.
+        (Some(handler), _) => quote_spanned! {site()=>
+            ::core::result::Result::<_, #private::LockError>::unwrap_or_else(
+                ::core::result::Result::Err(error),
+                #handler,
+            )
+        },
+        // One bound in one place: this is where a type without room for the error is reported.
+        (None, Output::Known(ty)) => quote_spanned! {site_at(ty.span())=>
+            <#ty as #private::Fallible>::from_lock_error(error)
+        },
+        (None, Output::Inferred) => {
+            quote_spanned!(site()=> #private::Fallible::from_lock_error(error))
+        }
+    };
+    match plan.output {
+        Output::Known(_) => quote_spanned!(site()=> return #value;),
+        // To return what never comes would be reported as unreachable.
+        Output::Inferred => value,
+    }
+}
+
+/// The path to the hidden half of the facade, shown at `span`.
+fn private(plan: &Plan, span: Span) -> TokenStream {
+    plan.krate.as_ref().map_or_else(
+        || quote_spanned!(span=> ::dlock::__private),
+        |krate| quote_spanned!(span=> #krate::__private),
+    )
+}
+
+/// Our names, at the attribute.
+fn site() -> Span {
+    Span::mixed_site()
+}
+
+/// Our names, shown at a token of the user's.
+fn site_at(place: Span) -> Span {
+    Span::mixed_site().located_at(place)
+}

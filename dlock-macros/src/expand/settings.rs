@@ -1,0 +1,85 @@
+//! The options of a lock as calls on `Options`.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
+
+use super::{private, site, site_at};
+use crate::plan::{Length, Loss, Patience, Plan, Setting};
+
+/// Calls that set options: those known during compilation, or those computed in each call.
+pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
+    let private = private(plan, site());
+    plan.settings
+        .iter()
+        .filter(|setting| setting.is_fixed() == fixed)
+        .map(|setting| match setting {
+            Setting::Ttl(length) => {
+                let ttl = self::length(plan, length, "check_ttl");
+                quote_spanned!(site()=> .ttl(#ttl))
+            }
+            Setting::MaxHold(length) => {
+                let max_hold = self::length(plan, length, "check_max_hold");
+                quote_spanned!(site()=> .max_hold(#max_hold))
+            }
+            Setting::Renew(renew) => quote_spanned!(site()=> .renew(#renew)),
+            Setting::OnLost(loss) => {
+                let loss = match loss {
+                    Loss::Cancel => quote_spanned!(site()=> Cancel),
+                    Loss::Finish => quote_spanned!(site()=> Finish),
+                };
+                quote_spanned!(site()=> .on_lost(#private::OnLost::#loss))
+            }
+            Setting::Wait(patience) => {
+                let wait = self::patience(plan, patience);
+                quote_spanned!(site()=> .wait(#wait))
+            }
+        })
+        .collect()
+}
+
+fn length(plan: &Plan, length: &Length, check: &str) -> TokenStream {
+    match length {
+        Length::Fixed(duration) => millis(*duration),
+        // Evaluated with the static, so a bad constant is an error of the compiler's, shown here.
+        Length::Constant(path) => {
+            let place = site_at(path.span());
+            let private = private(plan, place);
+            let check = Ident::new(check, place);
+            quote_spanned!(place=> #private::#check(#path))
+        }
+        Length::Computed(value) => value.to_token_stream(),
+    }
+}
+
+fn patience(plan: &Plan, patience: &Patience) -> TokenStream {
+    let private = private(plan, site());
+    match patience {
+        Patience::Never => quote_spanned!(site()=> #private::Wait::Never),
+        Patience::Forever => quote_spanned!(site()=> #private::Wait::Forever),
+        Patience::For(duration) => {
+            let duration = millis(*duration);
+            quote_spanned!(site()=> #private::Wait::For(#duration))
+        }
+        Patience::Computed(value) => quote_spanned! {site_at(value.span())=>
+            ::core::convert::Into::<#private::Wait>::into(#value)
+        },
+    }
+}
+
+fn millis(duration: std::time::Duration) -> TokenStream {
+    let millis = u64::try_from(duration.as_millis()).expect("longer literals are refused");
+    quote_spanned!(site()=> ::core::time::Duration::from_millis(#millis))
+}
+
+impl Setting {
+    fn is_fixed(&self) -> bool {
+        match self {
+            Setting::Ttl(length) | Setting::MaxHold(length) => {
+                !matches!(length, Length::Computed(_))
+            }
+            Setting::Wait(patience) => !matches!(patience, Patience::Computed(_)),
+            Setting::Renew(_) | Setting::OnLost(_) => true,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The `#[distributed_lock]` attribute of `dlock-rs`, which re-exports it.
+//!
+//! A call goes through these modules, in this order; a reader can stop at any of them:
+//!
+//! ```text
+//! attribute   the stages one after the other
+//! args        the options as written                    ┐
+//! target      the function: async, or a boxed block     ├ what the user wrote
+//! params      the names a key may use                   ┘
+//! check       options and function to a `Plan`, or all mistakes at once
+//!   key · output · values · template · duration · literal · suggest
+//! plan        what is to be generated
+//! expand      the `Plan` to tokens; cannot fail
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod attribute;
+mod check;
+mod duration;
+mod expand;
+mod key;
+mod literal;
+mod message;
+mod output;
+mod params;
+mod plan;
+mod suggest;
+mod target;
+mod template;
+mod values;
+
+use proc_macro::TokenStream;
+
+/// Runs an async function under a distributed lock.
+///
+/// ```text
+/// #[distributed_lock(key = "order:<id>", ttl = "30s")]
+/// async fn settle(id: u64) -> Result<Receipt, OrderError> {   // OrderError: From<LockError>
+///     // at most one process is here for each `id`
+/// }
+/// ```
+///
+/// Each call renders the key, takes the lock, runs the body, and gives the lock back, also when
+/// the body returns early, fails or panics, and when the caller drops the future. If the lock
+/// cannot be taken the body does not run, and the function returns the failure.
+///
+/// # Options
+///
+/// | option | meaning | if not set |
+/// |---|---|---|
+/// | `key = "order:<id>"` | what is locked, see [Key template](#key-template) | required |
+/// | `ttl = "30s"` | how long the store keeps the lease without a sign of life | the manager's, 30 s |
+/// | `wait = "5s"`, `never`, `forever` | how long to wait while someone else holds the lock | the manager's, 10 s |
+/// | `renew = false` | whether the lease is kept alive while the body runs | `true` |
+/// | `max_hold = "5m"` | stop renewing after this long; the lease is then lost | the body may run as long as it likes |
+/// | `on_lost = cancel`, `finish` | when the lease is lost: drop the body's future at its next await, or let it end | `cancel` |
+/// | `on_busy = EXPR` | the function's value when the lock was busy for all of `wait` | a [`Busy` error](#errors) |
+/// | `on_error = PATH` or `CLOSURE` | makes the function's value of a `LockError` | `From<LockError>` of the error type |
+/// | `lease = NAME` | the name by which the body sees its `&Lease`: key, fencing token, remaining time | the body does not see it |
+/// | `manager = EXPR` | the `LockManager` to use, for example `self.locks` | the installed one |
+/// | `crate = PATH` | where `dlock` is re-exported | `::dlock` |
+///
+/// Durations are text (`"250ms"`, `"30s"`, `"1m30s"`, `"2h"`) or any expression of type `Duration`;
+/// `wait` also takes an expression of type `Wait`. Text is checked during compilation, and so are
+/// constants named in capitals (`ttl = config::LOCK_TTL`). A `ttl` is at least `100ms` and at most
+/// `24h`; a bare number has no unit and is refused.
+///
+/// The expressions of `ttl`, `wait`, `max_hold`, `manager` and `on_busy` see the function's
+/// parameters; they are evaluated in each call before the body. So does `on_error`, except for
+/// parameters that the body has taken by value.
+///
+/// # Key template
+///
+/// ```text
+/// template    = { text | placeholder }
+/// placeholder = "<" name { "." ( field | index | method "()" ) } ">"
+/// text        = any printable characters but braces; "<<" and ">>" for angle brackets
+/// ```
+///
+/// A name is a parameter of the function or `self`; names bound in patterns count, so
+/// `Path((shop, id)): Path<(u32, u64)>` gives `<shop>` and `<id>`. `<self.tenant>`, `<order.id>`,
+/// `<pair.0>` and `<user.name()>` reach further. The value must implement `KeyPart`; the key
+/// borrows it before the body runs.
+///
+/// Values are escaped when they are rendered, so that different arguments never share a key. For
+/// the same reason two placeholders need a delimiter such as `:` or `/` between them: letters,
+/// digits, `-`, `_`, `.`, `~` and `%` may occur inside a value. The same template in two functions
+/// is the same lock, on purpose.
+///
+/// # Errors
+///
+/// The function returns a `LockError`, through `From` or `on_error`, when the lock is busy for all
+/// of `wait`, when the store cannot be reached, when the values make no valid key, or when no
+/// manager is installed; in these cases the body has not run. It also does when the lease was lost
+/// under the body (`LockError::Lost`), unless `on_lost = finish`. A release that fails is not the
+/// caller's problem: the body's result is returned.
+///
+/// A function without a return value needs `on_error`, since it has no room for a failure.
+///
+/// # Cancel safety
+///
+/// Nothing happens before the future is polled. Dropped while it waits, the function leaves the
+/// queue; dropped while the body runs, it drops the body first and then gives the lock back in the
+/// background. The body itself must tolerate being dropped at any await, as it must without a lock.
+///
+/// Arguments are dropped before the lock is given back. Those that are bound to nothing (`_: T`)
+/// are dropped after; name them `_name` if that matters.
+///
+/// # With other attributes
+///
+/// | attribute | order |
+/// |---|---|
+/// | `#[async_trait]` | on the method, inside the `impl`; arguments that are patterns have no names for the key |
+/// | `#[tokio::main]`, `#[tokio::test]`, `#[actix_web::main]` | `#[distributed_lock]` above: they make a plain function of an async one |
+/// | `#[tracing::instrument]` | above: waiting for the lock is outside the span. Below: inside it |
+/// | `#[cached]` and others that copy the function | `#[distributed_lock]` above, or each copy takes the lock |
+/// | `#[async_recursion]` | any; a recursive call with the same key is refused as a deadlock |
+///
+/// Plain functions are accepted if they end in `async move { .. }` or `Box::pin(async move { .. })`.
+/// Statements before it run when the function is called, before the lock.
+///
+/// # Expansion
+///
+/// The signature, the attributes and the body stay as they are; no new function is made. This
+///
+/// ```text
+/// #[distributed_lock(key = "order:<id>", ttl = "30s")]
+/// async fn settle(id: u64) -> Ret { BODY }
+/// ```
+///
+/// becomes, with paths shortened,
+///
+/// ```text
+/// async fn settle(id: u64) -> Ret {
+///     let error = 'locked: {
+///         let site = { static SITE: Site = Site::new(.., Options::new().ttl(..)); &SITE };
+///         let acquiring = acquire(site, site.options(), None, key(.., &[Text("order:"), Part(part(&id))]));
+///         let guard = match acquiring.await {
+///             Ok(guard) => guard,
+///             Err(error) => break 'locked error,
+///         };
+///         let output = guard.watch(async move {
+///             if let Some(output) = None::<Ret> { return output; }   // a hint for inference
+///             { BODY }
+///         }).await;
+///         let released = guard.release().await;
+///         match settle(output, released) {
+///             Ok(value) => return value,
+///             Err(error) => error,
+///         }
+///     };
+///     return <Ret as Fallible>::from_lock_error(error);
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    attribute::run(arguments.into(), item.into()).into()
+}

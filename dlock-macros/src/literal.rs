@@ -1,0 +1,131 @@
+//! Where in the source a part of a string literal stands.
+//!
+//! Stable compilers have no span for a part of a literal. There the message draws the part; where
+//! `Literal::subspan` works, the compiler underlines it and nothing is drawn.
+
+use std::ops::Range;
+
+use proc_macro2::Span;
+use syn::LitStr;
+
+use crate::message::Fault;
+
+/// Reports `fault` at the bytes `range` of the literal's value.
+pub(crate) fn report(literal: &LitStr, range: Range<usize>, fault: Fault) -> syn::Error {
+    let whole_value = range == (0..literal.value().len());
+    let Some(range) = in_source(literal, range).filter(|_| !whole_value) else {
+        return fault.at(literal.span());
+    };
+    match literal.token().subspan(range.clone()) {
+        Some(span) => fault.at(span),
+        None => fault
+            .sketch(sketch(&literal.token().to_string(), range))
+            .at(literal.span()),
+    }
+}
+
+/// The span of our tokens that stand for the bytes `range` of the value: our names, their place.
+pub(crate) fn place(literal: &LitStr, range: Range<usize>) -> Span {
+    let exact = in_source(literal, range).and_then(|range| literal.token().subspan(range));
+    Span::mixed_site().located_at(exact.unwrap_or_else(|| literal.span()))
+}
+
+/// Bytes of the value to bytes of the source text of the literal.
+fn in_source(literal: &LitStr, range: Range<usize>) -> Option<Range<usize>> {
+    let source = literal.token().to_string();
+    let open = source.find('"')? + 1;
+    let mut starts = Vec::new();
+    if source.starts_with('r') {
+        starts.extend(open..=open + literal.value().len());
+    } else {
+        decode(&source, open, &mut starts)?;
+    }
+    // Not the layout we expect: better a span that is too wide than a wrong one.
+    (starts.len() == literal.value().len() + 1).then_some(())?;
+    Some(*starts.get(range.start)?..*starts.get(range.end)?)
+}
+
+/// For each byte of the value of a literal with escapes, and for its end, where it comes from.
+fn decode(source: &str, open: usize, starts: &mut Vec<usize>) -> Option<()> {
+    let mut at = open;
+    loop {
+        let rest = source.get(at..)?;
+        let mut chars = rest.chars();
+        let (value, length) = match chars.next()? {
+            '"' => {
+                starts.push(at);
+                return Some(());
+            }
+            '\\' => match chars.next()? {
+                'u' => {
+                    let end = rest.find('}')?;
+                    let digits = rest.get(3..end)?.replace('_', "");
+                    let char = char::from_u32(u32::from_str_radix(&digits, 16).ok()?)?;
+                    (char.len_utf8(), end + 1)
+                }
+                'x' => (1, 4),
+                '\n' | '\r' => {
+                    let after = rest[1..].trim_start_matches([' ', '\t', '\n', '\r']);
+                    (0, rest.len() - after.len())
+                }
+                _ => (1, 2),
+            },
+            // A line break written as `\r\n` is one `\n` in the value.
+            '\r' if rest.starts_with("\r\n") => (0, 1),
+            char => (char.len_utf8(), char.len_utf8()),
+        };
+        starts.extend(std::iter::repeat_n(at, value));
+        at += length;
+    }
+}
+
+/// The literal and a line of carets under `range`; nothing for literals of several lines.
+fn sketch(source: &str, range: Range<usize>) -> Option<String> {
+    if source.contains('\n') {
+        return None;
+    }
+    let before = source.get(..range.start)?.chars().count();
+    let marked = source.get(range)?.chars().count().max(1);
+    Some(format!(
+        "{source}\n{}{}",
+        " ".repeat(before),
+        "^".repeat(marked)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn located(source: &str, part: &str) -> Option<String> {
+        let literal: LitStr = syn::parse_str(source).expect("a literal");
+        let start = literal.value().find(part).expect("a part of it");
+        let range = in_source(&literal, start..start + part.len())?;
+        Some(source[range].to_owned())
+    }
+
+    #[test]
+    fn parts_are_found_behind_escapes() {
+        assert_eq!(located(r#""order:<id>""#, "<id>").as_deref(), Some("<id>"));
+        assert_eq!(
+            located(r#""\u{e9}\t<id>""#, "<id>").as_deref(),
+            Some("<id>")
+        );
+        assert_eq!(located(r#""\x41é<id>""#, "<id>").as_deref(), Some("<id>"));
+        assert_eq!(located("\"a\\\n   <id>\"", "<id>").as_deref(), Some("<id>"));
+        assert_eq!(
+            located("r##\"a\"#<id>\"##", "<id>").as_deref(),
+            Some("<id>")
+        );
+        assert_eq!(located(r#""\u{e9}""#, "é").as_deref(), Some(r"\u{e9}"));
+    }
+
+    #[test]
+    fn the_sketch_counts_characters() {
+        assert_eq!(
+            sketch("\"é<id>\"", 3..7).as_deref(),
+            Some("\"é<id>\"\n  ^^^^")
+        );
+        assert_eq!(sketch("\"a\n\"", 1..2), None);
+    }
+}

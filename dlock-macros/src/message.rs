@@ -1,0 +1,110 @@
+//! What the user reads when something is wrong: one form for every mistake, and a collector.
+
+use proc_macro2::{Span, TokenStream};
+use syn::Error;
+
+/// One mistake, in words; where it is comes later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// What is wrong: lower case, names in backticks, no full stop.
+    what: String,
+    /// The user's source with the fault underlined, for spans that are wider than the fault.
+    sketch: Option<String>,
+    /// `help: ` and `note: ` lines.
+    lines: Vec<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            sketch: None,
+            lines: Vec::new(),
+        }
+    }
+
+    pub(crate) fn help(mut self, help: impl AsRef<str>) -> Self {
+        self.lines.push(format!("help: {}", help.as_ref()));
+        self
+    }
+
+    pub(crate) fn note(mut self, note: impl AsRef<str>) -> Self {
+        self.lines.push(format!("note: {}", note.as_ref()));
+        self
+    }
+
+    pub(crate) fn sketch(mut self, sketch: Option<String>) -> Self {
+        self.sketch = sketch;
+        self
+    }
+
+    pub(crate) fn at(self, span: Span) -> Error {
+        Error::new(span, self)
+    }
+
+    /// Spans from the first to the last of `tokens`.
+    pub(crate) fn over(self, tokens: impl quote::ToTokens) -> Error {
+        Error::new_spanned(tokens, self)
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(sketch) = &self.sketch {
+            f.write_str("\n")?;
+            for line in sketch.lines() {
+                write!(f, "\n    {line}")?;
+            }
+            if !self.lines.is_empty() {
+                f.write_str("\n")?;
+            }
+        }
+        for line in &self.lines {
+            write!(f, "\n{line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The mistakes of one attribute; all are reported, in the order of the source.
+#[derive(Default)]
+pub(crate) struct Faults {
+    found: Vec<(usize, Error)>,
+    /// Where in the source the next mistake is: stages look at the same option one after another,
+    /// and stable compilers do not tell where a span is.
+    position: usize,
+}
+
+impl Faults {
+    /// The mistakes pushed from now on are about the option number `position`.
+    pub(crate) fn at(&mut self, position: usize) {
+        self.position = position;
+    }
+
+    /// The mistakes pushed from now on are about the item, which comes after the options.
+    pub(crate) fn at_item(&mut self) {
+        self.position = usize::MAX;
+    }
+
+    pub(crate) fn push(&mut self, error: Error) {
+        self.found.push((self.position, error));
+    }
+
+    /// Keeps the value of `result`, or its error.
+    pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.push(error)).ok()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    pub(crate) fn into_compile_errors(mut self) -> TokenStream {
+        self.found.sort_by_key(|(position, _)| *position);
+        self.found
+            .iter()
+            .map(|(_, error)| error.to_compile_error())
+            .collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! The type a function's future yields, as far as it can be written down again.
+
+use proc_macro2::Span;
+use syn::{
+    AngleBracketedGenericArguments, GenericArgument, PathArguments, ReturnType, Type,
+    TypeParamBound,
+};
+
+use crate::message::Fault;
+use crate::plan::Output;
+use crate::target::{Shape, Target};
+
+/// Finds the output; without `handled` it must be able to carry a lock failure.
+pub(crate) fn of(target: &Target, handled: bool) -> syn::Result<Output> {
+    let name = target.sig.ident.span();
+    let declared = match (&target.sig.output, &target.shape) {
+        (ReturnType::Default, _) => None,
+        (ReturnType::Type(_, ty), Shape::AsyncFn) => Some((**ty).clone()),
+        (ReturnType::Type(_, ty), Shape::Block(_)) => match future_output(ty) {
+            // `BoxFuture<'a, T>` and the like hide the output; it is inferred from the body.
+            None => return Ok(Output::Inferred),
+            Some(output) => Some(output.clone()),
+        },
+    };
+    match declared.map(peel) {
+        None => unit(name, handled),
+        Some(Type::Tuple(tuple)) if tuple.elems.is_empty() => unit(name, handled),
+        Some(Type::Never(_)) if !handled => Err(no_room(name)),
+        Some(ty @ Type::ImplTrait(_)) if !handled => {
+            Err(Fault::new("`impl Trait` has no room for a lock failure")
+                .help("return `Result<impl Trait, E>` where `E: From<LockError>`, or handle the failure with `on_error = |error| ..`")
+                .over(ty))
+        }
+        // Neither can be the type of a variable.
+        Some(Type::Never(_) | Type::ImplTrait(_)) => Ok(Output::Inferred),
+        Some(mut ty) => {
+            erase_impl(&mut ty);
+            Ok(Output::Known(Box::new(ty)))
+        }
+    }
+}
+
+fn unit(name: Span, handled: bool) -> syn::Result<Output> {
+    if handled {
+        Ok(Output::Known(Box::new(syn::parse_quote!(()))))
+    } else {
+        Err(no_room(name))
+    }
+}
+
+fn no_room(name: Span) -> syn::Error {
+    Fault::new(
+        "a function under `#[distributed_lock]` must be able to return a lock failure",
+    )
+    .help("return `Result<(), E>` where `E: From<LockError>`, or handle the failure with `on_error = |error| ..`")
+    .at(name)
+}
+
+/// Types that come from a `macro_rules` fragment are in invisible groups.
+fn peel(ty: Type) -> Type {
+    match ty {
+        Type::Group(group) => peel(*group.elem),
+        Type::Paren(paren) => peel(*paren.elem),
+        other => other,
+    }
+}
+
+/// `R` of `Pin<Box<dyn Future<Output = R> + ..>>` or `impl Future<Output = R>`.
+fn future_output(ty: &Type) -> Option<&Type> {
+    match ty {
+        Type::Group(ty) => future_output(&ty.elem),
+        Type::Paren(ty) => future_output(&ty.elem),
+        Type::TraitObject(ty) => ty.bounds.iter().find_map(bound_output),
+        Type::ImplTrait(ty) => ty.bounds.iter().find_map(bound_output),
+        Type::Path(ty) => types_in(&ty.path.segments.last()?.arguments).find_map(future_output),
+        _ => None,
+    }
+}
+
+fn bound_output(bound: &TypeParamBound) -> Option<&Type> {
+    let TypeParamBound::Trait(bound) = bound else {
+        return None;
+    };
+    let last = bound
+        .path
+        .segments
+        .last()
+        .filter(|last| last.ident == "Future")?;
+    arguments(&last.arguments).find_map(|argument| match argument {
+        GenericArgument::AssocType(assoc) if assoc.ident == "Output" => Some(&assoc.ty),
+        _ => None,
+    })
+}
+
+fn types_in(path: &PathArguments) -> impl Iterator<Item = &Type> {
+    arguments(path).filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+fn arguments(path: &PathArguments) -> impl Iterator<Item = &GenericArgument> {
+    let angled: Option<&AngleBracketedGenericArguments> = match path {
+        PathArguments::AngleBracketed(angled) => Some(angled),
+        _ => None,
+    };
+    angled.into_iter().flat_map(|angled| &angled.args)
+}
+
+/// `impl Trait` may stand in a return type but not in the type of an expression.
+fn erase_impl(ty: &mut Type) {
+    match ty {
+        Type::ImplTrait(_) => *ty = syn::parse_quote!(_),
+        Type::Array(ty) => erase_impl(&mut ty.elem),
+        Type::Group(ty) => erase_impl(&mut ty.elem),
+        Type::Paren(ty) => erase_impl(&mut ty.elem),
+        Type::Ptr(ty) => erase_impl(&mut ty.elem),
+        Type::Reference(ty) => erase_impl(&mut ty.elem),
+        Type::Slice(ty) => erase_impl(&mut ty.elem),
+        Type::Tuple(ty) => ty.elems.iter_mut().for_each(erase_impl),
+        Type::Path(ty) => {
+            for segment in &mut ty.path.segments {
+                if let PathArguments::AngleBracketed(angled) = &mut segment.arguments {
+                    for argument in &mut angled.args {
+                        match argument {
+                            GenericArgument::Type(ty) => erase_impl(ty),
+                            GenericArgument::AssocType(assoc) => erase_impl(&mut assoc.ty),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}

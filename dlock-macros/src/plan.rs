@@ -1,0 +1,74 @@
+//! What is to be generated, when nothing can be wrong any more.
+
+use std::time::Duration;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::{Expr, Path, Type};
+
+use crate::params::Param;
+
+/// Everything `expand` needs to know besides the function itself.
+pub(crate) struct Plan {
+    /// Where the facade is; `None` is `::dlock`.
+    pub(crate) krate: Option<Path>,
+    pub(crate) key: Key,
+    pub(crate) settings: Vec<Setting>,
+    pub(crate) manager: Option<Expr>,
+    pub(crate) on_busy: Option<Expr>,
+    pub(crate) on_error: Option<Expr>,
+    /// The body's name for the lease.
+    pub(crate) lease: Option<Ident>,
+    /// Parameters that the body's future must own as a whole, so that they drop before the release.
+    pub(crate) captures: Vec<Param>,
+    pub(crate) output: Output,
+}
+
+/// The key template with its placeholders resolved.
+#[derive(Default)]
+pub(crate) struct Key {
+    pub(crate) template: String,
+    pub(crate) pieces: Vec<KeyPiece>,
+}
+
+pub(crate) enum KeyPiece {
+    Text(String),
+    /// A place or value that is borrowed for rendering, and where it stands in the literal.
+    Part(TokenStream, Span),
+}
+
+/// One option of the lock that differs from the manager's.
+pub(crate) enum Setting {
+    Ttl(Length),
+    MaxHold(Length),
+    Wait(Patience),
+    Renew(bool),
+    OnLost(Loss),
+}
+
+pub(crate) enum Length {
+    Fixed(Duration),
+    /// A constant of the user's, checked during compilation.
+    Constant(Expr),
+    Computed(Expr),
+}
+
+pub(crate) enum Patience {
+    Never,
+    Forever,
+    For(Duration),
+    Computed(Expr),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Loss {
+    Cancel,
+    Finish,
+}
+
+/// What the function returns.
+pub(crate) enum Output {
+    /// Can be written down again; `impl Trait` inside is erased to `_`.
+    Known(Box<Type>),
+    /// Behind an alias, or not nameable: left to inference.
+    Inferred,
+}

@@ -1,0 +1,209 @@
+//! The annotated item: an `async fn`, or a plain one that returns what an `async` block makes.
+//!
+//! The body stays raw tokens. It is parsed only when the function is not `async`, to find the block
+//! that `#[async_trait]` and its relatives put at its end.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{
+    Attribute, Block, Expr, ExprAsync, Ident, Pat, Signature, Stmt, Token, Visibility, token,
+};
+
+use crate::message::Fault;
+use crate::params::{self, Param};
+
+/// A function that can be guarded.
+pub(crate) struct Target {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) sig: Signature,
+    /// The user's braces: what rustc says about a missing tail points at them.
+    pub(crate) brace: token::Brace,
+    /// `#![allow(..)]` at the start of the body.
+    pub(crate) inner_attrs: Vec<Attribute>,
+    /// The body without its braces.
+    pub(crate) body: TokenStream,
+    pub(crate) params: Vec<Param>,
+    pub(crate) shape: Shape,
+}
+
+pub(crate) enum Shape {
+    AsyncFn,
+    /// `fn f(..) -> .. { head; Box::pin(async move { .. }) }`, with or without `Box::pin`.
+    Block(Box<TrailingBlock>),
+}
+
+pub(crate) struct TrailingBlock {
+    /// Statements before the block; they run when the function is called, before the lock.
+    pub(crate) head: Vec<Stmt>,
+    /// `Box::pin`, as written.
+    pub(crate) boxed: Option<Expr>,
+    pub(crate) block: ExprAsync,
+}
+
+/// Reads the annotated item.
+pub(crate) fn parse(item: TokenStream) -> syn::Result<Target> {
+    parse_item.parse2(item)
+}
+
+fn parse_item(input: ParseStream<'_>) -> syn::Result<Target> {
+    let attrs = input.call(Attribute::parse_outer)?;
+    let vis: Visibility = input.parse()?;
+    if !is_function(input) {
+        return Err(
+            Fault::new("`#[distributed_lock]` can only guard a function")
+                .help("put it on an `async fn`")
+                .at(input.span()),
+        );
+    }
+    let sig: Signature = input.parse()?;
+    if input.peek(Token![;]) {
+        return Err(Fault::new("a declaration has nothing to guard")
+            .help("put `#[distributed_lock]` on the method in each `impl`")
+            .at(input.span()));
+    }
+    let content;
+    let brace = syn::braced!(content in input);
+    let inner_attrs = content.call(Attribute::parse_inner)?;
+    let body: TokenStream = content.parse()?;
+    refuse_second(&attrs)?;
+
+    let shape = if sig.asyncness.is_some() {
+        Shape::AsyncFn
+    } else {
+        Shape::Block(Box::new(trailing_block(&sig, &body)?))
+    };
+    Ok(Target {
+        params: params::of(&sig),
+        attrs,
+        vis,
+        sig,
+        brace,
+        inner_attrs,
+        body,
+        shape,
+    })
+}
+
+impl Target {
+    /// The names that `#[async_trait]` destructures inside the body, where the key cannot see them.
+    pub(crate) fn hidden_names(&self) -> Vec<String> {
+        let Shape::Block(trailing) = &self.shape else {
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        for stmt in &trailing.block.block.stmts {
+            if let Stmt::Local(local) = stmt
+                && let Some(init) = &local.init
+                && mentions_hidden_argument(init.expr.to_token_stream())
+                && !matches!(local.pat, Pat::Ident(_))
+            {
+                params::bindings(&local.pat, &mut |ident| names.push(ident.to_string()));
+            }
+        }
+        names
+    }
+}
+
+/// `__arg3`, as `#[async_trait]` names an argument that was a pattern.
+pub(crate) fn is_hidden_argument(name: &str) -> bool {
+    name.strip_prefix("__arg")
+        .is_some_and(|digits| digits.chars().all(|c| c.is_ascii_digit()))
+}
+
+fn mentions_hidden_argument(tokens: TokenStream) -> bool {
+    mentions(tokens, &|ident| is_hidden_argument(&ident.to_string()))
+}
+
+/// Whether any identifier of `tokens`, at any depth, is `wanted`.
+pub(crate) fn mentions(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> bool {
+    tokens.into_iter().any(|tree| match tree {
+        TokenTree::Ident(ident) => wanted(&ident),
+        TokenTree::Group(group) => mentions(group.stream(), wanted),
+        _ => false,
+    })
+}
+
+/// Looks past the qualifiers of a function for its `fn`.
+fn is_function(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    while ahead.peek(Token![const]) || ahead.peek(Token![async]) || ahead.peek(Token![unsafe]) {
+        if ahead.parse::<TokenTree>().is_err() {
+            return false;
+        }
+    }
+    if ahead.peek(Token![extern]) && ahead.call(syn::Abi::parse).is_err() {
+        return false;
+    }
+    ahead.peek(Token![fn])
+}
+
+fn refuse_second(attrs: &[Attribute]) -> syn::Result<()> {
+    let second = attrs.iter().find(|attr| is_our_attribute(attr));
+    second.map_or(Ok(()), |attr| {
+        Err(
+            Fault::new("this function already has `#[distributed_lock]`")
+                .help("take the second lock in the body, with `LockManager::lock`")
+                .note("of two attributes the lower one would be acquired first")
+                .over(attr),
+        )
+    })
+}
+
+/// By full path only: somebody else's `#[other::distributed_lock]` is none of our business.
+pub(crate) fn is_our_attribute(attr: &Attribute) -> bool {
+    let mut segments = attr.path().segments.iter().map(|segment| &segment.ident);
+    match (segments.next(), segments.next(), segments.next()) {
+        (Some(name), None, None) => name == "distributed_lock",
+        (Some(krate), Some(name), None) => krate == "dlock" && name == "distributed_lock",
+        _ => false,
+    }
+}
+
+fn trailing_block(sig: &Signature, body: &TokenStream) -> syn::Result<TrailingBlock> {
+    let not_async = || {
+        Fault::new("`#[distributed_lock]` can only guard an `async fn`")
+            .help("if another attribute turns this function into a plain one, as `#[tokio::main]` does, put `#[distributed_lock]` above it")
+            .at(sig.fn_token.span)
+    };
+    let mut head = Block::parse_within
+        .parse2(body.clone())
+        .map_err(|_| not_async())?;
+    let Some(Stmt::Expr(last, None)) = head.pop() else {
+        return Err(not_async());
+    };
+    let (boxed, inner) = match last {
+        Expr::Call(mut call) if is_box_pin(&call.func) && call.args.len() == 1 => {
+            let inner = call.args.pop().ok_or_else(not_async)?;
+            (Some(*call.func), inner)
+        }
+        other => (None, other),
+    };
+    let Expr::Async(block) = inner else {
+        return Err(not_async());
+    };
+    if block.capture.is_none() {
+        return Err(
+            Fault::new("`#[distributed_lock]` needs the block to own what it uses")
+                .help("write `async move { .. }`")
+                .at(block.async_token.span),
+        );
+    }
+    Ok(TrailingBlock { head, boxed, block })
+}
+
+/// By suffix: `#[async_trait]` writes `Box::pin`, `#[instrument]` `::std::boxed::Box::pin`.
+fn is_box_pin(function: &Expr) -> bool {
+    let Expr::Path(path) = function else {
+        return false;
+    };
+    let mut from_end = path
+        .path
+        .segments
+        .iter()
+        .rev()
+        .map(|segment| &segment.ident);
+    from_end.next().is_some_and(|last| last == "pin")
+        && from_end.next().is_some_and(|before| before == "Box")
+}

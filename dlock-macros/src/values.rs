@@ -1,0 +1,174 @@
+//! The value of one option: from an expression to what it means.
+
+use quote::ToTokens;
+use syn::{Expr, ExprLit, Ident, Lit, Path, UnOp};
+
+use crate::args::Given;
+use crate::duration::{self, Role};
+use crate::message::Fault;
+use crate::plan::{Length, Loss, Patience};
+use crate::suggest;
+
+/// `ttl` and `max_hold`: text, or an expression of type `Duration`.
+pub(crate) fn length(role: Role, value: &Expr) -> syn::Result<Length> {
+    if let Some(text) = duration_text(role, value)? {
+        return match duration::parse(role, &text) {
+            Ok(duration) => Ok(Length::Fixed(duration)),
+            Err(fault) => Err(fault.over(value)),
+        };
+    }
+    Ok(if is_constant(value) {
+        Length::Constant(value.clone())
+    } else {
+        Length::Computed(value.clone())
+    })
+}
+
+/// `wait`: text, `never`, `forever`, or an expression of type `Duration` or `Wait`.
+pub(crate) fn patience(value: &Expr) -> syn::Result<Patience> {
+    let text = duration_text(Role::Wait, value)?;
+    let word = text.clone().or_else(|| Some(ident(value)?.to_string()));
+    match (word.as_deref(), text.as_deref()) {
+        (Some("never"), _) => Ok(Patience::Never),
+        (Some("forever"), _) => Ok(Patience::Forever),
+        (_, Some(text)) => match duration::parse(Role::Wait, text) {
+            Ok(duration) => Ok(Patience::For(duration)),
+            Err(fault) => Err(fault.over(value)),
+        },
+        _ => Ok(Patience::Computed(value.clone())),
+    }
+}
+
+pub(crate) fn boolean(given: &Given) -> syn::Result<bool> {
+    match &given.value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Bool(lit),
+            ..
+        }) => Ok(lit.value),
+        other => Err(Fault::new(format!("`{}` is `true` or `false`", given.name))
+            .help(format!("write `{} = false`, or leave it out", given.name))
+            .over(other)),
+    }
+}
+
+pub(crate) fn loss(value: &Expr) -> syn::Result<Loss> {
+    let word = word(value);
+    match word.as_deref() {
+        Some("cancel") if ident(value).is_some() => Ok(Loss::Cancel),
+        Some("finish") if ident(value).is_some() => Ok(Loss::Finish),
+        _ => {
+            let near = word.and_then(|word| suggest::closest(&word, ["cancel", "finish"]));
+            Err(Fault::new("`on_lost` is `cancel` or `finish`")
+                .help(format!("write `on_lost = {}`", near.unwrap_or("finish")))
+                .over(value))
+        }
+    }
+}
+
+/// `lease`: a name for the body to use.
+pub(crate) fn new_name(given: &Given) -> syn::Result<Ident> {
+    ident(&given.value)
+        .filter(|name| *name != "self" && *name != "Self" && *name != "super" && *name != "crate")
+        .cloned()
+        .ok_or_else(|| {
+            Fault::new(format!("`{}` is a name for the body to use", given.name))
+                .help(format!(
+                    "write `{0} = {0}` and use `{0}` in the body",
+                    given.name
+                ))
+                .over(&given.value)
+        })
+}
+
+pub(crate) fn path(given: &Given) -> syn::Result<Path> {
+    match &given.value {
+        Expr::Path(path) if path.qself.is_none() => Ok(path.path.clone()),
+        other => Err(Fault::new(format!("`{}` is a path", given.name))
+            .help("write `crate = ::my_crate::dlock`, without quotes")
+            .over(other)),
+    }
+}
+
+/// Takes off the invisible groups around what came through a `macro_rules` fragment.
+pub(crate) fn peel(value: &Expr) -> &Expr {
+    match value {
+        Expr::Group(group) => peel(&group.expr),
+        other => other,
+    }
+}
+
+/// The text of a string literal; other literals are no durations.
+fn duration_text(role: Role, value: &Expr) -> syn::Result<Option<String>> {
+    let name = role.name();
+    let negative = match value {
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => Some(peel(&unary.expr)),
+        _ => None,
+    };
+    let Expr::Lit(literal) = negative.unwrap_or(value) else {
+        return Ok(None);
+    };
+    match &literal.lit {
+        Lit::Str(text) if negative.is_none() => Ok(Some(text.value())),
+        Lit::Int(number) if number.suffix().is_empty() => {
+            Err(duration::bare_number(role, number.base10_digits()).over(value))
+        }
+        Lit::Float(number) if number.suffix().is_empty() => {
+            Err(duration::bare_number(role, number.base10_digits()).over(value))
+        }
+        Lit::Int(_) | Lit::Float(_) if negative.is_none() => {
+            Err(Fault::new("a duration is written in quotes")
+                .help(format!(
+                    "write `{name} = \"{}\"`",
+                    literal.lit.to_token_stream()
+                ))
+                .over(value))
+        }
+        _ => Err(Fault::new(format!("`{name}` is a duration"))
+            .help(format!("for example `{name} = \"30s\"`"))
+            .over(value)),
+    }
+}
+
+/// Whether a value is surely a constant that stands outside the function.
+///
+/// `Self::TTL` and `T::TTL` may depend on generics of the `impl`, which are not to be seen from
+/// here and which a constant item may not use; so only modules may come before the name.
+fn is_constant(value: &Expr) -> bool {
+    let Expr::Path(path) = value else {
+        return false;
+    };
+    if path.qself.is_some() {
+        return false;
+    }
+    let mut from_end = path.path.segments.iter().rev();
+    let shouts = |name: String| {
+        name.starts_with(|c: char| c.is_uppercase()) && !name.contains(|c: char| c.is_lowercase())
+    };
+    from_end
+        .next()
+        .is_some_and(|last| last.arguments.is_none() && shouts(last.ident.to_string()))
+        && from_end.all(|module| {
+            !module
+                .ident
+                .to_string()
+                .contains(|c: char| c.is_uppercase())
+        })
+}
+
+fn ident(value: &Expr) -> Option<&Ident> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        _ => None,
+    }
+}
+
+/// A name, also when it was put in quotes.
+fn word(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Some(text.value()),
+        other => ident(other).map(ToString::to_string),
+    }
+}

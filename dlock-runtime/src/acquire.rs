@@ -1,0 +1,97 @@
+//! How a task gets a lock: asks, waits, asks again, until it holds it or its wait is over.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{runtime::Handle, time::timeout_at};
+
+use crate::{
+    error::LockError,
+    guard::{LockGuard, Occupied},
+    held, keeper,
+    key::LockKey,
+    manager::Shared,
+    observe,
+    options::Options,
+    section::Section,
+    state::{Denial, Effect, Event},
+    store::{StoreError, StoreErrorKind},
+    support::Site,
+};
+
+/// Takes `key`. Dropping the future gives back whatever it has got so far.
+pub(crate) async fn acquire(
+    shared: Arc<Shared>,
+    key: LockKey,
+    options: Options,
+    site: Option<&'static Site>,
+) -> Result<LockGuard, LockError> {
+    let timing = options.resolve(&shared.defaults, &key)?;
+    if held::contains(shared.id(), &key) {
+        return Err(LockError::WouldDeadlock { key });
+    }
+    let runtime = Handle::try_current().map_err(|_| no_runtime(&key))?;
+    let span = observe::span(&key, site);
+    let section = Section::enter(&shared, &key, timing, span, runtime)?;
+    let place = Occupied::new(section.clone());
+    let entered = section.now();
+
+    let mut event = Event::Woken;
+    loop {
+        // Made before the state is looked at, it misses no ring.
+        let ring = section.ring();
+        event = match section.event(event) {
+            Effect::Ask { limit, queue } => {
+                let sent = section.now();
+                let answer = section.ask_acquire(limit, queue).await;
+                if let Err(error) = &answer {
+                    observe::question_failed(&section, error);
+                }
+                Event::Answered { sent, answer }
+            }
+            Effect::WaitUntil(at) => {
+                // Woken by a ring or by the time: the state knows what to make of either.
+                drop(timeout_at(section.timer(at), ring).await);
+                Event::Woken
+            }
+            Effect::Enter => {
+                // A shutdown may have taken it in this very moment.
+                let held = section.check().map_err(|loss| section.lost_error(loss))?;
+                observe::acquired(&section, held.token, entered.elapsed(section.now()));
+                keeper::keep(&section);
+                return Ok(LockGuard::new(place, held.token));
+            }
+            Effect::Refuse(denial) => {
+                let error = refusal(&key, denial);
+                observe::refused(&section, &error);
+                return Err(error);
+            }
+            // The other effects go to other drivers. Whatever it was, the body must not run.
+            _ => return Err(LockError::Closed { key }),
+        };
+    }
+}
+
+fn refusal(key: &LockKey, denial: Denial) -> LockError {
+    let key = key.clone();
+    match denial {
+        Denial::Busy { waited, holder } => LockError::Busy {
+            key,
+            waited,
+            holder,
+        },
+        Denial::Unavailable { waited, reason } => LockError::Unavailable {
+            key,
+            waited,
+            reason,
+        },
+        Denial::Closed => LockError::Closed { key },
+    }
+}
+
+fn no_runtime(key: &LockKey) -> LockError {
+    LockError::Unavailable {
+        key: key.clone(),
+        waited: Duration::ZERO,
+        reason: StoreError::new(StoreErrorKind::NoRuntime, "there is no tokio runtime here"),
+    }
+}

@@ -1,0 +1,317 @@
+//! How a manager is made: defaults, limits, and the store.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::runtime::Handle;
+
+use crate::{
+    clock::{Clock, SystemClock},
+    error::ConnectError,
+    keeper::Keeper,
+    local::Local,
+    manager::{LockManager, Shared},
+    options::{OnLost, Timing, Wait},
+    owner::{ClientId, Owners},
+    random::{Random, SystemRandom},
+    store::{HintSink, LockStore, memory::MemoryStore},
+};
+
+/// Sets what all locks of a manager have in common, then makes it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::ConnectError> {
+/// use std::time::Duration;
+/// use dlock_runtime::LockManager;
+///
+/// let manager = LockManager::builder()
+///     .application("billing")
+///     .ttl(Duration::from_secs(20))
+///     .connect("memory://")
+///     .await?;
+/// # drop(manager); Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use = "a manager is made by `connect`, `connect_lazy` or `store`"]
+pub struct LockManagerBuilder {
+    defaults: Timing,
+    application: Option<String>,
+    namespace: String,
+    response_limit: Duration,
+    connect_limit: Duration,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+}
+
+impl Default for LockManagerBuilder {
+    fn default() -> Self {
+        Self {
+            defaults: Timing::default(),
+            application: None,
+            namespace: "dlock".to_owned(),
+            response_limit: Duration::from_secs(1),
+            connect_limit: Duration::from_secs(5),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+        }
+    }
+}
+
+impl LockManagerBuilder {
+    /// How long the store keeps a lease without a sign of life, 100 ms to 24 h. If not set, 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.defaults.ttl = ttl;
+        self
+    }
+
+    /// How long to wait while somebody else holds a lock. If not set, 10 s.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.defaults.wait = wait.into();
+        self
+    }
+
+    /// Whether leases are kept alive while their bodies run. If not set, they are.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.defaults.renew = renew;
+        self
+    }
+
+    /// What becomes of a body whose lease is lost. If not set, it is cancelled.
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.defaults.on_lost = on_lost;
+        self
+    }
+
+    /// After this a lease is given up, even if its body still runs. If not set, never.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.defaults.max_hold = Some(max_hold);
+        self
+    }
+
+    /// The name under which others see this process hold a lock, beside host and process id. If
+    /// not set, only those.
+    pub fn application(mut self, name: impl Into<String>) -> Self {
+        self.application = Some(name.into());
+        self
+    }
+
+    /// The prefix of all keys in the store: managers with different ones never meet. If not set,
+    /// `dlock`.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// How long to wait for one answer of the store before asking again. If not set, 1 s.
+    pub fn response_timeout(mut self, limit: Duration) -> Self {
+        self.response_limit = limit;
+        self
+    }
+
+    /// How long [`connect`](Self::connect) tries. If not set, 5 s.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_limit = limit;
+        self
+    }
+
+    /// Where the manager reads the time, for tests. If not set, the machine's clocks.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Where the manager's random bits come from, for tests. If not set, the operating system.
+    pub fn random(mut self, random: impl Random) -> Self {
+        self.random = Arc::new(random);
+        self
+    }
+
+    /// Connects to the store at `url` and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL names no store, an option is out of bounds, or the store does
+    /// not answer in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn connect(self, url: &str) -> Result<LockManager, ConnectError> {
+        if is_memory(url) {
+            return self.store(MemoryStore::new());
+        }
+        self.connect_redis(url).await
+    }
+
+    /// As [`connect`](Self::connect), without waiting for the store: a service can start before
+    /// its server does. Locks taken meanwhile wait for it within their own limits.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL names no store, an option is out of bounds, or there is no
+    /// tokio runtime to run the connection.
+    pub fn connect_lazy(self, url: &str) -> Result<LockManager, ConnectError> {
+        if is_memory(url) {
+            return self.store(MemoryStore::new());
+        }
+        self.lazy_redis(url)
+    }
+
+    /// As [`connect`](Self::connect), to the URL in the environment variable `DLOCK_URL`.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::NoUrl`] when it is not set or empty, else as [`connect`](Self::connect).
+    pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
+        match std::env::var("DLOCK_URL") {
+            Ok(url) if !url.is_empty() => self.connect(&url).await,
+            _ => Err(ConnectError::NoUrl),
+        }
+    }
+
+    /// A manager over a store of your own.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidOption`] when a default is out of bounds.
+    pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        Ok(self.over(store))
+    }
+
+    /// A manager over `store`, its defaults being checked.
+    pub(crate) fn over(self, store: impl LockStore) -> LockManager {
+        let client = ClientId::new(&*self.random);
+        let shared = Arc::new(Shared {
+            store: Box::new(store),
+            owners: Owners::new(client),
+            defaults: self.defaults,
+            label: label(self.application.as_deref()),
+            clock: self.clock,
+            random: self.random,
+            response_limit: self.response_limit,
+            home: Handle::try_current().ok(),
+            local: Local::default(),
+            keeper: Keeper::default(),
+        });
+        let hints = Arc::new(Arc::downgrade(&shared));
+        shared.store.attach(client, HintSink::new(hints));
+        LockManager::new(shared)
+    }
+
+    fn check(&self) -> Result<(), ConnectError> {
+        let fault = self.defaults.fault().or_else(|| {
+            let limits = [
+                ("response_timeout", self.response_limit),
+                ("connect_timeout", self.connect_limit),
+            ];
+            let zero = limits.into_iter().find(|(_, limit)| limit.is_zero());
+            zero.map(|(option, _)| (option, "it must be greater than zero"))
+        });
+        fault.map_or(Ok(()), |(option, reason)| {
+            Err(ConnectError::InvalidOption { option, reason })
+        })
+    }
+
+    #[cfg(feature = "redis")]
+    async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        let store = crate::store::redis::RedisStore::connect(self.redis_config(url)).await?;
+        self.store(store)
+    }
+
+    #[cfg(feature = "redis")]
+    fn lazy_redis(self, url: &str) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        let store = crate::store::redis::RedisStore::lazy(self.redis_config(url))?;
+        self.store(store)
+    }
+
+    #[cfg(feature = "redis")]
+    fn redis_config(&self, url: &str) -> crate::store::redis::RedisConfig {
+        crate::store::redis::RedisConfig {
+            url: url.to_owned(),
+            namespace: self.namespace.clone(),
+            response_timeout: self.response_limit,
+            connect_timeout: self.connect_limit,
+        }
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[expect(clippy::unused_async, reason = "it is async where there is a server")]
+    async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
+        self.lazy_redis(url)
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn lazy_redis(self, url: &str) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        let scheme = url.split("://").next().unwrap_or_default();
+        Err(ConnectError::InvalidUrl {
+            url: format!("{scheme}://…"),
+            reason: "without the feature `redis` only `memory://` is there".to_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for LockManagerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManagerBuilder")
+            .field("defaults", &self.defaults)
+            .field("application", &self.application)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+fn is_memory(url: &str) -> bool {
+    matches!(url, "memory://" | "memory:")
+}
+
+/// `application@host/pid`, in printable ASCII without spaces.
+fn label(application: Option<&str>) -> String {
+    const LONGEST: usize = 128;
+    let whole = match application {
+        Some(name) => format!("{name}@{}/{}", host(), std::process::id()),
+        None => format!("{}/{}", host(), std::process::id()),
+    };
+    let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+    whole.chars().map(plain).take(LONGEST).collect()
+}
+
+#[cfg(unix)]
+fn host() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(not(unix))]
+fn host() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_one_printable_word() {
+        let label = label(Some("billing service\n{ü}"));
+        assert!(label.starts_with("billing_service_{_}@"), "{label}");
+        assert!(label.chars().all(|c| c.is_ascii_graphic()) && label.len() <= 128);
+    }
+
+    #[test]
+    fn defaults_out_of_bounds_are_refused_at_once() {
+        let no_ttl = LockManager::builder()
+            .ttl(Duration::ZERO)
+            .store(MemoryStore::new());
+        assert!(matches!(
+            no_ttl,
+            Err(ConnectError::InvalidOption { option: "ttl", .. })
+        ));
+        let no_answer = LockManager::builder().response_timeout(Duration::ZERO);
+        assert!(no_answer.store(MemoryStore::new()).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! Time as a lease sees it: two clocks, because one of them stops while the machine sleeps.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A moment, read from two clocks at once.
+///
+/// The monotonic clock drives timers, but on Linux it stands still while the machine is
+/// suspended, whereas the store's clock goes on. A lease is therefore judged by the boot clock as
+/// well, which counts the time asleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// tokio's clock, which tests can pause.
+    pub monotonic: Instant,
+    /// Time since the machine started, sleep included.
+    pub boot: Duration,
+}
+
+impl Moment {
+    /// The moment `after` from this one, on both clocks; far beyond any lease it saturates.
+    #[must_use]
+    pub fn plus(self, after: Duration) -> Self {
+        // A century is for ever here, and an `Instant` can still hold it.
+        const FAR: Duration = Duration::from_secs(36_500 * 24 * 3600);
+        let after = after.min(FAR);
+        Self {
+            monotonic: self.monotonic + after,
+            boot: self.boot.saturating_add(after),
+        }
+    }
+
+    /// Whether this moment has been reached at `now` by either clock.
+    #[must_use]
+    pub fn is_reached(self, now: Self) -> bool {
+        now.monotonic >= self.monotonic || now.boot >= self.boot
+    }
+
+    /// What is left until this moment at `now`, by the clock that gets there first.
+    #[must_use]
+    pub fn remaining(self, now: Self) -> Duration {
+        let monotonic = self.monotonic.saturating_duration_since(now.monotonic);
+        monotonic.min(self.boot.saturating_sub(now.boot))
+    }
+
+    /// The earlier of two moments, taken clock by clock.
+    #[must_use]
+    pub fn earlier(self, other: Self) -> Self {
+        Self {
+            monotonic: self.monotonic.min(other.monotonic),
+            boot: self.boot.min(other.boot),
+        }
+    }
+
+    /// The later of two moments, taken clock by clock.
+    #[must_use]
+    pub fn later(self, other: Self) -> Self {
+        Self {
+            monotonic: self.monotonic.max(other.monotonic),
+            boot: self.boot.max(other.boot),
+        }
+    }
+
+    /// How long ago this moment was at `now`, by the clock that ran further.
+    #[must_use]
+    pub fn elapsed(self, now: Self) -> Duration {
+        let monotonic = now.monotonic.saturating_duration_since(self.monotonic);
+        monotonic.max(now.boot.saturating_sub(self.boot))
+    }
+}
+
+/// Where a manager reads the time.
+///
+/// Handed in, so that a test can let one clock run away from the other.
+pub trait Clock: Send + Sync + 'static {
+    /// The present moment.
+    fn now(&self) -> Moment;
+}
+
+/// The machine's own clocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Moment {
+        Moment {
+            monotonic: Instant::now(),
+            boot: boot_time(),
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn boot_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(
+        u64::try_from(time.tv_sec).expect("time since boot is not negative"),
+        u32::try_from(time.tv_nsec).expect("a nanosecond part is below 10^9"),
+    )
+}
+
+/// Elsewhere the standard monotonic clock has to do; on macOS and Windows it may or may not count
+/// time asleep, which the guarantees leave to the store's own expiry and the fencing token.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn boot_time() -> Duration {
+    use std::{sync::LazyLock, time};
+    static START: LazyLock<time::Instant> = LazyLock::new(time::Instant::now);
+    START.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(monotonic_ms: u64, boot_ms: u64) -> Moment {
+        static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+        Moment {
+            monotonic: *START + Duration::from_millis(monotonic_ms),
+            boot: Duration::from_millis(boot_ms),
+        }
+    }
+
+    #[test]
+    fn time_asleep_counts() {
+        let deadline = moment(0, 0).plus(Duration::from_millis(100));
+        assert!(!deadline.is_reached(moment(99, 99)));
+        assert!(deadline.is_reached(moment(10, 100)), "slept for 90 ms");
+        assert!(deadline.is_reached(moment(100, 10)), "a paused test clock");
+        assert_eq!(
+            deadline.remaining(moment(10, 60)),
+            Duration::from_millis(40)
+        );
+    }
+
+    #[test]
+    fn the_longest_wait_does_not_overflow() {
+        let far = SystemClock.now().plus(Duration::MAX);
+        assert!(!far.is_reached(SystemClock.now()));
+    }
+
+    #[test]
+    fn the_boot_clock_goes_forward() {
+        let first = SystemClock.now();
+        let second = SystemClock.now();
+        assert!(second.boot >= first.boot && !second.boot.is_zero());
+    }
+}

@@ -1,0 +1,199 @@
+//! What can go wrong with a lock, by what the caller can do about it.
+
+use std::{convert::Infallible, time::Duration};
+
+use crate::{
+    key::{KeyFault, LockKey},
+    store::{Holder, StoreError},
+};
+
+/// Why a critical section was not entered, or not left in good order.
+///
+/// The text names the key and what to do; it is meant for logs, not for the clients of a service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Somebody else held the lock for all of the wait. The body did not run.
+    #[error("lock `{key}` is busy after {waited:.0?}: {holder}; try again later or raise `wait`")]
+    Busy {
+        /// The lock.
+        key: LockKey,
+        /// How long the caller waited.
+        waited: Duration,
+        /// Who holds it, as far as the store knows.
+        holder: Holder,
+    },
+    /// The store did not tell within the wait whether the lock is free. The body did not run.
+    #[error("lock `{key}` is unavailable after {waited:.0?}: {reason}")]
+    Unavailable {
+        /// The lock.
+        key: LockKey,
+        /// How long the caller waited.
+        waited: Duration,
+        /// The last failure. It is part of the message and therefore not a `source`.
+        reason: StoreError,
+    },
+    /// The lease ended before the body did. The body was cancelled, or had just ended: what it
+    /// wrote without its fencing token may have met another holder's writes.
+    #[error(
+        "lock `{key}` was lost after {held_for:.0?}: {cause}; check what the section has written"
+    )]
+    Lost {
+        /// The lock.
+        key: LockKey,
+        /// How long it was held.
+        held_for: Duration,
+        /// How it was lost.
+        cause: LostCause,
+    },
+    /// The calling task already holds this lock and would wait for itself.
+    #[error(
+        "lock `{key}` is already held by this task, which would wait for itself; \
+         pass the `&Lease` on instead of locking again"
+    )]
+    WouldDeadlock {
+        /// The lock.
+        key: LockKey,
+    },
+    /// The text or the arguments make no valid key.
+    #[error("`{key}` is no valid lock key: {reason}")]
+    InvalidKey {
+        /// The beginning of the text.
+        key: String,
+        /// What is wrong with it.
+        reason: KeyFault,
+    },
+    /// An option is out of bounds.
+    #[error("lock `{key}` cannot be taken with this `{option}`: {reason}")]
+    InvalidOption {
+        /// The lock.
+        key: LockKey,
+        /// The option at fault.
+        option: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// No manager is installed in this process.
+    #[error(
+        "lock `{key}` has no manager: call `dlock::install(LockManager::connect(url).await?)` at start-up"
+    )]
+    NotInstalled {
+        /// The lock.
+        key: LockKey,
+    },
+    /// The manager is shutting down and takes no new locks.
+    #[error("lock `{key}` is refused: its manager is shut down; stop taking work before that")]
+    Closed {
+        /// The lock.
+        key: LockKey,
+    },
+}
+
+impl LockError {
+    /// The key, or the beginning of what was to be one.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::InvalidKey { key, .. } => key,
+            Self::Busy { key, .. }
+            | Self::Unavailable { key, .. }
+            | Self::Lost { key, .. }
+            | Self::WouldDeadlock { key }
+            | Self::InvalidOption { key, .. }
+            | Self::NotInstalled { key }
+            | Self::Closed { key } => key.as_str(),
+        }
+    }
+
+    /// Whether somebody else held the lock, which is no incident.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. })
+    }
+
+    /// When asking again may help; `None` if it cannot without a change.
+    ///
+    /// For a busy lock that is when the holder's lease ends, and at most a second.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        const SOON: Duration = Duration::from_secs(1);
+        match self {
+            Self::Busy { holder, .. } => Some(holder.ttl.map_or(SOON, |ttl| ttl.min(SOON))),
+            Self::Unavailable { reason, .. } if !reason.is_final() => Some(SOON),
+            Self::Lost { .. } => Some(SOON),
+            _ => None,
+        }
+    }
+}
+
+/// A [`LockKey`] is a key already; this lets it stand where a text may.
+impl From<Infallible> for LockError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// How a lease ended before its time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LostCause {
+    /// The store said that the key is not ours: it expired there, or somebody deleted it.
+    #[error("the store says that it is not ours any more")]
+    TakenAway,
+    /// It could not be renewed before its deadline.
+    #[error("it could not be renewed in time ({reason})")]
+    NotRenewed {
+        /// The last failure.
+        reason: StoreError,
+    },
+    /// Its deadline passed: it was not to be renewed, or the process was held up.
+    #[error("its deadline passed; raise `ttl`, or look for what held the process up")]
+    Expired,
+    /// It was held for all of `max_hold`.
+    #[error("it was held for all of `max_hold`")]
+    MaxHold,
+    /// The manager was shut down and did not wait longer.
+    #[error("its manager was shut down")]
+    ShutDown,
+}
+
+/// A manager could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL does not say which store to use.
+    #[error("`{url}` is no URL of a lock store: {reason}")]
+    InvalidUrl {
+        /// The URL without its password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// `from_env` found no `DLOCK_URL`.
+    #[error("`DLOCK_URL` is not set; set it to the store's URL, such as `redis://127.0.0.1:6379`")]
+    NoUrl,
+    /// A default option is out of bounds.
+    #[error("the manager's default `{option}` cannot be: {reason}")]
+    InvalidOption {
+        /// The option at fault.
+        option: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The store did not answer as it should.
+    #[error("cannot use the store at `{url}`: {reason}")]
+    Unavailable {
+        /// The URL without its password.
+        url: String,
+        /// What happened.
+        reason: StoreError,
+    },
+}
+
+/// A manager is installed already; this is about the second one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a lock manager is already installed in this process; \
+     install one at start-up, and use `dlock::with_manager` where another is needed"
+)]
+pub struct AlreadyInstalled;

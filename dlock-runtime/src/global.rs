@@ -1,0 +1,74 @@
+//! Which manager an annotated function uses: the one in scope, else the installed one.
+
+use std::{future::Future, time::Duration};
+
+use once_cell::sync::OnceCell;
+
+use crate::{
+    error::AlreadyInstalled,
+    manager::{LockManager, Shutdown},
+};
+
+/// `try_insert` hands back what it refuses, which the standard cell cannot do yet.
+static INSTALLED: OnceCell<LockManager> = OnceCell::new();
+
+tokio::task_local! {
+    static IN_SCOPE: LockManager;
+}
+
+/// Makes `manager` the one that annotated functions use in this process.
+///
+/// ```
+/// use dlock_runtime::LockManager;
+///
+/// dlock_runtime::install(LockManager::memory())?;
+/// assert!(dlock_runtime::install(LockManager::memory()).is_err(), "once is enough");
+/// # Ok::<(), dlock_runtime::AlreadyInstalled>(())
+/// ```
+///
+/// # Errors
+///
+/// [`AlreadyInstalled`] if there is one; the first stays.
+pub fn install(manager: LockManager) -> Result<&'static LockManager, AlreadyInstalled> {
+    INSTALLED.try_insert(manager).map_err(|_| AlreadyInstalled)
+}
+
+/// The installed manager.
+#[must_use]
+pub fn installed() -> Option<&'static LockManager> {
+    INSTALLED.get()
+}
+
+/// Shuts the installed manager down, as [`LockManager::shutdown`] does; without one there is
+/// nothing to do.
+pub async fn shutdown(limit: Duration) -> Shutdown {
+    match installed() {
+        Some(manager) => manager.shutdown(limit).await,
+        None => Shutdown::default(),
+    }
+}
+
+/// Runs `future` with `manager` in place of the installed one, for tests and tenants.
+///
+/// It counts for all that `future` awaits, but a task that it spawns starts without it: wrap the
+/// spawned future as well.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::{LockManager, with_manager};
+///
+/// let tenant = LockManager::memory();
+/// with_manager(tenant, async { /* annotated functions use `tenant` here */ }).await;
+/// # Ok(()) }
+/// ```
+pub async fn with_manager<F: Future>(manager: LockManager, future: F) -> F::Output {
+    IN_SCOPE.scope(manager, future).await
+}
+
+/// The manager of the running code.
+pub(crate) fn current() -> Option<LockManager> {
+    IN_SCOPE
+        .try_with(LockManager::clone)
+        .ok()
+        .or_else(|| installed().cloned())
+}

@@ -1,0 +1,52 @@
+//! Leases, renewal, fencing and stores behind `dlock-rs`.
+//!
+//! Services depend on `dlock-rs`, which re-exports all of this and adds the attribute
+//! `#[distributed_lock]`. The modules by layer, each using only those below it:
+//!
+//! ```text
+//! support                     what generated code calls
+//! global · request · builder  how a user gets to a manager and a lock
+//! manager                     one store, the defaults, the shutdown
+//! acquire · guard · keeper    drivers: ask and wait, watch and release, renew
+//! section · local · held      one attempt, the table of keys, the keys of the running code
+//! state                       the decisions: events in, effects out
+//! store                       the contract; memory and Redis
+//! clock · error · fence · key · options · owner · random · observe
+//! ```
+
+mod acquire;
+mod builder;
+mod clock;
+mod error;
+mod fence;
+mod global;
+mod guard;
+mod held;
+mod keeper;
+mod key;
+mod local;
+mod manager;
+mod observe;
+mod options;
+mod owner;
+mod random;
+mod request;
+mod section;
+mod state;
+pub mod store;
+#[doc(hidden)]
+pub mod support;
+
+pub use builder::LockManagerBuilder;
+pub use clock::{Clock, Moment, SystemClock};
+pub use error::{AlreadyInstalled, ConnectError, LockError, LostCause};
+pub use fence::FencingToken;
+pub use global::{install, installed, shutdown, with_manager};
+pub use guard::{Lease, LockGuard, Release, Watch};
+pub use key::{KeyFault, KeyPart, LockKey, LockKeyBuilder, PartWriter};
+pub use manager::{LockManager, Shutdown};
+pub use options::{MAX_TTL, MIN_TTL, OnLost, Options, Wait};
+pub use owner::{ClientId, ForeignOwner, OwnerId};
+pub use random::{Random, SystemRandom};
+pub use request::LockRequest;
+pub use store::LockStore;

@@ -1,0 +1,212 @@
+//! The manager: chooses the store, holds the defaults, and answers for all locks of a process.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::{runtime::Handle, time::timeout};
+
+use crate::{
+    builder::LockManagerBuilder,
+    clock::Clock,
+    error::{ConnectError, LockError},
+    keeper::Keeper,
+    key::LockKey,
+    local::{Local, Slot},
+    options::Timing,
+    owner::{OwnerId, Owners},
+    random::Random,
+    request::LockRequest,
+    state::{Effect, Event, Surroundings},
+    store::{DynStore, Hint, TakesHints, memory::MemoryStore},
+};
+
+/// Takes locks in one store and keeps them alive.
+///
+/// Cloning is cheap; all clones are one manager. It should live as long as the process: dropping
+/// the last clone closes the connection.
+#[derive(Clone)]
+pub struct LockManager(Arc<Shared>);
+
+/// What all clones, guards and tasks of a manager share.
+pub(crate) struct Shared {
+    pub(crate) store: Box<dyn DynStore>,
+    pub(crate) owners: Owners,
+    pub(crate) defaults: Timing,
+    /// What others are told about the holder.
+    pub(crate) label: String,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    /// The longest time to wait for one answer of the store.
+    pub(crate) response_limit: Duration,
+    /// The runtime the manager was made on, if any.
+    pub(crate) home: Option<Handle>,
+    pub(crate) local: Local,
+    pub(crate) keeper: Keeper,
+}
+
+impl Shared {
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            now: self.clock.now(),
+            response_limit: self.response_limit,
+            random: self.random.next_u64(),
+        }
+    }
+
+    /// Tells this manager from others.
+    pub(crate) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Something happened to an attempt that its own task does not know of.
+    fn tell(&self, slot: &Slot, owner: OwnerId, event: Event) -> bool {
+        let around = self.surroundings();
+        let mut state = slot.state();
+        let effect = state.on_event(owner, event, around);
+        let bell = state.bell(owner);
+        drop(state);
+        let ring = matches!(effect, Effect::Ring | Effect::Lose);
+        if let Some(bell) = bell.filter(|_| ring) {
+            bell.notify_waiters();
+        }
+        effect == Effect::Lose
+    }
+
+    /// Tells every attempt; says how many lost their lease by it.
+    fn tell_all(&self, event: impl Fn() -> Event) -> usize {
+        let mut lost = 0;
+        for slot in self.local.all() {
+            let owners = slot.state().owners();
+            for owner in owners {
+                lost += usize::from(self.tell(&slot, owner, event()));
+            }
+        }
+        lost
+    }
+}
+
+impl TakesHints for std::sync::Weak<Shared> {
+    fn hint(&self, hint: &Hint<'_>) -> bool {
+        let Some(shared) = self.upgrade() else {
+            return false;
+        };
+        if let Some(slot) = shared.local.find(hint.key) {
+            shared.tell(&slot, hint.owner, Event::Hinted);
+        }
+        true
+    }
+
+    fn look_again(&self) -> bool {
+        let Some(shared) = self.upgrade() else {
+            return false;
+        };
+        shared.tell_all(|| Event::Hinted);
+        true
+    }
+}
+
+/// How a shutdown went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shutdown {
+    /// How many sections were still running at the limit and lost their lease.
+    pub cut_short: usize,
+    /// How many keys the store had not confirmed as released; their TTL frees them.
+    pub unreleased: usize,
+}
+
+impl LockManager {
+    /// A builder, to set defaults before connecting.
+    pub fn builder() -> LockManagerBuilder {
+        LockManagerBuilder::default()
+    }
+
+    /// A manager of locks inside this process, for tests, examples and single processes.
+    ///
+    /// ```
+    /// let manager = dlock_runtime::LockManager::memory();
+    /// # drop(manager);
+    /// ```
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::builder().over(MemoryStore::new())
+    }
+
+    /// Connects to the store at `url`: `redis://[user:password@]host[:port][/db]`, or `memory://`.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL names no store, or the store does not answer within five
+    /// seconds.
+    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Connects to the store named by the environment variable `DLOCK_URL`.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::NoUrl`] when it is not set, else as [`connect`](Self::connect).
+    pub async fn from_env() -> Result<Self, ConnectError> {
+        Self::builder().connect_env().await
+    }
+
+    /// A lock to be taken: set what differs from the manager's defaults, then
+    /// [`acquire`](LockRequest::acquire), [`try_acquire`](LockRequest::try_acquire) or
+    /// [`run`](LockRequest::run). A key that is not valid is an error then.
+    pub fn lock<K>(&self, key: K) -> LockRequest
+    where
+        K: TryInto<LockKey>,
+        K::Error: Into<LockError>,
+    {
+        LockRequest::new(self.clone(), key.try_into().map_err(Into::into))
+    }
+
+    /// How many keys this process holds, waits for or is giving back.
+    #[must_use]
+    pub fn active(&self) -> usize {
+        self.0.local.len()
+    }
+
+    /// Ends this manager's work in good order.
+    ///
+    /// New locks and those that still wait are refused with [`LockError::Closed`] at once.
+    /// Sections may run on for `limit` and are renewed meanwhile; then they lose their leases.
+    /// Everything is given back to the store, for which one more answer is waited.
+    ///
+    /// # Cancel safety
+    ///
+    /// The manager is closed at the first poll. Dropped later, sections run on and release
+    /// themselves.
+    pub async fn shutdown(&self, limit: Duration) -> Shutdown {
+        let shared = &self.0;
+        shared.local.close();
+        shared.tell_all(|| Event::Closed);
+        let mut outcome = Shutdown::default();
+        if timeout(limit, shared.local.idle()).await.is_err() {
+            outcome.cut_short = shared.tell_all(|| Event::Revoked);
+            if timeout(shared.response_limit, shared.local.idle())
+                .await
+                .is_err()
+            {
+                outcome.unreleased = shared.local.len();
+            }
+        }
+        outcome
+    }
+
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager")
+            .field("label", &self.0.label)
+            .field("active", &self.active())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,234 @@
+//! How a lock is taken and kept: the options of one call, and what they come to.
+
+use std::time::Duration;
+
+use crate::{error::LockError, key::LockKey};
+
+/// The shortest TTL: below it a renewal has no time for a lost packet.
+pub const MIN_TTL: Duration = Duration::from_millis(100);
+
+/// The longest TTL: a killed process keeps its locks that long.
+pub const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// How long to wait for a lock that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Ask once.
+    Never,
+    /// Wait at most this long.
+    For(Duration),
+    /// Wait until the lock is ours.
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(limit: Duration) -> Self {
+        Self::For(limit)
+    }
+}
+
+/// What becomes of the body when its lease is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLost {
+    /// Its future is dropped and the caller gets [`LockError::Lost`].
+    #[default]
+    Cancel,
+    /// It runs to its end and its result counts; the loss is reported as an event.
+    Finish,
+}
+
+/// The options of one call; what is not set comes from the manager.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) renew: Option<bool>,
+    pub(crate) on_lost: Option<OnLost>,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+impl Options {
+    /// Nothing set.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            ttl: None,
+            wait: None,
+            renew: None,
+            on_lost: None,
+            max_hold: None,
+        }
+    }
+
+    /// How long the store keeps the lease without a sign of life.
+    #[must_use]
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to wait for a lock that is held.
+    #[must_use]
+    pub const fn wait(mut self, wait: Wait) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Whether the lease is kept alive while the body runs.
+    #[must_use]
+    pub const fn renew(mut self, renew: bool) -> Self {
+        self.renew = Some(renew);
+        self
+    }
+
+    /// What becomes of the body when its lease is lost.
+    #[must_use]
+    pub const fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.on_lost = Some(on_lost);
+        self
+    }
+
+    /// After this the lease is given up, even if the body still runs.
+    #[must_use]
+    pub const fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// These options over those of the manager, checked.
+    pub(crate) fn resolve(self, defaults: &Timing, key: &LockKey) -> Result<Timing, LockError> {
+        let timing = Timing {
+            ttl: self.ttl.unwrap_or(defaults.ttl),
+            wait: match self.wait.unwrap_or(defaults.wait) {
+                Wait::For(limit) if limit.is_zero() => Wait::Never,
+                wait => wait,
+            },
+            renew: self.renew.unwrap_or(defaults.renew),
+            on_lost: self.on_lost.unwrap_or(defaults.on_lost),
+            max_hold: self.max_hold.or(defaults.max_hold),
+        };
+        timing.fault().map_or(Ok(timing), |(option, reason)| {
+            Err(LockError::InvalidOption {
+                key: key.clone(),
+                option,
+                reason,
+            })
+        })
+    }
+}
+
+/// Options with nothing left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timing {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) renew: bool,
+    pub(crate) on_lost: OnLost,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(30),
+            wait: Wait::For(Duration::from_secs(10)),
+            renew: true,
+            on_lost: OnLost::Cancel,
+            max_hold: None,
+        }
+    }
+}
+
+impl Timing {
+    /// The option that cannot be, and why.
+    pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
+        if self.ttl < MIN_TTL {
+            Some((
+                "ttl",
+                "it must be at least 100ms, or there is no time to renew the lease",
+            ))
+        } else if self.ttl > MAX_TTL {
+            Some((
+                "ttl",
+                "it must be at most 24h: a killed process keeps the lock that long",
+            ))
+        } else if self.max_hold.is_some_and(|max_hold| max_hold.is_zero()) {
+            Some(("max_hold", "it must be greater than zero"))
+        } else {
+            None
+        }
+    }
+}
+
+/// Refuses a TTL out of bounds while compiling.
+///
+/// # Panics
+///
+/// In const evaluation, when `ttl` is shorter than [`MIN_TTL`] or longer than [`MAX_TTL`].
+#[must_use]
+#[track_caller]
+pub const fn check_ttl(ttl: Duration) -> Duration {
+    assert!(
+        ttl.as_nanos() >= MIN_TTL.as_nanos(),
+        "lock ttl must be at least 100ms, or there is no time to renew the lease"
+    );
+    assert!(
+        ttl.as_nanos() <= MAX_TTL.as_nanos(),
+        "lock ttl must be at most 24h: a killed process keeps the lock that long"
+    );
+    ttl
+}
+
+/// Refuses an empty holding time while compiling.
+///
+/// # Panics
+///
+/// In const evaluation, when `max_hold` is zero.
+#[must_use]
+#[track_caller]
+pub const fn check_max_hold(max_hold: Duration) -> Duration {
+    assert!(
+        !max_hold.is_zero(),
+        "lock max_hold must be greater than zero"
+    );
+    max_hold
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(options: Options) -> Result<Timing, LockError> {
+        options.resolve(&Timing::default(), &LockKey::new("k")?)
+    }
+
+    #[test]
+    fn what_is_set_wins_over_the_manager() {
+        let timing = resolve(Options::new().wait(Wait::For(Duration::ZERO)).renew(false)).unwrap();
+        assert_eq!(
+            timing.wait,
+            Wait::Never,
+            "a wait of nothing is one question"
+        );
+        assert_eq!(timing.ttl, Timing::default().ttl);
+        assert!(!timing.renew);
+    }
+
+    #[test]
+    fn bounds_are_kept_at_run_time_too() {
+        for (options, name) in [
+            (Options::new().ttl(Duration::ZERO), "ttl"),
+            (
+                Options::new().ttl(MIN_TTL.saturating_sub(Duration::from_nanos(1))),
+                "ttl",
+            ),
+            (Options::new().ttl(Duration::MAX), "ttl"),
+            (Options::new().max_hold(Duration::ZERO), "max_hold"),
+        ] {
+            let error = resolve(options).unwrap_err();
+            assert!(matches!(error, LockError::InvalidOption { option, .. } if option == name));
+        }
+        assert!(resolve(Options::new().ttl(MIN_TTL)).is_ok());
+        assert!(resolve(Options::new().ttl(MAX_TTL)).is_ok());
+    }
+}

@@ -1,0 +1,128 @@
+//! Who holds or wants a key: one identity per attempt, never used twice.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use uuid::Uuid;
+
+use crate::random::Random;
+
+/// The identity of one manager in one process: 122 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(Uuid);
+
+impl ClientId {
+    /// A new identity from `random`.
+    #[must_use]
+    pub fn new(random: &dyn Random) -> Self {
+        let bits = (u128::from(random.next_u64()) << 64) | u128::from(random.next_u64());
+        Self(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.simple())
+    }
+}
+
+/// The owner token of one attempt to hold a key, written `client.attempt`.
+///
+/// It is made before the first request is sent, so that a retry can recognise what an earlier,
+/// unanswered request has already done. It proves ownership to the store only; anyone who may
+/// write to the store can read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OwnerId {
+    client: ClientId,
+    attempt: u64,
+}
+
+impl OwnerId {
+    /// The owner of attempt number `attempt` of `client`.
+    #[must_use]
+    pub fn new(client: ClientId, attempt: u64) -> Self {
+        Self { client, attempt }
+    }
+
+    /// The manager this attempt belongs to.
+    #[must_use]
+    pub fn client(self) -> ClientId {
+        self.client
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.client, self.attempt)
+    }
+}
+
+/// The text is not `client.attempt`: a foreign client's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an owner token of dlock")]
+pub struct ForeignOwner;
+
+impl FromStr for OwnerId {
+    type Err = ForeignOwner;
+
+    fn from_str(text: &str) -> Result<Self, ForeignOwner> {
+        let (client, attempt) = text.split_once('.').ok_or(ForeignOwner)?;
+        let client = Uuid::try_parse(client).map_err(|_| ForeignOwner)?;
+        let attempt = attempt.parse().map_err(|_| ForeignOwner)?;
+        let owner = Self::new(ClientId(client), attempt);
+        // Only the canonical spelling is ours; `+1` or upper case would parse as well.
+        if owner.to_string() == text {
+            Ok(owner)
+        } else {
+            Err(ForeignOwner)
+        }
+    }
+}
+
+/// Numbers the attempts of one manager.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    client: ClientId,
+    next: AtomicU64,
+}
+
+impl Owners {
+    pub(crate) fn new(client: ClientId) -> Self {
+        Self {
+            client,
+            next: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn next(&self) -> OwnerId {
+        OwnerId::new(self.client, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SystemRandom;
+
+    #[test]
+    fn owners_read_back_and_never_repeat() {
+        let owners = Owners::new(ClientId::new(&SystemRandom));
+        let (first, second) = (owners.next(), owners.next());
+        assert_ne!(first, second);
+        assert_eq!(first.to_string().parse(), Ok(first));
+        assert_eq!(first.client(), second.client());
+    }
+
+    #[test]
+    fn foreign_values_are_told_apart() {
+        for text in ["", "x", "1700000000.5", "0b7c.1", "+1"] {
+            assert_eq!(text.parse::<OwnerId>(), Err(ForeignOwner), "{text}");
+        }
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 7).to_string();
+        assert!(owner.to_uppercase().parse::<OwnerId>().is_err());
+        assert!(owner.replace(".7", ".+7").parse::<OwnerId>().is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! Taking a lock without the attribute.
+
+use crate::{
+    acquire::acquire,
+    error::LockError,
+    guard::{Lease, LockGuard},
+    key::LockKey,
+    manager::LockManager,
+    options::{OnLost, Options, Wait},
+};
+use std::time::Duration;
+
+/// A lock about to be taken, made by [`LockManager::lock`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use std::time::Duration;
+/// # let manager = dlock_runtime::LockManager::memory();
+///
+/// let sum = manager
+///     .lock("order:42")
+///     .ttl(Duration::from_secs(30))
+///     .wait(Duration::from_secs(5))
+///     .run(async |lease| lease.fencing_token().to_i64())
+///     .await?;
+/// assert!(sum > 0);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing until `acquire`, `try_acquire` or `run` is awaited"]
+pub struct LockRequest {
+    manager: LockManager,
+    key: Result<LockKey, LockError>,
+    options: Options,
+}
+
+impl LockRequest {
+    pub(crate) fn new(manager: LockManager, key: Result<LockKey, LockError>) -> Self {
+        let options = Options::new();
+        Self {
+            manager,
+            key,
+            options,
+        }
+    }
+
+    /// How long the store keeps the lease without a sign of life, 100 ms to 24 h. If not set, the
+    /// manager's.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options = self.options.ttl(ttl);
+        self
+    }
+
+    /// How long to wait while somebody else holds the lock. If not set, the manager's.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.options = self.options.wait(wait.into());
+        self
+    }
+
+    /// Whether the lease is kept alive until it is released. If not set, the manager's.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.options = self.options.renew(renew);
+        self
+    }
+
+    /// What becomes of the body of [`run`](Self::run) when the lease is lost. If not set, the
+    /// manager's.
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.options = self.options.on_lost(on_lost);
+        self
+    }
+
+    /// After this the lease is given up, even if it is still used. If not set, the manager's.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options = self.options.max_hold(max_hold);
+        self
+    }
+
+    /// Takes the lock.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`] when somebody else held it for all of the wait,
+    /// [`LockError::Unavailable`] when the store did not tell,
+    /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOption`] and
+    /// [`LockError::Closed`] at once. A lock that is held through a bare guard is not found by the
+    /// deadlock check, since a guard may move to another task: it is waited for.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in the queue, and the lock if it was just granted.
+    pub async fn acquire(self) -> Result<LockGuard, LockError> {
+        // Boxed: the states of an acquisition must not weigh on the caller's future.
+        Box::pin(acquire(
+            self.manager.shared(),
+            self.key?,
+            self.options,
+            None,
+        ))
+        .await
+    }
+
+    /// Takes the lock if it is free, without waiting; `None` if somebody else holds it.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), without [`LockError::Busy`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
+        match self.wait(Wait::Never).acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.is_busy() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs `body` while holding the lock, as the attribute does.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease was lost: the body
+    /// was then cancelled, unless [`OnLost::Finish`] was asked for.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases the lock in the background.
+    pub async fn run<T>(self, body: impl AsyncFnOnce(&Lease) -> T) -> Result<T, LockError> {
+        let guard = self.acquire().await?;
+        let output = guard.watch(Box::pin(body(guard.lease()))).await;
+        let released = guard.release().await;
+        crate::support::settle(output, released)
+    }
+}

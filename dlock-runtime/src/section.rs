@@ -1,0 +1,225 @@
+//! One attempt of one task at one key, as its drivers see it.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, futures::Notified},
+    time::{Instant, sleep_until, timeout},
+};
+use tracing::Span;
+
+use crate::{
+    clock::Moment,
+    error::{LockError, LostCause},
+    key::LockKey,
+    local::Slot,
+    manager::Shared,
+    observe,
+    options::Timing,
+    owner::OwnerId,
+    state::{Effect, Event, Held, Loss},
+    store::{AcquireRequest, Acquisition, Released, Renewal, StoreError},
+};
+
+/// An attempt, from its first question until the store has nothing of it left.
+pub(crate) struct Section {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) timing: Timing,
+    pub(crate) span: Span,
+    slot: Arc<Slot>,
+    owner: OwnerId,
+    bell: Arc<Notify>,
+    /// Where the attempt was made, and where what outlives its task runs.
+    runtime: Handle,
+}
+
+impl Section {
+    /// Enters the local table; `Err` once the manager is closed.
+    pub(crate) fn enter(
+        shared: &Arc<Shared>,
+        key: &LockKey,
+        timing: Timing,
+        span: Span,
+        runtime: Handle,
+    ) -> Result<Arc<Self>, LockError> {
+        let owner = shared.owners.next();
+        let bell = Arc::new(Notify::new());
+        let drift = shared.store.drift(timing.ttl);
+        let now = shared.clock.now();
+        let slot = shared
+            .local
+            .enter(key, |state| {
+                state.enter(owner, timing, drift, now, bell.clone());
+            })
+            .ok_or_else(|| LockError::Closed { key: key.clone() })?;
+        let shared = shared.clone();
+        Ok(Arc::new(Self {
+            shared,
+            timing,
+            span,
+            slot,
+            owner,
+            bell,
+            runtime,
+        }))
+    }
+
+    pub(crate) fn key(&self) -> &LockKey {
+        &self.slot.key
+    }
+
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.shared.clock.now()
+    }
+
+    /// Tells the state what happened, and does what concerns everybody.
+    pub(crate) fn event(&self, event: Event) -> Effect {
+        let around = self.shared.surroundings();
+        let effect = self.slot.state().on_event(self.owner, event, around);
+        match &effect {
+            Effect::Lose => {
+                let loss = self.slot.state().loss(self.owner);
+                if let Some(loss) = loss {
+                    observe::lost(self, &loss);
+                }
+                self.bell.notify_waiters();
+            }
+            Effect::Ring => self.bell.notify_waiters(),
+            Effect::Forget(_) => self.shared.local.forget_if_idle(&self.slot),
+            _ => {}
+        }
+        effect
+    }
+
+    /// The next ring. Created before the state is looked at, no ring is missed.
+    pub(crate) fn ring(&self) -> Notified<'_> {
+        self.bell.notified()
+    }
+
+    /// When a timer has to fire for `at`, as far as can be known now.
+    pub(crate) fn timer(&self, at: Moment) -> Instant {
+        let now = self.now();
+        now.monotonic + at.remaining(now)
+    }
+
+    /// The lease if it is valid now, or how it was lost.
+    pub(crate) fn check(&self) -> Result<Held, Loss> {
+        self.event(Event::Checked);
+        let state = self.slot.state();
+        state.lease(self.owner).ok_or_else(|| {
+            // Only a lease that is being given back is neither held nor lost.
+            state.loss(self.owner).unwrap_or(Loss {
+                cause: LostCause::Expired,
+                held_for: Duration::ZERO,
+            })
+        })
+    }
+
+    pub(crate) fn lost_error(&self, loss: Loss) -> LockError {
+        LockError::Lost {
+            key: self.key().clone(),
+            held_for: loss.held_for,
+            cause: loss.cause,
+        }
+    }
+
+    pub(crate) async fn ask_acquire(
+        &self,
+        limit: Duration,
+        queue: bool,
+    ) -> Result<Acquisition, StoreError> {
+        let request = AcquireRequest {
+            key: self.key(),
+            owner: self.owner,
+            ttl: self.timing.ttl,
+            queue,
+            label: &self.shared.label,
+        };
+        within(limit, self.shared.store.acquire(request)).await
+    }
+
+    pub(crate) async fn ask_renew(&self, limit: Duration) -> Result<Renewal, StoreError> {
+        let renewal = self
+            .shared
+            .store
+            .renew(self.key(), self.owner, self.timing.ttl);
+        within(limit, renewal).await
+    }
+
+    pub(crate) async fn ask_release(&self) -> Result<Released, StoreError> {
+        let release = self.shared.store.release(self.key(), self.owner);
+        within(self.shared.response_limit, release).await
+    }
+
+    /// Gives back what the task left behind: the lease, the place in the queue, the local entry.
+    ///
+    /// Needs no runtime to be called from. If none is left that could send the release, the
+    /// store's TTL has to do.
+    pub(crate) fn leave_in_background(self: &Arc<Self>) {
+        let left = self.event(Event::Left);
+        self.shared.keeper.remove(self.owner);
+        if matches!(left, Effect::Forget(_)) {
+            return;
+        }
+        if !self.spawn(Place::Here, Self::release_until_done) {
+            observe::abandoned(self);
+            self.event(Event::Abandoned);
+        }
+    }
+
+    async fn release_until_done(self: Arc<Self>) {
+        loop {
+            let answer = self.ask_release().await;
+            if let Err(error) = &answer {
+                observe::release_failed(&self, error);
+            }
+            match self.event(Event::Released(answer.ok())) {
+                Effect::WaitUntil(at) => sleep_until(self.timer(at)).await,
+                _ => return,
+            }
+        }
+    }
+
+    /// Runs a task of the manager on the first runtime that still runs; `false` if none does.
+    pub(crate) fn spawn<F>(self: &Arc<Self>, first: Place, task: impl Fn(Arc<Self>) -> F) -> bool
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (here, home) = (Some(&self.runtime), self.shared.home.as_ref());
+        let current = Handle::try_current().ok();
+        let order = match first {
+            Place::Here => [here, home, current.as_ref()],
+            Place::Home => [home, here, current.as_ref()],
+        };
+        // A runtime that has shut down drops what it is given, which is finished then. One that
+        // was so quick that it is done already makes the next do it again, which does no harm.
+        order
+            .into_iter()
+            .flatten()
+            .any(|runtime| !runtime.spawn(task(self.clone())).is_finished())
+    }
+}
+
+/// Which runtime is to run a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// The one of the task that made the attempt.
+    Here,
+    /// The one the manager was made on.
+    Home,
+}
+
+/// The answer to `request`, or that there was none in time.
+async fn within<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout(limit, request)
+        .await
+        .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+}

@@ -1,0 +1,330 @@
+//! The contract between dlock and whatever decides who holds a key.
+//!
+//! A store knows keys, owners and time; it knows nothing of tasks, guards or renewal. *Busy* and
+//! *not yours* are answers. An `Err` always means that the store did not tell: the request may or
+//! may not have been carried out.
+
+pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use crate::{
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+};
+
+/// How long a waiter counts as alive after its last question.
+pub const ALIVE: Duration = Duration::from_secs(3);
+
+/// The longest TTL of a lease that a releaser hands to the next waiter, which has yet to confirm.
+pub const GRANT_TTL: Duration = Duration::from_secs(3);
+
+/// Decides who holds a key.
+///
+/// Every request is idempotent for its owner, since a client repeats what got no answer. All time
+/// is the store's own. [`memory::MemoryStore`] is the reference; the conformance suite of this
+/// project's tests shows what any store has to do.
+pub trait LockStore: Send + Sync + 'static {
+    /// Asks for the key.
+    ///
+    /// Already the owner's: the TTL starts anew and the same fence is returned. Free and nobody
+    /// living waits before this owner: it becomes the holder, with a fence greater than every
+    /// earlier one. Free but somebody waits: the first of them is made the holder and told.
+    /// Held: if [`AcquireRequest::queue`], the owner enters the queue or renews its place.
+    fn acquire(
+        &self,
+        request: AcquireRequest<'_>,
+    ) -> impl Future<Output = Result<Acquisition, StoreError>> + Send;
+
+    /// Starts the TTL anew, if the key is the owner's.
+    fn renew(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        ttl: Duration,
+    ) -> impl Future<Output = Result<Renewal, StoreError>> + Send;
+
+    /// Gives up the key or the place in its queue. The first living waiter becomes the holder, for
+    /// at most [`GRANT_TTL`], and is told.
+    fn release(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+    ) -> impl Future<Output = Result<Released, StoreError>> + Send;
+
+    /// Takes the sink to which hints for `client` go, once for each client. A store without
+    /// hints ignores it: its waiters then ask again at their own pace.
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        drop((client, hints));
+    }
+
+    /// By how much two clocks may disagree over `ttl`; the holder stops trusting its lease that
+    /// much earlier.
+    fn drift(&self, ttl: Duration) -> Duration {
+        ttl / 100 + Duration::from_millis(2)
+    }
+}
+
+/// What an owner asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct AcquireRequest<'a> {
+    /// The lock.
+    pub key: &'a LockKey,
+    /// Who asks.
+    pub owner: OwnerId,
+    /// How long the lease lasts without a sign of life.
+    pub ttl: Duration,
+    /// Whether to wait in the queue if the key is held.
+    pub queue: bool,
+    /// What to tell others about the holder: printable ASCII without spaces.
+    pub label: &'a str,
+}
+
+/// The answer to [`LockStore::acquire`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquisition {
+    /// The key is the owner's for the TTL it asked for.
+    Granted {
+        /// Strictly greater than the fence of every earlier holder of this key.
+        fence: u64,
+    },
+    /// Somebody else holds it.
+    Busy(Holder),
+}
+
+/// What is known of the one who holds a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// What the holder said of itself, such as `billing@host-3/4711`.
+    pub label: Option<String>,
+    /// When its lease ends unless it is renewed; `None` if it never does, which only a foreign
+    /// client can cause.
+    pub ttl: Option<Duration>,
+    /// The asker's place in the queue, 0 being the next; `None` if it does not wait.
+    pub position: Option<u64>,
+    /// The last fence given when the question was answered, for the deadline of a later grant.
+    pub last_fence: u64,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            Some(label) => write!(f, "held by `{label}`")?,
+            None => f.write_str("held by another client")?,
+        }
+        match self.ttl {
+            Some(ttl) => write!(f, ", whose lease ends in {ttl:.0?} unless it is renewed"),
+            None => f.write_str(" without a time to live: delete the key if its writer is gone"),
+        }
+    }
+}
+
+/// The answer to [`LockStore::renew`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The TTL has started anew.
+    Renewed,
+    /// The key is not the owner's: the lease is lost.
+    NotOwner,
+}
+
+/// The answer to [`LockStore::release`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The key was the owner's until now.
+    WasHeld,
+    /// The key was not the owner's, who has at most left the queue.
+    WasGone,
+}
+
+/// The store did not tell.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; {}", self.kind.remedy())]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    message: String,
+}
+
+impl StoreError {
+    /// An error of `kind`; `message` says what happened, in lower case, without a password.
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message }
+    }
+
+    /// No answer within `limit`.
+    #[must_use]
+    pub fn timed_out(limit: Duration) -> Self {
+        Self::new(
+            StoreErrorKind::TimedOut,
+            format!("the store did not answer within {limit:.0?}"),
+        )
+    }
+
+    /// What sort of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// What happened, without what to do about it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether asking again cannot help before somebody changes something.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        use StoreErrorKind::{BadAnswer, Denied, NoRuntime, Unauthenticated, WrongType};
+        matches!(
+            self.kind,
+            WrongType | Denied | Unauthenticated | BadAnswer | NoRuntime
+        )
+    }
+
+    /// Whether the request has certainly had no effect: it was never sent, or it was refused
+    /// before the first write.
+    pub(crate) fn left_nothing(&self) -> bool {
+        use StoreErrorKind::{
+            Loading, NoRuntime, ReadOnly, Unauthenticated, Unreachable, WrongType,
+        };
+        matches!(
+            self.kind,
+            Unreachable | ReadOnly | Loading | WrongType | Unauthenticated | NoRuntime
+        )
+    }
+}
+
+/// Sorts of [`StoreError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The server cannot be reached: the request was never sent.
+    Unreachable,
+    /// The connection broke while the request was under way.
+    Disconnected,
+    /// The server did not answer in time.
+    TimedOut,
+    /// The server is a replica, or was made read-only.
+    ReadOnly,
+    /// The server is still loading its data.
+    Loading,
+    /// The server has no memory left to write.
+    OutOfMemory,
+    /// The server refuses to write, for a reason it names.
+    Refused,
+    /// Something that is no lock lies at the key.
+    WrongType,
+    /// The user lacks a permission.
+    Denied,
+    /// The password or the user is wrong or missing.
+    Unauthenticated,
+    /// The server's answer makes no sense.
+    BadAnswer,
+    /// The caller does not run inside a tokio runtime.
+    NoRuntime,
+}
+
+impl StoreErrorKind {
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Unreachable => "check that the server runs and that its address is right",
+            Self::Disconnected => "check whether the server restarts or closes connections",
+            Self::TimedOut => "check the server's load and the network to it",
+            Self::ReadOnly => "point dlock at the master",
+            Self::Loading => "wait until the server has loaded its data",
+            Self::OutOfMemory => "raise the server's `maxmemory`, with the policy `noeviction`",
+            Self::Refused => "see the server's log",
+            Self::WrongType => {
+                "remove that data or choose another namespace; dlock never deletes it"
+            }
+            Self::Denied => "grant the user the missing command, key pattern or channel",
+            Self::Unauthenticated => "check the user and the password of the server's URL",
+            Self::BadAnswer => "check that the address is that of a Redis or Valkey server",
+            Self::NoRuntime => "call from within a tokio runtime with time enabled",
+        }
+    }
+}
+
+/// A word from the store that a waiter should ask again, or that it has been made the holder.
+///
+/// Hints may be lost, late or repeated; a waiter only ever asks because of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint<'a> {
+    /// The lock.
+    pub key: &'a str,
+    /// The waiter.
+    pub owner: OwnerId,
+    /// The fence it was granted with.
+    pub fence: u64,
+}
+
+/// Where a store sends hints: into one manager, as long as that lives.
+#[derive(Clone)]
+pub struct HintSink(Arc<dyn TakesHints>);
+
+impl HintSink {
+    pub(crate) fn new(target: Arc<dyn TakesHints>) -> Self {
+        Self(target)
+    }
+
+    /// Tells the waiter; never blocks. `false` once the manager is gone: drop the sink then.
+    #[must_use = "a sink whose manager is gone is to be dropped"]
+    pub fn hint(&self, hint: &Hint<'_>) -> bool {
+        self.0.hint(hint)
+    }
+
+    /// Hints may have been missed: every waiter asks again. `false` once the manager is gone.
+    #[must_use = "a sink whose manager is gone is to be dropped"]
+    pub fn look_again(&self) -> bool {
+        self.0.look_again()
+    }
+}
+
+impl fmt::Debug for HintSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HintSink")
+    }
+}
+
+/// The manager's side of a [`HintSink`].
+pub(crate) trait TakesHints: Send + Sync {
+    fn hint(&self, hint: &Hint<'_>) -> bool;
+    fn look_again(&self) -> bool;
+}
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// [`LockStore`] behind a pointer, so that a manager needs no type parameter.
+pub(crate) trait DynStore: Send + Sync {
+    fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition>;
+    fn renew<'a>(&'a self, key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Answer<'a, Renewal>;
+    fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
+    fn attach(&self, client: ClientId, hints: HintSink);
+    fn drift(&self, ttl: Duration) -> Duration;
+}
+
+impl<S: LockStore> DynStore for S {
+    fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition> {
+        Box::pin(LockStore::acquire(self, request))
+    }
+
+    fn renew<'a>(&'a self, key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Answer<'a, Renewal> {
+        Box::pin(LockStore::renew(self, key, owner, ttl))
+    }
+
+    fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {
+        Box::pin(LockStore::release(self, key, owner))
+    }
+
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        LockStore::attach(self, client, hints);
+    }
+
+    fn drift(&self, ttl: Duration) -> Duration {
+        LockStore::drift(self, ttl)
+    }
+}

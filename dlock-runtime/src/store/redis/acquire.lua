@@ -1,0 +1,120 @@
+-- Asks for a lock: takes it, or hands it to the first waiter, or enters the queue.
+--
+-- KEYS[1]  the lock: a string `owner fence label`
+-- KEYS[2]  its queue: owners by the time of their arrival
+-- KEYS[3]  its living: the same owners by the time until which they count as alive
+-- KEYS[4]  the last fence of the slot
+-- ARGV[1]  owner            ARGV[2]  TTL in ms
+-- ARGV[3]  for how many ms the owner counts as alive in the queue; 0 does not queue
+-- ARGV[4]  label            ARGV[5]  TTL in ms of a lease handed to a waiter
+-- ARGV[6]  prefix of the channels for hints            ARGV[7]  what the lock is called there
+--
+-- Returns {1, fence} if the lock is the owner's, else {0, TTL left in ms or -1 for none,
+-- place in the queue or -1, last fence, label of the holder or ''}.
+--
+-- It is one step because "free", "first in the queue" and "taken" must be about the same moment.
+-- A script that fails half-way is not undone: the fence is written before the lock, so that no
+-- lock ever has a fence that could be given again.
+local lock, queue, living, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, ttl, alive_for, label = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local grant_ttl, channels, name = ARGV[5], ARGV[6], ARGV[7]
+
+local value = redis.call('GET', lock)
+-- Anything else is a foreign client's: held, by nobody we could name.
+local holder, held_fence, holder_label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
+
+if holder == owner then
+  -- Without a new label nothing is written that a server out of memory would refuse.
+  if holder_label == label then
+    redis.call('PEXPIRE', lock, ttl)
+  else
+    redis.call('SET', lock, owner .. ' ' .. held_fence .. ' ' .. label, 'PX', ttl)
+  end
+  return {1, tonumber(held_fence)}
+end
+
+-- Before anything is written: a fence that cannot be read cannot be exceeded.
+local last = redis.call('GET', fence) or '0'
+if not string.match(last, '^%d+$') or tonumber(last) >= 2 ^ 52 then
+  return redis.error_reply('WRONGTYPE the fence at `' .. fence .. '` is no number of dlock')
+end
+last = tonumber(last)
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Greater than the last fence, and than those a server has forgotten that lost its data: the
+-- floor is the time since 2024 in units of 10 us.
+local function next_fence()
+  local floor = (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)
+  last = math.max(last + 1, floor)
+  redis.call('SET', fence, string.format('%.0f', last))
+  return string.format('%.0f', last)
+end
+
+-- The first waiter that is alive; the dead before it are dropped.
+local function first_waiter()
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  while first do
+    local until_ms = redis.call('ZSCORE', living, first)
+    if until_ms and tonumber(until_ms) >= now then
+      return first
+    end
+    redis.call('ZREM', queue, first)
+    redis.call('ZREM', living, first)
+    first = redis.call('ZRANGE', queue, 0, 0)[1]
+  end
+end
+
+-- Enters the queue or stays in it; the place in it.
+local function wait_in_queue()
+  if alive_for <= 0 then
+    return -1
+  end
+  if not redis.call('ZSCORE', queue, owner) then
+    local arrival = now
+    -- Behind the last, even within one millisecond or when the clock was set back.
+    local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+    if tail and tonumber(tail) >= now then
+      arrival = tonumber(tail) + 1
+    end
+    redis.call('ZADD', queue, arrival, owner)
+  end
+  redis.call('ZADD', living, now + alive_for, owner)
+  -- Nothing may stay behind when the last waiter dies.
+  local keep = alive_for + 1000
+  for _, key in ipairs({queue, living}) do
+    if redis.call('PTTL', key) < keep then
+      redis.call('PEXPIRE', key, keep)
+    end
+  end
+  -- For the place: the dead before it do not count.
+  first_waiter()
+  return redis.call('ZRANK', queue, owner)
+end
+
+if value then
+  local place = wait_in_queue()
+  return {0, redis.call('PTTL', lock), place, last, holder_label or ''}
+end
+
+local first = first_waiter()
+if first and first ~= owner then
+  local granted = next_fence()
+  redis.call('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl)
+  redis.call('ZREM', queue, first)
+  redis.call('ZREM', living, first)
+  local place = wait_in_queue()
+  -- Last, and not allowed to fail: a user may lack the channel, and the lease is granted already.
+  redis.pcall('PUBLISH', channels .. string.match(first, '^[^.]*'),
+    first .. ' ' .. granted .. ' ' .. name)
+  return {0, tonumber(grant_ttl), place, last, ''}
+end
+
+local taken = next_fence()
+if first then
+  redis.call('ZREM', queue, owner)
+  redis.call('ZREM', living, owner)
+end
+redis.call('SET', lock, owner .. ' ' .. taken .. ' ' .. label, 'PX', ttl)
+return {1, last}

@@ -1,0 +1,321 @@
+//! What a server or a connection answers when it fails, sorted and put into words.
+//!
+//! Codes alone do not do: inside a script a missing permission is an `ERR`, and older servers
+//! wrap every failure of a script into one. So texts are looked at, by their beginnings.
+
+use std::{io, time::Duration};
+
+use redis::{ErrorKind, RedisError};
+
+use crate::store::{StoreError, StoreErrorKind};
+
+/// A failure of one request; `limit` is how long its answer was waited for.
+pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
+    if error.is_timeout() {
+        return StoreError::timed_out(limit);
+    }
+    match error.kind() {
+        ErrorKind::Io => StoreError::new(
+            StoreErrorKind::Unreachable,
+            "the connection to the server broke",
+        ),
+        ErrorKind::RESP3NotSupported => too_old("it does not know HELLO"),
+        ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => of_server(
+            error.code().unwrap_or_default(),
+            error.detail().unwrap_or_default(),
+        ),
+        // The library's own words may quote what it has read or sent.
+        _ => bad_answer("what the server sent is not the Redis protocol"),
+    }
+}
+
+/// A connection that could not be opened.
+pub(super) fn of_connect(address: &str, error: &io::Error) -> StoreError {
+    let text = error.to_string();
+    // The number says nothing that the words do not.
+    let words = text.split(" (os error").next().unwrap_or_default();
+    StoreError::new(
+        StoreErrorKind::Unreachable,
+        format!("cannot connect to {address}: {}", lower_first(words)),
+    )
+}
+
+pub(super) fn bad_answer(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::BadAnswer, message)
+}
+
+pub(super) fn too_old(what: &str) -> StoreError {
+    bad_answer(format!(
+        "the server is too old, {what}: dlock needs Redis 6.2 or Valkey"
+    ))
+}
+
+/// The line of a script that failed, as far as the server tells.
+pub(super) fn script_line(error: &RedisError) -> Option<usize> {
+    // Some mentions have no number; of several with one, the last is the server's own.
+    error.detail()?.rsplit("user_script:").find_map(|rest| {
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    })
+}
+
+fn of_server(code: &str, detail: &str) -> StoreError {
+    use StoreErrorKind as Kind;
+
+    let (code, detail) = unwrapped(code, detail);
+    let detail = without_noise(detail);
+    let kind = match code {
+        "READONLY" | "MASTERDOWN" => Kind::ReadOnly,
+        "LOADING" => Kind::Loading,
+        "OOM" => Kind::OutOfMemory,
+        "WRONGTYPE" => Kind::WrongType,
+        "NOPERM" => Kind::Denied,
+        "NOAUTH" => {
+            return StoreError::new(Kind::Unauthenticated, "the server asks for a password");
+        }
+        "WRONGPASS" => Kind::Unauthenticated,
+        "DENIED" => {
+            return StoreError::new(
+                Kind::Refused,
+                "the server is in protected mode and serves its own machine only",
+            );
+        }
+        _ if detail.contains("invalid username-password pair") => Kind::Unauthenticated,
+        _ if detail.contains("without any password configured") => {
+            return StoreError::new(
+                Kind::Unauthenticated,
+                "the URL has a password, but the server's default user has none",
+            );
+        }
+        _ if detail.starts_with("The user executing the script can't")
+            || detail.starts_with("ACL failure in script") =>
+        {
+            Kind::Denied
+        }
+        _ if detail.starts_with("unknown command")
+            || detail.starts_with("Unknown Redis command")
+            || detail.starts_with("DB index is out of range") =>
+        {
+            Kind::BadAnswer
+        }
+        // MISCONF, NOREPLICAS, BUSY, TRYAGAIN, CLUSTERDOWN, too many clients, and whatever else
+        // a server may say: it has not done what it was asked, and may do it later.
+        _ => Kind::Refused,
+    };
+    let text = lower_first(detail);
+    if text.is_empty() || kind == Kind::Refused && code != "ERR" {
+        // Short codes are what one looks up.
+        let text = format!("{code} {text}");
+        return StoreError::new(kind, text.trim_end());
+    }
+    StoreError::new(kind, text)
+}
+
+/// What went wrong inside the script, where the server wraps that in an `ERR` of its own.
+fn unwrapped<'a>(code: &'a str, detail: &'a str) -> (&'a str, &'a str) {
+    if code != "ERR" || !detail.starts_with("Error running script") {
+        return (code, detail);
+    }
+    let inner = detail
+        .split_once("user_script:")
+        .map(|(_, rest)| rest.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()))
+        .and_then(|rest| rest.strip_prefix(':'));
+    let Some(inner) = inner.map(str::trim_start) else {
+        return (code, detail);
+    };
+    match inner.split_once(' ') {
+        Some((first, rest)) if is_code(first) => (first.trim_start_matches('-'), rest),
+        _ => (code, inner.strip_prefix("@user_script: ").unwrap_or(inner)),
+    }
+}
+
+fn is_code(word: &str) -> bool {
+    let word = word.trim_start_matches('-');
+    word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+/// The text without the place in the script, and without the arguments of a command, among
+/// which a password can be.
+fn without_noise(detail: &str) -> &str {
+    let end = [" script: ", ", with args beginning with", ", sha: "]
+        .iter()
+        .filter_map(|noise| detail.find(noise))
+        .min()
+        .unwrap_or(detail.len());
+    detail[..end].trim().trim_end_matches(['.', ','])
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        // An abbreviation such as `DB` stays what it is.
+        (Some(first), Some(second)) if !second.is_uppercase() => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    fn error(line: &str) -> RedisError {
+        redis::parse_redis_value(format!("-{line}\r\n").as_bytes())
+            .and_then(Value::extract_error)
+            .expect_err("the line is an error")
+    }
+
+    fn sorted(line: &str) -> (StoreErrorKind, String) {
+        let error = of_request(&error(line), Duration::from_secs(1));
+        let text = error.to_string();
+        (
+            error.kind(),
+            text.split(';').next().unwrap_or_default().to_owned(),
+        )
+    }
+
+    #[test]
+    fn answers_are_sorted() {
+        use StoreErrorKind as Kind;
+        for (line, kind, text) in [
+            (
+                "READONLY You can't write against a read only replica.",
+                Kind::ReadOnly,
+                "you can't write against a read only replica",
+            ),
+            (
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+                Kind::ReadOnly,
+                "link with MASTER is down and replica-serve-stale-data is set to 'no'",
+            ),
+            (
+                "LOADING Redis is loading the dataset in memory",
+                Kind::Loading,
+                "redis is loading the dataset in memory",
+            ),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'. script: \
+                 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
+                Kind::OutOfMemory,
+                "command not allowed when used memory > 'maxmemory'",
+            ),
+            (
+                "MISCONF Redis is configured to save RDB snapshots.",
+                Kind::Refused,
+                "MISCONF redis is configured to save RDB snapshots",
+            ),
+            (
+                "ERR max number of clients reached",
+                Kind::Refused,
+                "max number of clients reached",
+            ),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: \
+                 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
+                Kind::Denied,
+                "the user executing the script can't run this command or subcommand",
+            ),
+            (
+                "ERR ACL failure in script: User me has no permissions to run the 'getex' command \
+                 script: 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
+                Kind::Denied,
+                "ACL failure in script: User me has no permissions to run the 'getex' command",
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'evalsha' command",
+                Kind::Denied,
+                "this user has no permissions to run the 'evalsha' command",
+            ),
+            (
+                "NOAUTH HELLO must be called",
+                Kind::Unauthenticated,
+                "the server asks for a password",
+            ),
+            (
+                "WRONGPASS invalid username-password pair or user is disabled.",
+                Kind::Unauthenticated,
+                "invalid username-password pair or user is disabled",
+            ),
+            (
+                "ERR invalid username-password pair",
+                Kind::Unauthenticated,
+                "invalid username-password pair",
+            ),
+            (
+                "ERR AUTH <password> called without any password configured for the default user.",
+                Kind::Unauthenticated,
+                "the URL has a password, but the server's default user has none",
+            ),
+            (
+                "TRYAGAIN Multiple keys request",
+                Kind::Refused,
+                "TRYAGAIN multiple keys request",
+            ),
+            ("CLUSTERDOWN", Kind::Refused, "CLUSTERDOWN"),
+            (
+                "ERR DB index is out of range",
+                Kind::BadAnswer,
+                "DB index is out of range",
+            ),
+        ] {
+            assert_eq!(sorted(line), (kind, text.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn failures_of_scripts_are_unwrapped() {
+        use StoreErrorKind as Kind;
+        const WRAPPED: &str = "ERR Error running script (call to f_6d5d1b7a): @user_script:12: ";
+        for (inner, kind) in [
+            ("WRONGTYPE Operation against a key", Kind::WrongType),
+            ("-OOM command not allowed", Kind::OutOfMemory),
+            ("-READONLY You can't write", Kind::ReadOnly),
+            (
+                "@user_script: The user executing the script can't run this command",
+                Kind::Denied,
+            ),
+            (
+                "The user executing the script can't run this command",
+                Kind::Denied,
+            ),
+        ] {
+            let line = format!("{WRAPPED}{inner}");
+            assert_eq!(sorted(&line).0, kind, "{line}");
+            assert!(!sorted(&line).1.contains("script ("), "{line}");
+            assert_eq!(script_line(&error(&line)), Some(12));
+        }
+        assert_eq!(sorted("ERR Error running script").0, Kind::Refused);
+    }
+
+    #[test]
+    fn a_password_among_the_arguments_is_not_repeated() {
+        let (kind, text) = sorted(
+            "ERR unknown command 'HI', with args beginning with: '3' 'AUTH' 'default' 's3cret'",
+        );
+        assert_eq!(kind, StoreErrorKind::BadAnswer);
+        assert_eq!(text, "unknown command 'HI'");
+    }
+
+    #[test]
+    fn failures_of_connections_are_sorted() {
+        let limit = Duration::from_millis(250);
+        let timeout = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+        assert_eq!(of_request(&timeout, limit), StoreError::timed_out(limit));
+        let broken = RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(
+            of_request(&broken, limit).kind(),
+            StoreErrorKind::Unreachable
+        );
+        let refused = io::Error::from_raw_os_error(111);
+        let text = of_connect("redis://127.0.0.1:6379", &refused).to_string();
+        assert!(
+            text.starts_with("cannot connect to redis://127.0.0.1:6379: connection refused;"),
+            "{text}"
+        );
+    }
+}

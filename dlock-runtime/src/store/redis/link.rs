@@ -1,0 +1,377 @@
+//! One connection to the server: how it is opened, used, judged and closed.
+//!
+//! The connection's own task is kept here rather than with the client library, because a broken
+//! connection has to be closed while callers still wait on it. They get an error at once, and
+//! nothing they have sent can be carried out after what they will send on the next connection,
+//! as far as that is up to this side.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{
+    AsyncConnectionConfig, PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::Notify,
+    task::JoinHandle,
+};
+
+use super::{
+    RedisConfig, errors,
+    hints::Hints,
+    script::{self, Call},
+    socket,
+    url::Endpoint,
+};
+use crate::{
+    owner::ClientId,
+    store::{StoreError, StoreErrorKind},
+};
+
+/// More callers than this wait until earlier requests are written.
+const QUEUED_REQUESTS: usize = 1024;
+
+/// What a caller needs of a connection.
+#[derive(Clone)]
+pub(super) struct Handle {
+    connection: MultiplexedConnection,
+    health: Arc<Health>,
+    limit: Duration,
+}
+
+/// What is known of the state of a connection, from those who use it.
+#[derive(Default)]
+pub(super) struct Health {
+    fault: OnceLock<StoreError>,
+    suspected: AtomicBool,
+    changed: Notify,
+}
+
+impl Health {
+    /// The connection is to be replaced; why, which may have been known before.
+    fn fail(&self, error: StoreError) -> StoreError {
+        // The first error is the cause of the others.
+        let cause = self.fault.get_or_init(|| error).clone();
+        self.changed.notify_one();
+        cause
+    }
+
+    /// A request got no answer; perhaps the connection is dead.
+    fn suspect(&self) {
+        self.suspected.store(true, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    /// Waits for news: a fault, or a suspicion.
+    pub(super) async fn news(&self) -> Result<(), StoreError> {
+        loop {
+            if let Some(fault) = self.fault.get() {
+                return Err(fault.clone());
+            }
+            if self.suspected.swap(false, Ordering::Relaxed) {
+                return Ok(());
+            }
+            self.changed.notified().await;
+        }
+    }
+}
+
+impl Handle {
+    /// Runs a script. An error means that it may or may not have been carried out.
+    pub(super) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+        let mut connection = self.connection.clone();
+        let mut unanswered = Unanswered(Some(&self.health));
+        let answer = call.run(&mut connection).await;
+        if !answer.as_ref().is_err_and(RedisError::is_timeout) {
+            unanswered.0 = None;
+        }
+        answer.map_err(|error| {
+            let explained = call.explain(&error, self.limit);
+            if error.is_unrecoverable_error() || needs_new_connection(explained.kind()) {
+                self.health.fail(explained)
+            } else {
+                explained
+            }
+        })
+    }
+}
+
+/// Whether the same server would answer better over a new connection, or another one in its place.
+fn needs_new_connection(kind: StoreErrorKind) -> bool {
+    use StoreErrorKind::{ReadOnly, Unauthenticated, Unreachable};
+    matches!(kind, ReadOnly | Unauthenticated | Unreachable)
+}
+
+/// Raises a suspicion if it is dropped with its request unanswered, as when the caller's own
+/// limit is shorter than the connection's.
+struct Unanswered<'a>(Option<&'a Health>);
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(health) = self.0 {
+            health.suspect();
+        }
+    }
+}
+
+/// A connection with all that has to end with it.
+pub(super) struct Link {
+    handle: Handle,
+    driver: JoinHandle<()>,
+    namespace: String,
+    subscribed: HashSet<ClientId>,
+}
+
+impl Link {
+    /// Connects, logs in, loads the scripts and subscribes everybody who wants hints.
+    pub(super) async fn open(
+        endpoint: &Endpoint,
+        config: &RedisConfig,
+        hints: &Arc<Hints>,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
+        let attempt = async {
+            let address = endpoint.address();
+            let socket = socket::connect(address, limit)
+                .await
+                .map_err(|error| errors::of_connect(&endpoint.to_string(), &error))?;
+            let mut link = Self::log_in(socket, endpoint, config, hints).await?;
+            link.prepare().await?;
+            link.subscribe(hints).await?;
+            Ok(link)
+        };
+        tokio::time::timeout(limit, attempt)
+            .await
+            .unwrap_or_else(|_| {
+                Err(StoreError::new(
+                    StoreErrorKind::Unreachable,
+                    format!("cannot connect to {endpoint}: no answer within {limit:.0?}"),
+                ))
+            })
+    }
+
+    async fn log_in(
+        socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        endpoint: &Endpoint,
+        config: &RedisConfig,
+        hints: &Arc<Hints>,
+    ) -> Result<Self, StoreError> {
+        let health = Arc::new(Health::default());
+        let pushed = {
+            let (hints, health) = (hints.clone(), health.clone());
+            move |push: PushInfo| {
+                if push.kind == PushKind::Disconnection {
+                    health.fail(StoreError::new(
+                        StoreErrorKind::Unreachable,
+                        "the connection to the server broke",
+                    ));
+                } else {
+                    hints.take(&push);
+                }
+                Ok::<(), ()>(())
+            }
+        };
+        let settings = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(config.response_timeout))
+            .set_pipeline_buffer_size(QUEUED_REQUESTS)
+            .set_push_sender(pushed);
+        let limit = config.response_timeout;
+        let (connection, driver) =
+            MultiplexedConnection::new_with_config(endpoint.login(), socket, settings)
+                .await
+                .map_err(|error| errors::of_request(&error, limit))?;
+        Ok(Self {
+            handle: Handle {
+                connection,
+                health,
+                limit,
+            },
+            driver: tokio::spawn(driver),
+            namespace: config.namespace.clone(),
+            subscribed: HashSet::new(),
+        })
+    }
+
+    /// Looks at who answers, and loads the scripts.
+    async fn prepare(&mut self) -> Result<(), StoreError> {
+        let mut requests = redis::pipe();
+        requests.cmd("HELLO").arg(3);
+        requests
+            .cmd("CLIENT")
+            .arg("SETNAME")
+            .arg(format!("dlock-{}", std::process::id()));
+        for source in script::sources() {
+            requests.cmd("SCRIPT").arg("LOAD").arg(source);
+        }
+        let count = requests.len();
+        let connection = &mut self.handle.connection;
+        let answers = connection
+            .send_packed_commands(&requests, 0, count)
+            .await
+            .map_err(|error| errors::of_request(&error, self.handle.limit))?;
+        // The rest may be refused: a name is a courtesy, and a script that is not loaded is sent
+        // whole when it is called. A refused HELLO tells nothing, but the login was accepted.
+        answers.first().map_or(Ok(()), check_server)
+    }
+
+    /// Subscribes those who are not yet, and says who they were.
+    pub(super) async fn subscribe(&mut self, hints: &Hints) -> Result<Vec<ClientId>, StoreError> {
+        let mut new = hints.clients();
+        new.retain(|client| !self.subscribed.contains(client));
+        if new.is_empty() {
+            return Ok(new);
+        }
+        let channels: Vec<_> = new
+            .iter()
+            .map(|client| script::channel(&self.namespace, *client))
+            .collect();
+        // It returns when the server has confirmed every channel.
+        self.handle
+            .connection
+            .subscribe(&channels)
+            .await
+            .map_err(|error| {
+                let error = errors::of_request(&error, self.handle.limit);
+                if error.kind() == StoreErrorKind::Denied {
+                    let prefix = script::channel_prefix(&self.namespace);
+                    let message = format!("{} (`SUBSCRIBE` to `{prefix}*`)", error.message());
+                    return StoreError::new(StoreErrorKind::Denied, message);
+                }
+                error
+            })?;
+        self.subscribed.extend(&new);
+        Ok(new)
+    }
+
+    /// Whether the server still answers; what it answers does not matter.
+    pub(super) async fn ping(&mut self) -> Result<(), StoreError> {
+        let ping = redis::cmd("PING");
+        match self.handle.connection.send_packed_command(&ping).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(errors::of_request(&error, self.handle.limit)),
+        }
+    }
+
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    pub(super) fn health(&self) -> Arc<Health> {
+        self.handle.health.clone()
+    }
+
+    /// Closes the socket; whoever still waits for an answer gets `error`.
+    pub(super) async fn close(mut self, error: StoreError) {
+        self.handle.health.fail(error);
+        self.driver.abort();
+        (&mut self.driver).await.ok();
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Refuses a server on which locks would not work, by what it says of itself.
+fn check_server(hello: &Value) -> Result<(), StoreError> {
+    let Value::Map(fields) = hello else {
+        return Ok(());
+    };
+    let field = |name: &str| {
+        fields
+            .iter()
+            .find(|(key, _)| text(key) == Some(name))
+            .and_then(|(_, value)| text(value))
+    };
+    if field("role").is_some_and(|role| role != "master") {
+        let message = "the server is a replica, which takes no locks";
+        return Err(StoreError::new(StoreErrorKind::ReadOnly, message));
+    }
+    match field("mode") {
+        Some("sentinel") => {
+            return Err(errors::bad_answer("the server is a Sentinel, not a store"));
+        }
+        Some("cluster") => {
+            return Err(errors::bad_answer(
+                "the server is part of a Redis Cluster, which is not supported",
+            ));
+        }
+        _ => {}
+    }
+    let version = field("version").unwrap_or_default();
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next())
+        && (major, minor) < (6, 2)
+    {
+        return Err(errors::too_old(&format!("it is version {version}")));
+    }
+    Ok(())
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(fields: &[(&str, &str)]) -> Value {
+        let text = |text: &str| Value::BulkString(text.into());
+        Value::Map(
+            fields
+                .iter()
+                .map(|(key, value)| (text(key), text(value)))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_server_that_cannot_serve_is_refused() {
+        let good = [
+            ("version", "7.0.15"),
+            ("mode", "standalone"),
+            ("role", "master"),
+        ];
+        assert_eq!(check_server(&hello(&good)), Ok(()));
+        assert_eq!(check_server(&hello(&[])), Ok(()));
+        assert_eq!(check_server(&hello(&[("version", "unstable")])), Ok(()));
+        for (field, kind) in [
+            (("role", "replica"), StoreErrorKind::ReadOnly),
+            (("role", "slave"), StoreErrorKind::ReadOnly),
+            (("mode", "cluster"), StoreErrorKind::BadAnswer),
+            (("mode", "sentinel"), StoreErrorKind::BadAnswer),
+            (("version", "6.0.16"), StoreErrorKind::BadAnswer),
+        ] {
+            let error = check_server(&hello(&[field])).expect_err("it cannot serve");
+            assert_eq!(error.kind(), kind, "{field:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fault_outlives_suspicions() {
+        let health = Health::default();
+        health.suspect();
+        health.suspect();
+        assert_eq!(health.news().await, Ok(()));
+        let fault = StoreError::new(StoreErrorKind::ReadOnly, "it is a replica");
+        health.fail(fault.clone());
+        health.fail(StoreError::new(StoreErrorKind::Unreachable, "broken"));
+        health.suspect();
+        assert_eq!(health.news().await, Err(fault.clone()));
+        assert_eq!(health.news().await, Err(fault));
+    }
+}

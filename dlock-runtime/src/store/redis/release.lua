@@ -1,0 +1,80 @@
+-- Gives up a lock, or the place in its queue. The first waiter gets the lock.
+--
+-- KEYS[1]  the lock: a string `owner fence label`
+-- KEYS[2]  its queue: owners by the time of their arrival
+-- KEYS[3]  its living: the same owners by the time until which they count as alive
+-- KEYS[4]  the last fence of the slot
+-- ARGV[1]  owner            ARGV[2]  TTL in ms of a lease handed to a waiter
+-- ARGV[3]  prefix of the channels for hints            ARGV[4]  what the lock is called there
+--
+-- Returns 2 if the lock was the owner's and a waiter has it now, 1 if it was the owner's and is
+-- free, 0 if it was not the owner's, who has at most left the queue.
+--
+-- It is one step so that nobody can take the lock between the release and the grant, and so that
+-- a stranger's lock is never deleted. The fence is written before the lock. Whatever hinders the
+-- grant (no memory, foreign data in the queue), the lock is released all the same.
+local lock, queue, living, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, grant_ttl, channels, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local value = redis.call('GET', lock)
+if string.match(value or '', '^(%S+) %d+ %S+$') ~= owner then
+  redis.call('ZREM', queue, owner)
+  redis.call('ZREM', living, owner)
+  return 0
+end
+
+-- The answer, or nil where the server refuses.
+local function try(...)
+  local answer = redis.pcall(...)
+  if type(answer) == 'table' and answer.err then
+    return nil
+  end
+  return answer
+end
+
+local time = redis.call('TIME')
+
+-- The first waiter that is alive; the dead before it are dropped, and so is the owner.
+local function first_waiter()
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local first = (try('ZRANGE', queue, 0, 0) or {})[1]
+  while first do
+    local until_ms = try('ZSCORE', living, first)
+    if until_ms and tonumber(until_ms) >= now and first ~= owner then
+      return first
+    end
+    if not try('ZREM', queue, first) then
+      return nil
+    end
+    try('ZREM', living, first)
+    first = (try('ZRANGE', queue, 0, 0) or {})[1]
+  end
+end
+
+-- Greater than the last fence, and than those a server has forgotten that lost its data: the
+-- floor is the time since 2024 in units of 10 us. Nil if it cannot be told or kept.
+local function next_fence()
+  local last = try('GET', fence)
+  if last == nil then
+    return nil
+  end
+  last = last or '0'
+  if not string.match(last, '^%d+$') or tonumber(last) >= 2 ^ 52 then
+    return nil
+  end
+  local floor = (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)
+  local granted = string.format('%.0f', math.max(tonumber(last) + 1, floor))
+  return try('SET', fence, granted) and granted
+end
+
+local first = first_waiter()
+local granted = first and next_fence()
+if granted and try('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl) then
+  try('ZREM', queue, first)
+  try('ZREM', living, first)
+  -- Last, and not allowed to fail: a user may lack the channel, and the lock is released already.
+  try('PUBLISH', channels .. string.match(first, '^[^.]*'), first .. ' ' .. granted .. ' ' .. name)
+  return 2
+end
+redis.call('DEL', lock)
+return 1

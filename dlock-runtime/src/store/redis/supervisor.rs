@@ -1,0 +1,159 @@
+//! Keeps one good connection to the server at hand, for as long as the store lives.
+//!
+//! The task that does this is the only one that connects. It replaces the connection
+//! - when it breaks, which the library reports at once because it always reads;
+//! - when the server turns out to be a replica, or forgets who we are;
+//! - when it has become a black hole. A request that got no answer in time, or whose caller gave
+//!   up before, raises a suspicion; then a PING must be answered within the response timeout. As
+//!   answers come in the order of the requests, a slow server and a dead one are told apart by
+//!   nothing but that limit. An idle connection is asked from time to time, since hints come over
+//!   it as well.
+//!
+//! The old socket is closed before the new one serves. While there is none, callers wait for the
+//! first attempt, and get the last failure at once after that: they know best how long to go on.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+use super::{
+    RedisConfig,
+    hints::Hints,
+    link::{Handle, Link},
+    url::Endpoint,
+};
+use crate::{
+    random::{Random, SystemRandom, jittered},
+    store::StoreError,
+};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// No attempt takes longer, or a network that has healed would be noticed late.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
+
+/// An idle connection is asked after this many response timeouts.
+const IDLE_FACTOR: u32 = 5;
+
+/// What callers find.
+#[derive(Clone)]
+pub(super) enum State {
+    /// The outcome of the first attempt is not known yet.
+    Connecting,
+    Ready(Handle),
+    /// The last attempt failed, and others follow.
+    Failed(StoreError),
+}
+
+pub(super) struct Supervisor {
+    pub(super) endpoint: Endpoint,
+    pub(super) config: RedisConfig,
+    pub(super) hints: Arc<Hints>,
+    pub(super) state: watch::Sender<State>,
+}
+
+impl Supervisor {
+    /// Runs until it is aborted.
+    pub(super) async fn run(self) {
+        let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
+        let mut pause = Pause::default();
+        loop {
+            let error = match Link::open(&self.endpoint, &self.config, &self.hints, attempt).await {
+                Ok(mut link) => {
+                    let since = Instant::now();
+                    self.state.send_replace(State::Ready(link.handle()));
+                    self.hints.look_again(&self.hints.clients());
+                    let error = self.watch_over(&mut link).await;
+                    // Nobody starts a request on a connection that is about to be closed.
+                    self.state.send_replace(State::Connecting);
+                    link.close(error.clone()).await;
+                    if since.elapsed() >= LONGEST_PAUSE {
+                        pause.reset();
+                        continue;
+                    }
+                    // One that dies young is a failed attempt, or two sides could keep each
+                    // other busy with connecting.
+                    error
+                }
+                Err(error) => error,
+            };
+            let pause = pause.next(error.is_final());
+            self.state.send_replace(State::Failed(error));
+            sleep(pause).await;
+        }
+    }
+
+    /// Returns when the connection has to be replaced, and why.
+    async fn watch_over(&self, link: &mut Link) -> StoreError {
+        let idle = self.config.response_timeout * IDLE_FACTOR;
+        let health = link.health();
+        loop {
+            let checked = tokio::select! {
+                news = health.news() => match news {
+                    Ok(()) => link.ping().await,
+                    Err(fault) => Err(fault),
+                },
+                () = self.hints.attached.notified() => match link.subscribe(&self.hints).await {
+                    Ok(new) => {
+                        self.hints.look_again(&new);
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                },
+                () = sleep(idle) => link.ping().await,
+            };
+            if let Err(error) = checked {
+                return error;
+            }
+        }
+    }
+}
+
+/// The pauses between attempts.
+struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(FIRST_PAUSE)
+    }
+}
+
+impl Pause {
+    fn next(&mut self, is_final: bool) -> Duration {
+        // A wrong password does not get better by being tried again and again.
+        let pause = if is_final { LONGEST_PAUSE } else { self.0 };
+        self.0 = (pause * 2).min(LONGEST_PAUSE);
+        jittered(pause * 4 / 5, SystemRandom.next_u64())
+    }
+
+    fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit() {
+        let mut pause = Pause::default();
+        let pauses: Vec<_> = (0..10).map(|_| pause.next(false)).collect();
+        assert!(pauses[0] <= FIRST_PAUSE && !pauses[0].is_zero());
+        assert!(
+            pauses.windows(2).take(5).all(|pair| pair[0] < pair[1]),
+            "{pauses:?}"
+        );
+        assert!(pauses[9] <= LONGEST_PAUSE && pauses[9] > LONGEST_PAUSE / 2);
+        pause.reset();
+        assert!(pause.next(false) <= FIRST_PAUSE);
+        assert!(
+            pause.next(true) > LONGEST_PAUSE / 2,
+            "nothing to be hoped for soon"
+        );
+    }
+}

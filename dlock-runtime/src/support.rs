@@ -1,0 +1,173 @@
+//! What generated code calls. Hidden, and outside the promises of semantic versioning.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use crate::{acquire::acquire as acquire_in, global};
+pub use crate::{
+    error::LockError,
+    guard::{Lease, LockGuard},
+    key::{KeyPart, LockKey},
+    manager::LockManager,
+    options::{OnLost, Options, Wait, check_max_hold, check_ttl},
+};
+
+/// One annotated function of the program.
+#[derive(Debug)]
+pub struct Site {
+    function: &'static str,
+    file: &'static str,
+    line: u32,
+    pub(crate) template: &'static str,
+    options: Options,
+}
+
+impl Site {
+    /// What the attribute knows while compiling.
+    #[must_use]
+    pub const fn new(
+        function: &'static str,
+        file: &'static str,
+        line: u32,
+        template: &'static str,
+        options: Options,
+    ) -> Self {
+        Self {
+            function,
+            file,
+            line,
+            template,
+            options,
+        }
+    }
+
+    /// The options given as literals.
+    #[must_use]
+    pub const fn options(&self) -> Options {
+        self.options
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}:{})", self.function, self.file, self.line)
+    }
+}
+
+/// A piece of a key template.
+#[derive(Clone, Copy)]
+pub enum Piece<'a> {
+    /// Literal text.
+    Text(&'static str),
+    /// The value of a placeholder.
+    Part(&'a dyn KeyPart),
+}
+
+impl fmt::Debug for Piece<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.debug_tuple("Text").field(text).finish(),
+            Self::Part(_) => f.write_str("Part(..)"),
+        }
+    }
+}
+
+/// A placeholder's value; the bound gives the error message.
+pub fn part<T: KeyPart>(value: &T) -> &dyn KeyPart {
+    value
+}
+
+/// Renders a key.
+///
+/// # Errors
+///
+/// [`LockError::InvalidKey`] when a value is empty or the key too long.
+pub fn key(_template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, LockError> {
+    let mut builder = LockKey::builder();
+    for piece in pieces {
+        builder = match piece {
+            Piece::Text(text) => builder.text(text),
+            Piece::Part(value) => builder.part(*value),
+        };
+    }
+    builder.finish()
+}
+
+/// Takes the lock of an annotated function. Nothing happens before the future is polled.
+pub fn acquire(
+    site: &'static Site,
+    options: Options,
+    manager: Option<&LockManager>,
+    key: Result<LockKey, LockError>,
+) -> Acquire {
+    let manager = manager.cloned();
+    Acquire(Box::pin(async move {
+        let key = key?;
+        let Some(manager) = manager.or_else(global::current) else {
+            return Err(LockError::NotInstalled { key });
+        };
+        acquire_in(manager.shared(), key, options, Some(site)).await
+    }))
+}
+
+/// The future of [`acquire`]: one pointer, whatever the acquisition needs.
+#[must_use = "futures do nothing unless polled"]
+pub struct Acquire(Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>);
+
+impl Future for Acquire {
+    type Output = Result<LockGuard, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for Acquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acquire")
+    }
+}
+
+/// The function's outcome from those of its body and of the release.
+///
+/// # Errors
+///
+/// [`LockError::Lost`] if either says so.
+pub fn settle<T>(
+    output: Result<T, LockError>,
+    released: Result<(), LockError>,
+) -> Result<T, LockError> {
+    match (output, released) {
+        (Ok(output), Ok(())) => Ok(output),
+        (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+    }
+}
+
+/// Whether somebody else held the lock.
+#[must_use]
+pub fn is_busy(error: &LockError) -> bool {
+    error.is_busy()
+}
+
+/// A return type that has room for a [`LockError`].
+#[diagnostic::on_unimplemented(
+    message = "a function under `#[distributed_lock]` must be able to return a lock failure",
+    label = "`{Self}` has no room for a `LockError`",
+    note = "return `Result<T, E>` where `E: From<dlock::LockError>`",
+    note = "or turn the failure into a value with `on_error = |error| …`"
+)]
+pub trait Fallible {
+    /// The failure as the function's value.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E: From<LockError>> Fallible for Result<T, E> {
+    fn from_lock_error(error: LockError) -> Self {
+        Err(error.into())
+    }
+}

@@ -1,0 +1,231 @@
+//! What becomes of the connection when the network or the server fails.
+
+use std::time::{Duration, Instant};
+
+use dlock_runtime::{
+    LockStore,
+    store::{
+        StoreErrorKind,
+        redis::{RedisConfig, RedisStore},
+    },
+};
+use dlock_testkit::{Proxy, RedisServer, eventually};
+use tokio::{runtime::Handle, time::timeout};
+
+use crate::{DEADLINE, TTL, key, owner, run, server_and_store, take, try_take};
+
+const LIMIT: Duration = Duration::from_millis(300);
+
+async fn through_proxy() -> (RedisServer, Proxy, RedisStore) {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let config = RedisConfig {
+        response_timeout: LIMIT,
+        ..RedisConfig::new(proxy.url())
+    };
+    let store = RedisStore::connect(config).await.unwrap();
+    (server, proxy, store)
+}
+
+#[tokio::test]
+async fn a_killed_connection_is_replaced() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    let fence = take(&store, &lock, me).await;
+    for _ in 0..3 {
+        run(&mut behind, "CLIENT KILL TYPE normal SKIPME yes").await;
+        eventually(DEADLINE, "it works again", async || {
+            try_take(&store, &lock, me).await.is_ok()
+        })
+        .await;
+    }
+    assert_eq!(take(&store, &lock, me).await, fence);
+    let clients = || async {
+        let list: String = redis::cmd("CLIENT")
+            .arg("LIST")
+            .query_async(&mut server.connection().await)
+            .await
+            .unwrap();
+        list.matches("name=dlock-").count()
+    };
+    eventually(DEADLINE, "one connection is left", async || {
+        clients().await == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_was_away_is_found_again() {
+    let (server, store, _behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    let fence = take(&store, &lock, me).await;
+    server.kill();
+    eventually(DEADLINE, "the failure is named at once", async || {
+        let begin = Instant::now();
+        let error = try_take(&store, &lock, me)
+            .await
+            .expect_err("the server is dead");
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+        assert!(begin.elapsed() < Duration::from_secs(1));
+        let expected = format!("cannot connect to {}: connection refused", server.url());
+        error.to_string().starts_with(&expected)
+    })
+    .await;
+    server.restart().await;
+    eventually(DEADLINE, "it works again", async || {
+        try_take(&store, &lock, me).await.is_ok()
+    })
+    .await;
+    assert!(
+        take(&store, &lock, me).await > fence,
+        "although its data is gone"
+    );
+}
+
+#[tokio::test]
+async fn a_black_hole_is_left() {
+    let (_server, proxy, store) = through_proxy().await;
+    let (lock, me) = (key("k"), owner());
+    take(&store, &lock, me).await;
+    proxy.freeze();
+    let error = store
+        .renew(&lock, me, TTL)
+        .await
+        .expect_err("nothing comes back");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut);
+    eventually(DEADLINE, "another connection is tried", async || {
+        proxy.accepted_connections() > 1
+    })
+    .await;
+    proxy.thaw();
+    eventually(DEADLINE, "it works again", async || {
+        store.renew(&lock, me, TTL).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_black_hole_is_noticed_by_impatient_callers() {
+    let (_server, proxy, store) = through_proxy().await;
+    let (lock, me) = (key("k"), owner());
+    take(&store, &lock, me).await;
+    proxy.freeze();
+    eventually(DEADLINE, "another connection is tried", async || {
+        let impatient = timeout(LIMIT / 10, store.renew(&lock, me, TTL)).await;
+        assert!(!matches!(impatient, Ok(Ok(_))));
+        proxy.accepted_connections() > 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_black_hole_is_noticed_without_callers() {
+    let (_server, proxy, _store) = through_proxy().await;
+    proxy.freeze();
+    eventually(DEADLINE, "another connection is tried", async || {
+        proxy.accepted_connections() > 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_busy_server_keeps_its_connection() {
+    let (_server, proxy, store) = through_proxy().await;
+    let (lock, me) = (key("k"), owner());
+    take(&store, &lock, me).await;
+    // Callers give up all the time, but every PING is answered.
+    for _ in 0..200 {
+        let given_up = timeout(Duration::ZERO, store.renew(&lock, me, TTL)).await;
+        assert!(!matches!(given_up, Ok(Err(_))));
+        store.renew(&lock, me, TTL).await.unwrap();
+    }
+    assert_eq!(proxy.accepted_connections(), 1);
+}
+
+#[tokio::test]
+async fn callers_learn_of_a_broken_connection_at_once() {
+    let (_server, proxy, store) = through_proxy().await;
+    let (lock, me) = (key("k"), owner());
+    let fence = take(&store, &lock, me).await;
+    proxy.cut_before_reply_to("EVALSHA");
+    let begin = Instant::now();
+    let error = try_take(&store, &lock, me)
+        .await
+        .expect_err("the reply was lost");
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(begin.elapsed() < LIMIT);
+    eventually(DEADLINE, "it works again", async || {
+        try_take(&store, &lock, me).await.is_ok()
+    })
+    .await;
+    assert_eq!(take(&store, &lock, me).await, fence);
+}
+
+#[tokio::test]
+async fn refused_connections_are_tried_with_pauses() {
+    let (_server, proxy, store) = through_proxy().await;
+    let (lock, me) = (key("k"), owner());
+    // Accepts and hangs up at the first word, again and again.
+    let begin = Instant::now();
+    let mut cuts = 0;
+    while begin.elapsed() < Duration::from_secs(2) {
+        proxy.cut_before_request("HELLO");
+        proxy.cut();
+        eventually(DEADLINE, "the next attempt", async || !proxy.is_trap_set()).await;
+        cuts += 1;
+    }
+    assert!(cuts < 30, "{cuts} attempts in two seconds");
+    eventually(DEADLINE, "it works again", async || {
+        try_take(&store, &lock, me).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_store_leaves_nothing() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let before = Handle::current().metrics().num_alive_tasks();
+    let store = RedisStore::connect(RedisConfig::new(proxy.url()))
+        .await
+        .unwrap();
+    take(&store, &key("k"), owner()).await;
+    assert!(Handle::current().metrics().num_alive_tasks() > before);
+    drop(store);
+    eventually(DEADLINE, "its tasks have ended", async || {
+        Handle::current().metrics().num_alive_tasks() == before
+    })
+    .await;
+    eventually(DEADLINE, "its socket is closed", async || {
+        proxy.open_connections() == 0
+    })
+    .await;
+
+    // Also one that never had a connection.
+    server.kill();
+    let store = RedisStore::lazy(RedisConfig::new(server.url())).unwrap();
+    assert!(try_take(&store, &key("k"), owner()).await.is_err());
+    drop(store);
+    eventually(DEADLINE, "its task has ended", async || {
+        Handle::current().metrics().num_alive_tasks() == before
+    })
+    .await;
+}
+
+#[test]
+fn a_store_whose_runtime_has_ended_says_so() {
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
+    let (lock, me) = (key("k"), owner());
+    let first = runtime();
+    let (server, store) = first.block_on(async {
+        let (server, store, _) = server_and_store().await;
+        take(&store, &lock, me).await;
+        (server, store)
+    });
+    drop(first);
+    let error = runtime()
+        .block_on(store.renew(&lock, me, TTL))
+        .expect_err("nobody connects");
+    assert_eq!(error.kind(), StoreErrorKind::NoRuntime, "{error}");
+    drop((store, server));
+}

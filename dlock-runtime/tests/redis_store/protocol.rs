@@ -1,0 +1,303 @@
+//! What the three scripts promise.
+
+use std::time::Duration;
+
+use dlock_runtime::{
+    LockStore,
+    store::{ALIVE, AcquireRequest, Acquisition, Released, Renewal},
+};
+use dlock_testkit::{Polled, eventually, poll_times};
+
+use crate::{
+    DEADLINE, TTL, connect, get, key, owner, queue, request, run, server_and_store, take, try_take,
+};
+
+/// Makes a waiter look as if it had died.
+async fn bury(
+    behind: &mut redis::aio::MultiplexedConnection,
+    name: &str,
+    owner: dlock_runtime::OwnerId,
+) {
+    run(behind, &format!("ZADD dlock:{{{name}}}:a 1 {owner}")).await;
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_once_and_given_back() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, me, other) = (key("a b:%20"), owner(), owner());
+    let fence = take(&store, &lock, me).await;
+    let value = get(&mut behind, "dlock:{a b:%20}").await.unwrap();
+    assert_eq!(value, format!("{me} {fence} svc@host/1"));
+
+    let Acquisition::Busy(holder) = try_take(&store, &lock, other).await.unwrap() else {
+        panic!("two holders")
+    };
+    assert_eq!(holder.label.as_deref(), Some("svc@host/1"));
+    assert!(holder.ttl.is_some_and(|ttl| ttl <= TTL && ttl > TTL / 2));
+    assert_eq!((holder.position, holder.last_fence), (None, fence));
+
+    assert_eq!(store.renew(&lock, other, TTL).await, Ok(Renewal::NotOwner));
+    assert_eq!(store.release(&lock, other).await, Ok(Released::WasGone));
+    assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(&lock, me).await,
+        Ok(Released::WasGone),
+        "a repeated release"
+    );
+    assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::NotOwner));
+    let left = server.keys("*").await;
+    assert!(
+        left.len() == 1 && left[0].starts_with("dlock:fence:{"),
+        "{left:?}"
+    );
+    assert!(take(&store, &lock, other).await > fence);
+}
+
+#[tokio::test]
+async fn asking_again_finds_ones_own_lock() {
+    let (_server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    let short = AcquireRequest {
+        ttl: Duration::from_secs(5),
+        label: "first",
+        ..request(&lock, me)
+    };
+    let Ok(Acquisition::Granted { fence }) = store.acquire(short).await else {
+        panic!("free")
+    };
+    assert_eq!(take(&store, &lock, me).await, fence);
+    assert_eq!(
+        get(&mut behind, "dlock:{k}").await,
+        Some(format!("{me} {fence} svc@host/1"))
+    );
+    let left: i64 = redis::cmd("PTTL")
+        .arg("dlock:{k}")
+        .query_async(&mut behind)
+        .await
+        .unwrap();
+    assert!(left > 20_000, "the TTL starts anew: {left}");
+    assert_eq!(take(&store, &lock, me).await, fence, "with the same label");
+}
+
+#[tokio::test]
+async fn waiters_are_served_in_their_order() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, holder) = (key("k"), owner());
+    let fence = take(&store, &lock, holder).await;
+    let waiters: Vec<_> = (0..5).map(|_| owner()).collect();
+    for (place, waiter) in (0..).zip(&waiters) {
+        let busy = queue(&store, &lock, *waiter).await;
+        assert_eq!((busy.position, busy.last_fence), (Some(place), fence));
+    }
+    assert_eq!(
+        queue(&store, &lock, waiters[0]).await.position,
+        Some(0),
+        "it keeps its place"
+    );
+    assert_eq!(
+        store.release(&lock, waiters[1]).await,
+        Ok(Released::WasGone),
+        "one leaves"
+    );
+    bury(&mut behind, "k", waiters[2]).await;
+
+    assert_eq!(store.release(&lock, holder).await, Ok(Released::WasHeld));
+    let mut last = fence;
+    for waiter in [waiters[0], waiters[3], waiters[4]] {
+        // Nobody but the first waiter can have it.
+        assert!(matches!(
+            try_take(&store, &lock, holder).await,
+            Ok(Acquisition::Busy(_))
+        ));
+        let value = get(&mut behind, "dlock:{k}").await.unwrap();
+        assert!(
+            value.starts_with(&format!("{waiter} ")) && value.ends_with(" -"),
+            "{value}"
+        );
+        let granted = take(&store, &lock, waiter).await;
+        assert!(granted > last);
+        last = granted;
+        assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));
+    }
+    assert_eq!(server.keys("dlock:{k}*").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_free_lock_goes_to_who_waits_first() {
+    let (_server, store, mut behind) = server_and_store().await;
+    let (lock, first, second, hasty) = (key("k"), owner(), owner(), owner());
+    take(&store, &lock, owner()).await;
+    queue(&store, &lock, first).await;
+    queue(&store, &lock, second).await;
+    // The holder was killed.
+    run(&mut behind, "DEL dlock:{k}").await;
+    let busy = queue(&store, &lock, hasty).await;
+    assert_eq!(
+        (busy.position, busy.label),
+        (Some(1), None),
+        "behind `second`"
+    );
+    let fence = take(&store, &lock, first).await;
+    assert_eq!(
+        busy.last_fence, fence,
+        "the fence it says is that of the grant"
+    );
+
+    // Granted, but dead: the lease runs out, and the next who asks finds the next waiter.
+    store.release(&lock, first).await.unwrap();
+    assert!(
+        get(&mut behind, "dlock:{k}")
+            .await
+            .unwrap()
+            .starts_with(&second.to_string())
+    );
+    run(&mut behind, "DEL dlock:{k}").await;
+    assert!(take(&store, &lock, hasty).await > fence);
+    let queued: u64 = redis::cmd("EXISTS")
+        .arg("dlock:{k}:q")
+        .arg("dlock:{k}:a")
+        .query_async(&mut behind)
+        .await
+        .unwrap();
+    assert_eq!(queued, 0);
+}
+
+#[tokio::test]
+async fn a_grant_is_short_whoever_gives_it() {
+    let (_server, store, mut behind) = server_and_store().await;
+    let (lock, holder, waiter) = (key("k"), owner(), owner());
+    for ttl in [Duration::from_millis(900), TTL] {
+        let brief = AcquireRequest {
+            ttl,
+            ..request(&lock, holder)
+        };
+        assert!(matches!(
+            store.acquire(brief).await,
+            Ok(Acquisition::Granted { .. })
+        ));
+        queue(&store, &lock, waiter).await;
+        store.release(&lock, holder).await.unwrap();
+        let left: u64 = redis::cmd("PTTL")
+            .arg("dlock:{k}")
+            .query_async(&mut behind)
+            .await
+            .unwrap();
+        // A waiter reckons with all of it, so a releaser's own TTL must not shorten it.
+        assert!(left > 2000 && left <= 3000, "{left}");
+        store.release(&lock, waiter).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn fences_grow_even_when_the_server_forgets() {
+    let (server, store, _behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    let mut last = 0;
+    for round in 0..20 {
+        let fence = take(&store, &lock, me).await;
+        assert!(fence > last && fence < 1 << 52, "{last} then {fence}");
+        last = fence;
+        if round % 2 == 0 {
+            store.release(&lock, me).await.unwrap();
+        } else {
+            server.flush().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_stays_behind_when_everybody_dies() {
+    let (server, store, _behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    let brief = AcquireRequest {
+        ttl: Duration::from_millis(200),
+        ..request(&lock, me)
+    };
+    assert!(store.acquire(brief).await.is_ok());
+    queue(&store, &lock, owner()).await;
+    assert_eq!(server.keys("dlock:{k}*").await.len(), 3);
+    eventually(ALIVE + DEADLINE, "all is gone", async || {
+        server.keys("dlock:{k}*").await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_foreign_value_is_held_by_nobody_known() {
+    let (_server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    for value in ["1700000000", "a b c d", ""] {
+        redis::cmd("SET")
+            .arg("dlock:{k}")
+            .arg(value)
+            .exec_async(&mut behind)
+            .await
+            .unwrap();
+        let busy = queue(&store, &lock, me).await;
+        assert_eq!((busy.label, busy.ttl, busy.position), (None, None, Some(0)));
+        assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::NotOwner));
+        assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
+        assert_eq!(
+            get(&mut behind, "dlock:{k}").await.as_deref(),
+            Some(value),
+            "left alone"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_release_overtakes_no_acquire_that_was_given_up() {
+    let (server, store, _behind) = server_and_store().await;
+    for polls in 0.. {
+        let (lock, me) = (key(&format!("k{polls}")), owner());
+        let outcome = poll_times(try_take(&store, &lock, me), polls).await;
+        store.release(&lock, me).await.unwrap();
+        assert_eq!(
+            server.keys("dlock:{k*").await,
+            Vec::<String>::new(),
+            "after {polls} polls"
+        );
+        if let Polled::Finished(_) = outcome {
+            assert!(polls > 1, "it has to wait for the server");
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn scripts_are_sent_again_to_a_server_that_forgot_them() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    assert_eq!(
+        server.command_count("eval").await,
+        0,
+        "they were loaded before"
+    );
+    for _ in 0..2 {
+        run(&mut behind, "SCRIPT FLUSH").await;
+        let fence = take(&store, &lock, me).await;
+        assert_eq!(take(&store, &lock, me).await, fence);
+        assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+        assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    }
+    assert_eq!(server.command_count("eval").await, 6);
+}
+
+#[tokio::test]
+async fn databases_and_sockets_work_too() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    take(&store, &lock, me).await;
+    let second = connect(&format!("{}/3", server.url())).await;
+    take(&second, &lock, owner()).await;
+
+    let (_, path): (String, String) = redis::cmd("CONFIG")
+        .arg("GET")
+        .arg("unixsocket")
+        .query_async(&mut behind)
+        .await
+        .unwrap();
+    let local = connect(&format!("redis+unix://{path}")).await;
+    assert_eq!(local.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+}

@@ -1,0 +1,312 @@
+//! What is answered when the server refuses, and that nothing is given away or left behind.
+
+use std::time::{Duration, Instant};
+
+use dlock_runtime::{
+    ConnectError, LockStore,
+    store::{
+        Released, Renewal, StoreErrorKind,
+        redis::{RedisConfig, RedisStore},
+    },
+};
+use dlock_testkit::{RedisServer, eventually};
+
+use crate::{
+    DEADLINE, TTL, connect, get, key, owner, queue, run, server_and_store, take, try_take,
+};
+
+async fn refused(url: String) -> (StoreErrorKind, String) {
+    let begin = Instant::now();
+    let config = RedisConfig {
+        connect_timeout: DEADLINE,
+        ..RedisConfig::new(url)
+    };
+    let error = RedisStore::connect(config)
+        .await
+        .expect_err("the server refuses");
+    assert!(
+        begin.elapsed() < DEADLINE / 2,
+        "what is final is said at once"
+    );
+    assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+    match &error {
+        ConnectError::Unavailable { reason, .. } => (reason.kind(), error.to_string()),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn passwords_are_asked_for_and_checked() {
+    let server = RedisServer::start_with(&["--requirepass", "right"]).await;
+    let (kind, text) = refused(format!("redis://127.0.0.1:{}", server.port())).await;
+    assert_eq!(kind, StoreErrorKind::Unauthenticated);
+    assert!(text.contains("the server asks for a password"), "{text}");
+    let (kind, text) = refused(format!("redis://:s3cret@127.0.0.1:{}", server.port())).await;
+    assert_eq!(kind, StoreErrorKind::Unauthenticated);
+    assert!(text.contains("invalid username-password pair"), "{text}");
+    let (kind, _) = refused(format!("redis://me:s3cret@127.0.0.1:{}", server.port())).await;
+    assert_eq!(kind, StoreErrorKind::Unauthenticated);
+
+    let (lock, me) = (key("k"), owner());
+    take(&connect(&server.url()).await, &lock, me).await;
+    // One that starts with the wrong password works when the server's is changed to it.
+    let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
+    let store = RedisStore::lazy(RedisConfig::new(url)).unwrap();
+    let error = store
+        .renew(&lock, me, TTL)
+        .await
+        .expect_err("the password is wrong");
+    assert!(error.is_final() && error.kind() == StoreErrorKind::Unauthenticated);
+    assert!(!format!("{error} {store:?}").contains("s3cret"));
+    run(
+        &mut server.connection().await,
+        "CONFIG SET requirepass s3cret",
+    )
+    .await;
+    eventually(DEADLINE, "it logs in", async || {
+        store.renew(&lock, me, TTL).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_not_tried_again_and_again() {
+    let server = RedisServer::start_with(&["--requirepass", "right"]).await;
+    let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
+    let store = RedisStore::lazy(RedisConfig::new(url)).unwrap();
+    let (lock, me) = (key("k"), owner());
+    let begin = Instant::now();
+    let mut asked = 0;
+    eventually(DEADLINE, "two seconds have passed", async || {
+        asked += 1;
+        let error = store
+            .renew(&lock, me, TTL)
+            .await
+            .expect_err("the password is wrong");
+        assert_eq!(error.kind(), StoreErrorKind::Unauthenticated);
+        begin.elapsed() > Duration::from_secs(2)
+    })
+    .await;
+    let hellos = server.command_count("hello").await;
+    assert!(hellos <= 5, "{hellos} logins for {asked} questions");
+}
+
+#[tokio::test]
+async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    run(&mut behind, "REPLICAOF 127.0.0.1 1").await;
+    let error = store
+        .renew(&lock, me, TTL)
+        .await
+        .expect_err("a replica cannot know");
+    assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
+    assert!(!error.is_final());
+    let error = store.release(&lock, me).await.expect_err("nor can it here");
+    assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
+    for _ in 0..3 {
+        let error = try_take(&store, &lock, me)
+            .await
+            .expect_err("a replica takes no locks");
+        assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
+    }
+    let connects = RedisStore::connect(RedisConfig {
+        connect_timeout: Duration::from_millis(300),
+        ..RedisConfig::new(server.url())
+    });
+    let error = connects.await.expect_err("it waits for a master");
+    assert!(error.to_string().contains("replica"), "{error}");
+
+    run(&mut behind, "REPLICAOF NO ONE").await;
+    eventually(DEADLINE, "it is a master", async || {
+        try_take(&store, &lock, me).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_memory_locks_can_be_kept_and_given_back() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, me, waiter) = (key("k"), owner(), owner());
+    let fence = take(&store, &lock, me).await;
+    queue(&store, &lock, waiter).await;
+    run(&mut behind, "CONFIG SET maxmemory 1").await;
+    let error = try_take(&store, &key("other"), me)
+        .await
+        .expect_err("there is no memory");
+    assert_eq!(error.kind(), StoreErrorKind::OutOfMemory);
+    assert!(!error.to_string().contains("script"), "{error}");
+    assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+    assert_eq!(
+        take(&store, &lock, me).await,
+        fence,
+        "what is ours is not refused"
+    );
+    assert_eq!(
+        store.release(&lock, me).await,
+        Ok(Released::WasHeld),
+        "although somebody waits"
+    );
+    assert_eq!(server.keys("dlock:{k}").await, Vec::<String>::new());
+    assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasGone));
+    assert_eq!(server.keys("dlock:{*").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_master_without_its_replicas_refuses_for_a_while() {
+    let (_server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    let fence = take(&store, &lock, me).await;
+    run(&mut behind, "CONFIG SET min-replicas-to-write 1").await;
+    for error in [
+        try_take(&store, &lock, me).await.err(),
+        store.renew(&lock, me, TTL).await.err(),
+        store.release(&lock, me).await.err(),
+    ] {
+        let error = error.expect("the server takes no writes");
+        assert_eq!(error.kind(), StoreErrorKind::Refused);
+        assert!(
+            !error.is_final() && error.to_string().starts_with("NOREPLICAS "),
+            "{error}"
+        );
+    }
+    run(&mut behind, "CONFIG SET min-replicas-to-write 0").await;
+    assert_eq!(take(&store, &lock, me).await, fence);
+}
+
+#[tokio::test]
+async fn foreign_data_is_never_touched() {
+    let (_server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    run(&mut behind, "HSET dlock:{k} field value").await;
+    for error in [
+        try_take(&store, &lock, me).await.err(),
+        store.renew(&lock, me, TTL).await.err(),
+        store.release(&lock, me).await.err(),
+    ] {
+        let error = error.expect("it is no lock");
+        assert_eq!(error.kind(), StoreErrorKind::WrongType);
+        let text = error.to_string();
+        assert!(
+            text.contains("`dlock:{k}`") && !text.contains("user_script"),
+            "{text}"
+        );
+    }
+    run(&mut behind, "DEL dlock:{k}").await;
+
+    // Foreign data in the place of the queue hinders waiting, not releasing.
+    take(&store, &lock, me).await;
+    run(&mut behind, "SET dlock:{k}:q x").await;
+    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(get(&mut behind, "dlock:{k}").await, None);
+    assert_eq!(get(&mut behind, "dlock:{k}:q").await.as_deref(), Some("x"));
+}
+
+#[tokio::test]
+async fn a_fence_that_cannot_be_read_gives_no_lock() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, me, waiter) = (key("k"), owner(), owner());
+    take(&store, &lock, me).await;
+    queue(&store, &lock, waiter).await;
+    let fence = server.keys("dlock:fence:*").await.remove(0);
+    for value in ["x", "-1", "1.5", "9007199254740993", ""] {
+        redis::cmd("SET")
+            .arg(&fence)
+            .arg(value)
+            .exec_async(&mut behind)
+            .await
+            .unwrap();
+        let error = try_take(&store, &lock, owner())
+            .await
+            .expect_err("no fence");
+        assert_eq!(error.kind(), StoreErrorKind::WrongType);
+        assert!(error.to_string().contains(&fence), "{error}");
+        assert_eq!(get(&mut behind, &fence).await.as_deref(), Some(value));
+    }
+    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert!(try_take(&store, &lock, waiter).await.is_err());
+    assert_eq!(server.keys("dlock:{k}").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn missing_permissions_are_named() {
+    let server = RedisServer::start().await;
+    let mut behind = server.connection().await;
+    let (lock, me) = (key("k"), owner());
+    let url = format!("redis://me:s3cret@127.0.0.1:{}", server.port());
+    run(
+        &mut behind,
+        "ACL SETUSER me on >s3cret +@all ~dlock:* &dlock:*",
+    )
+    .await;
+    let store = connect(&url).await;
+
+    run(&mut behind, "ACL SETUSER me -getex").await;
+    take(&store, &lock, me).await;
+    let error = store
+        .renew(&lock, me, TTL)
+        .await
+        .expect_err("a command is missing");
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(
+        error.to_string().contains("`GETEX` in script `renew`"),
+        "{error}"
+    );
+    assert!(error.to_string().contains("lock at `dlock:{k}`"), "{error}");
+
+    run(&mut behind, "ACL SETUSER me +getex resetkeys ~other:*").await;
+    let error = store
+        .renew(&lock, me, TTL)
+        .await
+        .expect_err("the key is missing");
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(error.to_string().contains("lock at `dlock:{k}`"), "{error}");
+
+    run(&mut behind, "ACL SETUSER me -evalsha").await;
+    let error = store
+        .release(&lock, me)
+        .await
+        .expect_err("the command is missing");
+    assert_eq!(error.kind(), StoreErrorKind::Denied);
+    assert!(error.to_string().contains("evalsha"), "{error}");
+}
+
+#[tokio::test]
+async fn few_permissions_are_enough() {
+    let server = RedisServer::start().await;
+    run(
+        &mut server.connection().await,
+        "ACL SETUSER me on >s3cret resetkeys ~dlock:* resetchannels &dlock:* -@all +hello +ping \
+         +eval +evalsha +subscribe +publish +time +get +getex +set +del +pexpire +pttl +zadd \
+         +zrange +zrank +zrem +zscore",
+    )
+    .await;
+    let store = connect(&format!("redis://me:s3cret@127.0.0.1:{}", server.port())).await;
+    let (lock, me, waiter) = (key("k"), owner(), owner());
+    take(&store, &lock, me).await;
+    queue(&store, &lock, waiter).await;
+    assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    take(&store, &lock, waiter).await;
+    assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));
+}
+
+#[tokio::test]
+async fn what_is_no_redis_server_is_told_apart() {
+    use tokio::io::AsyncWriteExt;
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://:s3cret@{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            client
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .await
+                .unwrap();
+        }
+    });
+    let (kind, text) = refused(url).await;
+    assert_eq!(kind, StoreErrorKind::BadAnswer, "{text}");
+    server.abort();
+}

@@ -1,0 +1,14 @@
+#![doc = include_str!("../README.md")]
+
+pub use dlock_macros::distributed_lock;
+pub use dlock_runtime::{
+    AlreadyInstalled, ClientId, Clock, ConnectError, FencingToken, ForeignOwner, KeyFault, KeyPart,
+    Lease, LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder,
+    LockRequest, LockStore, LostCause, MAX_TTL, MIN_TTL, Moment, OnLost, Options, OwnerId,
+    PartWriter, Random, Release, Shutdown, SystemClock, SystemRandom, Wait, Watch, install,
+    installed, shutdown, store, with_manager,
+};
+
+/// What generated code calls; not for use by hand.
+#[doc(hidden)]
+pub use dlock_runtime::support as __private;

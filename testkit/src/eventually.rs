@@ -1,0 +1,80 @@
+//! Waiting for a condition without guessing how long it takes.
+
+use std::panic::Location;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Asks `condition` again and again until it is true.
+///
+/// Panics with `what` if it is not true within `deadline`, also when one question hangs.
+/// The panic names the line of the caller.
+///
+/// ```no_run
+/// # async fn doc(server: dlock_testkit::RedisServer) {
+/// use std::time::Duration;
+/// use dlock_testkit::eventually;
+///
+/// eventually(Duration::from_secs(5), "the lock is gone", async || {
+///     server.keys("dlock:*").await.is_empty()
+/// })
+/// .await;
+/// # }
+/// ```
+#[track_caller]
+pub fn eventually<C>(deadline: Duration, what: &str, condition: C) -> impl Future<Output = ()>
+where
+    C: AsyncFnMut() -> bool,
+{
+    // Taken here, because an `async fn` does not know who called it.
+    wait(deadline, what, condition, Location::caller())
+}
+
+async fn wait<C>(deadline: Duration, what: &str, mut condition: C, caller: &Location<'_>)
+where
+    C: AsyncFnMut() -> bool,
+{
+    let end = Instant::now() + deadline;
+    let held = timeout_at(end, async {
+        while !condition().await {
+            sleep(PAUSE).await;
+        }
+    });
+    assert!(
+        held.await.is_ok(),
+        "not within {deadline:?}: {what} (waited for at {caller})"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn asks_until_true() {
+        let mut asked = 0;
+        eventually(Duration::from_secs(1), "asked three times", async || {
+            asked += 1;
+            asked == 3
+        })
+        .await;
+        assert_eq!(asked, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "not within 1s: pigs fly (waited for at")]
+    async fn says_what_did_not_happen() {
+        eventually(Duration::from_secs(1), "pigs fly", async || false).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "an answer comes")]
+    async fn a_question_that_hangs_counts_as_no() {
+        eventually(Duration::from_secs(1), "an answer comes", async || {
+            std::future::pending().await
+        })
+        .await;
+    }
+}

@@ -1,0 +1,27 @@
+//! Starts and breaks real servers, connections and processes for the tests of dlock.
+//!
+//! [`RedisServer`] runs a server of the test's own, [`Proxy`] makes the network in front of it
+//! misbehave, [`Worker`] is a second process. [`eventually`] waits for a condition,
+//! [`poll_times`] drops a future at a chosen await.
+//!
+//! A failure of this crate is a failure of the test, so its functions panic with what went
+//! wrong instead of returning errors. It needs a Unix system: a paused server is a stopped
+//! process.
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "every function here panics when the test cannot go on; the crate docs say so"
+)]
+
+mod child;
+mod eventually;
+mod poll;
+mod port;
+mod process;
+mod proxy;
+mod server;
+
+pub use eventually::eventually;
+pub use poll::{Polled, poll_times, poll_times_then_wake};
+pub use process::{Worker, example_path};
+pub use proxy::Proxy;
+pub use server::RedisServer;

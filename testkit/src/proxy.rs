@@ -1,0 +1,224 @@
+//! A network that fails on demand: a TCP proxy between a client and a server.
+
+mod link;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::port;
+use link::{Faults, Flow, Trap, TrapAt};
+
+/// A TCP proxy in front of a server on 127.0.0.1.
+///
+/// It never swallows bytes and goes on, because TCP cannot do that: what is not forwarded is
+/// held back, or the connection ends.
+///
+/// The proxy runs on a thread of its own, so paused time or a blocked runtime in the test does
+/// not stop it. Each method has taken effect when it returns.
+pub struct Proxy {
+    port: u16,
+    faults: Arc<Faults>,
+    orders: mpsc::UnboundedSender<(Order, std::sync::mpsc::Sender<()>)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread of the proxy must do itself, because it owns the sockets.
+enum Order {
+    Cut,
+    Refuse,
+    Accept,
+    Stop,
+}
+
+impl Proxy {
+    /// Starts a proxy that forwards to a port on 127.0.0.1. The server may come later.
+    #[must_use]
+    pub fn start(upstream_port: u16) -> Self {
+        let listener = port::listen();
+        let address = listener.local_addr().expect("a listener has an address");
+        listener
+            .set_nonblocking(true)
+            .expect("a socket can be made non-blocking");
+        let faults = Arc::new(Faults::new());
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let thread = thread::spawn({
+            let faults = Arc::clone(&faults);
+            move || {
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .expect("a runtime can be built")
+                    .block_on(async {
+                        let listener = TcpListener::from_std(listener).expect("it is non-blocking");
+                        serve(listener, address, upstream_port, faults, inbox).await;
+                    });
+            }
+        });
+        Self {
+            port: address.port(),
+            faults,
+            orders,
+            thread: Some(thread),
+        }
+    }
+
+    /// The URL of the proxy. It has no password: add one if the server asks for it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The port of the proxy on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Closes all connections. New ones are still accepted.
+    pub fn cut(&self) {
+        self.order(Order::Cut);
+    }
+
+    /// Refuses new connections, as a host without a server does. Open ones stay.
+    pub fn refuse(&self) {
+        self.order(Order::Refuse);
+    }
+
+    /// Accepts new connections again.
+    pub fn accept(&self) {
+        self.order(Order::Accept);
+    }
+
+    /// Stops forwarding in both directions and keeps the connections open: a black hole.
+    ///
+    /// New connections are accepted and get no answer; an end of a connection is not passed
+    /// on either.
+    pub fn freeze(&self) {
+        self.faults.set_flow(Flow::Frozen);
+    }
+
+    /// Forwards requests, but holds the replies back: late answers to what was done in time.
+    pub fn hold_replies(&self) {
+        self.faults.set_flow(Flow::RepliesHeld);
+    }
+
+    /// Forwards again, beginning with everything that was held back.
+    pub fn thaw(&self) {
+        self.faults.set_flow(Flow::Open);
+    }
+
+    /// Forwards the next request and closes its connection in place of the reply.
+    ///
+    /// The server has done what was asked, the client cannot know. One connection is closed,
+    /// once.
+    pub fn cut_before_next_reply(&self) {
+        self.cut_before_reply_to("");
+    }
+
+    /// Like [`cut_before_next_reply`](Self::cut_before_next_reply), for the next request that
+    /// contains `text`, such as `"EVALSHA"` or a key. Case counts.
+    pub fn cut_before_reply_to(&self, text: &str) {
+        self.faults.set_trap(Trap::new(text, TrapAt::Reply));
+    }
+
+    /// Closes the connection of the next request that contains `text`, without forwarding it.
+    ///
+    /// The server has done nothing; to the client this looks like
+    /// [`cut_before_reply_to`](Self::cut_before_reply_to).
+    pub fn cut_before_request(&self, text: &str) {
+        self.faults.set_trap(Trap::new(text, TrapAt::Request));
+    }
+
+    /// Whether a request that one of the `cut_before_…` methods waits for is still to come.
+    #[must_use]
+    pub fn is_trap_set(&self) -> bool {
+        self.faults.is_trap_set()
+    }
+
+    /// The number of connections that are open now.
+    #[must_use]
+    pub fn open_connections(&self) -> usize {
+        self.faults.open_connections()
+    }
+
+    /// The number of connections accepted since the start.
+    #[must_use]
+    pub fn accepted_connections(&self) -> usize {
+        self.faults.accepted_connections()
+    }
+
+    fn order(&self, order: Order) {
+        let (done, wait) = std::sync::mpsc::channel();
+        self.orders
+            .send((order, done))
+            .expect("the proxy runs until it is dropped");
+        wait.recv().expect("the proxy carries out every order");
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // Both fail only if the thread has panicked, which the test has seen by now.
+        let (done, _) = std::sync::mpsc::channel();
+        self.orders.send((Order::Stop, done)).ok();
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    address: SocketAddr,
+    upstream_port: u16,
+    faults: Arc<Faults>,
+    mut inbox: mpsc::UnboundedReceiver<(Order, std::sync::mpsc::Sender<()>)>,
+) {
+    let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, upstream_port));
+    let mut listener = Some(listener);
+    let mut links = JoinSet::new();
+    loop {
+        tokio::select! {
+            // Orders first: they come from a thread that waits.
+            biased;
+            order = inbox.recv() => {
+                let Some((order, done)) = order else { return };
+                match order {
+                    // Waits until the tasks are gone, and their sockets with them.
+                    Order::Cut => links.shutdown().await,
+                    // A closed listener, not one that hangs up: clients tell these apart.
+                    Order::Refuse => listener = None,
+                    Order::Accept if listener.is_none() => {
+                        let bound = TcpListener::bind(address).await;
+                        listener = Some(bound.expect("nobody else takes the port of a proxy"));
+                    }
+                    Order::Accept => {}
+                    Order::Stop => return,
+                }
+                // Nobody waits for it when the proxy is dropped.
+                done.send(()).ok();
+            }
+            Some(_) = links.join_next() => {}
+            client = next_client(listener.as_ref()) => {
+                links.spawn(link::run(client, upstream, Arc::clone(&faults)));
+            }
+        }
+    }
+}
+
+async fn next_client(listener: Option<&TcpListener>) -> TcpStream {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
+    loop {
+        // A client that has given up already is no concern of the proxy.
+        if let Ok((client, _)) = listener.accept().await {
+            return client;
+        }
+    }
+}

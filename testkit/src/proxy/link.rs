@@ -1,0 +1,232 @@
+//! One connection through the proxy, and the faults that all of them obey.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
+
+/// What passes through the proxy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    Open,
+    RepliesHeld,
+    Frozen,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Request,
+    Reply,
+}
+
+impl Flow {
+    fn lets(self, direction: Direction) -> bool {
+        match self {
+            Self::Open => true,
+            Self::RepliesHeld => direction == Direction::Request,
+            Self::Frozen => false,
+        }
+    }
+}
+
+/// A request to wait for, and the moment at which its connection is cut.
+pub(super) struct Trap {
+    text: Vec<u8>,
+    at: TrapAt,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TrapAt {
+    Request,
+    Reply,
+}
+
+impl Trap {
+    pub(super) fn new(text: &str, at: TrapAt) -> Self {
+        Self {
+            text: text.into(),
+            at,
+        }
+    }
+
+    fn matches(&self, bytes: &[u8]) -> bool {
+        // `windows` knows no width of zero, and an empty text is in every request.
+        self.text.is_empty() || bytes.windows(self.text.len()).any(|part| part == self.text)
+    }
+}
+
+/// The state that the test sets and every connection looks at.
+pub(super) struct Faults {
+    flow: watch::Sender<Flow>,
+    trap: Mutex<Option<Trap>>,
+    open: AtomicUsize,
+    accepted: AtomicUsize,
+    // Held while bytes are handed to a socket, so that none pass after `set_flow`.
+    passing: Mutex<()>,
+}
+
+impl Faults {
+    pub(super) fn new() -> Self {
+        Self {
+            flow: watch::Sender::new(Flow::Open),
+            trap: Mutex::new(None),
+            open: AtomicUsize::new(0),
+            accepted: AtomicUsize::new(0),
+            passing: Mutex::new(()),
+        }
+    }
+
+    pub(super) fn set_flow(&self, flow: Flow) {
+        let _passing = lock(&self.passing);
+        self.flow.send_replace(flow);
+    }
+
+    pub(super) fn set_trap(&self, trap: Trap) {
+        *lock(&self.trap) = Some(trap);
+    }
+
+    pub(super) fn is_trap_set(&self) -> bool {
+        lock(&self.trap).is_some()
+    }
+
+    pub(super) fn open_connections(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
+    pub(super) fn accepted_connections(&self) -> usize {
+        self.accepted.load(Ordering::Acquire)
+    }
+
+    /// Takes the trap if these bytes are what it waits for.
+    fn spring(&self, request: &[u8]) -> Option<TrapAt> {
+        let trap = lock(&self.trap).take_if(|trap| trap.matches(request))?;
+        Some(trap.at)
+    }
+
+    async fn until_open(&self, direction: Direction) {
+        self.flow
+            .subscribe()
+            .wait_for(|flow| flow.lets(direction))
+            .await
+            .expect("the sender lives in self");
+    }
+
+    /// Writes what fits, unless the flow was stopped in the meantime.
+    fn pass(&self, direction: Direction, to: &OwnedWriteHalf, bytes: &[u8]) -> io::Result<usize> {
+        let _passing = lock(&self.passing);
+        if self.flow.borrow().lets(direction) {
+            to.try_write(bytes)
+        } else {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    }
+}
+
+/// Forwards between a client and the server until one of them ends the connection.
+pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Faults>) {
+    let _counted = Counted::new(&faults);
+    faults.until_open(Direction::Request).await;
+    // Without a server the client's socket is dropped here, and closed.
+    let Ok(server) = TcpStream::connect(upstream).await else {
+        return;
+    };
+    for stream in [&client, &server] {
+        // A proxy that waits for more bytes would be a fault nobody asked for.
+        stream.set_nodelay(true).ok();
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let cut_owed = AtomicBool::new(false);
+    let pumps = tokio::try_join!(
+        pump(
+            from_client,
+            to_server,
+            Direction::Request,
+            &faults,
+            &cut_owed
+        ),
+        pump(from_server, to_client, Direction::Reply, &faults, &cut_owed),
+    );
+    // An error ends both directions; which one it was does not matter to anybody.
+    pumps.ok();
+}
+
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    direction: Direction,
+    faults: &Faults,
+    cut_owed: &AtomicBool,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let read = from.read(&mut buffer).await;
+        // An end or an error, too, is news that a black hole does not pass on.
+        faults.until_open(direction).await;
+        let mut bytes = &buffer[..read?];
+        if bytes.is_empty() {
+            return to.shutdown().await;
+        }
+        match direction {
+            Direction::Request => match faults.spring(bytes) {
+                Some(TrapAt::Request) => return Err(io::ErrorKind::ConnectionReset.into()),
+                // Before the request is forwarded: its reply may come at once.
+                Some(TrapAt::Reply) => cut_owed.store(true, Ordering::Release),
+                None => {}
+            },
+            Direction::Reply if cut_owed.load(Ordering::Acquire) => {
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            Direction::Reply => {}
+        }
+        while !bytes.is_empty() {
+            faults.until_open(direction).await;
+            to.writable().await?;
+            match faults.pass(direction, &to, bytes) {
+                Ok(length) => bytes = &bytes[length..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Counts a connection for as long as its task lives.
+struct Counted(Arc<Faults>);
+
+impl Counted {
+    fn new(faults: &Arc<Faults>) -> Self {
+        faults.accepted.fetch_add(1, Ordering::AcqRel);
+        faults.open.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(faults))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trap_waits_for_its_text() {
+        let trap = Trap::new("EVALSHA", TrapAt::Reply);
+        assert!(trap.matches(b"*2\r\n$7\r\nEVALSHA\r\n"));
+        assert!(!trap.matches(b"PING\r\n"));
+        assert!(!trap.matches(b""));
+        assert!(Trap::new("", TrapAt::Reply).matches(b"PING\r\n"));
+    }
+}

@@ -1,0 +1,306 @@
+//! A Redis (or Valkey) server of a test's own.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::child::OwnedChild;
+use crate::port;
+
+/// Long enough for a loaded machine; a server usually answers within 50 ms.
+const START_DEADLINE: Duration = Duration::from_secs(20);
+const PORTS_TO_TRY: usize = 5;
+const CLIENT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A running server with a port, a directory and data of its own.
+///
+/// Dropping it kills the process, also a paused one, and removes the directory. A `static` is
+/// never dropped: keep the server in the test.
+pub struct RedisServer {
+    port: u16,
+    password: Option<String>,
+    arguments: Vec<OsString>,
+    // The process is declared, and so dropped, before the directory it works in.
+    process: Mutex<OwnedChild>,
+    directory: TempDir,
+}
+
+impl RedisServer {
+    /// Starts a server without persistence on a free port and waits until it answers.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with additional arguments, such as `["--requirepass", "secret"]`.
+    pub async fn start_with(arguments: &[&str]) -> Self {
+        let arguments: Vec<OsString> = arguments.iter().map(Into::into).collect();
+        let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
+        for _ in 0..PORTS_TO_TRY {
+            let port = port::free();
+            if let Some(process) = launch(port, &arguments, directory.path()).await {
+                return Self {
+                    port,
+                    password: password(&arguments),
+                    arguments,
+                    process: Mutex::new(process),
+                    directory,
+                };
+            }
+        }
+        panic!("the server does not start:\n{}", log(directory.path()));
+    }
+
+    /// The URL of the server, with the password if it was started with one.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let password = self
+            .password
+            .as_ref()
+            .map_or_else(String::new, |it| format!(":{it}@"));
+        format!("redis://{password}127.0.0.1:{}", self.port)
+    }
+
+    /// The port on 127.0.0.1; [`restart`](Self::restart) keeps it.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills the server as a power cut would. Its data is gone.
+    pub fn kill(&self) {
+        self.process().kill();
+    }
+
+    /// Kills the server if it runs, and starts an empty one on the same port.
+    pub async fn restart(&self) {
+        self.kill();
+        let end = Instant::now() + START_DEADLINE;
+        // Something else may hold the port for a moment: a proxy's connection being closed.
+        while Instant::now() < end {
+            if let Some(process) = launch(self.port, &self.arguments, self.directory.path()).await {
+                *self.process() = process;
+                return;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        panic!(
+            "the server does not start again:\n{}",
+            log(self.directory.path())
+        );
+    }
+
+    /// Stops the process: connections stay open, nothing is answered, TTLs go on counting.
+    pub fn pause(&self) {
+        self.process().pause();
+    }
+
+    /// Lets a paused server go on; it then works through what was sent meanwhile.
+    pub fn resume(&self) {
+        self.process().resume();
+    }
+
+    /// Opens a connection of the test's own, for set-up and assertions.
+    pub async fn connection(&self) -> MultiplexedConnection {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CLIENT_DEADLINE))
+            .set_response_timeout(Some(CLIENT_DEADLINE));
+        Client::open(self.url())
+            .expect("the server's URL is well formed")
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .expect("a running server accepts connections")
+    }
+
+    /// The keys that match a pattern, sorted. Expired keys are not among them.
+    pub async fn keys(&self, pattern: &str) -> Vec<String> {
+        let mut connection = self.connection().await;
+        let mut keys = Vec::new();
+        let mut cursor = 0_u64;
+        loop {
+            // SCAN as an application should use it; KEYS would stop the server meanwhile.
+            let (next, page): (u64, Vec<Vec<u8>>) = redis::cmd("SCAN")
+                .arg(cursor)
+                .arg("MATCH")
+                .arg(pattern)
+                .arg("COUNT")
+                .arg(1000)
+                .query_async(&mut connection)
+                .await
+                .expect("SCAN answers a cursor and keys");
+            keys.extend(
+                page.iter()
+                    .map(|key| String::from_utf8_lossy(key).into_owned()),
+            );
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
+        keys.sort();
+        // SCAN may name a key twice.
+        keys.dedup();
+        keys
+    }
+
+    /// How often the server has run a command since it started, scripts included.
+    ///
+    /// For a subcommand write `"script|load"`.
+    pub async fn command_count(&self, name: &str) -> u64 {
+        let mut connection = self.connection().await;
+        let report: String = redis::cmd("INFO")
+            .arg("commandstats")
+            .query_async(&mut connection)
+            .await
+            .expect("INFO answers text");
+        calls(&report, name)
+    }
+
+    /// Deletes all data. Loaded scripts and the counters of commands stay.
+    pub async fn flush(&self) {
+        let mut connection = self.connection().await;
+        redis::cmd("FLUSHALL")
+            .query_async::<()>(&mut connection)
+            .await
+            .expect("FLUSHALL is allowed");
+    }
+
+    fn process(&self) -> MutexGuard<'_, OwnedChild> {
+        // A test that panicked elsewhere must still be able to clean up.
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts a server and waits for its first answer; `None` if the port was taken meanwhile.
+async fn launch(port: u16, arguments: &[OsString], directory: &Path) -> Option<OwnedChild> {
+    let socket = directory.join("s");
+    let program = program();
+    let mut process = OwnedChild::spawn(
+        Command::new(&program)
+            .args(["--bind", "127.0.0.1", "--protected-mode", "yes"])
+            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+            .args(["--port", &port.to_string()])
+            .arg("--unixsocket")
+            .arg(&socket)
+            .arg("--dir")
+            .arg(directory)
+            .arg("--logfile")
+            .arg(directory.join("log"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    )
+    .unwrap_or_else(|error| panic!("{} cannot be run: {error}", program.display()));
+
+    let end = Instant::now() + START_DEADLINE;
+    while Instant::now() < end {
+        if process.exited().is_some() {
+            let log = log(directory);
+            assert!(
+                log.contains("already in use"),
+                "the server ended at once:\n{log}"
+            );
+            return None;
+        }
+        if answers(&socket).await {
+            return Some(process);
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    panic!(
+        "the server gave no answer within {START_DEADLINE:?}:\n{}",
+        log(directory)
+    );
+}
+
+/// Whether the server is ready.
+///
+/// Asked through a socket in the server's directory: another server may have won the race for
+/// the TCP port, and would answer there. This socket is opened after that port.
+async fn answers(socket: &Path) -> bool {
+    let ping = async {
+        let mut stream = UnixStream::connect(socket).await?;
+        stream.write_all(b"PING\r\n").await?;
+        let mut reply = [0; 64];
+        let length = stream.read(&mut reply).await?;
+        // A server that wants a password first is up too; one that is loading is not.
+        std::io::Result::Ok(
+            reply[..length].starts_with(b"+PONG") || reply[..length].starts_with(b"-NOAUTH"),
+        )
+    };
+    matches!(timeout(Duration::from_secs(1), ping).await, Ok(Ok(true)))
+}
+
+/// The server's binary: `DLOCK_REDIS_SERVER`, or what is in the `PATH`.
+fn program() -> PathBuf {
+    if let Some(named) = env::var_os("DLOCK_REDIS_SERVER").filter(|named| !named.is_empty()) {
+        return named.into();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    ["redis-server", "valkey-server"]
+        .iter()
+        .flat_map(|name| env::split_paths(&path).map(move |directory| directory.join(name)))
+        .find(|candidate| candidate.is_file())
+        .expect(
+            "these tests need redis-server or valkey-server: `cargo xtask test` installs it, \
+             or do it yourself with `apt-get install redis-server`, \
+             or name a binary in DLOCK_REDIS_SERVER",
+        )
+}
+
+fn password(arguments: &[OsString]) -> Option<String> {
+    let option = arguments
+        .iter()
+        .position(|argument| argument == "--requirepass")?;
+    let value = arguments.get(option + 1)?;
+    Some(
+        value
+            .to_str()
+            .expect("a test's password is text")
+            .to_owned(),
+    )
+}
+
+fn log(directory: &Path) -> String {
+    fs::read_to_string(directory.join("log")).unwrap_or_else(|_| "it left no log".to_owned())
+}
+
+fn calls(report: &str, command: &str) -> u64 {
+    let prefix = format!("cmdstat_{}:calls=", command.to_ascii_lowercase());
+    report
+        .lines()
+        .find_map(|line| line.strip_prefix(&prefix)?.split(',').next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_read_per_command() {
+        let report =
+            "# Commandstats\r\ncmdstat_set:calls=12,usec=3\r\ncmdstat_setex:calls=5,usec=1\r\n";
+        assert_eq!(calls(report, "SET"), 12);
+        assert_eq!(calls(report, "setex"), 5);
+        assert_eq!(calls(report, "get"), 0);
+    }
+
+    #[test]
+    fn the_password_is_taken_from_the_arguments() {
+        let arguments = ["--maxclients", "9", "--requirepass", "x"].map(OsString::from);
+        assert_eq!(password(&arguments).as_deref(), Some("x"));
+        assert_eq!(password(&arguments[..2]), None);
+    }
+}

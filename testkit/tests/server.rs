@@ -1,0 +1,93 @@
+//! A server of the test's own starts, dies, comes back and stands still.
+
+use std::time::{Duration, Instant};
+
+use dlock_testkit::RedisServer;
+use redis::AsyncCommands;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn two_servers_share_nothing() {
+    let (one, two) = tokio::join!(RedisServer::start(), RedisServer::start());
+    assert_ne!(one.port(), two.port());
+    let _: () = one.connection().await.set("a", 1).await.unwrap();
+    let _: () = one.connection().await.set("b", 2).await.unwrap();
+    let _: () = one.connection().await.set("other", 2).await.unwrap();
+    assert_eq!(one.keys("?").await, ["a", "b"]);
+    assert!(two.keys("*").await.is_empty());
+    one.flush().await;
+    assert!(one.keys("*").await.is_empty());
+}
+
+#[tokio::test]
+async fn commands_are_counted() {
+    let server = RedisServer::start().await;
+    assert_eq!(server.command_count("set").await, 0);
+    let mut connection = server.connection().await;
+    for _ in 0..3 {
+        let _: () = connection.set("a", 1).await.unwrap();
+    }
+    assert_eq!(server.command_count("SET").await, 3);
+}
+
+#[tokio::test]
+async fn a_password_is_asked_for_and_in_the_url() {
+    let server = RedisServer::start_with(&["--requirepass", "secret"]).await;
+    assert!(server.url().contains(":secret@"));
+    let _: () = server.connection().await.set("a", 1).await.unwrap();
+    let without = format!("redis://127.0.0.1:{}", server.port());
+    let client = redis::Client::open(without).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    assert!(connection.get::<_, i64>("a").await.is_err());
+}
+
+#[tokio::test]
+async fn a_killed_server_refuses_and_comes_back_empty() {
+    let server = RedisServer::start().await;
+    let _: () = server.connection().await.set("a", 1).await.unwrap();
+    server.kill();
+    server.kill();
+    assert!(
+        TcpStream::connect(("127.0.0.1", server.port()))
+            .await
+            .is_err()
+    );
+    let url = server.url();
+    server.restart().await;
+    assert_eq!(server.url(), url);
+    assert!(server.keys("*").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_paused_server_answers_after_it_resumes() {
+    let server = RedisServer::start().await;
+    let mut connection = server.connection().await;
+    for _ in 0..3 {
+        server.pause();
+        let mut late = std::pin::pin!(connection.incr::<_, _, i64>("a", 1));
+        assert!(timeout(Duration::from_millis(50), &mut late).await.is_err());
+        server.resume();
+        timeout(SOON, late).await.unwrap().unwrap();
+    }
+    assert_eq!(connection.get::<_, i64>("a").await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn dropping_a_paused_server_ends_it() {
+    let server = RedisServer::start().await;
+    let port = server.port();
+    server.pause();
+    let before = Instant::now();
+    drop(server);
+    assert!(before.elapsed() < SOON);
+    assert!(TcpStream::connect(("127.0.0.1", port)).await.is_err());
+}
+
+#[tokio::test]
+#[should_panic(expected = "the server ended at once")]
+async fn a_wrong_argument_is_shown() {
+    RedisServer::start_with(&["--no-such-option", "1"]).await;
+}

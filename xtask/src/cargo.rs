@@ -1,0 +1,75 @@
+//! Calls of cargo, in the root of the workspace and shown before they run.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A call of cargo: its arguments, none with a space in it, and one variable.
+pub(crate) struct Call {
+    arguments: &'static str,
+    variable: Option<(&'static str, &'static str)>,
+}
+
+impl Call {
+    pub(crate) const fn new(arguments: &'static str) -> Self {
+        Self {
+            arguments,
+            variable: None,
+        }
+    }
+
+    pub(crate) const fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        self.variable = Some((name, value));
+        self
+    }
+
+    /// The call as a line for a shell.
+    pub(crate) fn line(&self) -> String {
+        let variable = self
+            .variable
+            .map_or_else(String::new, |(name, value)| format!("{name}='{value}' "));
+        format!("{variable}cargo {}", self.arguments)
+    }
+
+    /// Runs cargo and returns whether it succeeded.
+    pub(crate) fn run(&self) -> bool {
+        println!("$ {}", self.line());
+        let mut command = cargo();
+        command.args(self.arguments.split(' ')).envs(self.variable);
+        match command.status() {
+            Ok(status) => status.success(),
+            Err(error) => {
+                eprintln!("error: cargo cannot be run: {error}");
+                false
+            }
+        }
+    }
+}
+
+/// Whether a subcommand such as `fmt` is installed.
+pub(crate) fn has(subcommand: &str) -> bool {
+    cargo()
+        .args([subcommand, "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The cargo that runs this program, so that every step uses the same toolchain.
+fn cargo() -> Command {
+    let program = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
+    let mut command = Command::new(program);
+    command.current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+fn root() -> PathBuf {
+    // Asked at run time first: a target directory may be moved together with its checkout.
+    let package = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package
+        .parent()
+        .map(Path::to_path_buf)
+        .expect("this package lies in the workspace")
+}

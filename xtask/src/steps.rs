@@ -1,0 +1,230 @@
+//! The steps of `cargo xtask test`, and the report about them.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+
+use crate::cargo::{self, Call};
+use crate::server;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Step {
+    /// A server for the tests, installed if need be; always before `test`
+    Server,
+    /// The formatting of all packages
+    Fmt,
+    /// clippy on all targets, and the crate without its default features
+    Lint,
+    /// Unit tests and tests against real servers
+    Test,
+    /// The examples in the documentation
+    DocTest,
+    /// The documentation itself, without warnings
+    Doc,
+}
+
+impl Step {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Server,
+        Self::Fmt,
+        Self::Lint,
+        Self::Test,
+        Self::DocTest,
+        Self::Doc,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Fmt => "fmt",
+            Self::Lint => "lint",
+            Self::Test => "test",
+            Self::DocTest => "doc-test",
+            Self::Doc => "doc",
+        }
+    }
+
+    fn calls(self) -> Vec<Call> {
+        match self {
+            Self::Server => Vec::new(),
+            Self::Fmt => vec![Call::new("fmt --all --check")],
+            Self::Lint => vec![
+                Call::new(
+                    "clippy --workspace --all-targets --all-features --locked -- -D warnings",
+                ),
+                Call::new(
+                    "clippy --package dlock-rs --no-default-features --locked -- -D warnings",
+                ),
+            ],
+            Self::Test => vec![
+                // Tests start examples as programs. Once targets are chosen, as below, cargo
+                // does not build them by itself any more.
+                Call::new("build --workspace --examples --all-features --locked"),
+                Call::new("test --workspace --lib --bins --tests --all-features --locked"),
+            ],
+            Self::DocTest => {
+                vec![Call::new("test --workspace --doc --all-features --locked")]
+            }
+            Self::Doc => vec![
+                Call::new("doc --workspace --no-deps --all-features --locked")
+                    .with("RUSTDOCFLAGS", "-Dwarnings"),
+            ],
+        }
+    }
+
+    /// The subcommand of cargo that does not come with every toolchain, and its component.
+    fn component(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Fmt => Some(("fmt", "rustfmt")),
+            Self::Lint => Some(("clippy", "clippy")),
+            Self::Server | Self::Test | Self::DocTest | Self::Doc => None,
+        }
+    }
+
+    fn run(self) -> Result<(), String> {
+        if let Some((subcommand, component)) = self.component()
+            && !cargo::has(subcommand)
+        {
+            return Err(format!(
+                "`cargo {subcommand}` is missing: run `rustup component add {component}`"
+            ));
+        }
+        if self == Self::Server {
+            server::provide()?;
+        }
+        for call in self.calls() {
+            if !call.run() {
+                return Err(format!("this failed: {}", call.line()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a step ended, and after what time.
+struct Report {
+    step: Step,
+    took: Duration,
+    outcome: Result<(), String>,
+}
+
+/// Runs the steps and returns whether all succeeded.
+pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
+    let steps = with_server(steps);
+    let mut reports = Vec::new();
+    for &step in &steps {
+        println!("\n==> {}", step.name());
+        let start = Instant::now();
+        let outcome = step.run();
+        let took = start.elapsed();
+        match &outcome {
+            Ok(()) => println!("<== {} ok, {}", step.name(), seconds(took)),
+            Err(reason) => eprintln!("<== {} FAILED, {}: {reason}", step.name(), seconds(took)),
+        }
+        let stop = outcome.is_err() && !keep_going;
+        reports.push(Report {
+            step,
+            took,
+            outcome,
+        });
+        if stop {
+            break;
+        }
+    }
+    print!("\n{}", table(&steps, &reports));
+    for report in reports.iter().filter(|report| report.outcome.is_err()) {
+        eprintln!("to repeat it: cargo xtask test {}", report.step.name());
+    }
+    reports.iter().all(|report| report.outcome.is_ok())
+}
+
+/// Puts the server before everything else where it is needed: that it is missing should not
+/// come out after minutes of compiling.
+fn with_server(steps: &[Step]) -> Vec<Step> {
+    let mut steps = steps.to_vec();
+    if steps.contains(&Step::Test) && !steps.contains(&Step::Server) {
+        steps.insert(0, Step::Server);
+    }
+    steps
+}
+
+fn table(steps: &[Step], reports: &[Report]) -> String {
+    let line = |(index, step): (usize, &Step)| {
+        let (state, took) = match reports.get(index) {
+            Some(Report {
+                outcome: Ok(()),
+                took,
+                ..
+            }) => ("ok", seconds(*took)),
+            Some(Report {
+                outcome: Err(_),
+                took,
+                ..
+            }) => ("FAILED", seconds(*took)),
+            None => ("not run", String::new()),
+        };
+        format!("{:<10}{state:<10}{took:>9}", step.name())
+            .trim_end()
+            .to_owned()
+            + "\n"
+    };
+    steps.iter().enumerate().map(line).collect()
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        for step in Step::ALL {
+            assert_eq!(Step::from_str(step.name(), false), Ok(step));
+        }
+        assert_eq!(Step::value_variants(), Step::ALL);
+    }
+
+    #[test]
+    fn tests_bring_their_server() {
+        assert_eq!(
+            with_server(&[Step::Fmt, Step::Test]),
+            [Step::Server, Step::Fmt, Step::Test]
+        );
+        assert_eq!(with_server(&[Step::Doc]), [Step::Doc]);
+        assert_eq!(with_server(&Step::ALL), Step::ALL);
+    }
+
+    #[test]
+    fn a_line_can_be_pasted_into_a_shell() {
+        let line = Step::Doc.calls()[0].line();
+        assert!(
+            line.starts_with("RUSTDOCFLAGS='-Dwarnings' cargo doc --workspace "),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn the_table_shows_what_was_not_run() {
+        let reports = [
+            Report {
+                step: Step::Fmt,
+                took: Duration::from_millis(1250),
+                outcome: Ok(()),
+            },
+            Report {
+                step: Step::Lint,
+                took: Duration::from_secs(10),
+                outcome: Err("x".into()),
+            },
+        ];
+        let lines = [
+            "fmt       ok            1.2 s",
+            "lint      FAILED       10.0 s",
+            "test      not run",
+        ];
+        assert_eq!(table(&Step::ALL[1..4], &reports), lines.join("\n") + "\n");
+    }
+}
