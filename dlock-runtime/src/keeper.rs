@@ -128,18 +128,19 @@ async fn run(section: Arc<Section>) {
     // It was needed to find the manager only, and must not outlive its own release.
     drop(section);
     let shared = running.shared.clone();
-    let mut last = shared.clock.now();
+    // The machine may have slept since the lease came that this task was started for.
+    let mut last = None;
     let mut idle = false;
     loop {
         let sooner = shared.keeper.sooner.notified();
         let now = shared.clock.now();
         // After a sleep, deadlines by the boot clock are nearer than the timers know.
-        let horizon = if slept(last, now) {
+        let horizon = if last.is_none_or(|last| slept(last, now)) {
             now.plus(Duration::MAX).monotonic
         } else {
             now.monotonic
         };
-        last = now;
+        last = Some(now);
         let due = shared.keeper.schedule().take_due(horizon);
         for section in due {
             tend(&section, Event::Tick);

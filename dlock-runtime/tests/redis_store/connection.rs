@@ -17,10 +17,14 @@ use crate::{DEADLINE, TTL, key, owner, run, server_and_store, take, try_take};
 const LIMIT: Duration = Duration::from_millis(300);
 
 async fn through_proxy() -> (RedisServer, Proxy, RedisStore) {
+    through_proxy_within(LIMIT).await
+}
+
+async fn through_proxy_within(response_timeout: Duration) -> (RedisServer, Proxy, RedisStore) {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     let config = RedisConfig {
-        response_timeout: LIMIT,
+        response_timeout,
         ..RedisConfig::new(proxy.url())
     };
     let store = RedisStore::connect(config).await.unwrap();
@@ -106,12 +110,14 @@ async fn a_black_hole_is_left() {
 
 #[tokio::test]
 async fn a_black_hole_is_noticed_by_impatient_callers() {
-    let (_server, proxy, store) = through_proxy().await;
+    // An idle connection would be asked only after ten seconds.
+    let limit = Duration::from_secs(2);
+    let (_server, proxy, store) = through_proxy_within(limit).await;
     let (lock, me) = (key("k"), owner());
     take(&store, &lock, me).await;
     proxy.freeze();
-    eventually(DEADLINE, "another connection is tried", async || {
-        let impatient = timeout(LIMIT / 10, store.renew(&lock, me, TTL)).await;
+    eventually(4 * limit, "another connection is tried", async || {
+        let impatient = timeout(limit / 50, store.renew(&lock, me, TTL)).await;
         assert!(!matches!(impatient, Ok(Ok(_))));
         proxy.accepted_connections() > 1
     })

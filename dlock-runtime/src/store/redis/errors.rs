@@ -9,6 +9,9 @@ use redis::{ErrorKind, RedisError};
 
 use crate::store::{StoreError, StoreErrorKind};
 
+/// What newer servers say inside a script in place of `NOPERM`.
+const ACL_IN_SCRIPT: &str = "ACL failure in script: ";
+
 /// A failure of one request; `limit` is how long its answer was waited for.
 pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     if error.is_timeout() {
@@ -16,7 +19,7 @@ pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     }
     match error.kind() {
         ErrorKind::Io => StoreError::new(
-            StoreErrorKind::Unreachable,
+            StoreErrorKind::Disconnected,
             "the connection to the server broke",
         ),
         ErrorKind::RESP3NotSupported => too_old("it does not know HELLO"),
@@ -90,7 +93,7 @@ fn of_server(code: &str, detail: &str) -> StoreError {
             );
         }
         _ if detail.starts_with("The user executing the script can't")
-            || detail.starts_with("ACL failure in script") =>
+            || detail.starts_with(ACL_IN_SCRIPT) =>
         {
             Kind::Denied
         }
@@ -104,7 +107,7 @@ fn of_server(code: &str, detail: &str) -> StoreError {
         // a server may say: it has not done what it was asked, and may do it later.
         _ => Kind::Refused,
     };
-    let text = lower_first(detail);
+    let text = lower_first(detail.trim_start_matches(ACL_IN_SCRIPT));
     if text.is_empty() || kind == Kind::Refused && code != "ERR" {
         // Short codes are what one looks up.
         let text = format!("{code} {text}");
@@ -139,12 +142,15 @@ fn is_code(word: &str) -> bool {
 /// The text without the place in the script, and without the arguments of a command, among
 /// which a password can be.
 fn without_noise(detail: &str) -> &str {
-    let end = [" script: ", ", with args beginning with", ", sha: "]
-        .iter()
-        .filter_map(|noise| detail.find(noise))
-        .min()
-        .unwrap_or(detail.len());
-    detail[..end].trim().trim_end_matches(['.', ','])
+    let text = match detail.rsplit_once(" script: ") {
+        Some((text, place)) if place.contains("user_script:") => text,
+        _ => detail,
+    };
+    let text = text
+        .split(", with args beginning with")
+        .next()
+        .unwrap_or_default();
+    text.trim().trim_end_matches(['.', ','])
 }
 
 fn lower_first(text: &str) -> String {
@@ -222,9 +228,9 @@ mod tests {
             ),
             (
                 "ERR ACL failure in script: User me has no permissions to run the 'getex' command \
-                 script: 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
+                 script: on @user_script:12.",
                 Kind::Denied,
-                "ACL failure in script: User me has no permissions to run the 'getex' command",
+                "user me has no permissions to run the 'getex' command",
             ),
             (
                 "NOPERM this user has no permissions to run the 'evalsha' command",
@@ -309,7 +315,7 @@ mod tests {
         let broken = RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!(
             of_request(&broken, limit).kind(),
-            StoreErrorKind::Unreachable
+            StoreErrorKind::Disconnected
         );
         let refused = io::Error::from_raw_os_error(111);
         let text = of_connect("redis://127.0.0.1:6379", &refused).to_string();

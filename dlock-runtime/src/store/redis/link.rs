@@ -105,8 +105,8 @@ impl Handle {
 
 /// Whether the same server would answer better over a new connection, or another one in its place.
 fn needs_new_connection(kind: StoreErrorKind) -> bool {
-    use StoreErrorKind::{ReadOnly, Unauthenticated, Unreachable};
-    matches!(kind, ReadOnly | Unauthenticated | Unreachable)
+    use StoreErrorKind::{Disconnected, ReadOnly, Unauthenticated};
+    matches!(kind, Disconnected | ReadOnly | Unauthenticated)
 }
 
 /// Raises a suspicion if it is dropped with its request unanswered, as when the caller's own
@@ -169,7 +169,7 @@ impl Link {
             move |push: PushInfo| {
                 if push.kind == PushKind::Disconnection {
                     health.fail(StoreError::new(
-                        StoreErrorKind::Unreachable,
+                        StoreErrorKind::Disconnected,
                         "the connection to the server broke",
                     ));
                 } else {
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(health.news().await, Ok(()));
         let fault = StoreError::new(StoreErrorKind::ReadOnly, "it is a replica");
         health.fail(fault.clone());
-        health.fail(StoreError::new(StoreErrorKind::Unreachable, "broken"));
+        health.fail(StoreError::new(StoreErrorKind::Disconnected, "broken"));
         health.suspect();
         assert_eq!(health.news().await, Err(fault.clone()));
         assert_eq!(health.news().await, Err(fault));

@@ -1,0 +1,8 @@
+use dlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order:<id + 1>")]
+async fn pay(shop: u32, id: u64) -> Result<u64, LockError> {
+    Ok(id + u64::from(shop))
+}
+
+fn main() {}
