@@ -1,6 +1,12 @@
 //! How a task gets a lock: asks, waits, asks again, until it holds it or its wait is over.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::{runtime::Handle, time::timeout_at};
 
@@ -42,11 +48,16 @@ pub(crate) async fn acquire(
         event = match section.event(event) {
             Effect::Ask { limit, queue } => {
                 let sent = section.now();
-                let answer = section.ask_acquire(limit, queue).await;
-                if let Err(error) = &answer {
-                    observe::question_failed(&section, error);
+                let question = section.ask_acquire(limit, queue);
+                match unless_refused(&section, question).await {
+                    Some(answer) => {
+                        if let Err(error) = &answer {
+                            observe::question_failed(&section, error);
+                        }
+                        Event::Answered { sent, answer }
+                    }
+                    None => Event::Woken,
                 }
-                Event::Answered { sent, answer }
             }
             Effect::WaitUntil(at) => {
                 // Woken by a ring or by the time: the state knows what to make of either.
@@ -68,6 +79,24 @@ pub(crate) async fn acquire(
             // The other effects go to other drivers. Whatever it was, the body must not run.
             _ => return Err(LockError::Closed { key }),
         };
+    }
+}
+
+/// What `question` yields, unless the manager closes first: then the answer matters no more.
+async fn unless_refused<T>(section: &Section, question: impl Future<Output = T>) -> Option<T> {
+    let mut question = pin!(question);
+    loop {
+        let mut ring = pin!(section.ring());
+        if section.is_refused() {
+            return None;
+        }
+        let answer = poll_fn(|context| match question.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => ring.as_mut().poll(context).map(|()| None),
+        });
+        if let Some(answer) = answer.await {
+            return Some(answer);
+        }
     }
 }
 

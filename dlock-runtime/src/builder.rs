@@ -95,13 +95,16 @@ impl LockManagerBuilder {
     }
 
     /// The prefix of all keys in the store: managers with different ones never meet. If not set,
-    /// `dlock`.
+    /// `dlock`. Each namespace keeps up to 16384 fences in the server for good, so do not make new
+    /// ones on the fly.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
     /// How long to wait for one answer of the store before asking again. If not set, 1 s.
+    ///
+    /// With more than 1.5 s a waiter of a slow store may be taken for dead and lose its place.
     pub fn response_timeout(mut self, limit: Duration) -> Self {
         self.response_limit = limit;
         self

@@ -78,6 +78,9 @@ pub trait Clock: Send + Sync + 'static {
 }
 
 /// The machine's own clocks.
+///
+/// A test that pauses tokio's clock does not pause the boot clock: it must not itself take longer
+/// than its leases.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

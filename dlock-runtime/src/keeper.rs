@@ -16,11 +16,11 @@ use tokio::{
 };
 
 use crate::{
+    background::renew_in_background,
     clock::Moment,
     manager::Shared,
-    observe,
     owner::OwnerId,
-    section::{Place, Section},
+    section::Section,
     state::{Effect, Event},
 };
 
@@ -38,8 +38,16 @@ pub(crate) struct Keeper {
 struct Schedule {
     due: BTreeMap<(Instant, OwnerId), Arc<Section>>,
     at: HashMap<OwnerId, Instant>,
-    /// When the task wakes; `None` while there is no task.
-    wakes_at: Option<Instant>,
+    task: Option<Task>,
+    generation: u64,
+}
+
+/// The task that runs, as far as others need to know it.
+struct Task {
+    generation: u64,
+    wakes_at: Instant,
+    /// Whether its runtime was seen to have taken it.
+    accepted: bool,
 }
 
 impl Schedule {
@@ -83,10 +91,7 @@ impl Keeper {
         let replaced = schedule.remove(section.owner());
         schedule.at.insert(section.owner(), at);
         schedule.due.insert((at, section.owner()), section.clone());
-        let wakes_at = schedule.wakes_at;
-        if wakes_at.is_none() {
-            schedule.wakes_at = Some(Instant::now());
-        }
+        let wakes_at = schedule.task.as_ref().map(|task| task.wakes_at);
         drop(schedule);
         drop(replaced);
         match wakes_at {
@@ -94,73 +99,123 @@ impl Keeper {
             Some(wakes_at) if at < wakes_at => self.sooner.notify_one(),
             Some(_) => {}
         }
+        if !section.is_held() {
+            // It was given back between the event and this entry.
+            self.remove(section.owner());
+        }
+    }
+
+    /// Notes a new task; `None` if there is one already.
+    fn begin(&self) -> Option<u64> {
+        let mut schedule = self.schedule();
+        if schedule.task.is_some() {
+            return None;
+        }
+        schedule.generation += 1;
+        let generation = schedule.generation;
+        let wakes_at = Instant::now();
+        schedule.task = Some(Task {
+            generation,
+            wakes_at,
+            accepted: false,
+        });
+        Some(generation)
+    }
+
+    /// Whether the task of this generation has not been dropped by its runtime at once.
+    fn is_accepted(&self, generation: u64) -> bool {
+        let mut schedule = self.schedule();
+        let task = schedule.task.as_mut();
+        let task = task.filter(|task| task.generation == generation);
+        task.map(|task| task.accepted = true).is_some()
     }
 }
 
 /// Starts the task, preferably where the manager was made: a handler may hog its own runtime.
 fn start(section: &Arc<Section>) {
-    if !section.spawn(Place::Home, run) {
-        section.shared.keeper.schedule().wakes_at = None;
+    let shared = &section.shared;
+    for runtime in shared.home.iter().cloned().chain(section.runtimes()) {
+        let Some(generation) = shared.keeper.begin() else {
+            return;
+        };
+        let running = Running {
+            shared: shared.clone(),
+            generation,
+        };
+        runtime.spawn(running.run());
+        if shared.keeper.is_accepted(generation) {
+            return;
+        }
     }
 }
 
-/// Lets the next lease start a new task when this one dies with its runtime.
+/// The task itself. It is made before it is spawned, so that its drop tells even when its runtime
+/// has ended before the first poll.
 struct Running {
     shared: Arc<Shared>,
-    /// Its `wakes_at` is reset already, and may be a successor's by now.
-    ended: bool,
+    generation: u64,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.ended {
-            self.shared.keeper.schedule().wakes_at = None;
+        let mut schedule = self.shared.keeper.schedule();
+        let own = |task: &mut Task| task.generation == self.generation;
+        let died = schedule.task.take_if(own).is_some_and(|task| task.accepted);
+        // Else it has ended by itself, or `start` goes on with the next runtime.
+        let orphans: Vec<_> = if died {
+            schedule.due.values().cloned().collect()
+        } else {
+            Vec::new()
+        };
+        drop(schedule);
+        for section in orphans {
+            start(&section);
+            if self.shared.keeper.schedule().task.is_some() {
+                return;
+            }
         }
     }
 }
 
-/// Looks after leases until there are none.
-async fn run(section: Arc<Section>) {
-    let mut running = Running {
-        shared: section.shared.clone(),
-        ended: false,
-    };
-    // It was needed to find the manager only, and must not outlive its own release.
-    drop(section);
-    let shared = running.shared.clone();
-    // The machine may have slept since the lease came that this task was started for.
-    let mut last = None;
-    let mut idle = false;
-    loop {
-        let sooner = shared.keeper.sooner.notified();
-        let now = shared.clock.now();
-        // After a sleep, deadlines by the boot clock are nearer than the timers know.
-        let horizon = if last.is_none_or(|last| slept(last, now)) {
-            now.plus(Duration::MAX).monotonic
-        } else {
-            now.monotonic
-        };
-        last = Some(now);
-        let due = shared.keeper.schedule().take_due(horizon);
-        for section in due {
-            tend(&section, Event::Tick);
-        }
-        let wakes_at = {
-            let mut schedule = shared.keeper.schedule();
-            if schedule.due.is_empty() && idle {
-                // Under the mutex: a lease that comes now starts a new task.
-                schedule.wakes_at = None;
-                running.ended = true;
-                return;
+impl Running {
+    /// Looks after leases until there are none.
+    async fn run(self) {
+        let (shared, keeper) = (&self.shared, &self.shared.keeper);
+        // The machine may have slept since the lease came that this task was started for.
+        let mut last = None;
+        let mut idle = false;
+        loop {
+            let sooner = keeper.sooner.notified();
+            let now = shared.clock.now();
+            // After a sleep, deadlines by the boot clock are nearer than the timers know.
+            let horizon = if last.is_none_or(|last| slept(last, now)) {
+                now.plus(Duration::MAX).monotonic
+            } else {
+                now.monotonic
+            };
+            last = Some(now);
+            let due = keeper.schedule().take_due(horizon);
+            for section in due {
+                tend(&section, Event::Tick);
             }
-            idle = schedule.due.is_empty();
-            let first = schedule.due.keys().next().map(|(at, _)| *at);
-            let wakes_at = first.unwrap_or(now.monotonic + LONGEST_SLEEP);
-            let wakes_at = wakes_at.min(now.monotonic + LONGEST_SLEEP);
-            schedule.wakes_at = Some(wakes_at);
-            wakes_at
-        };
-        drop(timeout_at(wakes_at, sooner).await);
+            let wakes_at = {
+                let mut schedule = keeper.schedule();
+                if schedule.due.is_empty() && idle {
+                    // Under the mutex: a lease that comes now starts a new task.
+                    schedule.task = None;
+                    return;
+                }
+                idle = schedule.due.is_empty();
+                let latest = now.monotonic + LONGEST_SLEEP;
+                let first = schedule.due.keys().next().map_or(latest, |(at, _)| *at);
+                let wakes_at = first.min(latest);
+                if let Some(task) = &mut schedule.task {
+                    task.wakes_at = wakes_at;
+                }
+                wakes_at
+            };
+            drop(timeout_at(wakes_at, sooner).await);
+        }
     }
 }
 
@@ -172,22 +227,13 @@ fn slept(earlier: Moment, later: Moment) -> bool {
 }
 
 /// Does what the lease needs now and notes when it needs something next.
-fn tend(section: &Arc<Section>, event: Event) {
+pub(crate) fn tend(section: &Arc<Section>, event: Event) {
     match section.event(event) {
         Effect::WaitUntil(at) => section.shared.keeper.look_at(section, at),
         Effect::Renew { limit, then } => {
             section.shared.keeper.look_at(section, then);
-            section.spawn(Place::Home, move |section| renew(section, limit));
+            renew_in_background(section, limit);
         }
         _ => {}
     }
-}
-
-async fn renew(section: Arc<Section>, limit: Duration) {
-    let sent = section.now();
-    let answer = section.ask_renew(limit).await;
-    if let Err(error) = &answer {
-        observe::renewal_failed(&section, error);
-    }
-    tend(&section, Event::Renewed { sent, answer });
 }

@@ -7,7 +7,8 @@
 //! support                     what generated code calls
 //! global · request · builder  how a user gets to a manager and a lock
 //! manager                     one store, the defaults, the shutdown
-//! acquire · guard · keeper    drivers: ask and wait, watch and release, renew
+//! acquire · guard             drivers: ask and wait, watch and release
+//! keeper · background         drivers: renew, notice losses, release what was left
 //! section · local · held      one attempt, the table of keys, the keys of the running code
 //! state                       the decisions: events in, effects out
 //! store                       the contract; memory and Redis
@@ -15,6 +16,7 @@
 //! ```
 
 mod acquire;
+mod background;
 mod builder;
 mod clock;
 mod error;

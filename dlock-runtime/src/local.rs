@@ -67,12 +67,20 @@ impl Local {
     }
 
     /// Drops the entry of a key that nobody holds or wants any more.
-    pub(crate) fn forget_if_idle(&self, slot: &Slot) {
+    pub(crate) fn forget_if_idle(&self, slot: &Arc<Slot>) {
         let mut slots = self.slots();
-        if slot.state().is_idle() {
+        // By now the key may have another slot, which is not ours to remove.
+        let is_current = slots
+            .by_key
+            .get(&slot.key)
+            .is_some_and(|current| Arc::ptr_eq(current, slot));
+        if is_current && slot.state().is_idle() {
             slots.by_key.remove(&slot.key);
         }
-        if slots.by_key.is_empty() {
+        let empty = slots.by_key.is_empty();
+        // Whoever is woken may look at the table at once.
+        drop(slots);
+        if empty {
             self.idle.notify_waiters();
         }
     }
@@ -106,5 +114,73 @@ impl Local {
             }
             notified.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        clock::{Clock, SystemClock},
+        options::Timing,
+        owner::{ClientId, OwnerId, Owners},
+        random::SystemRandom,
+        state::{Effect, Event, Surroundings},
+    };
+
+    fn enter(local: &Local, key: &LockKey, owner: OwnerId) -> Arc<Slot> {
+        let now = SystemClock.now();
+        let enter = |state: &mut KeyState| {
+            state.enter(
+                owner,
+                Timing::default(),
+                Duration::ZERO,
+                now,
+                Arc::default(),
+            );
+        };
+        local.enter(key, enter).expect("it is open")
+    }
+
+    fn leave(slot: &Slot, owner: OwnerId) {
+        let around = Surroundings {
+            now: SystemClock.now(),
+            response_limit: Duration::ZERO,
+            random: 0,
+        };
+        let effect = slot.state().on_event(owner, Event::Left, around);
+        assert_eq!(effect, Effect::Forget(None), "it has not asked anybody");
+    }
+
+    #[test]
+    fn who_forgets_late_does_not_remove_the_next_ones() {
+        let (local, owners) = (Local::default(), Owners::new(ClientId::new(&SystemRandom)));
+        let key = LockKey::new("k").unwrap();
+        let (first, second, third) = (owners.next(), owners.next(), owners.next());
+        let slot = enter(&local, &key, first);
+        assert!(Arc::ptr_eq(&slot, &enter(&local, &key, second)));
+        leave(&slot, first);
+        leave(&slot, second);
+        local.forget_if_idle(&slot);
+        assert_eq!(local.len(), 0);
+
+        let next = enter(&local, &key, third);
+        local.forget_if_idle(&slot);
+        assert!(Arc::ptr_eq(
+            &next,
+            &local.find("k").expect("the third is in there")
+        ));
+    }
+
+    #[test]
+    fn nobody_enters_after_the_end() {
+        let (local, owners) = (Local::default(), Owners::new(ClientId::new(&SystemRandom)));
+        let key = LockKey::new("k").unwrap();
+        let slot = enter(&local, &key, owners.next());
+        local.close();
+        assert!(local.enter(&key, |_| panic!("nobody enters")).is_none());
+        assert_eq!(slot.state().owners().len(), 1);
     }
 }

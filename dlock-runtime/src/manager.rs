@@ -11,6 +11,7 @@ use crate::{
     keeper::Keeper,
     key::LockKey,
     local::{Local, Slot},
+    observe,
     options::Timing,
     owner::{OwnerId, Owners},
     random::Random,
@@ -58,6 +59,7 @@ impl Shared {
     }
 
     /// Something happened to an attempt that its own task does not know of.
+    /// Says whether it lost its lease by that.
     fn tell(&self, slot: &Slot, owner: OwnerId, event: Event) -> bool {
         let around = self.surroundings();
         let mut state = slot.state();
@@ -68,7 +70,11 @@ impl Shared {
         if let Some(bell) = bell.filter(|_| ring) {
             bell.notify_waiters();
         }
-        effect == Effect::Lose
+        let lost = effect == Effect::Lose;
+        if lost {
+            observe::cut_short(&slot.key, owner);
+        }
+        lost
     }
 
     /// Tells every attempt; says how many lost their lease by it.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tracing::{Span, debug, field, info, info_span, warn};
 
 use crate::{
-    error::LockError, fence::FencingToken, key::LockKey, section::Section, state::Loss,
-    store::StoreError, support::Site,
+    error::LockError, fence::FencingToken, key::LockKey, owner::OwnerId, section::Section,
+    state::Loss, store::StoreError, support::Site,
 };
 
 const TARGET: &str = "dlock";
@@ -58,6 +58,10 @@ pub(crate) fn renewal_failed(section: &Section, error: &StoreError) {
 pub(crate) fn lost(section: &Section, loss: &Loss) {
     let (key, cause, held_for) = (section.key(), &loss.cause, loss.held_for);
     warn!(target: TARGET, parent: &section.span, %key, %cause, ?held_for, "lease lost");
+}
+
+pub(crate) fn cut_short(key: &LockKey, owner: OwnerId) {
+    warn!(target: TARGET, %key, %owner, "lease given up by the manager's shutdown");
 }
 
 pub(crate) fn lost_but_finished(section: &Section, error: &LockError) {

@@ -5,11 +5,12 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
     sync::{Notify, futures::Notified},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, timeout},
 };
 use tracing::Span;
 
 use crate::{
+    background::release_in_background,
     clock::Moment,
     error::{LockError, LostCause},
     key::LockKey,
@@ -163,55 +164,28 @@ impl Section {
     pub(crate) fn leave_in_background(self: &Arc<Self>) {
         let left = self.event(Event::Left);
         self.shared.keeper.remove(self.owner);
-        if matches!(left, Effect::Forget(_)) {
-            return;
-        }
-        if !self.spawn(Place::Here, Self::release_until_done) {
-            observe::abandoned(self);
-            self.event(Event::Abandoned);
+        if !matches!(left, Effect::Forget(_)) {
+            release_in_background(self);
         }
     }
 
-    async fn release_until_done(self: Arc<Self>) {
-        loop {
-            let answer = self.ask_release().await;
-            if let Err(error) = &answer {
-                observe::release_failed(&self, error);
-            }
-            match self.event(Event::Released(answer.ok())) {
-                Effect::WaitUntil(at) => sleep_until(self.timer(at)).await,
-                _ => return,
-            }
-        }
+    /// Whether the manager has closed before a lease was got.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.slot.state().is_refused(self.owner)
     }
 
-    /// Runs a task of the manager on the first runtime that still runs; `false` if none does.
-    pub(crate) fn spawn<F>(self: &Arc<Self>, first: Place, task: impl Fn(Arc<Self>) -> F) -> bool
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let (here, home) = (Some(&self.runtime), self.shared.home.as_ref());
-        let current = Handle::try_current().ok();
-        let order = match first {
-            Place::Here => [here, home, current.as_ref()],
-            Place::Home => [home, here, current.as_ref()],
-        };
-        // A runtime that has shut down drops what it is given, which is finished then. One that
-        // was so quick that it is done already makes the next do it again, which does no harm.
-        order
-            .into_iter()
-            .flatten()
-            .any(|runtime| !runtime.spawn(task(self.clone())).is_finished())
+    /// Whether a lease is held, as far as anybody has looked.
+    pub(crate) fn is_held(&self) -> bool {
+        self.slot.state().lease(self.owner).is_some()
     }
-}
 
-/// Which runtime is to run a task.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
-    /// The one of the task that made the attempt.
-    Here,
-    /// The one the manager was made on.
-    Home,
+    /// Where the manager's work for this attempt can run: where the attempt was made, where the
+    /// manager was, and where the caller is.
+    pub(crate) fn runtimes(&self) -> Vec<Handle> {
+        let (home, current) = (self.shared.home.clone(), Handle::try_current().ok());
+        let here = Some(self.runtime.clone());
+        [here, home, current].into_iter().flatten().collect()
+    }
 }
 
 /// The answer to `request`, or that there was none in time.

@@ -172,6 +172,11 @@ impl KeyState {
         self.find(owner)?.loss()
     }
 
+    /// Whether `owner` will get no lease because the manager has closed.
+    pub(crate) fn is_refused(&self, owner: OwnerId) -> bool {
+        self.find(owner).is_some_and(Attempt::is_refused)
+    }
+
     fn find(&self, owner: OwnerId) -> Option<&Attempt> {
         self.attempts.iter().find(|attempt| attempt.owner == owner)
     }

@@ -199,6 +199,10 @@ impl StoreError {
 }
 
 /// Sorts of [`StoreError`].
+///
+/// Some say for certain that the request had no effect; after those nothing is released. A store
+/// that cannot be sure answers [`Disconnected`](Self::Disconnected) or
+/// [`TimedOut`](Self::TimedOut).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -208,23 +212,23 @@ pub enum StoreErrorKind {
     Disconnected,
     /// The server did not answer in time.
     TimedOut,
-    /// The server is a replica, or was made read-only.
+    /// The server is a replica, or was made read-only; the request had no effect.
     ReadOnly,
-    /// The server is still loading its data.
+    /// The server is still loading its data; the request had no effect.
     Loading,
     /// The server has no memory left to write.
     OutOfMemory,
     /// The server refuses to write, for a reason it names.
     Refused,
-    /// Something that is no lock lies at the key.
+    /// Something that is no lock lies at the key; the request had no effect.
     WrongType,
     /// The user lacks a permission.
     Denied,
-    /// The password or the user is wrong or missing.
+    /// The password or the user is wrong or missing; the request had no effect.
     Unauthenticated,
     /// The server's answer makes no sense.
     BadAnswer,
-    /// The caller does not run inside a tokio runtime.
+    /// The caller does not run inside a tokio runtime; the request was never sent.
     NoRuntime,
 }
 

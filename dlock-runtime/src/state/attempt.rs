@@ -126,6 +126,10 @@ impl Attempt {
         }
     }
 
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.refusal, Refusal::Closed)
+    }
+
     pub(super) fn on_event(&mut self, event: Event, around: Surroundings) -> Effect {
         match event {
             Event::Answered { sent, answer } => self.on_answer(sent, answer, around),
@@ -152,7 +156,7 @@ impl Attempt {
             return Effect::Nothing;
         };
         let asked = !matches!(self.refusal, Refusal::NotAsked);
-        if matches!(self.refusal, Refusal::Closed) || (asked && self.is_over(around.now)) {
+        if self.is_refused() || (asked && self.is_over(around.now)) {
             return Effect::Refuse(self.denial(around.now));
         }
         if !look_at.is_reached(around.now) {
@@ -257,9 +261,9 @@ impl Attempt {
 
     fn on_failure(&mut self, error: StoreError, around: Surroundings) -> Effect {
         let is_final = error.is_final();
-        // The last question of a wait may be cut short, and says less than an earlier answer.
+        // The last question of a wait may be cut short, and says less than what was known before.
         let cut_short = error.kind() == StoreErrorKind::TimedOut && self.is_over(around.now);
-        if !(cut_short && matches!(self.refusal, Refusal::Busy(_))) {
+        if !cut_short || matches!(self.refusal, Refusal::NotAsked) {
             self.refusal = Refusal::Failed(error);
         }
         let pause = self.back_off(LOOK_AGAIN, around);
@@ -306,6 +310,8 @@ impl Attempt {
                 *look_at = look_at.earlier(now);
                 Effect::Ring
             }
+            // A release that failed may be sent again.
+            Phase::Leaving => Effect::Ring,
             _ => Effect::Nothing,
         }
     }

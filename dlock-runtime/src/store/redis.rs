@@ -47,7 +47,7 @@ pub struct RedisConfig {
     /// `redis+unix:///path[?db=0&user=...&pass=...]`.
     pub url: String,
     /// What all of its keys and channels start with: 1 to 64 printable ASCII characters without
-    /// spaces and braces.
+    /// spaces and braces, not ending in `:fence`.
     pub namespace: String,
     /// How long one request may take.
     pub response_timeout: Duration,
@@ -78,6 +78,13 @@ impl RedisConfig {
             return refuse(
                 "namespace",
                 "it must be 1 to 64 printable ASCII characters without spaces and braces",
+            );
+        }
+        // `dlock:fence` would have locks where `dlock` has its fences.
+        if self.namespace.ends_with(":fence") {
+            return refuse(
+                "namespace",
+                "it must not end in `:fence`, where fences are kept",
             );
         }
         if self.response_timeout.is_zero() {
@@ -193,13 +200,11 @@ impl RedisStore {
             return Err(no_runtime("no tokio runtime runs here"));
         }
         let handle = self.handle().await?;
-        let answer = handle.run(&call).await;
-        if answer.is_err() && self.state.has_changed().is_err() {
-            return Err(no_runtime(
-                "the tokio runtime in which the store was made has ended",
-            ));
+        // Asked before the request is sent: of one that was, nobody can say that it did nothing.
+        if self.state.has_changed().is_err() {
+            return Err(no_runtime(RUNTIME_ENDED));
         }
-        answer
+        handle.run(&call).await
     }
 
     async fn handle(&self) -> Result<Handle, StoreError> {
@@ -307,7 +312,7 @@ mod tests {
         };
         let longest = "n".repeat(LONGEST_NAMESPACE);
         assert_eq!(named(&longest).check(), Ok(()));
-        for namespace in ["", "a b", "a{b", "\u{e9}", &(longest + "n")] {
+        for namespace in ["", "a b", "a{b", "\u{e9}", "a:fence", &(longest + "n")] {
             let error = named(namespace).check().expect_err("it is refused");
             assert!(error.to_string().contains("`namespace`"), "{error}");
         }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use dlock_runtime::{
     ConnectError, LockStore,
     store::{
-        Released, Renewal, StoreErrorKind,
+        AcquireRequest, Released, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
 use dlock_testkit::{RedisServer, eventually};
 
 use crate::{
-    DEADLINE, TTL, connect, get, key, owner, queue, run, server_and_store, take, try_take,
+    DEADLINE, TTL, connect, get, key, owner, queue, request, run, server_and_store, take, try_take,
 };
 
 async fn refused(url: String) -> (StoreErrorKind, String) {
@@ -102,14 +102,22 @@ async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are() {
         .expect_err("a replica cannot know");
     assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
     assert!(!error.is_final());
-    let error = store.release(&lock, me).await.expect_err("nor can it here");
-    assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
-    for _ in 0..3 {
+    // One that is under way while the connection is given up only learns of that.
+    eventually(DEADLINE, "it is refused as well", async || {
+        let error = store
+            .release(&lock, me)
+            .await
+            .expect_err("nor does it release");
+        error.kind() == StoreErrorKind::ReadOnly
+    })
+    .await;
+    eventually(DEADLINE, "it is refused as well", async || {
         let error = try_take(&store, &lock, me)
             .await
-            .expect_err("a replica takes no locks");
-        assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
-    }
+            .expect_err("it takes no locks");
+        error.kind() == StoreErrorKind::ReadOnly
+    })
+    .await;
     let connects = RedisStore::connect(RedisConfig {
         connect_timeout: Duration::from_millis(300),
         ..RedisConfig::new(server.url())
@@ -176,7 +184,7 @@ async fn a_master_without_its_replicas_refuses_for_a_while() {
 
 #[tokio::test]
 async fn foreign_data_is_never_touched() {
-    let (_server, store, mut behind) = server_and_store().await;
+    let (server, store, mut behind) = server_and_store().await;
     let (lock, me) = (key("k"), owner());
     run(&mut behind, "HSET dlock:{k} field value").await;
     for error in [
@@ -193,6 +201,32 @@ async fn foreign_data_is_never_touched() {
         );
     }
     run(&mut behind, "DEL dlock:{k}").await;
+
+    // An error of this kind promises that nothing was written.
+    for part in ["q", "a"] {
+        take(&store, &lock, me).await;
+        run(&mut behind, &format!("SET dlock:{{k}}:{part} x")).await;
+        let (waiter, asks) = (
+            owner(),
+            AcquireRequest {
+                queue: true,
+                ..request(&lock, me)
+            },
+        );
+        let error = store
+            .acquire(AcquireRequest {
+                owner: waiter,
+                ..asks
+            })
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::WrongType);
+        assert_eq!(
+            server.keys("dlock:{k}:*").await,
+            [format!("dlock:{{k}}:{part}")]
+        );
+        run(&mut behind, &format!("DEL dlock:{{k}}:{part}")).await;
+    }
 
     // Foreign data in the place of the queue hinders waiting, not releasing.
     take(&store, &lock, me).await;

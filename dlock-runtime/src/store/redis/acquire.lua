@@ -71,7 +71,10 @@ local function wait_in_queue()
   if alive_for <= 0 then
     return -1
   end
-  if not redis.call('ZSCORE', queue, owner) then
+  local queued = redis.call('ZSCORE', queue, owner)
+  -- Foreign data at either key is to be met before the first write: it must leave nothing behind.
+  redis.call('ZSCORE', living, owner)
+  if not queued then
     local arrival = now
     -- Behind the last, even within one millisecond or when the clock was set back.
     local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]

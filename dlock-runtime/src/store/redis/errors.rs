@@ -9,6 +9,8 @@ use redis::{ErrorKind, RedisError};
 
 use crate::store::{StoreError, StoreErrorKind};
 
+pub(super) const BROKEN: &str = "the connection to the server broke";
+
 /// What newer servers say inside a script in place of `NOPERM`.
 const ACL_IN_SCRIPT: &str = "ACL failure in script: ";
 
@@ -18,10 +20,7 @@ pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
         return StoreError::timed_out(limit);
     }
     match error.kind() {
-        ErrorKind::Io => StoreError::new(
-            StoreErrorKind::Disconnected,
-            "the connection to the server broke",
-        ),
+        ErrorKind::Io => StoreError::new(StoreErrorKind::Disconnected, BROKEN),
         ErrorKind::RESP3NotSupported => too_old("it does not know HELLO"),
         ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => of_server(
             error.code().unwrap_or_default(),

@@ -55,12 +55,28 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// The connection is to be replaced; why, which may have been known before.
-    fn fail(&self, error: StoreError) -> StoreError {
+    /// The connection is to be replaced.
+    fn fail(&self, error: StoreError) {
         // The first error is the cause of the others.
-        let cause = self.fault.get_or_init(|| error).clone();
+        self.fault.set(error).ok();
         self.changed.notify_one();
-        cause
+    }
+
+    /// What a request learns that was under way when the connection went.
+    ///
+    /// Always this kind, whatever the cause: another request may have been refused, but this one
+    /// may have been carried out.
+    fn broken(&self) -> StoreError {
+        let message = match self.fault.get() {
+            Some(cause) if cause.kind() != StoreErrorKind::Disconnected => {
+                format!(
+                    "the connection to the server was given up: {}",
+                    cause.message()
+                )
+            }
+            _ => errors::BROKEN.to_owned(),
+        };
+        StoreError::new(StoreErrorKind::Disconnected, message)
     }
 
     /// A request got no answer; perhaps the connection is dead.
@@ -95,10 +111,12 @@ impl Handle {
         answer.map_err(|error| {
             let explained = call.explain(&error, self.limit);
             if error.is_unrecoverable_error() || needs_new_connection(explained.kind()) {
-                self.health.fail(explained)
-            } else {
-                explained
+                self.health.fail(explained.clone());
             }
+            if explained.kind() == StoreErrorKind::Disconnected {
+                return self.health.broken();
+            }
+            explained
         })
     }
 }
@@ -142,10 +160,20 @@ impl Link {
             let socket = socket::connect(address, limit)
                 .await
                 .map_err(|error| errors::of_connect(&endpoint.to_string(), &error))?;
-            let mut link = Self::log_in(socket, endpoint, config, hints).await?;
-            link.prepare().await?;
-            link.subscribe(hints).await?;
-            Ok(link)
+            let rest = async {
+                let mut link = Self::log_in(socket, endpoint, config, hints).await?;
+                link.prepare().await?;
+                link.subscribe(hints).await?;
+                Ok(link)
+            };
+            // Whatever went wrong on the way, no caller's request was sent.
+            rest.await.map_err(|error: StoreError| match error.kind() {
+                StoreErrorKind::Disconnected | StoreErrorKind::TimedOut => StoreError::new(
+                    StoreErrorKind::Unreachable,
+                    format!("cannot connect to {endpoint}: {}", error.message()),
+                ),
+                _ => error,
+            })
         };
         tokio::time::timeout(limit, attempt)
             .await
@@ -170,7 +198,7 @@ impl Link {
                 if push.kind == PushKind::Disconnection {
                     health.fail(StoreError::new(
                         StoreErrorKind::Disconnected,
-                        "the connection to the server broke",
+                        errors::BROKEN,
                     ));
                 } else {
                     hints.take(&push);
@@ -267,7 +295,7 @@ impl Link {
         self.handle.health.clone()
     }
 
-    /// Closes the socket; whoever still waits for an answer gets `error`.
+    /// Closes the socket; whoever still waits for an answer learns of the cause.
     pub(super) async fn close(mut self, error: StoreError) {
         self.handle.health.fail(error);
         self.driver.abort();
@@ -373,5 +401,21 @@ mod tests {
         health.suspect();
         assert_eq!(health.news().await, Err(fault.clone()));
         assert_eq!(health.news().await, Err(fault));
+    }
+
+    #[test]
+    fn a_request_under_way_is_never_called_harmless() {
+        for cause in [
+            StoreErrorKind::ReadOnly,
+            StoreErrorKind::Unauthenticated,
+            StoreErrorKind::Denied,
+            StoreErrorKind::TimedOut,
+        ] {
+            let health = Health::default();
+            health.fail(StoreError::new(cause, "the cause"));
+            let error = health.broken();
+            assert!(!error.left_nothing() && !error.is_final(), "{cause:?}");
+            assert!(error.to_string().contains("the cause"), "{error}");
+        }
     }
 }

@@ -48,11 +48,11 @@ impl Call {
         } else {
             0
         };
-        let label = if request.label.is_empty() {
-            NO_LABEL
-        } else {
-            request.label
-        };
+        // A space in it, and the owner would not find its own lock again.
+        let mut label = request.label.replace(|c: char| !c.is_ascii_graphic(), "_");
+        if label.is_empty() {
+            NO_LABEL.clone_into(&mut label);
+        }
         Self::new(&ACQUIRE, &keys(namespace, request.key))
             .text(request.owner)
             .number(milliseconds(request.ttl))

@@ -89,7 +89,7 @@ impl Supervisor {
 
     /// Returns when the connection has to be replaced, and why.
     async fn watch_over(&self, link: &mut Link) -> StoreError {
-        let idle = self.config.response_timeout * IDLE_FACTOR;
+        let idle = self.config.response_timeout.saturating_mul(IDLE_FACTOR);
         let health = link.health();
         loop {
             let checked = tokio::select! {

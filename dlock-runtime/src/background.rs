@@ -1,0 +1,120 @@
+//! Work of the manager that outlives the task it was begun for: releases and renewals.
+//!
+//! A runtime that shuts down drops its tasks, at any await and even before their first poll. So
+//! each task here carries a value, made before it is spawned, whose drop says that the work is not
+//! done.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{runtime::Handle, time::timeout_at};
+
+use crate::{
+    keeper, observe,
+    section::Section,
+    state::{Effect, Event},
+    store::{StoreError, StoreErrorKind},
+};
+
+/// Sends the release of an attempt that was left, until the store has answered.
+pub(crate) fn release_in_background(section: &Arc<Section>) {
+    Releasing {
+        section: section.clone(),
+        runtimes: section.runtimes().into_iter(),
+        done: false,
+    }
+    .go_on();
+}
+
+/// A release that goes on on the next runtime when the one it was on has gone.
+struct Releasing {
+    section: Arc<Section>,
+    runtimes: std::vec::IntoIter<Handle>,
+    done: bool,
+}
+
+impl Releasing {
+    fn go_on(mut self) {
+        if let Some(runtime) = self.runtimes.next() {
+            runtime.spawn(self.run());
+        } else {
+            self.done = true;
+            observe::abandoned(&self.section);
+            self.section.event(Event::Abandoned);
+        }
+    }
+
+    async fn run(mut self) {
+        let section = &self.section;
+        loop {
+            let ring = section.ring();
+            let answer = section.ask_release().await;
+            if let Err(error) = &answer {
+                observe::release_failed(section, error);
+            }
+            let Effect::WaitUntil(at) = section.event(Event::Released(answer.ok())) else {
+                break;
+            };
+            // Rung when the store can be reached again.
+            drop(timeout_at(section.timer(at), ring).await);
+        }
+        self.done = true;
+    }
+}
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        if !self.done {
+            let rest = Self {
+                section: self.section.clone(),
+                runtimes: std::mem::take(&mut self.runtimes),
+                done: false,
+            };
+            rest.go_on();
+        }
+    }
+}
+
+/// Sends one renewal, preferably where the caller is.
+pub(crate) fn renew_in_background(section: &Arc<Section>, limit: Duration) {
+    let renewing = Renewing {
+        section: section.clone(),
+        answered: false,
+    };
+    match Handle::try_current()
+        .ok()
+        .or_else(|| section.runtimes().pop())
+    {
+        Some(runtime) => drop(runtime.spawn(renewing.run(limit))),
+        None => drop(renewing),
+    }
+}
+
+/// A renewal that counts as unanswered when its runtime has gone.
+struct Renewing {
+    section: Arc<Section>,
+    answered: bool,
+}
+
+impl Renewing {
+    async fn run(mut self, limit: Duration) {
+        let section = &self.section;
+        let sent = section.now();
+        let answer = section.ask_renew(limit).await;
+        if let Err(error) = &answer {
+            observe::renewal_failed(section, error);
+        }
+        self.answered = true;
+        keeper::tend(&self.section, Event::Renewed { sent, answer });
+    }
+}
+
+impl Drop for Renewing {
+    fn drop(&mut self) {
+        if !self.answered {
+            let sent = self.section.now();
+            let gone = "the tokio runtime of the renewal has ended";
+            let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
+            keeper::tend(&self.section, Event::Renewed { sent, answer });
+        }
+    }
+}

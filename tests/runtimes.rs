@@ -1,0 +1,206 @@
+//! Tokio runtimes come and go under a manager: what was begun on one goes on on another.
+
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use dlock::{
+    LockError, LockKey, LockManager, LockStore, OwnerId,
+    store::{AcquireRequest, Acquisition, Released, Renewal, StoreError, memory::MemoryStore},
+};
+use dlock_testkit::eventually;
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Semaphore,
+    time::timeout,
+};
+
+/// Long enough for a loaded machine, and only waited for when a test fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+const TTL: Duration = Duration::from_millis(400);
+
+fn runtime(threads: usize) -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// A runtime that only runs while it is blocked on.
+fn idle_runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn manager(home: &Runtime, store: impl LockStore) -> LockManager {
+    let _inside = home.enter();
+    LockManager::builder().ttl(TTL).store(store).unwrap()
+}
+
+/// A store whose releases wait for a permit.
+#[derive(Clone)]
+struct SlowRelease {
+    store: MemoryStore,
+    permits: Arc<Semaphore>,
+}
+
+impl LockStore for SlowRelease {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        self.store.acquire(request).await
+    }
+
+    async fn renew(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        ttl: Duration,
+    ) -> Result<Renewal, StoreError> {
+        self.store.renew(key, owner, ttl).await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        self.permits.acquire().await.unwrap().forget();
+        self.store.release(key, owner).await
+    }
+}
+
+#[test]
+fn a_lease_is_kept_although_the_managers_runtime_has_ended() {
+    let (home, here) = (runtime(1), runtime(2));
+    let manager = manager(&home, MemoryStore::new());
+    here.block_on(async {
+        let guard = manager.lock("k").acquire().await.unwrap();
+        tokio::task::spawn_blocking(move || drop(home))
+            .await
+            .unwrap();
+        let body = guard.watch(tokio::time::sleep(3 * TTL));
+        timeout(DEADLINE, body)
+            .await
+            .unwrap()
+            .expect("it was renewed");
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_loss_is_told_although_the_managers_runtime_has_ended() {
+    let (home, here) = (runtime(1), runtime(2));
+    let store = MemoryStore::new();
+    let manager = manager(&home, store.clone());
+    here.block_on(async {
+        let guard = manager.lock("k").acquire().await.unwrap();
+        tokio::task::spawn_blocking(move || drop(home))
+            .await
+            .unwrap();
+        store.forget();
+        let lost = timeout(DEADLINE, guard.watch(pending::<()>()))
+            .await
+            .unwrap();
+        assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
+    });
+}
+
+#[test]
+fn leases_are_kept_although_the_managers_runtime_ended_before_it_ever_ran() {
+    let (home, here) = (idle_runtime(), runtime(2));
+    let manager = manager(&home, MemoryStore::new());
+    // The keeper is given to a runtime that nobody runs, and that ends without having run it.
+    here.block_on(async {
+        let first = manager.lock("first").acquire().await.unwrap();
+        first.release().await.unwrap();
+    });
+    drop(home);
+    here.block_on(async {
+        let guard = manager.lock("later").acquire().await.unwrap();
+        let body = guard.watch(tokio::time::sleep(3 * TTL));
+        timeout(DEADLINE, body)
+            .await
+            .unwrap()
+            .expect("it was renewed");
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_release_goes_on_where_the_manager_is_when_the_callers_runtime_has_ended() {
+    let home = runtime(1);
+    let store = SlowRelease {
+        store: MemoryStore::new(),
+        permits: Arc::new(Semaphore::new(0)),
+    };
+    let manager = manager(&home, store.clone());
+    let here = idle_runtime();
+    here.block_on(async {
+        drop(manager.lock("k").acquire().await.unwrap());
+        // The release has been begun here, and has to wait.
+        tokio::task::yield_now().await;
+    });
+    drop(here);
+    assert_eq!(manager.active(), 1, "it is still being released");
+    store.permits.add_permits(2);
+    home.block_on(async {
+        eventually(DEADLINE, "the release to be done", async || {
+            manager.active() == 0
+        })
+        .await;
+    });
+    assert!(store.store.is_empty());
+}
+
+#[test]
+fn without_any_runtime_the_ttl_has_to_do_and_nothing_stays_here() {
+    let here = runtime(1);
+    let store = MemoryStore::new();
+    let manager = manager(&here, store.clone());
+    let guard = here.block_on(manager.lock("k").acquire()).unwrap();
+    drop(here);
+    drop(guard);
+    assert_eq!(manager.active(), 0);
+    assert_eq!(store.len(), 1, "the store is not told");
+}
+
+#[test]
+fn releasing_outside_a_runtime_does_not_panic() {
+    struct Nobody;
+    impl Wake for Nobody {
+        fn wake(self: Arc<Self>) {}
+    }
+    let home = runtime(1);
+    let manager = manager(&home, MemoryStore::new());
+    let guard = home.block_on(manager.lock("k").acquire()).unwrap();
+    let waker = Waker::from(Arc::new(Nobody));
+    let released = pin!(guard.release()).poll(&mut Context::from_waker(&waker));
+    assert_eq!(released, Poll::Ready(Ok(())));
+    home.block_on(async {
+        eventually(DEADLINE, "the release to be done", async || {
+            manager.active() == 0
+        })
+        .await;
+    });
+}
+
+#[test]
+fn whoever_is_woken_by_the_end_may_look_at_the_manager() {
+    struct Looks(LockManager);
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            assert_eq!(self.0.active(), 0);
+        }
+    }
+    let home = runtime(1);
+    let manager = manager(&home, MemoryStore::new());
+    let guard = home.block_on(manager.lock("k").acquire()).unwrap();
+    let mut shutdown = pin!(manager.shutdown(DEADLINE));
+    let waker = Waker::from(Arc::new(Looks(manager.clone())));
+    let _inside = home.enter();
+    let polled = shutdown.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    home.block_on(guard.release()).unwrap();
+    let shut = home.block_on(shutdown);
+    assert_eq!((shut.cut_short, shut.unreleased), (0, 0));
+}
