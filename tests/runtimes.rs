@@ -1,5 +1,7 @@
 //! Tokio runtimes come and go under a manager: what was begun on one goes on on another.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails at an `unwrap` has said enough")]
+
 use std::{
     future::{Future, pending},
     pin::pin,

@@ -15,6 +15,17 @@ use crate::{
     store::{StoreError, StoreErrorKind},
 };
 
+/// Lets another worker have the task that was just spawned or woken here.
+///
+/// tokio puts it into a slot of this worker from which no other may steal, in the hope that the
+/// running task is about to await. A body that does not would hold up the very renewal it needs.
+/// One more task pushes the first out of the slot, into the queue that others steal from.
+pub(crate) fn let_others_take_it() {
+    if let Ok(runtime) = Handle::try_current() {
+        drop(runtime.spawn(async {}));
+    }
+}
+
 /// Sends the release of an attempt that was left, until the store has answered.
 pub(crate) fn release_in_background(section: &Arc<Section>) {
     Releasing {
@@ -36,6 +47,7 @@ impl Releasing {
     fn go_on(mut self) {
         if let Some(runtime) = self.runtimes.next() {
             runtime.spawn(self.run());
+            let_others_take_it();
         } else {
             self.done = true;
             observe::abandoned(&self.section);

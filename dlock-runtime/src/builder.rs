@@ -19,9 +19,10 @@ use crate::{
 /// Sets what all locks of a manager have in common, then makes it.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::ConnectError> {
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
 /// use std::time::Duration;
-/// use dlock_runtime::LockManager;
+/// use dlock::LockManager;
 ///
 /// let manager = LockManager::builder()
 ///     .application("billing")

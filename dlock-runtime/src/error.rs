@@ -58,7 +58,7 @@ pub enum LockError {
     /// The text or the arguments make no valid key.
     #[error("`{key}` is no valid lock key: {reason}")]
     InvalidKey {
-        /// The beginning of the text.
+        /// The beginning of the text, or the template.
         key: String,
         /// What is wrong with it.
         reason: KeyFault,

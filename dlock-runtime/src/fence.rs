@@ -14,8 +14,9 @@ use std::fmt;
 /// The idea is Martin Kleppmann's, "How to do distributed locking" (2016).
 ///
 /// ```
-/// # async fn demo() -> Result<(), dlock_runtime::LockError> {
-/// let manager = dlock_runtime::LockManager::memory();
+/// # extern crate dlock_runtime as dlock;
+/// # async fn demo() -> Result<(), dlock::LockError> {
+/// let manager = dlock::LockManager::memory();
 /// let first = manager.lock("order:42").acquire().await?;
 /// let token = first.fencing_token();
 /// first.release().await?;

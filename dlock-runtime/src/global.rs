@@ -19,11 +19,12 @@ tokio::task_local! {
 /// Makes `manager` the one that annotated functions use in this process.
 ///
 /// ```
-/// use dlock_runtime::LockManager;
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockManager;
 ///
-/// dlock_runtime::install(LockManager::memory())?;
-/// assert!(dlock_runtime::install(LockManager::memory()).is_err(), "once is enough");
-/// # Ok::<(), dlock_runtime::AlreadyInstalled>(())
+/// dlock::install(LockManager::memory())?;
+/// assert!(dlock::install(LockManager::memory()).is_err(), "once is enough");
+/// # Ok::<(), dlock::AlreadyInstalled>(())
 /// ```
 ///
 /// # Errors
@@ -54,8 +55,9 @@ pub async fn shutdown(limit: Duration) -> Shutdown {
 /// spawned future as well.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
-/// use dlock_runtime::{LockManager, with_manager};
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+/// use dlock::{LockManager, with_manager};
 ///
 /// let tenant = LockManager::memory();
 /// with_manager(tenant, async { /* annotated functions use `tenant` here */ }).await;

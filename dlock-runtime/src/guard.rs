@@ -55,8 +55,9 @@ impl Drop for Occupied {
 /// end. It reads as the [`Lease`] it owns.
 ///
 /// ```
-/// # async fn demo() -> Result<(), dlock_runtime::LockError> {
-/// let manager = dlock_runtime::LockManager::memory();
+/// # extern crate dlock_runtime as dlock;
+/// # async fn demo() -> Result<(), dlock::LockError> {
+/// let manager = dlock::LockManager::memory();
 /// let guard = manager.lock("report:daily").acquire().await?;
 /// println!("token {} for {}", guard.fencing_token(), guard.key());
 /// guard.release().await?;

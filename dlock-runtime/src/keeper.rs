@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    background::renew_in_background,
+    background::{let_others_take_it, renew_in_background},
     clock::Moment,
     manager::Shared,
     owner::OwnerId,
@@ -96,7 +96,10 @@ impl Keeper {
         drop(replaced);
         match wakes_at {
             None => start(section),
-            Some(wakes_at) if at < wakes_at => self.sooner.notify_one(),
+            Some(wakes_at) if at < wakes_at => {
+                self.sooner.notify_one();
+                let_others_take_it();
+            }
             Some(_) => {}
         }
         if !section.is_held() {
@@ -143,6 +146,7 @@ fn start(section: &Arc<Section>) {
             generation,
         };
         runtime.spawn(running.run());
+        let_others_take_it();
         if shared.keeper.is_accepted(generation) {
             return;
         }

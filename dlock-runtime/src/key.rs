@@ -21,11 +21,12 @@ use crate::error::LockError;
 /// Cloning is cheap.
 ///
 /// ```
-/// use dlock_runtime::LockKey;
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockKey;
 ///
 /// let key = LockKey::builder().text("file:").part(&"a/b").text(":").part(&7).finish()?;
 /// assert_eq!(key.as_str(), "file:a%2Fb:7");
-/// # Ok::<(), dlock_runtime::LockError>(())
+/// # Ok::<(), dlock::LockError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockKey(Arc<str>);

@@ -128,7 +128,8 @@ impl LockManager {
     /// A manager of locks inside this process, for tests, examples and single processes.
     ///
     /// ```
-    /// let manager = dlock_runtime::LockManager::memory();
+    /// # extern crate dlock_runtime as dlock;
+    /// let manager = dlock::LockManager::memory();
     /// # drop(manager);
     /// ```
     #[must_use]

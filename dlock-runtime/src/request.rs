@@ -13,9 +13,10 @@ use std::time::Duration;
 /// A lock about to be taken, made by [`LockManager::lock`].
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
 /// use std::time::Duration;
-/// # let manager = dlock_runtime::LockManager::memory();
+/// # let manager = dlock::LockManager::memory();
 ///
 /// let sum = manager
 ///     .lock("order:42")

@@ -85,8 +85,8 @@ pub fn part<T: KeyPart>(value: &T) -> &dyn KeyPart {
 ///
 /// # Errors
 ///
-/// [`LockError::InvalidKey`] when a value is empty or the key too long.
-pub fn key(_template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, LockError> {
+/// [`LockError::InvalidKey`], naming the template, when a value is empty or the key too long.
+pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, LockError> {
     let mut builder = LockKey::builder();
     for piece in pieces {
         builder = match piece {
@@ -94,7 +94,14 @@ pub fn key(_template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, Loc
             Piece::Part(value) => builder.part(*value),
         };
     }
-    builder.finish()
+    builder.finish().map_err(|error| match error {
+        // What has been rendered so far says less, and may be long.
+        LockError::InvalidKey { reason, .. } => LockError::InvalidKey {
+            key: template.to_owned(),
+            reason,
+        },
+        error => error,
+    })
 }
 
 /// Takes the lock of an annotated function. Nothing happens before the future is polled.

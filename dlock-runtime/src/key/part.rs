@@ -84,7 +84,8 @@ impl fmt::Write for PartWriter<'_> {
 /// For a type of your own, write what identifies it:
 ///
 /// ```
-/// use dlock_runtime::{KeyPart, PartWriter};
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{KeyPart, PartWriter};
 ///
 /// struct Sku(String);
 ///

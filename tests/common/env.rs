@@ -1,0 +1,159 @@
+//! The stores that one suite is run against.
+
+use std::time::Duration;
+
+use dlock::{LockManager, LockManagerBuilder, LockStore, store::memory::MemoryStore};
+use dlock_testkit::eventually;
+
+use super::LIMIT;
+
+/// A store of the test's own, managers over it, and a view into it.
+///
+/// Every manager stands for a process: it shares nothing with the others but the store.
+pub(crate) trait Env {
+    type Store: LockStore;
+
+    /// The TTL of a lease that is to run out during the test.
+    const BRIEF: Duration;
+
+    /// How long it takes at most until a lock that was given back is somebody else's. It is
+    /// exact where time is paused.
+    const PROMPT: Duration;
+
+    async fn start() -> Self;
+
+    /// The store itself.
+    async fn store(&self) -> Self::Store;
+
+    /// A manager with other defaults.
+    async fn manager_with(
+        &self,
+        change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
+    ) -> LockManager;
+
+    async fn manager(&self) -> LockManager {
+        self.manager_with(|builder| builder).await
+    }
+
+    /// What the store has of locks and queues.
+    async fn locks(&self) -> Vec<String>;
+
+    /// Somebody deletes the lock in the store.
+    async fn delete(&self, key: &str);
+
+    /// Nothing stays behind: no lock, no waiter, no more than one fence for each of `keys`, and
+    /// no key in the table of a manager.
+    async fn assert_clean(&self, keys: usize, managers: &[&LockManager]);
+}
+
+/// No process has anything of a lock left.
+pub(crate) async fn assert_idle(managers: &[&LockManager]) {
+    eventually(LIMIT, "no manager has a key left", async || {
+        managers.iter().all(|manager| manager.active() == 0)
+    })
+    .await;
+}
+
+/// [`MemoryStore`], for tests with paused time.
+pub(crate) struct Memory(MemoryStore);
+
+impl Env for Memory {
+    type Store = MemoryStore;
+
+    const BRIEF: Duration = Duration::from_secs(6);
+    const PROMPT: Duration = Duration::from_millis(100);
+
+    async fn start() -> Self {
+        Self(MemoryStore::new())
+    }
+
+    async fn store(&self) -> MemoryStore {
+        self.0.clone()
+    }
+
+    async fn manager_with(
+        &self,
+        change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
+    ) -> LockManager {
+        let builder = change(LockManager::builder());
+        builder.store(self.0.clone()).unwrap()
+    }
+
+    async fn locks(&self) -> Vec<String> {
+        vec!["a lock".to_owned(); self.0.len()]
+    }
+
+    async fn delete(&self, _key: &str) {
+        self.0.forget();
+    }
+
+    async fn assert_clean(&self, _keys: usize, managers: &[&LockManager]) {
+        assert_idle(managers).await;
+        assert!(self.0.is_empty(), "{} locks are left", self.0.len());
+    }
+}
+
+#[cfg(feature = "redis")]
+pub(crate) use redis::Redis;
+
+#[cfg(feature = "redis")]
+mod redis {
+    use dlock::store::redis::{RedisConfig, RedisStore};
+    use dlock_testkit::RedisServer;
+
+    use super::{Duration, Env, LockManager, LockManagerBuilder, assert_idle};
+
+    /// A Redis server of the test's own.
+    pub(crate) struct Redis {
+        pub(crate) server: RedisServer,
+    }
+
+    impl Env for Redis {
+        type Store = RedisStore;
+
+        const BRIEF: Duration = Duration::from_millis(1500);
+        const PROMPT: Duration = super::LIMIT;
+
+        async fn start() -> Self {
+            Self {
+                server: RedisServer::start().await,
+            }
+        }
+
+        async fn store(&self) -> RedisStore {
+            let config = RedisConfig::new(self.server.url());
+            RedisStore::connect(config).await.unwrap()
+        }
+
+        async fn manager_with(
+            &self,
+            change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
+        ) -> LockManager {
+            let builder = change(LockManager::builder());
+            builder.connect(&self.server.url()).await.unwrap()
+        }
+
+        async fn locks(&self) -> Vec<String> {
+            let mut keys = self.server.keys("*").await;
+            keys.retain(|key| !key.starts_with("dlock:fence:"));
+            keys
+        }
+
+        async fn delete(&self, key: &str) {
+            let mut connection = self.server.connection().await;
+            let deleted: u32 = redis::cmd("DEL")
+                .arg(format!("dlock:{{{key}}}"))
+                .query_async(&mut connection)
+                .await
+                .unwrap();
+            assert_eq!(deleted, 1, "there was a lock to delete");
+        }
+
+        async fn assert_clean(&self, keys: usize, managers: &[&LockManager]) {
+            assert_idle(managers).await;
+            assert_eq!(self.locks().await, Vec::<String>::new());
+            let fences = self.server.keys("*").await;
+            assert!(fences.len() <= keys, "{fences:?}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What the behaviour tests share.
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+#![allow(unused_imports, reason = "each test file uses its own part of it")]
+
+mod clock;
+mod env;
+mod log;
+mod one_key;
+mod wire;
+
+use std::{future::Future, time::Duration};
+
+use dlock::LockError;
+use tokio::time::timeout;
+
+pub(crate) use clock::TestClock;
+#[cfg(feature = "redis")]
+pub(crate) use env::Redis;
+pub(crate) use env::{Env, Memory, assert_idle};
+pub(crate) use log::Log;
+pub(crate) use one_key::OneKey;
+pub(crate) use wire::{Fate, Kind, Wire};
+
+/// Nothing in a test takes that long unless it hangs; less than the default TTL of 30 s, so what
+/// happens within it did not wait for a lease to run out.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// The output of `future`, which must not hang.
+#[track_caller]
+pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let caller = std::panic::Location::caller();
+    // Boxed, as what it is given may be large.
+    let future = Box::pin(future);
+    async move {
+        timeout(LIMIT, future)
+            .await
+            .unwrap_or_else(|_| panic!("it hangs (waited for at {caller})"))
+    }
+}
+
+/// What a user may see of an error.
+pub(crate) fn shown(error: &impl std::error::Error) -> String {
+    format!("{error} {error:?}")
+}
+
+/// Whether the lease was lost for a reason that `cause` accepts.
+pub(crate) fn is_lost<T>(
+    outcome: &Result<T, LockError>,
+    cause: impl FnOnce(&dlock::LostCause) -> bool,
+) -> bool {
+    matches!(outcome, Err(LockError::Lost { cause: found, .. }) if cause(found))
+}

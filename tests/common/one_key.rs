@@ -1,0 +1,87 @@
+//! One key, as those see it who talk to the store without a manager.
+
+use std::time::Duration;
+
+use dlock::{
+    ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    store::{AcquireRequest, Acquisition, Holder, Released, Renewal},
+};
+use dlock_testkit::eventually;
+
+use super::LIMIT;
+
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+pub(crate) struct OneKey<S> {
+    pub(crate) store: S,
+    pub(crate) key: LockKey,
+}
+
+impl<S: LockStore> OneKey<S> {
+    pub(crate) fn new(store: S, key: &str) -> Self {
+        let key = LockKey::new(key).unwrap();
+        Self { store, key }
+    }
+
+    /// Somebody of another process than everybody before.
+    pub(crate) fn owner() -> OwnerId {
+        OwnerId::new(ClientId::new(&SystemRandom), 1)
+    }
+
+    /// Asks, and waits in the queue if the key is held.
+    pub(crate) async fn ask(&self, owner: OwnerId, ttl: Duration) -> Acquisition {
+        self.question(owner, ttl, true).await
+    }
+
+    /// Asks without waiting in the queue.
+    pub(crate) async fn ask_once(&self, owner: OwnerId, ttl: Duration) -> Acquisition {
+        self.question(owner, ttl, false).await
+    }
+
+    async fn question(&self, owner: OwnerId, ttl: Duration, queue: bool) -> Acquisition {
+        let request = AcquireRequest {
+            key: &self.key,
+            owner,
+            ttl,
+            queue,
+            label: "test@host/1",
+        };
+        self.store.acquire(request).await.unwrap()
+    }
+
+    /// The fence with which `owner` gets the key, or has it already.
+    pub(crate) async fn granted(&self, owner: OwnerId, ttl: Duration) -> u64 {
+        match self.ask(owner, ttl).await {
+            Acquisition::Granted { fence } => fence,
+            Acquisition::Busy(holder) => panic!("it is held: {holder:?}"),
+        }
+    }
+
+    /// Who holds the key; `owner` waits from now on.
+    pub(crate) async fn busy(&self, owner: OwnerId) -> Holder {
+        match self.ask(owner, TTL).await {
+            Acquisition::Busy(holder) => holder,
+            Acquisition::Granted { fence } => panic!("it was granted with fence {fence}"),
+        }
+    }
+
+    pub(crate) async fn renew(&self, owner: OwnerId) -> Renewal {
+        self.store.renew(&self.key, owner, TTL).await.unwrap()
+    }
+
+    pub(crate) async fn release(&self, owner: OwnerId) -> Released {
+        self.store.release(&self.key, owner).await.unwrap()
+    }
+
+    /// Waits until `count` owners wait for the key, which must be held meanwhile.
+    pub(crate) async fn until_waiting(&self, count: u64) {
+        eventually(LIMIT, "the waiters are in the queue", async || {
+            // One more would come behind them. It leaves at once.
+            let probe = Self::owner();
+            let place = self.busy(probe).await.position;
+            self.release(probe).await;
+            place == Some(count)
+        })
+        .await;
+    }
+}
