@@ -4,8 +4,8 @@ pub use dlock_macros::distributed_lock;
 pub use dlock_runtime::{
     AlreadyInstalled, ClientId, Clock, ConnectError, FencingToken, ForeignOwner, KeyFault, KeyPart,
     Lease, LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder,
-    LockRequest, LockStore, LostCause, MAX_TTL, MIN_TTL, Moment, OnLost, Options, OwnerId,
-    PartWriter, Random, Release, Shutdown, SystemClock, SystemRandom, Wait, Watch, install,
+    LockRequest, LockStore, LostCause, MAX_TTL, MIN_TTL, Moment, OnLost, OwnerId, PartWriter,
+    Random, Release, Shutdown, SystemClock, SystemRandom, Wait, Watch, install, install_with,
     installed, shutdown, store, with_manager,
 };
 

@@ -19,9 +19,9 @@ use crate::{
     observe,
     options::Options,
     section::Section,
+    site::Site,
     state::{Denial, Effect, Event},
     store::{StoreError, StoreErrorKind},
-    support::Site,
 };
 
 /// Takes `key`. Dropping the future gives back whatever it has got so far.
@@ -76,8 +76,12 @@ pub(crate) async fn acquire(
                 observe::refused(&section, &error);
                 return Err(error);
             }
-            // The other effects go to other drivers. Whatever it was, the body must not run.
-            _ => return Err(LockError::Closed { key }),
+            // Only a shutdown comes between two steps; every other effect is for another driver.
+            // Whatever it was, the body must not run.
+            other => {
+                debug_assert!(false, "{other:?} is not for a waiting task");
+                return Err(LockError::Closed { key });
+            }
         };
     }
 }

@@ -1,6 +1,6 @@
 //! How a manager is made: defaults, limits, and the store.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{env::VarError, fmt, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
@@ -123,7 +123,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Where the manager's random bits come from, for tests. If not set, the operating system.
+    /// Where the manager's random bits come from, for tests. If not set, a generator that the
+    /// operating system seeds.
     pub fn random(mut self, random: impl Random) -> Self {
         self.random = Arc::new(random);
         self
@@ -165,10 +166,18 @@ impl LockManagerBuilder {
     /// # Errors
     ///
     /// [`ConnectError::NoUrl`] when it is not set or empty, else as [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`connect`](Self::connect).
     pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
         match std::env::var("DLOCK_URL") {
             Ok(url) if !url.is_empty() => self.connect(&url).await,
-            _ => Err(ConnectError::NoUrl),
+            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
+                url: "…".to_owned(),
+                reason: "`DLOCK_URL` is not UTF-8 text".to_owned(),
+            }),
+            Ok(_) | Err(VarError::NotPresent) => Err(ConnectError::NoUrl),
         }
     }
 
@@ -220,14 +229,14 @@ impl LockManagerBuilder {
     async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
         self.check()?;
         let store = crate::store::redis::RedisStore::connect(self.redis_config(url)).await?;
-        self.store(store)
+        Ok(self.over(store))
     }
 
     #[cfg(feature = "redis")]
     fn lazy_redis(self, url: &str) -> Result<LockManager, ConnectError> {
         self.check()?;
         let store = crate::store::redis::RedisStore::lazy(self.redis_config(url))?;
-        self.store(store)
+        Ok(self.over(store))
     }
 
     #[cfg(feature = "redis")]
@@ -247,11 +256,11 @@ impl LockManagerBuilder {
     }
 
     #[cfg(not(feature = "redis"))]
-    fn lazy_redis(self, url: &str) -> Result<LockManager, ConnectError> {
+    fn lazy_redis(self, _url: &str) -> Result<LockManager, ConnectError> {
         self.check()?;
-        let scheme = url.split("://").next().unwrap_or_default();
         Err(ConnectError::InvalidUrl {
-            url: format!("{scheme}://…"),
+            // Not even a part of it: it may be a password, wherever one looks.
+            url: "…".to_owned(),
             reason: "without the feature `redis` only `memory://` is there".to_owned(),
         })
     }
@@ -304,6 +313,15 @@ mod tests {
         let label = label(Some("billing service\n{ü}"));
         assert!(label.starts_with("billing_service_{_}@"), "{label}");
         assert!(label.chars().all(|c| c.is_ascii_graphic()) && label.len() <= 128);
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[test]
+    fn nothing_of_a_url_that_cannot_be_used_is_repeated() {
+        for url in ["redis://me:s3cret@host", "s3cret@host", "s3cret://host"] {
+            let error = LockManager::builder().connect_lazy(url).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+        }
     }
 
     #[test]

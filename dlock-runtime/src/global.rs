@@ -9,7 +9,7 @@ use crate::{
     manager::{LockManager, Shutdown},
 };
 
-/// `try_insert` hands back what it refuses, which the standard cell cannot do yet.
+/// Of `once_cell`: the standard cell has neither `get_or_try_init` nor `try_insert` yet.
 static INSTALLED: OnceCell<LockManager> = OnceCell::new();
 
 tokio::task_local! {
@@ -34,6 +34,30 @@ pub fn install(manager: LockManager) -> Result<&'static LockManager, AlreadyInst
     INSTALLED.try_insert(manager).map_err(|_| AlreadyInstalled)
 }
 
+/// The installed manager, or else the one that `make` makes, which is then installed.
+///
+/// For tests and libraries, which have no one place where a process starts: of several callers at
+/// a time one makes the manager and the others wait for it. If `make` fails nothing is installed.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{ConnectError, LockManager};
+///
+/// let first = dlock::install_with(|| Ok::<_, ConnectError>(LockManager::memory()))?;
+/// let second = dlock::install_with(|| LockManager::builder().connect_lazy("memory://"))?;
+/// assert!(std::ptr::eq(first, second));
+/// # Ok::<(), ConnectError>(())
+/// ```
+///
+/// # Errors
+///
+/// What `make` failed with.
+pub fn install_with<E>(
+    make: impl FnOnce() -> Result<LockManager, E>,
+) -> Result<&'static LockManager, E> {
+    INSTALLED.get_or_try_init(make)
+}
+
 /// The installed manager.
 #[must_use]
 pub fn installed() -> Option<&'static LockManager> {
@@ -42,6 +66,10 @@ pub fn installed() -> Option<&'static LockManager> {
 
 /// Shuts the installed manager down, as [`LockManager::shutdown`] does; without one there is
 /// nothing to do.
+///
+/// # Cancel safety
+///
+/// That of [`LockManager::shutdown`].
 pub async fn shutdown(limit: Duration) -> Shutdown {
     match installed() {
         Some(manager) => manager.shutdown(limit).await,
@@ -63,6 +91,10 @@ pub async fn shutdown(limit: Duration) -> Shutdown {
 /// with_manager(tenant, async { /* annotated functions use `tenant` here */ }).await;
 /// # Ok(()) }
 /// ```
+///
+/// # Cancel safety
+///
+/// That of `future`.
 pub async fn with_manager<F: Future>(manager: LockManager, future: F) -> F::Output {
     IN_SCOPE.scope(manager, future).await
 }

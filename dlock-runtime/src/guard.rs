@@ -318,3 +318,18 @@ fn end_of_lost(section: &Section, loss: Loss) -> Result<(), LockError> {
         }
     }
 }
+
+/// The function's outcome from those of its body and of the release.
+///
+/// # Errors
+///
+/// [`LockError::Lost`] if either says so.
+pub fn settle<T>(
+    output: Result<T, LockError>,
+    released: Result<(), LockError>,
+) -> Result<T, LockError> {
+    match (output, released) {
+        (Ok(output), Ok(())) => Ok(output),
+        (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+    }
+}

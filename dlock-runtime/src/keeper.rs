@@ -125,12 +125,16 @@ impl Keeper {
         Some(generation)
     }
 
-    /// Whether the task of this generation has not been dropped by its runtime at once.
-    fn is_accepted(&self, generation: u64) -> bool {
-        let mut schedule = self.schedule();
-        let task = schedule.task.as_mut();
-        let task = task.filter(|task| task.generation == generation);
-        task.map(|task| task.accepted = true).is_some()
+    /// Notes that the runtime has taken the task of this generation; `false` if it has dropped it
+    /// at once.
+    fn accept(&self, generation: u64) -> bool {
+        match &mut self.schedule().task {
+            Some(task) if task.generation == generation => {
+                task.accepted = true;
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -147,7 +151,7 @@ fn start(section: &Arc<Section>) {
         };
         runtime.spawn(running.run());
         let_others_take_it();
-        if shared.keeper.is_accepted(generation) {
+        if shared.keeper.accept(generation) {
             return;
         }
     }

@@ -1,7 +1,7 @@
 //! Leases, renewal, fencing and stores behind `dlock-rs`.
 //!
 //! Services depend on `dlock-rs`, which re-exports all of this and adds the attribute
-//! `#[distributed_lock]`. The modules by layer, each using only those below it:
+//! `#[distributed_lock]`. The modules, by who drives whom:
 //!
 //! ```text
 //! support                     what generated code calls
@@ -12,7 +12,7 @@
 //! section · local · held      one attempt, the table of keys, the keys of the running code
 //! state                       the decisions: events in, effects out
 //! store                       the contract; memory and Redis
-//! clock · error · fence · key · options · owner · random · observe
+//! clock · error · fence · key · options · owner · random · site · observe
 //! ```
 
 mod acquire;
@@ -34,6 +34,7 @@ mod owner;
 mod random;
 mod request;
 mod section;
+mod site;
 mod state;
 pub mod store;
 #[doc(hidden)]
@@ -43,11 +44,11 @@ pub use builder::LockManagerBuilder;
 pub use clock::{Clock, Moment, SystemClock};
 pub use error::{AlreadyInstalled, ConnectError, LockError, LostCause};
 pub use fence::FencingToken;
-pub use global::{install, installed, shutdown, with_manager};
+pub use global::{install, install_with, installed, shutdown, with_manager};
 pub use guard::{Lease, LockGuard, Release, Watch};
 pub use key::{KeyFault, KeyPart, LockKey, LockKeyBuilder, PartWriter};
 pub use manager::{LockManager, Shutdown};
-pub use options::{MAX_TTL, MIN_TTL, OnLost, Options, Wait};
+pub use options::{MAX_TTL, MIN_TTL, OnLost, Wait};
 pub use owner::{ClientId, ForeignOwner, OwnerId};
 pub use random::{Random, SystemRandom};
 pub use request::LockRequest;

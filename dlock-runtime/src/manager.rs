@@ -142,7 +142,12 @@ impl LockManager {
     /// # Errors
     ///
     /// [`ConnectError`] when the URL names no store, or the store does not answer within five
-    /// seconds.
+    /// seconds. To start although the store is down, use
+    /// [`connect_lazy`](LockManagerBuilder::connect_lazy).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         Self::builder().connect(url).await
     }
@@ -152,6 +157,10 @@ impl LockManager {
     /// # Errors
     ///
     /// [`ConnectError::NoUrl`] when it is not set, else as [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`connect`](Self::connect).
     pub async fn from_env() -> Result<Self, ConnectError> {
         Self::builder().connect_env().await
     }

@@ -8,7 +8,7 @@ use tracing::{Span, debug, field, info, info_span, warn};
 
 use crate::{
     error::LockError, fence::FencingToken, key::LockKey, owner::OwnerId, section::Section,
-    state::Loss, store::StoreError, support::Site,
+    site::Site, state::Loss, store::StoreError,
 };
 
 const TARGET: &str = "dlock";

@@ -10,7 +10,7 @@ pub trait Random: Send + Sync + 'static {
     fn next_u64(&self) -> u64;
 }
 
-/// Random bits of the operating system's generator, by way of `uuid`.
+/// Random bits of a generator in this process that the operating system seeds, by way of `uuid`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 

@@ -3,7 +3,7 @@
 use crate::{
     acquire::acquire,
     error::LockError,
-    guard::{Lease, LockGuard},
+    guard::{Lease, LockGuard, settle},
     key::LockKey,
     manager::LockManager,
     options::{OnLost, Options, Wait},
@@ -132,6 +132,6 @@ impl LockRequest {
         let guard = self.acquire().await?;
         let output = guard.watch(Box::pin(body(guard.lease()))).await;
         let released = guard.release().await;
-        crate::support::settle(output, released)
+        settle(output, released)
     }
 }

@@ -83,18 +83,20 @@ impl Section {
         let around = self.shared.surroundings();
         let effect = self.slot.state().on_event(self.owner, event, around);
         match &effect {
-            Effect::Lose => {
-                let loss = self.slot.state().loss(self.owner);
-                if let Some(loss) = loss {
-                    observe::lost(self, &loss);
-                }
-                self.bell.notify_waiters();
-            }
+            Effect::Lose => self.report_loss(),
             Effect::Ring => self.bell.notify_waiters(),
             Effect::Forget(_) => self.shared.local.forget_if_idle(&self.slot),
             _ => {}
         }
         effect
+    }
+
+    fn report_loss(&self) {
+        let loss = self.slot.state().loss(self.owner);
+        if let Some(loss) = loss {
+            observe::lost(self, &loss);
+        }
+        self.bell.notify_waiters();
     }
 
     /// The next ring. Created before the state is looked at, no ring is missed.
@@ -110,15 +112,21 @@ impl Section {
 
     /// The lease if it is valid now, or how it was lost.
     pub(crate) fn check(&self) -> Result<Held, Loss> {
-        self.event(Event::Checked);
-        let state = self.slot.state();
-        state.lease(self.owner).ok_or_else(|| {
+        let now = self.now();
+        let mut state = self.slot.state();
+        let effect = state.check(self.owner, now);
+        let held = state.lease(self.owner).ok_or_else(|| {
             // Only a lease that is being given back is neither held nor lost.
             state.loss(self.owner).unwrap_or(Loss {
                 cause: LostCause::Expired,
                 held_for: Duration::ZERO,
             })
-        })
+        });
+        drop(state);
+        if effect == Effect::Lose {
+            self.report_loss();
+        }
+        held
     }
 
     pub(crate) fn lost_error(&self, loss: Loss) -> LockError {

@@ -67,8 +67,6 @@ pub(crate) enum Event {
     Closed,
     /// The manager waits no longer for holders.
     Revoked,
-    /// Somebody is about to rely on the lease.
-    Checked,
     /// The keeper looks after the lease.
     Tick,
     /// The store answered, or failed to, the renewal sent at `sent`.
@@ -170,6 +168,15 @@ impl KeyState {
     /// How `owner` lost its lease, if it did.
     pub(crate) fn loss(&self, owner: OwnerId) -> Option<Loss> {
         self.find(owner)?.loss()
+    }
+
+    /// Looks whether `owner`'s lease is past its deadline at `now`, before somebody relies on it.
+    pub(crate) fn check(&mut self, owner: OwnerId, now: Moment) -> Effect {
+        let attempt = self
+            .attempts
+            .iter_mut()
+            .find(|attempt| attempt.owner == owner);
+        attempt.map_or(Effect::Nothing, |attempt| attempt.check(now))
     }
 
     /// Whether `owner` will get no lease because the manager has closed.

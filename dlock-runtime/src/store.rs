@@ -24,7 +24,17 @@ pub const GRANT_TTL: Duration = Duration::from_secs(3);
 /// Decides who holds a key.
 ///
 /// Every request is idempotent for its owner, since a client repeats what got no answer. All time
-/// is the store's own. [`memory::MemoryStore`] is the reference; the conformance suite of this
+/// is the store's own. The manager limits every request by its own timer.
+///
+/// # Errors
+///
+/// Every request fails with a [`StoreError`] when the store did not tell, see [`StoreErrorKind`].
+///
+/// # Cancel safety
+///
+/// The manager drops a request's future at any await when its time is up or its caller is gone.
+/// What was sent by then may be carried out, before anything that is sent later for that owner.
+/// [`memory::MemoryStore`] is the reference; the conformance suite of this
 /// project's tests shows what any store has to do.
 pub trait LockStore: Send + Sync + 'static {
     /// Asks for the key.
@@ -96,6 +106,7 @@ pub enum Acquisition {
 
 /// What is known of the one who holds a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// What the holder said of itself, such as `billing@host-3/4711`.
     pub label: Option<String>,
@@ -104,7 +115,8 @@ pub struct Holder {
     pub ttl: Option<Duration>,
     /// The asker's place in the queue, 0 being the next; `None` if it does not wait.
     pub position: Option<u64>,
-    /// The last fence given when the question was answered, for the deadline of a later grant.
+    /// The last fence given when the question was answered. The manager does not use it: it asks
+    /// again before it believes a grant.
     pub last_fence: u64,
 }
 
@@ -178,10 +190,12 @@ impl StoreError {
     /// Whether asking again cannot help before somebody changes something.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        use StoreErrorKind::{BadAnswer, Denied, NoRuntime, Unauthenticated, WrongType};
+        use StoreErrorKind::{
+            BadAnswer, Denied, NoRuntime, Unauthenticated, Unsupported, WrongType,
+        };
         matches!(
             self.kind,
-            WrongType | Denied | Unauthenticated | BadAnswer | NoRuntime
+            WrongType | Denied | Unauthenticated | BadAnswer | Unsupported | NoRuntime
         )
     }
 
@@ -228,6 +242,8 @@ pub enum StoreErrorKind {
     Unauthenticated,
     /// The server's answer makes no sense.
     BadAnswer,
+    /// The server lacks something that dlock needs.
+    Unsupported,
     /// The caller does not run inside a tokio runtime; the request was never sent.
     NoRuntime,
 }
@@ -247,8 +263,13 @@ impl StoreErrorKind {
             }
             Self::Denied => "grant the user the missing command, key pattern or channel",
             Self::Unauthenticated => "check the user and the password of the server's URL",
+            Self::Unsupported => {
+                "use a single Redis 6.2 or later, or Valkey, and a database that it has"
+            }
             Self::BadAnswer => "check that the address is that of a Redis or Valkey server",
-            Self::NoRuntime => "call from within a tokio runtime with time enabled",
+            Self::NoRuntime => {
+                "make the manager and call it inside a tokio runtime that outlives both"
+            }
         }
     }
 }
@@ -262,7 +283,7 @@ pub struct Hint<'a> {
     pub key: &'a str,
     /// The waiter.
     pub owner: OwnerId,
-    /// The fence it was granted with.
+    /// The fence it was granted with. The manager does not use it: it asks again.
     pub fence: u64,
 }
 

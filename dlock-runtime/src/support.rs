@@ -10,53 +10,12 @@ use std::{
 use crate::{acquire::acquire as acquire_in, global};
 pub use crate::{
     error::LockError,
-    guard::{Lease, LockGuard},
+    guard::{Lease, LockGuard, settle},
     key::{KeyPart, LockKey},
     manager::LockManager,
     options::{OnLost, Options, Wait, check_max_hold, check_ttl},
+    site::Site,
 };
-
-/// One annotated function of the program.
-#[derive(Debug)]
-pub struct Site {
-    function: &'static str,
-    file: &'static str,
-    line: u32,
-    pub(crate) template: &'static str,
-    options: Options,
-}
-
-impl Site {
-    /// What the attribute knows while compiling.
-    #[must_use]
-    pub const fn new(
-        function: &'static str,
-        file: &'static str,
-        line: u32,
-        template: &'static str,
-        options: Options,
-    ) -> Self {
-        Self {
-            function,
-            file,
-            line,
-            template,
-            options,
-        }
-    }
-
-    /// The options given as literals.
-    #[must_use]
-    pub const fn options(&self) -> Options {
-        self.options
-    }
-}
-
-impl fmt::Display for Site {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}:{})", self.function, self.file, self.line)
-    }
-}
 
 /// A piece of a key template.
 #[derive(Clone, Copy)]
@@ -136,21 +95,6 @@ impl Future for Acquire {
 impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Acquire")
-    }
-}
-
-/// The function's outcome from those of its body and of the release.
-///
-/// # Errors
-///
-/// [`LockError::Lost`] if either says so.
-pub fn settle<T>(
-    output: Result<T, LockError>,
-    released: Result<(), LockError>,
-) -> Result<T, LockError> {
-    match (output, released) {
-        (Ok(output), Ok(())) => Ok(output),
-        (Err(error), _) | (Ok(_), Err(error)) => Err(error),
     }
 }
 

@@ -4,10 +4,13 @@
 //! has confirmed, and a failed request never moves it. What got no answer may have been carried
 //! out: the attempt is then released, whatever became of it.
 
+mod hold;
+
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
+use self::hold::Hold;
 use super::{Denial, Effect, Event, Held, Loss, Surroundings};
 use crate::{
     clock::Moment,
@@ -16,7 +19,7 @@ use crate::{
     options::{Timing, Wait},
     owner::OwnerId,
     random::jittered,
-    store::{ALIVE, Acquisition, Holder, Released, Renewal, StoreError, StoreErrorKind},
+    store::{ALIVE, Acquisition, Holder, Released, StoreError, StoreErrorKind},
 };
 
 /// The longest time between two questions of a waiter, which keep its place in the queue.
@@ -67,19 +70,6 @@ enum Refusal {
     Busy(Holder),
     Failed(StoreError),
     Closed,
-}
-
-#[derive(Debug)]
-struct Hold {
-    token: FencingToken,
-    since: Moment,
-    /// Past it the lease is not to be trusted, whatever the store says.
-    deadline: Moment,
-    /// The end of `max_hold`, which no renewal moves.
-    end: Option<Moment>,
-    renew_at: Option<Moment>,
-    renewing: bool,
-    failure: Option<StoreError>,
 }
 
 impl Attempt {
@@ -137,7 +127,6 @@ impl Attempt {
             Event::Hinted => self.on_hint(around.now),
             Event::Closed => self.on_close(around.now),
             Event::Revoked => self.on_revoke(around.now),
-            Event::Checked => self.on_check(around.now),
             Event::Tick => self.on_tick(around),
             Event::Renewed { sent, answer } => self.on_renewed(sent, answer, around),
             Event::Left => self.on_leave(around.now),
@@ -220,30 +209,6 @@ impl Attempt {
     /// A request is about to be sent that the store may carry out, whatever we hear of it.
     fn leaves_traces(&mut self, now: Moment) {
         self.traces_until = Some(now.plus(self.timing.ttl.max(ALIVE)));
-    }
-
-    fn hold(&mut self, token: FencingToken, sent: Moment, around: Surroundings) -> Effect {
-        let mut hold = Hold {
-            token,
-            since: around.now,
-            deadline: sent,
-            end: self
-                .timing
-                .max_hold
-                .map(|max_hold| around.now.plus(max_hold)),
-            renew_at: None,
-            renewing: false,
-            failure: None,
-        };
-        hold.confirm(sent, &self.timing, self.drift);
-        if hold.deadline.is_reached(around.now) {
-            // The answer took as long as the lease: it is not to be trusted, so ask again.
-            let late = StoreError::timed_out(sent.elapsed(around.now));
-            return self.on_failure(late, around);
-        }
-        self.failures = 0;
-        self.phase = Phase::Holding(hold);
-        Effect::Enter
     }
 
     fn on_busy(&mut self, holder: Holder, hinted: bool, around: Surroundings) -> Effect {
@@ -332,89 +297,6 @@ impl Attempt {
         }
     }
 
-    fn on_check(&mut self, now: Moment) -> Effect {
-        match &self.phase {
-            Phase::Holding(hold) if hold.deadline.is_reached(now) => {
-                let cause = hold.cause_of_expiry(now);
-                self.lose(cause, now)
-            }
-            _ => Effect::Nothing,
-        }
-    }
-
-    fn on_tick(&mut self, around: Surroundings) -> Effect {
-        let now = around.now;
-        if self.on_check(now) == Effect::Lose {
-            return Effect::Lose;
-        }
-        let Phase::Holding(hold) = &mut self.phase else {
-            return Effect::Nothing;
-        };
-        match hold.renew_at {
-            Some(renew_at) if !hold.renewing => {
-                if !renew_at.is_reached(now) {
-                    return Effect::WaitUntil(renew_at.earlier(hold.deadline));
-                }
-                hold.renewing = true;
-                let then = hold.deadline;
-                // Time for a second try has to be left.
-                let limit = around
-                    .response_limit
-                    .min(self.timing.ttl / 3)
-                    .min(then.remaining(now));
-                self.leaves_traces(now);
-                Effect::Renew { limit, then }
-            }
-            _ => Effect::WaitUntil(hold.deadline),
-        }
-    }
-
-    fn on_renewed(
-        &mut self,
-        sent: Moment,
-        answer: Result<Renewal, StoreError>,
-        around: Surroundings,
-    ) -> Effect {
-        let now = around.now;
-        let Phase::Holding(hold) = &mut self.phase else {
-            return Effect::Nothing;
-        };
-        hold.renewing = false;
-        match answer {
-            Ok(Renewal::Renewed) => {
-                hold.failure = None;
-                self.failures = 0;
-                // Even a good answer does not bring back a lease whose deadline has passed.
-                if !hold.deadline.is_reached(now) {
-                    hold.confirm(sent, &self.timing, self.drift);
-                }
-            }
-            Ok(Renewal::NotOwner) => return self.lose(LostCause::TakenAway, now),
-            Err(error) => {
-                hold.failure = Some(error);
-                // Even what a store refuses for good may be allowed again in time.
-                let pause = self.back_off(LOOK_AGAIN.min(self.timing.ttl / 10), around);
-                self.renew_in(pause, now);
-            }
-        }
-        self.on_tick(around)
-    }
-
-    fn renew_in(&mut self, pause: Duration, now: Moment) {
-        if let Phase::Holding(hold) = &mut self.phase {
-            hold.renew_at = Some(now.plus(pause));
-        }
-    }
-
-    fn lose(&mut self, cause: LostCause, now: Moment) -> Effect {
-        let Phase::Holding(hold) = &self.phase else {
-            return Effect::Nothing;
-        };
-        let held_for = hold.since.elapsed(now);
-        self.phase = Phase::Lost(Loss { cause, held_for });
-        Effect::Lose
-    }
-
     fn on_leave(&mut self, now: Moment) -> Effect {
         if matches!(self.phase, Phase::Leaving) {
             return Effect::Nothing;
@@ -437,31 +319,6 @@ impl Attempt {
             return Effect::Forget(answer);
         }
         Effect::WaitUntil(now.plus(self.back_off(LOOK_AGAIN, around)))
-    }
-}
-
-impl Hold {
-    /// The store has confirmed the lease by answering what was sent at `sent`.
-    fn confirm(&mut self, sent: Moment, timing: &Timing, drift: Duration) {
-        let confirmed = sent.plus(timing.ttl.saturating_sub(drift));
-        self.deadline = match self.end {
-            Some(end) => confirmed.earlier(end),
-            None => confirmed,
-        };
-        // A third of the TTL leaves time for two more tries.
-        self.renew_at = timing.renew.then(|| sent.plus(timing.ttl / 3));
-    }
-
-    fn cause_of_expiry(&self, now: Moment) -> LostCause {
-        if self.end.is_some_and(|end| end.is_reached(now)) {
-            return LostCause::MaxHold;
-        }
-        match &self.failure {
-            Some(reason) => LostCause::NotRenewed {
-                reason: reason.clone(),
-            },
-            None => LostCause::Expired,
-        }
     }
 }
 

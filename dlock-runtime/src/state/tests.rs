@@ -60,6 +60,10 @@ impl Desk {
         self.state.on_event(self.owner, event, around)
     }
 
+    fn check(&mut self) -> Effect {
+        self.state.check(self.owner, self.now)
+    }
+
     fn answer(&mut self, sent: Moment, answer: Result<Acquisition, StoreError>) -> Effect {
         self.on(Event::Answered { sent, answer })
     }
@@ -114,7 +118,7 @@ fn a_grant_that_arrives_after_its_deadline_is_asked_for_again() {
 fn time_asleep_ends_a_lease() {
     let mut desk = Desk::holding(Timing::default());
     desk.now.boot += TTL;
-    assert_eq!(desk.on(Event::Checked), Effect::Lose);
+    assert_eq!(desk.check(), Effect::Lose);
     assert_eq!(desk.cause(), LostCause::Expired);
 }
 
@@ -514,7 +518,7 @@ proptest! {
                 Effect::Renew { .. } => renewal = Some(desk.now),
                 _ => {}
             }
-            desk.on(Event::Checked);
+            desk.check();
             if let Some(held) = desk.state.lease(desk.owner) {
                 let sent = confirmed.expect("somebody granted it");
                 prop_assert!(!lost, "a lost lease came back");

@@ -5,6 +5,7 @@
 //! of one owner reach the server in the order in which they were made.
 
 mod errors;
+mod hello;
 mod hints;
 mod link;
 #[cfg(test)]
@@ -219,9 +220,7 @@ impl RedisStore {
         .await
         {
             Ok(Ok(state)) => known(&state).expect("it was waited for"),
-            Ok(Err(_)) => Err(no_runtime(
-                "the tokio runtime in which the store was made has ended",
-            )),
+            Ok(Err(_)) => Err(no_runtime(RUNTIME_ENDED)),
             Err(_) => Err(self.no_connection(self.response_timeout)),
         }
     }

@@ -46,8 +46,12 @@ pub(super) fn bad_answer(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::BadAnswer, message)
 }
 
+pub(super) fn unsupported(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Unsupported, message)
+}
+
 pub(super) fn too_old(what: &str) -> StoreError {
-    bad_answer(format!(
+    unsupported(format!(
         "the server is too old, {what}: dlock needs Redis 6.2 or Valkey"
     ))
 }
@@ -100,7 +104,7 @@ fn of_server(code: &str, detail: &str) -> StoreError {
             || detail.starts_with("Unknown Redis command")
             || detail.starts_with("DB index is out of range") =>
         {
-            Kind::BadAnswer
+            Kind::Unsupported
         }
         // MISCONF, NOREPLICAS, BUSY, TRYAGAIN, CLUSTERDOWN, too many clients, and whatever else
         // a server may say: it has not done what it was asked, and may do it later.
@@ -264,7 +268,7 @@ mod tests {
             ("CLUSTERDOWN", Kind::Refused, "CLUSTERDOWN"),
             (
                 "ERR DB index is out of range",
-                Kind::BadAnswer,
+                Kind::Unsupported,
                 "DB index is out of range",
             ),
         ] {
@@ -302,7 +306,7 @@ mod tests {
         let (kind, text) = sorted(
             "ERR unknown command 'HI', with args beginning with: '3' 'AUTH' 'default' 's3cret'",
         );
-        assert_eq!(kind, StoreErrorKind::BadAnswer);
+        assert_eq!(kind, StoreErrorKind::Unsupported);
         assert_eq!(text, "unknown command 'HI'");
     }
 

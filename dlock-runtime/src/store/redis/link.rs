@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    RedisConfig, errors,
+    RedisConfig, errors, hello,
     hints::Hints,
     script::{self, Call},
     socket,
@@ -246,7 +246,7 @@ impl Link {
             .map_err(|error| errors::of_request(&error, self.handle.limit))?;
         // The rest may be refused: a name is a courtesy, and a script that is not loaded is sent
         // whole when it is called. A refused HELLO tells nothing, but the login was accepted.
-        answers.first().map_or(Ok(()), check_server)
+        answers.first().map_or(Ok(()), hello::check_server)
     }
 
     /// Subscribes those who are not yet, and says who they were.
@@ -309,85 +309,9 @@ impl Drop for Link {
     }
 }
 
-/// Refuses a server on which locks would not work, by what it says of itself.
-fn check_server(hello: &Value) -> Result<(), StoreError> {
-    let Value::Map(fields) = hello else {
-        return Ok(());
-    };
-    let field = |name: &str| {
-        fields
-            .iter()
-            .find(|(key, _)| text(key) == Some(name))
-            .and_then(|(_, value)| text(value))
-    };
-    if field("role").is_some_and(|role| role != "master") {
-        let message = "the server is a replica, which takes no locks";
-        return Err(StoreError::new(StoreErrorKind::ReadOnly, message));
-    }
-    match field("mode") {
-        Some("sentinel") => {
-            return Err(errors::bad_answer("the server is a Sentinel, not a store"));
-        }
-        Some("cluster") => {
-            return Err(errors::bad_answer(
-                "the server is part of a Redis Cluster, which is not supported",
-            ));
-        }
-        _ => {}
-    }
-    let version = field("version").unwrap_or_default();
-    let mut parts = version.split('.').map(str::parse::<u32>);
-    if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next())
-        && (major, minor) < (6, 2)
-    {
-        return Err(errors::too_old(&format!("it is version {version}")));
-    }
-    Ok(())
-}
-
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn hello(fields: &[(&str, &str)]) -> Value {
-        let text = |text: &str| Value::BulkString(text.into());
-        Value::Map(
-            fields
-                .iter()
-                .map(|(key, value)| (text(key), text(value)))
-                .collect(),
-        )
-    }
-
-    #[test]
-    fn a_server_that_cannot_serve_is_refused() {
-        let good = [
-            ("version", "7.0.15"),
-            ("mode", "standalone"),
-            ("role", "master"),
-        ];
-        assert_eq!(check_server(&hello(&good)), Ok(()));
-        assert_eq!(check_server(&hello(&[])), Ok(()));
-        assert_eq!(check_server(&hello(&[("version", "unstable")])), Ok(()));
-        for (field, kind) in [
-            (("role", "replica"), StoreErrorKind::ReadOnly),
-            (("role", "slave"), StoreErrorKind::ReadOnly),
-            (("mode", "cluster"), StoreErrorKind::BadAnswer),
-            (("mode", "sentinel"), StoreErrorKind::BadAnswer),
-            (("version", "6.0.16"), StoreErrorKind::BadAnswer),
-        ] {
-            let error = check_server(&hello(&[field])).expect_err("it cannot serve");
-            assert_eq!(error.kind(), kind, "{field:?}");
-        }
-    }
 
     #[tokio::test]
     async fn a_fault_outlives_suspicions() {

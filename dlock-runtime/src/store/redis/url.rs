@@ -181,20 +181,21 @@ fn endpoint(url: Url, shown: String) -> Result<Endpoint, String> {
 }
 
 fn scheme_only(text: &str) -> String {
-    const KNOWN: [&str; 9] = [
+    const KNOWN: [&str; 10] = [
         "redis",
         "valkey",
         "unix",
         "redis+unix",
         "valkey+unix",
         "rediss",
+        "valkeys",
         "redis-sentinel",
         "redis-cluster",
         "redlock",
     ];
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
     let known = scheme.filter(|scheme| KNOWN.contains(scheme));
-    format!("{}://...", known.unwrap_or("..."))
+    known.map_or_else(|| "…".to_owned(), |scheme| format!("{scheme}://…"))
 }
 
 #[cfg(test)]

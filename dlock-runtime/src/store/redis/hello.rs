@@ -1,0 +1,87 @@
+//! What a server says of itself when it is greeted, and whether locks would work there.
+
+use redis::Value;
+
+use super::errors;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Refuses a server on which locks would not work, by what it says of itself.
+pub(super) fn check_server(hello: &Value) -> Result<(), StoreError> {
+    let Value::Map(fields) = hello else {
+        return Ok(());
+    };
+    let field = |name: &str| {
+        fields
+            .iter()
+            .find(|(key, _)| text(key) == Some(name))
+            .and_then(|(_, value)| text(value))
+    };
+    if field("role").is_some_and(|role| role != "master") {
+        let message = "the server is a replica, which takes no locks";
+        return Err(StoreError::new(StoreErrorKind::ReadOnly, message));
+    }
+    match field("mode") {
+        Some("sentinel") => {
+            return Err(errors::unsupported("the server is a Sentinel, not a store"));
+        }
+        Some("cluster") => {
+            return Err(errors::unsupported(
+                "the server is part of a Redis Cluster, which is not supported",
+            ));
+        }
+        _ => {}
+    }
+    let version = field("version").unwrap_or_default();
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next())
+        && (major, minor) < (6, 2)
+    {
+        return Err(errors::too_old(&format!("it is version {version}")));
+    }
+    Ok(())
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(fields: &[(&str, &str)]) -> Value {
+        let text = |text: &str| Value::BulkString(text.into());
+        Value::Map(
+            fields
+                .iter()
+                .map(|(key, value)| (text(key), text(value)))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_server_that_cannot_serve_is_refused() {
+        let good = [
+            ("version", "7.0.15"),
+            ("mode", "standalone"),
+            ("role", "master"),
+        ];
+        assert_eq!(check_server(&hello(&good)), Ok(()));
+        assert_eq!(check_server(&hello(&[])), Ok(()));
+        assert_eq!(check_server(&hello(&[("version", "unstable")])), Ok(()));
+        for (field, kind) in [
+            (("role", "replica"), StoreErrorKind::ReadOnly),
+            (("role", "slave"), StoreErrorKind::ReadOnly),
+            (("mode", "cluster"), StoreErrorKind::Unsupported),
+            (("mode", "sentinel"), StoreErrorKind::Unsupported),
+            (("version", "6.0.16"), StoreErrorKind::Unsupported),
+        ] {
+            let error = check_server(&hello(&[field])).expect_err("it cannot serve");
+            assert_eq!(error.kind(), kind, "{field:?}");
+        }
+    }
+}
