@@ -2,11 +2,11 @@
 
 pub use dlock_macros::distributed_lock;
 pub use dlock_runtime::{
-    AlreadyInstalled, ClientId, Clock, ConnectError, FencingToken, ForeignOwner, KeyFault, KeyPart,
-    Lease, LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder,
+    AlreadyInstalled, ClientId, Clock, ConnectError, FencingToken, ForeignOwner, Holder, KeyFault,
+    KeyPart, Lease, LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder,
     LockRequest, LockStore, LostCause, MAX_TTL, MIN_TTL, Moment, OnLost, OwnerId, PartWriter,
-    Random, Release, Shutdown, SystemClock, SystemRandom, Wait, Watch, install, install_with,
-    installed, shutdown, store, with_manager,
+    Random, Release, Shutdown, StoreError, StoreErrorKind, SystemClock, SystemRandom, Wait, Watch,
+    install, install_with, installed, shutdown, store, with_manager,
 };
 
 /// What generated code calls; not for use by hand.

@@ -601,6 +601,40 @@ mod macros {
         Ok(1)
     }
 
+    // Options that are more than expressions. Parsers see most fragments in invisible groups.
+    macro_rules! words {
+        ($lease:ident, $wait:ident, $lost:ident) => {
+            #[distributed_lock(key = "words", lease = $lease, wait = $wait, on_lost = $lost)]
+            async fn words() -> Result<String> {
+                Ok(key($lease))
+            }
+        };
+    }
+    words!(lease, never, finish);
+
+    macro_rules! values {
+        ($locks:ident: $ty:ty, $krate:path, $manager:expr) => {
+            #[distributed_lock(key = "values", crate = $krate, manager = $manager)]
+            async fn values($locks: $ty) -> Result<u8> {
+                Ok(1)
+            }
+        };
+    }
+    values!(locks: &LockManager, prelude::locks, locks as &LockManager);
+
+    macro_rules! nested {
+        ($renew:expr) => {
+            nested!(@ $renew, $crate::macros::prelude::locks);
+        };
+        (@ $renew:expr, $krate:path) => {
+            #[distributed_lock(key = "nested", renew = $renew, crate = $krate)]
+            async fn nested() -> Result<u8> {
+                Ok(1)
+            }
+        };
+    }
+    nested!(false);
+
     #[allow(dead_code)]
     mod hostile {
         #![no_implicit_prelude]
@@ -631,6 +665,9 @@ mod macros {
             assert_eq!(inside(3).await, Ok(3));
             assert_eq!(Shop { id: 5 }.method().await, 5);
             assert_eq!(elsewhere().await, Ok(1));
+            assert_eq!(words().await, Ok("words".to_owned()));
+            assert_eq!(values(&LockManager::memory()).await, Ok(1));
+            assert_eq!(nested().await, Ok(1));
             assert_eq!(hostile::run(7).await, Ok(7));
         })
         .await;

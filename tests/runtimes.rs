@@ -1,11 +1,17 @@
 //! Tokio runtimes come and go under a manager: what was begun on one goes on on another.
 
-#![allow(clippy::unwrap_used, reason = "a test that fails at an `unwrap` has said enough")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails at an `unwrap` has said enough"
+)]
 
 use std::{
     future::{Future, pending},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
@@ -23,7 +29,9 @@ use tokio::{
 
 /// Long enough for a loaded machine, and only waited for when a test fails.
 const DEADLINE: Duration = Duration::from_secs(20);
-const TTL: Duration = Duration::from_millis(400);
+
+/// Long enough for a machine that stands still for a moment, short enough to wait for its end.
+const TTL: Duration = Duration::from_millis(1500);
 
 fn runtime(threads: usize) -> Runtime {
     let mut builder = Builder::new_multi_thread();
@@ -128,6 +136,67 @@ fn leases_are_kept_although_the_managers_runtime_ended_before_it_ever_ran() {
     });
 }
 
+/// A store whose first renewal is never answered.
+#[derive(Clone)]
+struct DeafOnce {
+    store: MemoryStore,
+    renewals: Arc<AtomicUsize>,
+}
+
+impl LockStore for DeafOnce {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        self.store.acquire(request).await
+    }
+
+    async fn renew(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        ttl: Duration,
+    ) -> Result<Renewal, StoreError> {
+        if self.renewals.fetch_add(1, Ordering::Relaxed) == 0 {
+            pending::<()>().await;
+        }
+        self.store.renew(key, owner, ttl).await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        self.store.release(key, owner).await
+    }
+}
+
+/// It counts as unanswered; if it counted as under way for ever, no other would be sent.
+#[test]
+fn a_renewal_that_dies_with_its_runtime_is_repeated_on_another() {
+    const TTL: Duration = Duration::from_secs(3);
+
+    let (home, here) = (runtime(1), runtime(2));
+    let store = DeafOnce {
+        store: MemoryStore::new(),
+        renewals: Arc::default(),
+    };
+    // Renewals are sent from where the manager was made.
+    let manager = manager(&home, store.clone());
+    here.block_on(async {
+        let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
+        eventually(DEADLINE, "a renewal is under way", async || {
+            store.renewals.load(Ordering::Relaxed) == 1
+        })
+        .await;
+        tokio::task::spawn_blocking(move || drop(home))
+            .await
+            .unwrap();
+        // The first is sent when less than this is left.
+        let renewed = eventually(DEADLINE, "the lease is renewed", async || {
+            guard.remaining() > TTL * 2 / 3
+        });
+        guard.watch(renewed).await.expect("it was renewed in time");
+        assert!(store.renewals.load(Ordering::Relaxed) > 1);
+        guard.release().await.unwrap();
+    });
+    assert!(store.store.is_empty());
+}
+
 #[test]
 fn a_release_goes_on_where_the_manager_is_when_the_callers_runtime_has_ended() {
     let home = runtime(1);
@@ -157,13 +226,18 @@ fn a_release_goes_on_where_the_manager_is_when_the_callers_runtime_has_ended() {
 #[test]
 fn without_any_runtime_the_ttl_has_to_do_and_nothing_stays_here() {
     let here = runtime(1);
-    let store = MemoryStore::new();
+    let store = SlowRelease {
+        store: MemoryStore::new(),
+        permits: Arc::new(Semaphore::new(1)),
+    };
     let manager = manager(&here, store.clone());
-    let guard = here.block_on(manager.lock("k").acquire()).unwrap();
+    // Not so short that it could be over before the test has looked.
+    let lock = manager.lock("k").ttl(DEADLINE);
+    let guard = here.block_on(lock.acquire()).unwrap();
     drop(here);
     drop(guard);
     assert_eq!(manager.active(), 0);
-    assert_eq!(store.len(), 1, "the store is not told");
+    assert_eq!(store.store.len(), 1, "the store is not told");
 }
 
 #[test]

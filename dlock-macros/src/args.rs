@@ -51,6 +51,7 @@ pub(crate) struct Given {
     pub(crate) position: usize,
     /// The name as written: what a mistake about the option points at.
     pub(crate) name: Ident,
+    /// Without the invisible groups that a `macro_rules` fragment comes in.
     pub(crate) value: Expr,
 }
 
@@ -144,7 +145,7 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
             .help(format!("for example `{example}`"))
             .at(name.span()));
     }
-    let value = input.parse()?;
+    let value = peel(input.parse()?);
     if let Some(error) = repeated {
         return Err(error);
     }
@@ -155,6 +156,13 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
         value,
     });
     Ok(())
+}
+
+fn peel(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group) => peel(*group.expr),
+        other => other,
+    }
 }
 
 fn find(name: &Ident) -> Option<&'static (Opt, &'static str, &'static str)> {

@@ -1,12 +1,12 @@
 //! The stages one after the other, on `proc_macro2` tokens so that tests can call them.
 
-use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
 use syn::Ident;
 
 use crate::args::{self, Args, Opt};
 use crate::check::check;
-use crate::expand::expand;
+use crate::expand;
 use crate::message::Faults;
 use crate::target::{self, Target};
 use crate::values;
@@ -20,8 +20,8 @@ pub(crate) fn run(arguments: TokenStream, item: TokenStream) -> TokenStream {
         return keep(&without_our_attributes(item), faults);
     };
     match check(&args, &target, &mut faults) {
-        Some(plan) => expand(&plan, &target),
-        None => keep(&unguarded(&args, target), faults),
+        Some(plan) => expand::expand(&plan, &target),
+        None => keep(&unguarded(&args, &target), faults),
     }
 }
 
@@ -45,39 +45,26 @@ fn without_our_attributes(item: TokenStream) -> TokenStream {
 
 /// The function as it was, with a value for the name of the lease: the body uses it, and a mistake
 /// elsewhere in the attribute must not become "cannot find value" there.
-fn unguarded(args: &Args, target: Target) -> TokenStream {
+fn unguarded(args: &Args, target: &Target) -> TokenStream {
     let lease: Option<Ident> = args
         .get(Opt::Lease)
         .and_then(|given| values::new_name(given).ok())
         .filter(|name| target.params.iter().all(|param| *name != param.name()));
     let lease = lease.map(|name| {
-        let private = args
+        let krate = args
             .get(Opt::Crate)
-            .and_then(|given| values::path(given).ok())
-            .map_or_else(|| quote!(::dlock), ToTokens::into_token_stream);
+            .and_then(|given| values::path(given).ok());
+        let private = expand::private(krate.as_ref(), Span::call_site());
         quote! {
-            let #name: &#private::__private::Lease = match ::core::option::Option::None {
+            let #name: &#private::Lease = match ::core::option::Option::None {
                 ::core::option::Option::Some(lease) => lease,
                 ::core::option::Option::None => ::core::panic!(),
             };
         }
     });
-    let Target {
-        attrs,
-        vis,
-        sig,
-        brace,
-        inner_attrs,
-        body,
-        ..
-    } = target;
-    let mut item = quote!(#(#attrs)* #vis #sig);
-    brace.surround(&mut item, |inside| {
-        inside.extend(quote!(#(#inner_attrs)* #lease #body));
-    });
-    item
+    let body = &target.body;
+    expand::function(target, &quote!(#lease #body))
 }
 
 #[cfg(test)]
-#[path = "attribute_tests.rs"]
 mod tests;

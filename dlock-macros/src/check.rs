@@ -1,6 +1,6 @@
 //! Arguments and function to a `Plan`, or every mistake at once.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
 use crate::args::{Args, Given, Opt};
@@ -38,14 +38,39 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
     }
     for given in args.iter() {
         faults.at(given.position);
-        if given.opt == Opt::Key {
-            if let Some(resolved) = key::resolve(values::peel(&given.value), target, faults) {
-                plan.key = resolved.key;
-                in_key = resolved.used;
+        let value = &given.value;
+        match given.opt {
+            Opt::Key => {
+                if let Some(resolved) = key::resolve(value, target, faults) {
+                    plan.key = resolved.key;
+                    in_key = resolved.used;
+                }
             }
-        } else {
-            let read = option(given, target, &mut plan);
-            faults.keep(read);
+            Opt::Ttl => {
+                let ttl = faults.keep(values::length(Role::Ttl, value));
+                plan.settings.extend(ttl.map(Setting::Ttl));
+            }
+            Opt::MaxHold => {
+                let max_hold = faults.keep(values::length(Role::MaxHold, value));
+                plan.settings.extend(max_hold.map(Setting::MaxHold));
+            }
+            Opt::Wait => {
+                let wait = faults.keep(values::patience(value));
+                plan.settings.extend(wait.map(Setting::Wait));
+            }
+            Opt::Renew => {
+                let renew = faults.keep(values::boolean(given));
+                plan.settings.extend(renew.map(Setting::Renew));
+            }
+            Opt::OnLost => {
+                let loss = faults.keep(values::loss(value));
+                plan.settings.extend(loss.map(Setting::OnLost));
+            }
+            Opt::OnBusy => plan.on_busy = Some(value.clone()),
+            Opt::OnError => plan.on_error = Some(value.clone()),
+            Opt::Manager => plan.manager = Some(value.clone()),
+            Opt::Crate => plan.krate = faults.keep(values::path(given)),
+            Opt::Lease => plan.lease = faults.keep(lease(given, target)),
         }
     }
     contradictions(args, &plan, faults);
@@ -59,39 +84,17 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
     faults.is_empty().then_some(plan)
 }
 
-/// Reads one option other than the key into the plan.
-fn option(given: &Given, target: &Target, plan: &mut Plan) -> syn::Result<()> {
-    let value = values::peel(&given.value);
-    match given.opt {
-        Opt::Key => {}
-        Opt::Ttl => {
-            let ttl = values::length(Role::Ttl, value)?;
-            plan.settings.push(Setting::Ttl(ttl));
-        }
-        Opt::MaxHold => {
-            let max_hold = values::length(Role::MaxHold, value)?;
-            plan.settings.push(Setting::MaxHold(max_hold));
-        }
-        Opt::Wait => plan.settings.push(Setting::Wait(values::patience(value)?)),
-        Opt::Renew => plan.settings.push(Setting::Renew(values::boolean(given)?)),
-        Opt::OnLost => plan.settings.push(Setting::OnLost(values::loss(value)?)),
-        Opt::OnBusy => plan.on_busy = Some(given.value.clone()),
-        Opt::OnError => plan.on_error = Some(given.value.clone()),
-        Opt::Manager => plan.manager = Some(given.value.clone()),
-        Opt::Crate => plan.krate = Some(values::path(given)?),
-        Opt::Lease => {
-            let lease = values::new_name(given)?;
-            if target.params.iter().any(|param| lease == param.name()) {
-                return Err(Fault::new(format!(
-                    "`lease = {lease}` would hide the parameter `{lease}`"
-                ))
-                .help("choose another name for the lease")
-                .over(value));
-            }
-            plan.lease = Some(lease);
-        }
+/// The name of the lease, which must not be that of a parameter.
+fn lease(given: &Given, target: &Target) -> syn::Result<Ident> {
+    let lease = values::new_name(given)?;
+    if target.params.iter().any(|param| lease == param.name()) {
+        return Err(Fault::new(format!(
+            "`lease = {lease}` would hide the parameter `{lease}`"
+        ))
+        .help("choose another name for the lease")
+        .over(&given.value));
     }
-    Ok(())
+    Ok(lease)
 }
 
 /// Pairs of options of which one makes the other pointless; the later one is pointed at.

@@ -226,6 +226,14 @@ mod tests {
         assert!(parse(Role::MaxHold, "2w").is_ok());
     }
 
+    /// The macro's `100ms` and `24h` must not be refused in each call, nor what the runtime takes
+    /// be an error here.
+    #[test]
+    fn the_runtime_has_the_same_bounds() {
+        assert_eq!(SHORTEST_TTL, dlock_runtime::MIN_TTL);
+        assert_eq!(LONGEST_TTL, dlock_runtime::MAX_TTL);
+    }
+
     #[test]
     fn each_refusal_says_why() {
         for (text, why) in [

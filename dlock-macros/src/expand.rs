@@ -10,7 +10,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::token;
+use syn::{ExprReference, Path, Token, token};
 
 use crate::params::Param;
 use crate::plan::{KeyPiece, Output, Plan};
@@ -40,6 +40,11 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
             quote!(#(#head)* #tail)
         }
     };
+    function(target, &body)
+}
+
+/// The user's function with `inside` for its body.
+pub(crate) fn function(target: &Target, inside: &TokenStream) -> TokenStream {
     let Target {
         attrs,
         vis,
@@ -49,8 +54,8 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
     } = target;
     // With our braces the whole function would count as ours, and rustc not report it as unused.
     let mut function = quote!(#(#attrs)* #vis #sig);
-    target.brace.surround(&mut function, |inside| {
-        inside.extend(quote!(#(#inner_attrs)* #body));
+    target.brace.surround(&mut function, |braced| {
+        braced.extend(quote!(#(#inner_attrs)* #inside));
     });
     function
 }
@@ -62,14 +67,20 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
 // await, so that they need not be `Send`. A lock failure leaves the block by its label, so that
 // the user's `on_error` is written once.
 fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream) -> TokenStream {
-    let private = private(plan, site());
+    let private = private(plan.krate.as_ref(), site());
     let lock_site = lock_site(plan, target);
     let options = settings::calls(plan, false);
     let manager = plan.manager.as_ref().map_or_else(
         || quote_spanned!(site()=> ::core::option::Option::None),
         |manager| {
             // As a struct: what rustc says about a call of `Some` points at the whole attribute.
-            let borrow = quote_spanned!(site_at(manager.span())=> &#manager);
+            // As an expression: it puts `a as B`, which `&` would bind tighter than, in parentheses.
+            let borrow = ExprReference {
+                attrs: Vec::new(),
+                and_token: Token![&](site_at(manager.span())),
+                mutability: None,
+                expr: Box::new(manager.clone()),
+            };
             quote_spanned!(site()=> ::core::option::Option::Some { 0: #borrow })
         },
     );
@@ -171,7 +182,7 @@ fn is_one_expression(body: &TokenStream) -> bool {
 //
 // It has a block of its own: statics are not hygienic, and the user's code must not see it.
 fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
-    let private = private(plan, site());
+    let private = private(plan.krate.as_ref(), site());
     let function = target.sig.ident.unraw().to_string();
     let template = &plan.key.template;
     let options = settings::calls(plan, true);
@@ -188,13 +199,13 @@ fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
 }
 
 fn key(plan: &Plan) -> TokenStream {
-    let private = private(plan, site());
+    let private = private(plan.krate.as_ref(), site());
     let template = &plan.key.template;
     let pieces = plan.key.pieces.iter().map(|piece| match piece {
         KeyPiece::Text(text) => quote_spanned!(site()=> #private::Piece::Text(#text)),
         // What rustc says about the value's type is shown at the placeholder.
         KeyPiece::Part(value, place) => {
-            let private = self::private(plan, *place);
+            let private = self::private(plan.krate.as_ref(), *place);
             quote_spanned!(*place=> #private::Piece::Part(#private::part(&#value)))
         }
     });
@@ -203,7 +214,7 @@ fn key(plan: &Plan) -> TokenStream {
 
 /// Leaves the function with `error`.
 fn failure(plan: &Plan) -> TokenStream {
-    let private = private(plan, site());
+    let private = private(plan.krate.as_ref(), site());
     let value = match (&plan.on_error, &plan.output) {
         // Through a function with a bound rather than by a call: only so does a closure learn the
         // type of its argument, and `|error| error.to_string()` need no annotation.
@@ -229,8 +240,8 @@ fn failure(plan: &Plan) -> TokenStream {
 }
 
 /// The path to the hidden half of the facade, shown at `span`.
-fn private(plan: &Plan, span: Span) -> TokenStream {
-    plan.krate.as_ref().map_or_else(
+pub(crate) fn private(krate: Option<&Path>, span: Span) -> TokenStream {
+    krate.map_or_else(
         || quote_spanned!(span=> ::dlock::__private),
         |krate| quote_spanned!(span=> #krate::__private),
     )

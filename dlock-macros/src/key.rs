@@ -143,6 +143,10 @@ fn unknown_name(name: &str, target: &Target) -> Fault {
         .help("take the argument by name and destructure it in the body");
     }
     let function = &target.sig.ident;
+    if name == "self" {
+        return Fault::new(format!("`{function}` has no `self`"))
+            .help("give it a receiver such as `&self`, or name a parameter");
+    }
     let names: Vec<String> = target
         .params
         .iter()

@@ -13,8 +13,6 @@
 //! expand      the `Plan` to tokens; cannot fail
 //! ```
 
-#![forbid(unsafe_code)]
-
 mod args;
 mod attribute;
 mod check;

@@ -129,6 +129,7 @@ impl Reader<'_> {
                         .help("use printable text"),
                     );
                 }
+                self.excuse_delimiter();
                 self.at += char.len_utf8();
             }
             _ => {
@@ -159,11 +160,15 @@ impl Reader<'_> {
             );
             self.in_braces = paired;
         }
-        // A brace in the place of a delimiter is one mistake, not two.
+        self.excuse_delimiter();
+        self.at += 1;
+    }
+
+    /// What is refused in the place of a delimiter is one mistake, not two.
+    fn excuse_delimiter(&mut self) {
         if let Some((_, delimited)) = &mut self.between {
             *delimited = true;
         }
-        self.at += 1;
     }
 
     /// At a `<` that opens a placeholder.
@@ -308,5 +313,4 @@ fn bad_slot(inside: &str) -> Fault {
 }
 
 #[cfg(test)]
-#[path = "template_tests.rs"]
 mod tests;

@@ -35,6 +35,11 @@ pub(crate) fn patience(value: &Expr) -> syn::Result<Patience> {
             Ok(duration) => Ok(Patience::For(duration)),
             Err(fault) => Err(fault.over(value)),
         },
+        (Some("none" | "no" | "zero" | "nowait" | "infinite" | "unlimited"), None) => {
+            Err(Fault::new("`wait` is a duration, `never` or `forever`")
+                .help("write `wait = never` to ask once, or `wait = forever`")
+                .over(value))
+        }
         _ => Ok(Patience::Computed(value.clone())),
     }
 }
@@ -58,9 +63,15 @@ pub(crate) fn loss(value: &Expr) -> syn::Result<Loss> {
         Some("finish") if ident(value).is_some() => Ok(Loss::Finish),
         _ => {
             let near = word.and_then(|word| suggest::closest(&word, ["cancel", "finish"]));
-            Err(Fault::new("`on_lost` is `cancel` or `finish`")
-                .help(format!("write `on_lost = {}`", near.unwrap_or("finish")))
-                .over(value))
+            let fault = Fault::new("`on_lost` is `cancel` or `finish`");
+            // Far from both, neither is to be guessed: they are opposites.
+            let fault = match near {
+                Some(near) => fault.help(format!("write `on_lost = {near}`")),
+                None => fault.help(
+                    "leave it out to drop the body (`cancel`), or write `on_lost = finish` to let it end without its lease",
+                ),
+            };
+            Err(fault.over(value))
         }
     }
 }
@@ -89,19 +100,11 @@ pub(crate) fn path(given: &Given) -> syn::Result<Path> {
     }
 }
 
-/// Takes off the invisible groups around what came through a `macro_rules` fragment.
-pub(crate) fn peel(value: &Expr) -> &Expr {
-    match value {
-        Expr::Group(group) => peel(&group.expr),
-        other => other,
-    }
-}
-
 /// The text of a string literal; other literals are no durations.
 fn duration_text(role: Role, value: &Expr) -> syn::Result<Option<String>> {
     let name = role.name();
     let negative = match value {
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => Some(peel(&unary.expr)),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => Some(&*unary.expr),
         _ => None,
     };
     let Expr::Lit(literal) = negative.unwrap_or(value) else {

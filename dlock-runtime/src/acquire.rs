@@ -52,7 +52,7 @@ pub(crate) async fn acquire(
                 match unless_refused(&section, question).await {
                     Some(answer) => {
                         if let Err(error) = &answer {
-                            observe::question_failed(&section, error);
+                            observe::request_failed(&section, "acquire", error);
                         }
                         Event::Answered { sent, answer }
                     }
@@ -72,7 +72,7 @@ pub(crate) async fn acquire(
                 return Ok(LockGuard::new(place, held.token));
             }
             Effect::Refuse(denial) => {
-                let error = refusal(&key, denial);
+                let error = refusal(&section, denial);
                 observe::refused(&section, &error);
                 return Err(error);
             }
@@ -104,14 +104,17 @@ async fn unless_refused<T>(section: &Section, question: impl Future<Output = T>)
     }
 }
 
-fn refusal(key: &LockKey, denial: Denial) -> LockError {
-    let key = key.clone();
+fn refusal(section: &Section, denial: Denial) -> LockError {
+    let key = section.key().clone();
     match denial {
-        Denial::Busy { waited, holder } => LockError::Busy {
-            key,
-            waited,
-            holder,
-        },
+        Denial::Busy { waited, mut holder } => {
+            holder.is_here = holder.label.as_ref() == Some(&section.shared.label);
+            LockError::Busy {
+                key,
+                waited,
+                holder: Box::new(holder),
+            }
+        }
         Denial::Unavailable { waited, reason } => LockError::Unavailable {
             key,
             waited,

@@ -6,7 +6,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{runtime::Handle, time::timeout_at};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    time::timeout_at,
+};
 
 use crate::{
     keeper, observe,
@@ -21,7 +24,10 @@ use crate::{
 /// running task is about to await. A body that does not would hold up the very renewal it needs.
 /// One more task pushes the first out of the slot, into the queue that others steal from.
 pub(crate) fn let_others_take_it() {
-    if let Ok(runtime) = Handle::try_current() {
+    let here = Handle::try_current();
+    if let Ok(runtime) = here.as_ref()
+        && runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
+    {
         drop(runtime.spawn(async {}));
     }
 }
@@ -50,7 +56,9 @@ impl Releasing {
             let_others_take_it();
         } else {
             self.done = true;
-            observe::abandoned(&self.section);
+            if !self.section.release_at_once() {
+                observe::abandoned(&self.section);
+            }
             self.section.event(Event::Abandoned);
         }
     }
@@ -61,13 +69,17 @@ impl Releasing {
             let ring = section.ring();
             let answer = section.ask_release().await;
             if let Err(error) = &answer {
-                observe::release_failed(section, error);
+                observe::request_failed(section, "release", error);
             }
-            let Effect::WaitUntil(at) = section.event(Event::Released(answer.ok())) else {
-                break;
-            };
-            // Rung when the store can be reached again.
-            drop(timeout_at(section.timer(at), ring).await);
+            match section.event(Event::Released(answer.ok())) {
+                // Rung when the store can be reached again.
+                Effect::WaitUntil(at) => drop(timeout_at(section.timer(at), ring).await),
+                Effect::Forget(None) => {
+                    observe::release_given_up(section);
+                    break;
+                }
+                _ => break,
+            }
         }
         self.done = true;
     }
@@ -113,7 +125,7 @@ impl Renewing {
         let sent = section.now();
         let answer = section.ask_renew(limit).await;
         if let Err(error) = &answer {
-            observe::renewal_failed(section, error);
+            observe::request_failed(section, "renew", error);
         }
         self.answered = true;
         keeper::tend(&self.section, Event::Renewed { sent, answer });

@@ -172,7 +172,13 @@ impl LockManagerBuilder {
     /// As for [`connect`](Self::connect).
     pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
         match std::env::var("DLOCK_URL") {
-            Ok(url) if !url.is_empty() => self.connect(&url).await,
+            Ok(url) if !url.is_empty() => self.connect(&url).await.map_err(|error| match error {
+                ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
+                    url: format!("DLOCK_URL={url}"),
+                    reason,
+                },
+                error => error,
+            }),
             Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
                 url: "…".to_owned(),
                 reason: "`DLOCK_URL` is not UTF-8 text".to_owned(),

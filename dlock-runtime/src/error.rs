@@ -1,6 +1,6 @@
 //! What can go wrong with a lock, by what the caller can do about it.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, fmt, time::Duration};
 
 use crate::{
     key::{KeyFault, LockKey},
@@ -10,7 +10,7 @@ use crate::{
 /// Why a critical section was not entered, or not left in good order.
 ///
 /// The text names the key and what to do; it is meant for logs, not for the clients of a service.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
     /// Somebody else held the lock for all of the wait. The body did not run.
@@ -20,8 +20,8 @@ pub enum LockError {
         key: LockKey,
         /// How long the caller waited.
         waited: Duration,
-        /// Who holds it, as far as the store knows.
-        holder: Holder,
+        /// Who holds it, as far as the store knows. Boxed, so that the error stays small.
+        holder: Box<Holder>,
     },
     /// The store did not tell within the wait whether the lock is free. The body did not run.
     #[error("lock `{key}` is unavailable after {waited:.0?}: {reason}")]
@@ -146,7 +146,10 @@ pub enum LostCause {
         /// The last failure.
         reason: StoreError,
     },
-    /// Its deadline passed: it was not to be renewed, or the process was held up.
+    /// It ended after its TTL, since it was not to be renewed.
+    #[error("it ended after its `ttl`, as `renew = false` asks")]
+    NotToBeRenewed,
+    /// Its deadline passed before it was renewed: the process was held up.
     #[error("its deadline passed; raise `ttl`, or look for what held the process up")]
     Expired,
     /// It was held for all of `max_hold`.
@@ -158,7 +161,7 @@ pub enum LostCause {
 }
 
 /// A manager could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The URL does not say which store to use.
@@ -191,9 +194,64 @@ pub enum ConnectError {
 }
 
 /// A manager is installed already; this is about the second one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a lock manager is already installed in this process; \
      install one at start-up, and use `dlock::with_manager` where another is needed"
 )]
 pub struct AlreadyInstalled;
+
+/// `main` and `unwrap` show errors by `Debug`: it gives the advice of the text as well.
+macro_rules! debug_with_text {
+    ($($error:ident: $name:expr),* $(,)?) => { $(
+        impl fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let name: fn(&Self) -> &'static str = $name;
+                write!(f, "{}({self})", name(self))
+            }
+        }
+    )* };
+}
+
+debug_with_text! {
+    LockError: |error| match error {
+        LockError::Busy { .. } => "Busy",
+        LockError::Unavailable { .. } => "Unavailable",
+        LockError::Lost { .. } => "Lost",
+        LockError::WouldDeadlock { .. } => "WouldDeadlock",
+        LockError::InvalidKey { .. } => "InvalidKey",
+        LockError::InvalidOption { .. } => "InvalidOption",
+        LockError::NotInstalled { .. } => "NotInstalled",
+        LockError::Closed { .. } => "Closed",
+    },
+    ConnectError: |error| match error {
+        ConnectError::InvalidUrl { .. } => "InvalidUrl",
+        ConnectError::NoUrl => "NoUrl",
+        ConnectError::InvalidOption { .. } => "InvalidOption",
+        ConnectError::Unavailable { .. } => "Unavailable",
+    },
+    AlreadyInstalled: |_| "AlreadyInstalled",
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_small_enough_to_be_part_of_others() {
+        assert!(size_of::<LockError>() <= 72, "{}", size_of::<LockError>());
+        assert!(
+            size_of::<ConnectError>() <= 72,
+            "{}",
+            size_of::<ConnectError>()
+        );
+    }
+
+    #[test]
+    fn debug_gives_the_advice_of_the_text() {
+        let error = LockError::NotInstalled {
+            key: LockKey::new("order:1").expect("it is valid"),
+        };
+        assert!(format!("{error:?}").starts_with("NotInstalled(lock `order:1` has no manager"));
+        assert!(format!("{:?}", ConnectError::NoUrl).contains("set it to the store's URL"));
+    }
+}

@@ -65,7 +65,6 @@ impl Drop for Occupied {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[must_use = "dropping the guard releases the lock at once"]
-#[clippy::has_significant_drop]
 pub struct LockGuard {
     lease: Lease,
 }
@@ -291,7 +290,7 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
     section.shared.keeper.remove(section.owner());
     let answer = section.ask_release().await;
     if let Err(error) = &answer {
-        observe::release_failed(&section, error);
+        observe::request_failed(&section, "release", error);
     }
     let Effect::Forget(released) = section.event(Event::Released(answer.ok())) else {
         // Whether it arrived is unknown: dropping the place repeats it.

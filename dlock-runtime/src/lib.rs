@@ -52,4 +52,4 @@ pub use options::{MAX_TTL, MIN_TTL, OnLost, Wait};
 pub use owner::{ClientId, ForeignOwner, OwnerId};
 pub use random::{Random, SystemRandom};
 pub use request::LockRequest;
-pub use store::LockStore;
+pub use store::{Holder, LockStore, StoreError, StoreErrorKind};

@@ -137,7 +137,8 @@ impl LockManager {
         Self::builder().over(MemoryStore::new())
     }
 
-    /// Connects to the store at `url`: `redis://[user:password@]host[:port][/db]`, or `memory://`.
+    /// Connects to the store at `url`: `redis://[user:password@]host[:port][/db]`, the same with
+    /// `valkey://`, `redis+unix:///path`, or `memory://`.
     ///
     /// # Errors
     ///
@@ -150,6 +151,16 @@ impl LockManager {
     /// Dropping the future closes the connection.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         Self::builder().connect(url).await
+    }
+
+    /// As [`connect`](Self::connect), without waiting for the store, so that a service can start
+    /// before its server does. Locks taken meanwhile wait for it within their own limits.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL names no store, or there is no tokio runtime here.
+    pub fn connect_lazy(url: &str) -> Result<Self, ConnectError> {
+        Self::builder().connect_lazy(url)
     }
 
     /// Connects to the store named by the environment variable `DLOCK_URL`.

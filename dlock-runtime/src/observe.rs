@@ -1,14 +1,15 @@
-//! The spans and events dlock emits, and their field names, in one place.
+//! The spans and events of locks, and their field names, in one place.
 //!
-//! Every event goes to the target `dlock` and names its `key`.
+//! Every event goes to the target `dlock` and names its `key`. Those of a store's connection are
+//! the store's.
 
 use std::time::Duration;
 
 use tracing::{Span, debug, field, info, info_span, warn};
 
 use crate::{
-    error::LockError, fence::FencingToken, key::LockKey, owner::OwnerId, section::Section,
-    site::Site, state::Loss, store::StoreError,
+    error::LockError, fence::FencingToken, key::LockKey, options::Wait, owner::OwnerId,
+    section::Section, site::Site, state::Loss, store::StoreError,
 };
 
 const TARGET: &str = "dlock";
@@ -21,8 +22,8 @@ pub(crate) fn span(key: &LockKey, site: Option<&Site>) -> Span {
         %key,
         site = field::Empty,
         template = field::Empty,
-        fence = field::Empty,
-        waited = field::Empty,
+        token = field::Empty,
+        waited_ms = field::Empty,
     );
     if let Some(site) = site {
         span.record("site", field::display(site));
@@ -32,27 +33,36 @@ pub(crate) fn span(key: &LockKey, site: Option<&Site>) -> Span {
 }
 
 pub(crate) fn acquired(section: &Section, token: FencingToken, waited: Duration) {
-    let fence = token.to_i64();
-    section.span.record("fence", fence);
-    section.span.record("waited", field::debug(waited));
-    debug!(target: TARGET, parent: &section.span, key = %section.key(), fence, "acquired");
+    let (key, token, waited_ms) = (section.key(), token.to_i64(), milliseconds(waited));
+    section.span.record("token", token);
+    section.span.record("waited_ms", waited_ms);
+    debug!(target: TARGET, parent: &section.span, %key, token, waited_ms, "acquired");
 }
 
 pub(crate) fn refused(section: &Section, error: &LockError) {
     let key = section.key();
-    if error.is_busy() {
-        info!(target: TARGET, parent: &section.span, %key, "busy");
-    } else {
+    let LockError::Busy { waited, holder, .. } = error else {
         warn!(target: TARGET, parent: &section.span, %key, %error, "not acquired");
+        return;
+    };
+    let waited_ms = milliseconds(*waited);
+    if section.timing.wait == Wait::Never {
+        // Somebody who asks now and then finds it held most of the time.
+        debug!(target: TARGET, parent: &section.span, %key, %holder, "busy");
+    } else {
+        info!(target: TARGET, parent: &section.span, %key, waited_ms, %holder, "busy");
     }
 }
 
-pub(crate) fn question_failed(section: &Section, error: &StoreError) {
-    debug!(target: TARGET, parent: &section.span, key = %section.key(), %error, "question failed");
+/// Single failures are details; the connection's own events say once what concerns everybody.
+pub(crate) fn request_failed(section: &Section, request: &str, error: &StoreError) {
+    let key = section.key();
+    debug!(target: TARGET, parent: &section.span, %key, request, %error, "request failed");
 }
 
-pub(crate) fn renewal_failed(section: &Section, error: &StoreError) {
-    warn!(target: TARGET, parent: &section.span, key = %section.key(), %error, "renewal failed");
+pub(crate) fn release_given_up(section: &Section) {
+    let key = section.key();
+    warn!(target: TARGET, parent: &section.span, %key, "not released: its TTL has ended by now");
 }
 
 pub(crate) fn lost(section: &Section, loss: &Loss) {
@@ -69,11 +79,16 @@ pub(crate) fn lost_but_finished(section: &Section, error: &LockError) {
     warn!(target: TARGET, parent: &section.span, %key, %error, "body finished without its lease");
 }
 
-pub(crate) fn release_failed(section: &Section, error: &StoreError) {
-    warn!(target: TARGET, parent: &section.span, key = %section.key(), %error, "release failed");
-}
-
 pub(crate) fn abandoned(section: &Section) {
     let key = section.key();
-    warn!(target: TARGET, parent: &section.span, %key, "no runtime left to release: its TTL must end");
+    warn!(
+        target: TARGET,
+        parent: &section.span,
+        %key,
+        "not released: its runtime ended first, so it stays until its TTL; call `shutdown` before",
+    );
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -77,7 +77,7 @@ impl LockRequest {
         self
     }
 
-    /// Takes the lock.
+    /// Takes the lock. Bind the guard to a name: `let _ =` would release it at once.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl LockRequest {
         }
     }
 
-    /// Runs `body` while holding the lock, as the attribute does.
+    /// Runs `body`, an async closure, while holding the lock, as the attribute does.
     ///
     /// # Errors
     ///

@@ -160,6 +160,10 @@ impl Section {
         within(limit, renewal).await
     }
 
+    pub(crate) fn release_at_once(&self) -> bool {
+        self.shared.store.release_at_once(self.key(), self.owner)
+    }
+
     pub(crate) async fn ask_release(&self) -> Result<Released, StoreError> {
         let release = self.shared.store.release(self.key(), self.owner);
         within(self.shared.response_limit, release).await

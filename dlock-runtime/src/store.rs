@@ -64,6 +64,14 @@ pub trait LockStore: Send + Sync + 'static {
         owner: OwnerId,
     ) -> impl Future<Output = Result<Released, StoreError>> + Send;
 
+    /// Releases without waiting and without a runtime, for a store that can; `false` if it cannot.
+    ///
+    /// The last resort when the runtime ends before the guard. If not given, it cannot.
+    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        let _: (&LockKey, OwnerId) = (key, owner);
+        false
+    }
+
     /// Takes the sink to which hints for `client` go, once for each client. A store without
     /// hints ignores it: its waiters then ask again at their own pace.
     fn attach(&self, client: ClientId, hints: HintSink) {
@@ -115,6 +123,9 @@ pub struct Holder {
     pub ttl: Option<Duration>,
     /// The asker's place in the queue, 0 being the next; `None` if it does not wait.
     pub position: Option<u64>,
+    /// Whether the label is this manager's own: another task of the process holds it, or a guard
+    /// that it keeps.
+    pub is_here: bool,
     /// The last fence given when the question was answered. The manager does not use it: it asks
     /// again before it believes a grant.
     pub last_fence: u64,
@@ -123,6 +134,12 @@ pub struct Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.label {
+            Some(label) if self.is_here => {
+                write!(
+                    f,
+                    "held by this process (`{label}`), in another task or by a kept guard"
+                )?;
+            }
             Some(label) => write!(f, "held by `{label}`")?,
             None => f.write_str("held by another client")?,
         }
@@ -157,13 +174,24 @@ pub enum Released {
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
+    unsent: bool,
 }
 
 impl StoreError {
     /// An error of `kind`; `message` says what happened, in lower case, without a password.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { kind, message }
+        Self {
+            kind,
+            message: message.into(),
+            unsent: false,
+        }
+    }
+
+    /// The same error for a request that was never sent, whatever its kind.
+    #[must_use]
+    pub fn unsent(mut self) -> Self {
+        self.unsent = true;
+        self
     }
 
     /// No answer within `limit`.
@@ -205,10 +233,11 @@ impl StoreError {
         use StoreErrorKind::{
             Loading, NoRuntime, ReadOnly, Unauthenticated, Unreachable, WrongType,
         };
-        matches!(
+        let refused_whole = matches!(
             self.kind,
             Unreachable | ReadOnly | Loading | WrongType | Unauthenticated | NoRuntime
-        )
+        );
+        self.unsent || refused_whole
     }
 }
 
@@ -328,6 +357,7 @@ pub(crate) trait DynStore: Send + Sync {
     fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition>;
     fn renew<'a>(&'a self, key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Answer<'a, Renewal>;
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
+    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
     fn attach(&self, client: ClientId, hints: HintSink);
     fn drift(&self, ttl: Duration) -> Duration;
 }
@@ -343,6 +373,10 @@ impl<S: LockStore> DynStore for S {
 
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {
         Box::pin(LockStore::release(self, key, owner))
+    }
+
+    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        LockStore::release_at_once(self, key, owner)
     }
 
     fn attach(&self, client: ClientId, hints: HintSink) {

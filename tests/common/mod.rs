@@ -1,6 +1,7 @@
 //! What the behaviour tests share.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 #![allow(unused_imports, reason = "each test file uses its own part of it")]
+#![allow(unused_macros, reason = "each test file uses its own part of it")]
 
 mod clock;
 mod env;
@@ -37,6 +38,34 @@ pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
             .unwrap_or_else(|_| panic!("it hangs (waited for at {caller})"))
     }
 }
+
+/// Makes a test of every case for every store.
+///
+/// A case is an `async fn` over an [`Env`], in a module of the test's own. The tests are named
+/// after store and case.
+macro_rules! for_every_store {
+    ($($module:ident { $($case:ident,)* })*) => {
+        mod memory {
+            $($(
+                #[tokio::test(start_paused = true)]
+                async fn $case() {
+                    crate::$module::$case::<crate::common::Memory>().await;
+                }
+            )*)*
+        }
+
+        #[cfg(feature = "redis")]
+        mod redis {
+            $($(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case::<crate::common::Redis>().await;
+                }
+            )*)*
+        }
+    };
+}
+pub(crate) use for_every_store;
 
 /// What a user may see of an error.
 pub(crate) fn shown(error: &impl std::error::Error) -> String {

@@ -1,6 +1,8 @@
 //! The commands of this repository, as `cargo xtask …`: what a developer and CI run.
 
 mod cargo;
+mod component;
+mod machine;
 mod server;
 mod steps;
 
@@ -24,7 +26,7 @@ enum Command {
     ///
     /// The tests start real servers. If no `redis-server` or `valkey-server` is in the PATH,
     /// it is installed on Debian and Ubuntu (as root or with a password-free sudo); elsewhere
-    /// you are told what to install.
+    /// you are told what to install. So are rustfmt and clippy, by rustup.
     #[command(after_long_help = "\
 Environment:
   DLOCK_REDIS_SERVER  the server binary for the tests, instead of the one in the PATH

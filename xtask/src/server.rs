@@ -1,9 +1,9 @@
 //! Sees to it that the tests find a server to start, and installs one where that is possible.
 
-use std::env;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use crate::machine::{self, find, succeeds};
 
 const BY_HAND: &str = "\
 install a server and run this again:
@@ -11,6 +11,9 @@ install a server and run this again:
     Fedora           dnf install valkey
     macOS            brew install redis
 or name a binary: DLOCK_REDIS_SERVER=/path/to/redis-server";
+
+/// The first Redis that dlock works with, as its documentation says.
+const OLDEST: (u32, u32) = (6, 2);
 
 /// What the decision depends on.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +49,7 @@ enum Plan {
 
 impl Facts {
     fn gather() -> Self {
-        let set = |name| env::var_os(name).filter(|value| !value.is_empty());
-        let named = set("DLOCK_REDIS_SERVER").map(PathBuf::from);
+        let named = machine::variable("DLOCK_REDIS_SERVER").map(PathBuf::from);
         let in_path = || find("redis-server").or_else(|| find("valkey-server"));
         Self {
             wrongly_named: named.clone().filter(|path| !path.is_file()),
@@ -60,7 +62,7 @@ impl Facts {
             } else {
                 Rights::None
             },
-            forbidden: set("DLOCK_NO_INSTALL").is_some(),
+            forbidden: machine::nothing_may_be_installed(),
         }
     }
 
@@ -87,33 +89,73 @@ impl Facts {
     }
 }
 
-/// Finds or installs a server, or says why there is none.
+/// Finds or installs a server that is new enough, or says why there is none.
 pub(crate) fn provide() -> Result<(), String> {
-    match Facts::gather().plan() {
-        Plan::Use(path) => println!("server: {}", path.display()),
+    let path = match Facts::gather().plan() {
+        Plan::Use(path) => path,
         Plan::Refuse(reason) => return Err(reason),
-        Plan::Install { sudo } => {
-            println!("no redis-server found: installing it");
-            // A mirror that is down need not be the one that has the package.
-            if !apt_get(sudo, &["update"]) {
-                eprintln!("warning: the package lists are not up to date");
-            }
-            // Debian may start a server of its own after this. The tests leave it alone and
-            // start theirs on other ports.
-            let installed = apt_get(
-                sudo,
-                &["install", "-y", "--no-install-recommends", "redis-server"],
-            );
-            match find("redis-server") {
-                Some(path) => println!("server: {}", path.display()),
-                None if installed => {
-                    return Err("redis-server is installed, but not in the PATH".into());
-                }
-                None => return Err(format!("redis-server could not be installed; {BY_HAND}")),
-            }
-        }
+        Plan::Install { sudo } => install(sudo)?,
+    };
+    let (shown, said) = (path.display(), version(&path)?);
+    if let Some(reason) = too_old(&said) {
+        return Err(format!("`{shown}` {reason}"));
     }
+    println!("server: {shown}: {}", said.trim());
     Ok(())
+}
+
+fn install(sudo: bool) -> Result<PathBuf, String> {
+    println!("no redis-server found: installing it");
+    // A mirror that is down need not be the one that has the package.
+    if !apt_get(sudo, &["update"]) {
+        eprintln!("warning: the package lists are not up to date");
+    }
+    // Debian may start a server of its own after this. The tests leave it alone and
+    // start theirs on other ports.
+    let installed = apt_get(
+        sudo,
+        &["install", "-y", "--no-install-recommends", "redis-server"],
+    );
+    find("redis-server").ok_or_else(|| {
+        if installed {
+            "redis-server is installed, but not in the PATH".into()
+        } else {
+            format!("redis-server could not be installed; {BY_HAND}")
+        }
+    })
+}
+
+/// What a server says of its version.
+fn version(server: &Path) -> Result<String, String> {
+    let shown = server.display();
+    match Command::new(server).arg("--version").output() {
+        Ok(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Ok(output) => Err(format!("`{shown} --version` failed: {}", output.status)),
+        Err(error) => Err(format!("`{shown}` cannot be run: {error}")),
+    }
+}
+
+/// Why the server that says `said` of its version will not do.
+///
+/// Asked here because the tests would only show it one failure at a time, late, and in words about
+/// something else. What cannot be read is let through: the tests will tell.
+fn too_old(said: &str) -> Option<String> {
+    let number = said
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="))?;
+    let mut parts = number.split('.').map(str::parse);
+    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
+        return None;
+    };
+    let (oldest_major, oldest_minor) = OLDEST;
+    ((major, minor) < OLDEST).then(|| {
+        format!(
+            "is version {number}, and dlock needs Redis {oldest_major}.{oldest_minor} or later, or Valkey; \
+             put a newer one first in the PATH, or name it: DLOCK_REDIS_SERVER=/path/to/redis-server"
+        )
+    })
 }
 
 fn apt_get(sudo: bool, arguments: &[&str]) -> bool {
@@ -135,29 +177,7 @@ fn apt_get(sudo: bool, arguments: &[&str]) -> bool {
         .chain(fixed)
         .chain(arguments.iter().copied())
         .collect();
-    println!("$ {}", words.join(" "));
-    Command::new(words[0])
-        .args(&words[1..])
-        .stdin(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-}
-
-fn succeeds(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
-    Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-}
-
-fn find(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|directory| directory.join(program))
-        .find(|it| it.is_file())
+    machine::run(&words)
 }
 
 #[cfg(test)]
@@ -191,6 +211,27 @@ mod tests {
         };
         let reason = "DLOCK_REDIS_SERVER is `/opt/valkey`, which is no file";
         assert_eq!(facts.plan(), Plan::Refuse(reason.to_owned()));
+    }
+
+    #[test]
+    fn old_servers_are_refused() {
+        let refused = |version: &str| {
+            too_old(&format!(
+                "Redis server v={version} sha=00000000:0 malloc=jemalloc-5.2.1 bits=64\n"
+            ))
+        };
+        for version in ["6.2.0", "6.10.1", "7.0.15", "8.2-rc1", "10.0.0"] {
+            assert_eq!(refused(version), None, "{version}");
+        }
+        for version in ["6.0.16", "5.0.14", "2.8.4"] {
+            let reason = refused(version).unwrap();
+            assert!(
+                reason.contains(version) && reason.contains("6.2"),
+                "{reason}"
+            );
+        }
+        assert_eq!(too_old("Valkey server v=8.0.1 sha=00000000:0"), None);
+        assert_eq!(too_old("a server of another make"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::plan::{Length, Loss, Patience, Plan, Setting};
 
 /// Calls that set options: those known during compilation, or those computed in each call.
 pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
-    let private = private(plan, site());
+    let private = private(plan.krate.as_ref(), site());
     plan.settings
         .iter()
         .filter(|setting| setting.is_fixed() == fixed)
@@ -44,7 +44,7 @@ fn length(plan: &Plan, length: &Length, check: &str) -> TokenStream {
         // Evaluated with the static, so a bad constant is an error of the compiler's, shown here.
         Length::Constant(path) => {
             let place = site_at(path.span());
-            let private = private(plan, place);
+            let private = private(plan.krate.as_ref(), place);
             let check = Ident::new(check, place);
             quote_spanned!(place=> #private::#check(#path))
         }
@@ -53,7 +53,7 @@ fn length(plan: &Plan, length: &Length, check: &str) -> TokenStream {
 }
 
 fn patience(plan: &Plan, patience: &Patience) -> TokenStream {
-    let private = private(plan, site());
+    let private = private(plan.krate.as_ref(), site());
     match patience {
         Patience::Never => quote_spanned!(site()=> #private::Wait::Never),
         Patience::Forever => quote_spanned!(site()=> #private::Wait::Forever),

@@ -238,7 +238,7 @@ fn without_renewal_the_lease_just_ends() {
     assert_eq!(desk.on(Event::Tick), Effect::WaitUntil(desk.deadline()));
     desk.now = desk.deadline();
     assert_eq!(desk.on(Event::Tick), Effect::Lose);
-    assert_eq!(desk.cause(), LostCause::Expired);
+    assert_eq!(desk.cause(), LostCause::NotToBeRenewed);
 }
 
 #[test]

@@ -5,11 +5,13 @@
 //! of one owner reach the server in the order in which they were made.
 
 mod errors;
+mod events;
 mod hello;
 mod hints;
 mod link;
 #[cfg(test)]
 mod live_tests;
+mod scheme;
 mod script;
 mod slot;
 mod socket;
@@ -22,6 +24,7 @@ use ::redis::Value;
 use tokio::{runtime, sync::watch, task::JoinHandle, time::timeout};
 
 use self::{
+    events::Events,
     hints::Hints,
     link::Handle,
     script::Call,
@@ -113,6 +116,15 @@ impl fmt::Debug for RedisConfig {
 /// A [`LockStore`] in one Redis (6.2 or newer) or Valkey server.
 ///
 /// It keeps one connection, for requests and hints alike, and makes a new one when that fails.
+///
+/// # Permissions
+///
+/// On a server with access control lists, this user can do all that locks in the namespace
+/// `dlock` need; one in a database other than 0 needs `+select` as well:
+///
+/// ```text
+#[doc = include_str!("redis/permissions.txt")]
+/// ```
 pub struct RedisStore {
     shown: String,
     namespace: String,
@@ -131,6 +143,13 @@ impl RedisStore {
     ///
     /// When the URL or an option is wrong, or no tokio runtime runs here.
     pub fn lazy(config: RedisConfig) -> Result<Self, ConnectError> {
+        Self::start(config, Events::new)
+    }
+
+    fn start(
+        config: RedisConfig,
+        events: impl FnOnce(String) -> Events,
+    ) -> Result<Self, ConnectError> {
         let endpoint = Endpoint::parse(&config.url)?;
         config.check()?;
         let shown = endpoint.to_string();
@@ -149,6 +168,7 @@ impl RedisStore {
             config,
             hints: hints.clone(),
             state: sender,
+            events: events(shown.clone()),
         };
         let supervisor = runtime.spawn(supervisor.run());
         Ok(Self {
@@ -170,7 +190,7 @@ impl RedisStore {
     /// As [`lazy`](Self::lazy), and with the last failure when there is no connection in time.
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
-        let store = Self::lazy(config)?;
+        let store = Self::start(config, Events::awaited)?;
         let mut state = store.state.clone();
         let decided = |state: &State| match state {
             State::Connecting => false,
@@ -180,10 +200,11 @@ impl RedisStore {
         let reason = match timeout(limit, state.wait_for(decided)).await {
             Ok(Ok(state)) => failure(&state),
             Ok(Err(_)) => Some(no_runtime(RUNTIME_ENDED)),
-            // The last failure says more than that time is up.
             Err(_) => match &*store.state.borrow() {
                 State::Connecting => Some(store.no_connection(limit)),
-                state => failure(state),
+                // The last failure says more than that time is up.
+                State::Failed(error) => Some(errors::given_up(&store.shown, limit, error)),
+                State::Ready(_) => None,
             },
         };
         match reason {
@@ -196,32 +217,29 @@ impl RedisStore {
     }
 
     async fn call(&self, call: Call) -> Result<Value, StoreError> {
-        // The timers would panic.
-        if runtime::Handle::try_current().is_err() {
-            return Err(no_runtime("no tokio runtime runs here"));
-        }
-        let handle = self.handle().await?;
-        // Asked before the request is sent: of one that was, nobody can say that it did nothing.
-        if self.state.has_changed().is_err() {
-            return Err(no_runtime(RUNTIME_ENDED));
-        }
+        let handle = self.handle().await.map_err(StoreError::unsent)?;
+        // From here on nobody can say of a failed request that it did nothing.
         handle.run(&call).await
     }
 
     async fn handle(&self) -> Result<Handle, StoreError> {
+        // The timers would panic.
+        if runtime::Handle::try_current().is_err() {
+            return Err(no_runtime("no tokio runtime runs here"));
+        }
+        if self.state.has_changed().is_err() {
+            return Err(no_runtime(RUNTIME_ENDED));
+        }
         if let Some(known) = known(&self.state.borrow()) {
             return known;
         }
         let mut state = self.state.clone();
-        match timeout(
-            self.response_timeout,
-            state.wait_for(|state| known(state).is_some()),
-        )
-        .await
-        {
+        // A caller whose own limit is the same shall learn that nothing was sent.
+        let limit = self.response_timeout / 10 * 9;
+        match timeout(limit, state.wait_for(|state| known(state).is_some())).await {
             Ok(Ok(state)) => known(&state).expect("it was waited for"),
             Ok(Err(_)) => Err(no_runtime(RUNTIME_ENDED)),
-            Err(_) => Err(self.no_connection(self.response_timeout)),
+            Err(_) => Err(self.no_connection(limit)),
         }
     }
 

@@ -60,16 +60,20 @@ async fn a_killed_connection_is_replaced() {
 
 #[tokio::test]
 async fn a_server_that_was_away_is_found_again() {
-    let (server, store, _behind) = server_and_store().await;
+    let server = RedisServer::start().await;
+    // So long that whatever comes in time has not waited for it.
+    let config = RedisConfig {
+        response_timeout: 2 * DEADLINE,
+        ..RedisConfig::new(server.url())
+    };
+    let store = RedisStore::connect(config).await.unwrap();
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
     server.kill();
     eventually(DEADLINE, "the failure is named at once", async || {
-        let begin = Instant::now();
         let error = try_take(&store, &lock, me)
             .await
             .expect_err("the server is dead");
-        assert!(begin.elapsed() < Duration::from_secs(1));
         // The first may have been under way.
         let kinds = [StoreErrorKind::Unreachable, StoreErrorKind::Disconnected];
         assert!(kinds.contains(&error.kind()), "{error}");
@@ -152,20 +156,20 @@ async fn a_busy_server_keeps_its_connection() {
 
 #[tokio::test]
 async fn callers_learn_of_a_broken_connection_at_once() {
-    let (_server, proxy, store) = through_proxy().await;
+    // So long that whatever comes in time has not waited for it.
+    let (_server, proxy, store) = through_proxy_within(2 * DEADLINE).await;
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
     proxy.cut_before_reply_to("EVALSHA");
-    let begin = Instant::now();
-    let error = try_take(&store, &lock, me)
+    let error = timeout(DEADLINE, try_take(&store, &lock, me))
         .await
+        .expect("it does not wait for the end of the response's time")
         .expect_err("the reply was lost");
     assert_eq!(
         error.kind(),
         StoreErrorKind::Disconnected,
         "it was carried out"
     );
-    assert!(begin.elapsed() < LIMIT);
     eventually(DEADLINE, "it works again", async || {
         try_take(&store, &lock, me).await.is_ok()
     })

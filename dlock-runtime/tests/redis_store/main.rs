@@ -7,8 +7,11 @@
 )]
 
 mod connection;
+mod log;
+mod outages;
 mod protocol;
 mod refusals;
+mod start_up;
 
 use std::time::Duration;
 

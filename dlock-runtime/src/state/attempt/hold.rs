@@ -60,7 +60,7 @@ impl Attempt {
     pub(in crate::state) fn check(&mut self, now: Moment) -> Effect {
         match &self.phase {
             Phase::Holding(hold) if hold.deadline.is_reached(now) => {
-                let cause = hold.cause_of_expiry(now);
+                let cause = hold.cause_of_expiry(&self.timing, now);
                 self.lose(cause, now)
             }
             _ => Effect::Nothing,
@@ -153,7 +153,7 @@ impl Hold {
         self.renew_at = timing.renew.then(|| sent.plus(timing.ttl / 3));
     }
 
-    fn cause_of_expiry(&self, now: Moment) -> LostCause {
+    fn cause_of_expiry(&self, timing: &Timing, now: Moment) -> LostCause {
         if self.end.is_some_and(|end| end.is_reached(now)) {
             return LostCause::MaxHold;
         }
@@ -161,7 +161,8 @@ impl Hold {
             Some(reason) => LostCause::NotRenewed {
                 reason: reason.clone(),
             },
-            None => LostCause::Expired,
+            None if timing.renew => LostCause::Expired,
+            None => LostCause::NotToBeRenewed,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Codes alone do not do: inside a script a missing permission is an `ERR`, and older servers
 //! wrap every failure of a script into one. So texts are looked at, by their beginnings.
 
-use std::{io, time::Duration};
+use std::{fmt::Display, io, time::Duration};
 
 use redis::{ErrorKind, RedisError};
 
@@ -13,6 +13,14 @@ pub(super) const BROKEN: &str = "the connection to the server broke";
 
 /// What newer servers say inside a script in place of `NOPERM`.
 const ACL_IN_SCRIPT: &str = "ACL failure in script: ";
+
+/// What servers answer to the number of a database they do not have; the last to one that is not
+/// even within the limits of an integer, of which a login holds no other.
+const NO_SUCH_DATABASE: [&str; 3] = [
+    "DB index is out of range",
+    "invalid DB index",
+    "value is out of range",
+];
 
 /// A failure of one request; `limit` is how long its answer was waited for.
 pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
@@ -31,15 +39,43 @@ pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     }
 }
 
+/// A failure of the login, which ends with the choice of the database.
+pub(super) fn of_login(error: &RedisError, limit: Duration, database: i64) -> StoreError {
+    let sorted = of_request(error, limit);
+    let message = sorted.message();
+    let is_no_database = NO_SUCH_DATABASE
+        .iter()
+        .any(|text| message.starts_with(text));
+    if is_no_database {
+        return unsupported(format!("the server has no database {database} ({message})"));
+    }
+    sorted
+}
+
 /// A connection that could not be opened.
-pub(super) fn of_connect(address: &str, error: &io::Error) -> StoreError {
+pub(super) fn of_connect(address: impl Display, error: &io::Error) -> StoreError {
     let text = error.to_string();
     // The number says nothing that the words do not.
     let words = text.split(" (os error").next().unwrap_or_default();
     StoreError::new(
         StoreErrorKind::Unreachable,
-        format!("cannot connect to {address}: {}", lower_first(words)),
+        cannot_connect(address, lower_first(words)),
     )
+}
+
+/// The failure of one attempt in words.
+pub(super) fn cannot_connect(address: impl Display, cause: impl Display) -> String {
+    format!("cannot connect to {address}: {cause}")
+}
+
+/// What is said when no attempt has succeeded for all of `limit`, by the failure of the last.
+pub(super) fn given_up(address: &str, limit: Duration, last: &StoreError) -> StoreError {
+    let attempt = cannot_connect(address, "");
+    let cause = last.message().strip_prefix(&attempt);
+    let cause = cause.unwrap_or_else(|| last.message());
+    // As it was set, not rounded: one looks for that number in the configuration.
+    let message = format!("cannot connect to {address} for {limit:?}: {cause}");
+    StoreError::new(last.kind(), message)
 }
 
 pub(super) fn bad_answer(message: impl Into<String>) -> StoreError {

@@ -145,6 +145,8 @@ pub(super) struct Link {
     driver: JoinHandle<()>,
     namespace: String,
     subscribed: HashSet<ClientId>,
+    /// Whether it is known that channels may be subscribed at all.
+    probed: bool,
 }
 
 impl Link {
@@ -159,7 +161,7 @@ impl Link {
             let address = endpoint.address();
             let socket = socket::connect(address, limit)
                 .await
-                .map_err(|error| errors::of_connect(&endpoint.to_string(), &error))?;
+                .map_err(|error| errors::of_connect(endpoint, &error))?;
             let rest = async {
                 let mut link = Self::log_in(socket, endpoint, config, hints).await?;
                 link.prepare().await?;
@@ -170,7 +172,7 @@ impl Link {
             rest.await.map_err(|error: StoreError| match error.kind() {
                 StoreErrorKind::Disconnected | StoreErrorKind::TimedOut => StoreError::new(
                     StoreErrorKind::Unreachable,
-                    format!("cannot connect to {endpoint}: {}", error.message()),
+                    errors::cannot_connect(endpoint, error.message()),
                 ),
                 _ => error,
             })
@@ -180,7 +182,7 @@ impl Link {
             .unwrap_or_else(|_| {
                 Err(StoreError::new(
                     StoreErrorKind::Unreachable,
-                    format!("cannot connect to {endpoint}: no answer within {limit:.0?}"),
+                    errors::cannot_connect(endpoint, format!("no answer within {limit:.0?}")),
                 ))
             })
     }
@@ -214,7 +216,7 @@ impl Link {
         let (connection, driver) =
             MultiplexedConnection::new_with_config(endpoint.login(), socket, settings)
                 .await
-                .map_err(|error| errors::of_request(&error, limit))?;
+                .map_err(|error| errors::of_login(&error, limit, endpoint.login().db()))?;
         Ok(Self {
             handle: Handle {
                 connection,
@@ -224,6 +226,7 @@ impl Link {
             driver: tokio::spawn(driver),
             namespace: config.namespace.clone(),
             subscribed: HashSet::new(),
+            probed: false,
         })
     }
 
@@ -250,16 +253,22 @@ impl Link {
     }
 
     /// Subscribes those who are not yet, and says who they were.
+    ///
+    /// The first time it subscribes something in any case: without a permission that hints need
+    /// no lock would work, and one wants to know that before the first client is there.
     pub(super) async fn subscribe(&mut self, hints: &Hints) -> Result<Vec<ClientId>, StoreError> {
         let mut new = hints.clients();
         new.retain(|client| !self.subscribed.contains(client));
-        if new.is_empty() {
-            return Ok(new);
-        }
-        let channels: Vec<_> = new
+        let mut channels: Vec<_> = new
             .iter()
             .map(|client| script::channel(&self.namespace, *client))
             .collect();
+        if !self.probed {
+            channels.push(script::probe_channel(&self.namespace));
+        }
+        if channels.is_empty() {
+            return Ok(new);
+        }
         // It returns when the server has confirmed every channel.
         self.handle
             .connection
@@ -274,6 +283,7 @@ impl Link {
                 }
                 error
             })?;
+        self.probed = true;
         self.subscribed.extend(&new);
         Ok(new)
     }

@@ -185,6 +185,11 @@ pub(super) fn channel_prefix(namespace: &str) -> String {
     format!("{namespace}:wake:")
 }
 
+/// Nobody sends anything there: who may subscribe it may subscribe every client's channel.
+pub(super) fn probe_channel(namespace: &str) -> String {
+    format!("{namespace}:wake:probe")
+}
+
 pub(super) fn channel(namespace: &str, client: ClientId) -> String {
     format!("{namespace}:wake:{client}")
 }
@@ -230,6 +235,7 @@ pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError
                 ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
                 position: u64::try_from(*place).ok(),
                 last_fence: u64::try_from(*last).map_err(|_| misshapen("acquire", answer))?,
+                is_here: false,
             }))
         }
         _ => Err(misshapen("acquire", answer)),
@@ -277,6 +283,7 @@ mod tests {
             channel("ns", owner),
             format!("{}{owner}", channel_prefix("ns"))
         );
+        assert!(probe_channel("ns").starts_with(&channel_prefix("ns")));
     }
 
     #[test]
@@ -316,6 +323,7 @@ mod tests {
                 ttl: Some(Duration::from_millis(1500)),
                 position: Some(0),
                 last_fence: 41,
+                is_here: false,
             }))
         );
         for anonymous in ["", "-"] {

@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{
     RedisConfig,
+    events::Events,
     hints::Hints,
     link::{Handle, Link},
     url::Endpoint,
@@ -54,22 +55,25 @@ pub(super) struct Supervisor {
     pub(super) config: RedisConfig,
     pub(super) hints: Arc<Hints>,
     pub(super) state: watch::Sender<State>,
+    pub(super) events: Events,
 }
 
 impl Supervisor {
     /// Runs until it is aborted.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
         let mut pause = Pause::default();
         loop {
             let error = match Link::open(&self.endpoint, &self.config, &self.hints, attempt).await {
                 Ok(mut link) => {
                     let since = Instant::now();
+                    self.events.connected();
                     self.state.send_replace(State::Ready(link.handle()));
                     self.hints.look_again(&self.hints.clients());
                     let error = self.watch_over(&mut link).await;
                     // Nobody starts a request on a connection that is about to be closed.
                     self.state.send_replace(State::Connecting);
+                    self.events.lost(&error);
                     link.close(error.clone()).await;
                     if since.elapsed() >= LONGEST_PAUSE {
                         pause.reset();
@@ -79,7 +83,10 @@ impl Supervisor {
                     // other busy with connecting.
                     error
                 }
-                Err(error) => error,
+                Err(error) => {
+                    self.events.failed(&error);
+                    error
+                }
             };
             let pause = pause.next(error.is_final());
             self.state.send_replace(State::Failed(error));

@@ -6,11 +6,15 @@
 use std::fmt;
 
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
-use url::Url;
+use url::{ParseError, Url};
 
+use super::scheme::{self, Transport};
 use crate::error::ConnectError;
 
-const SUPPORTED: &str = "`redis://`, `valkey://`, `redis+unix://` and `memory://` are supported";
+const ENCODE: &str = "host or port cannot be read; in a password, encode `/` as `%2F`, `?` as \
+                      `%3F`, `#` as `%23` and `@` as `%40`";
+const NO_PORT: &str = "its port is not a number from 1 to 65535";
+const NO_HOST: &str = "it names no host";
 
 /// Where a server is, and who we are there.
 #[derive(Clone)]
@@ -30,7 +34,7 @@ pub(super) enum Address {
 impl Endpoint {
     pub(super) fn parse(text: &str) -> Result<Self, ConnectError> {
         read(text).map_err(|reason| ConnectError::InvalidUrl {
-            url: scheme_only(text),
+            url: scheme::only(text),
             reason,
         })
     }
@@ -61,30 +65,30 @@ impl fmt::Debug for Endpoint {
 fn read(text: &str) -> Result<Endpoint, String> {
     // The parser would drop them silently, and then the URL is not what was written.
     if text.contains(|c: char| c.is_control() || c == ' ') {
-        return Err("it holds white space; encode it as `%20`".to_owned());
+        return Err("it holds white space; remove it, or encode it as `%20`".to_owned());
     }
+    let transport = scheme::check(text)?;
     let url = Url::parse(text).map_err(|error| match error {
-        url::ParseError::RelativeUrlWithoutBase => {
-            format!("it does not start with a scheme; {SUPPORTED}")
-        }
-        url::ParseError::InvalidPort | url::ParseError::EmptyHost => {
-            "host or port cannot be read; in a password, encode `/` as `%2F`, `?` as `%3F`, \
-             `#` as `%23` and `@` as `%40`"
-                .to_owned()
-        }
+        _ if is_cut_short(text) => ENCODE.to_owned(),
+        ParseError::InvalidPort => NO_PORT.to_owned(),
+        ParseError::EmptyHost => NO_HOST.to_owned(),
+        // The texts of the parser quote nothing.
         error => error.to_string(),
     })?;
     if url.fragment().is_some() {
         return Err("it has a part after `#`; in a password, encode it as `%23`".to_owned());
     }
-    match url.scheme() {
-        "redis" | "valkey" => tcp(url),
-        "unix" | "redis+unix" | "valkey+unix" => unix(url),
-        "rediss" | "valkeys" | "redis-sentinel" | "redis-cluster" | "redlock" => {
-            Err(format!("`{}` is not supported; {SUPPORTED}", url.scheme()))
-        }
-        _ => Err(format!("its scheme is unknown; {SUPPORTED}")),
+    match transport {
+        Transport::Tcp => tcp(url),
+        Transport::Unix => unix(url),
     }
+}
+
+/// Whether host and port have ended before an `@`: then they were part of a password.
+fn is_cut_short(text: &str) -> bool {
+    let (_, rest) = text.split_once("://").unwrap_or_default();
+    rest.split_once(['/', '?', '#'])
+        .is_some_and(|(_, after)| after.contains('@'))
 }
 
 fn tcp(url: Url) -> Result<Endpoint, String> {
@@ -92,7 +96,10 @@ fn tcp(url: Url) -> Result<Endpoint, String> {
         return Err("it has options after `?`, and there are none".to_owned());
     }
     if url.host_str().is_none_or(str::is_empty) {
-        return Err("it names no host".to_owned());
+        return Err(NO_HOST.to_owned());
+    }
+    if url.port() == Some(0) {
+        return Err(NO_PORT.to_owned());
     }
     let database = url.path().trim_start_matches('/');
     if !database.is_empty() && !database.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -166,7 +173,7 @@ fn endpoint(url: Url, shown: String) -> Result<Endpoint, String> {
         ConnectionAddr::Tcp(host, port) => Address::Tcp(host.clone(), *port),
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
-        _ => return Err(format!("its kind of address is not supported; {SUPPORTED}")),
+        _ => return Err("its kind of address is not supported".to_owned()),
     };
     // Hints come over the connection of the requests, which only RESP3 can do.
     let login = info
@@ -178,24 +185,6 @@ fn endpoint(url: Url, shown: String) -> Result<Endpoint, String> {
         login,
         shown,
     })
-}
-
-fn scheme_only(text: &str) -> String {
-    const KNOWN: [&str; 10] = [
-        "redis",
-        "valkey",
-        "unix",
-        "redis+unix",
-        "valkey+unix",
-        "rediss",
-        "valkeys",
-        "redis-sentinel",
-        "redis-cluster",
-        "redlock",
-    ];
-    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-    let known = scheme.filter(|scheme| KNOWN.contains(scheme));
-    known.map_or_else(|| "…".to_owned(), |scheme| format!("{scheme}://…"))
 }
 
 #[cfg(test)]
@@ -240,15 +229,30 @@ mod tests {
 
     #[test]
     fn refusals_say_what_would_do() {
-        for scheme in ["rediss", "redis-sentinel", "redis-cluster", "redlock"] {
-            let text = refused(&format!("{scheme}://h1:1/service"));
-            assert!(
-                text.contains(&format!("`{scheme}` is not supported; `redis://`")),
-                "{text}"
-            );
+        assert_eq!(
+            refused("localhost:6379"),
+            "`…` is no URL of a lock store: it has no scheme; write `redis://host:6379`"
+        );
+        assert!(refused("rediss://:pw@h").starts_with("`rediss://…` is no URL of a lock store"));
+        for port in [
+            "0",
+            "65536",
+            "99999",
+            "-1",
+            "x",
+            "6379x",
+            "9".repeat(30).as_str(),
+        ] {
+            for login in ["", "me:pw@", ":p@ss@"] {
+                let text = refused(&format!("redis://{login}h:{port}/0"));
+                assert!(text.ends_with(NO_PORT), "{port}: {text}");
+            }
         }
-        assert!(refused("http://localhost").contains("its scheme is unknown"));
-        assert!(refused("localhost").contains("does not start with a scheme"));
+        assert!(refused("redis://me:pa/ss@h:1").contains("encode `/` as `%2F`"));
+        assert!(refused("redis://:pa?ss@h:1").contains("`?` as `%3F`"));
+        assert!(refused("redis://:6379").contains("no host"));
+        assert!(refused("redis://me:pw@").contains("no host"));
+        assert!(refused(" redis://h").contains("white space"));
         assert!(refused("redis://localhost?timeout=1").contains("options after `?`"));
         assert!(refused("redis://localhost/db").contains("number of a database"));
         assert!(refused("redis://user@localhost").contains("user without a password"));
@@ -267,6 +271,8 @@ mod tests {
                 "rediss://me:PASS@localhost", "redis+unix:///sock?pass=PASS", "unix://me:PASS@/sock",
                 "redis-cluster://:PASS@a,b", "redis:me:PASS@localhost", "me:PASS@localhost",
                 "redis//:PASS@localhost", "PASS", "redis://:PASS@", "redis://:PASS@host:x/1",
+                "PASS://localhost", "redis+PASS://localhost", "memory://PASS", "http://PASS@h",
+                "redis-sentinel://:PASS@a:1,b:2", "redis://:PASS@h:0",
             ]),
         ) {
             let text = template.replace("PASS", &format!("{before}S3cret{after}"));

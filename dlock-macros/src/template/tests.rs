@@ -106,6 +106,7 @@ fn one_fault_per_mistake() {
         ("order:{<id>}", "{", "remove other braces"),
         ("order:}", "}", "remove other braces"),
         ("<a>{:}<b>", "{", "remove other braces"),
+        ("<a>\t<b>", "\t", "control character `\\t`"),
     ] {
         let (at, said) = fault(template);
         assert_eq!(at, underlined, "{template:?}");
@@ -119,6 +120,36 @@ fn one_fault_per_mistake() {
 fn all_mistakes_are_found() {
     let template = parse("<>:{x}:<a><b>:>:<id");
     assert_eq!(template.faults.len(), 5, "{:?}", template.faults);
+}
+
+/// What the macro lets through and the runtime refuses would fail in every call; and were the macro
+/// to take for a delimiter what occurs in values, different calls would share a lock.
+#[test]
+fn the_runtime_draws_the_same_line() {
+    use dlock_runtime::{KeyFault, LockError, LockKey};
+
+    for char in ('\0'..='\x7f').chain(['\u{80}', 'é', '日']) {
+        let written = match char {
+            '<' | '>' => char.to_string().repeat(2),
+            _ => char.to_string(),
+        };
+        let faults = parse(&format!("<a>{written}<b>")).faults;
+        let key = LockKey::builder().part(&1).text(&char.to_string()).part(&2);
+        let key = key.finish();
+        assert_eq!(faults.is_empty(), key.is_ok(), "{char:?}: {key:?}");
+
+        let undelimited = matches!(
+            key,
+            Err(LockError::InvalidKey {
+                reason: KeyFault::Undelimited,
+                ..
+            })
+        );
+        let run_together = faults
+            .iter()
+            .any(|(_, fault)| fault.to_string().contains("run together"));
+        assert_eq!(run_together, undelimited, "{char:?}: {key:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! What is logged of the connection, which concerns every lock at once: an outage has one event
+//! at its beginning and one at its end, however many requests and attempts fail meanwhile.
+
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::store::StoreError;
+
+const TARGET: &str = "dlock";
+
+/// What the log says of the connection so far.
+pub(super) struct Events {
+    /// The URL without its password.
+    server: String,
+    /// Since when there is no connection, if there should be one.
+    down_since: Option<Instant>,
+    /// Whether somebody has been told of that.
+    told: bool,
+}
+
+impl Events {
+    /// For a connection that is made in the background: only the log tells that it fails.
+    pub(super) fn new(server: String) -> Self {
+        Self {
+            server,
+            down_since: None,
+            told: false,
+        }
+    }
+
+    /// For a connection whose first failure is the error of a caller who waits for it.
+    pub(super) fn awaited(server: String) -> Self {
+        Self {
+            told: true,
+            ..Self::new(server)
+        }
+    }
+
+    pub(super) fn connected(&mut self) {
+        let server = &self.server;
+        self.told = false;
+        let Some(since) = self.down_since.take() else {
+            debug!(target: TARGET, %server, "connected");
+            return;
+        };
+        let away_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        info!(target: TARGET, %server, away_ms, "connected");
+    }
+
+    /// A connection that has worked does so no more.
+    pub(super) fn lost(&mut self, error: &StoreError) {
+        let server = &self.server;
+        self.down_since = Some(Instant::now());
+        self.told = true;
+        warn!(target: TARGET, %server, %error, "connection lost");
+    }
+
+    /// An attempt to connect has failed, and others follow.
+    pub(super) fn failed(&mut self, error: &StoreError) {
+        let server = &self.server;
+        self.down_since.get_or_insert_with(Instant::now);
+        if self.told {
+            debug!(target: TARGET, %server, %error, "still not connected");
+            return;
+        }
+        self.told = true;
+        warn!(target: TARGET, %server, %error, "not connected");
+    }
+}

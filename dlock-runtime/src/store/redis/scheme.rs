@@ -1,0 +1,122 @@
+//! The schemes of URLs: which of them are served, and which of them may be repeated.
+//!
+//! What stands before `://` may be a password in the wrong place, so of a scheme nothing is shown
+//! but the names listed here.
+
+const SUPPORTED: &str = "`redis://`, `valkey://`, `redis+unix://` and `memory://` are supported";
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Tcp,
+    Unix,
+}
+
+#[derive(Clone, Copy)]
+enum Known {
+    Served(Transport),
+    Memory,
+    /// One that users of other lock or Redis libraries may expect.
+    NotYet,
+    /// One that is in the variable next to ours.
+    Foreign,
+}
+
+const KNOWN: [(&str, Known); 17] = [
+    ("redis", Known::Served(Transport::Tcp)),
+    ("valkey", Known::Served(Transport::Tcp)),
+    ("unix", Known::Served(Transport::Unix)),
+    ("redis+unix", Known::Served(Transport::Unix)),
+    ("valkey+unix", Known::Served(Transport::Unix)),
+    ("memory", Known::Memory),
+    ("rediss", Known::NotYet),
+    ("valkeys", Known::NotYet),
+    ("redis-sentinel", Known::NotYet),
+    ("redis-cluster", Known::NotYet),
+    ("redlock", Known::NotYet),
+    ("http", Known::Foreign),
+    ("https", Known::Foreign),
+    ("tcp", Known::Foreign),
+    ("mysql", Known::Foreign),
+    ("postgres", Known::Foreign),
+    ("amqp", Known::Foreign),
+];
+
+/// How the server of a URL is reached, or why it cannot be.
+pub(super) fn check(text: &str) -> Result<Transport, String> {
+    let Some((_, rest)) = text.split_once("://") else {
+        return Err("it has no scheme; write `redis://host:6379`".to_owned());
+    };
+    let Some((scheme, known)) = find(text) else {
+        return Err(format!("its scheme is unknown; {SUPPORTED}"));
+    };
+    match known {
+        Known::Served(transport) => Ok(transport),
+        Known::Memory if rest.is_empty() => Err("`memory://` is no Redis server".to_owned()),
+        Known::Memory => Err("`memory://` takes nothing after it".to_owned()),
+        Known::NotYet => Err(format!("`{scheme}://` is not supported yet; {SUPPORTED}")),
+        Known::Foreign => Err(format!("`{scheme}://` is not supported; {SUPPORTED}")),
+    }
+}
+
+/// What may be shown of a URL that was refused.
+pub(super) fn only(text: &str) -> String {
+    find(text).map_or_else(|| "…".to_owned(), |(scheme, _)| format!("{scheme}://…"))
+}
+
+fn find(text: &str) -> Option<(&'static str, Known)> {
+    let (scheme, _) = text.split_once("://")?;
+    KNOWN
+        .into_iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(scheme))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        check(text).expect_err("it is not served")
+    }
+
+    #[test]
+    fn schemes_are_told_apart() {
+        assert_eq!(check("redis://h"), Ok(Transport::Tcp));
+        assert_eq!(check("VALKEY://h"), Ok(Transport::Tcp));
+        assert_eq!(check("redis+unix:///s"), Ok(Transport::Unix));
+        for text in ["localhost:6379", "s3cret@host", "", "redis:host"] {
+            let expected = "it has no scheme; write `redis://host:6379`";
+            assert_eq!(refused(text), expected, "{text}");
+        }
+        for scheme in [
+            "rediss",
+            "valkeys",
+            "redis-sentinel",
+            "redis-cluster",
+            "redlock",
+        ] {
+            // A list of servers is no URL, which must not be what is complained about.
+            let text = refused(&format!("{scheme}://h1:1,h2:2/service"));
+            let expected = format!("`{scheme}://` is not supported yet; {SUPPORTED}");
+            assert_eq!(text, expected);
+        }
+        let foreign = refused("http://localhost");
+        assert_eq!(foreign, format!("`http://` is not supported; {SUPPORTED}"));
+        assert_eq!(
+            refused("memory://x"),
+            "`memory://` takes nothing after it",
+            "not even a name"
+        );
+        assert_eq!(refused("memory://"), "`memory://` is no Redis server");
+    }
+
+    #[test]
+    fn only_known_schemes_are_shown() {
+        assert_eq!(only("Redis://s3cret"), "redis://…");
+        assert_eq!(only("postgres://s3cret"), "postgres://…");
+        for text in ["s3cret://host", "redis+s3cret://host", "s3cret", "s3cret@h"] {
+            assert_eq!(only(text), "…", "{text}");
+            assert!(!refused(text).contains("s3cret"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What `connect` answers when locks would not work, or when nobody answers.
+
+use std::time::Duration;
+
+use dlock_runtime::{
+    ConnectError,
+    store::{
+        StoreErrorKind,
+        redis::{RedisConfig, RedisStore},
+    },
+};
+use dlock_testkit::{Proxy, RedisServer};
+use tokio::time::timeout;
+
+use crate::{DEADLINE, run};
+
+async fn fails(url: String, connect_timeout: Duration) -> (StoreErrorKind, String) {
+    let config = RedisConfig {
+        connect_timeout,
+        ..RedisConfig::new(url)
+    };
+    let error = timeout(DEADLINE, RedisStore::connect(config))
+        .await
+        .expect("it ends in time")
+        .expect_err("locks would not work");
+    match error {
+        ConnectError::Unavailable { reason, .. } => (reason.kind(), reason.message().to_owned()),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_subscribe_is_refused() {
+    let server = RedisServer::start().await;
+    let url = format!("redis://me:s3cret@127.0.0.1:{}", server.port());
+    for lacks in [
+        "+@all resetchannels",
+        "+@all resetchannels &dlock:other:*",
+        "+@all -subscribe resetchannels &dlock:*",
+    ] {
+        let rules = format!("ACL SETUSER me reset on >s3cret ~dlock:* {lacks}");
+        run(&mut server.connection().await, &rules).await;
+        let (kind, text) = fails(url.clone(), 2 * DEADLINE).await;
+        assert_eq!(kind, StoreErrorKind::Denied, "{lacks}");
+        assert!(
+            text.contains("(`SUBSCRIBE` to `dlock:wake:*`)"),
+            "{lacks}: {text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_named() {
+    let server = RedisServer::start().await;
+    for number in ["99", "2147483647", "9999999999"] {
+        let (kind, text) = fails(format!("{}/{number}", server.url()), 2 * DEADLINE).await;
+        assert_eq!(kind, StoreErrorKind::Unsupported, "{text}");
+        let named = format!("the server has no database {number} (");
+        assert!(text.starts_with(&named), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn who_gives_up_says_after_how_long() {
+    let server = RedisServer::start().await;
+    let limit = Duration::from_millis(1300);
+
+    let proxy = Proxy::start(server.port());
+    proxy.refuse();
+    let (kind, text) = fails(proxy.url(), limit).await;
+    assert_eq!(kind, StoreErrorKind::Unreachable);
+    let expected = format!("cannot connect to {} for 1.3s: ", proxy.url());
+    assert!(text.starts_with(&expected), "{text}");
+
+    // Not a failure of the connection.
+    run(&mut server.connection().await, "REPLICAOF 127.0.0.1 1").await;
+    let (kind, text) = fails(server.url(), limit).await;
+    assert_eq!(kind, StoreErrorKind::ReadOnly);
+    let expected = format!(
+        "cannot connect to {} for 1.3s: the server is a",
+        server.url()
+    );
+    assert!(text.starts_with(&expected), "{text}");
+
+    server.kill();
+    let (kind, text) = fails(server.url(), limit).await;
+    assert_eq!(kind, StoreErrorKind::Unreachable);
+    let expected = format!(
+        "cannot connect to {} for 1.3s: connection refused",
+        server.url()
+    );
+    assert_eq!(text, expected);
+}

@@ -1,0 +1,95 @@
+//! Servers that accept connections and answer nothing.
+
+use std::time::Duration;
+
+use dlock::{ConnectError, LockManager, LostCause, store::StoreErrorKind};
+use dlock_testkit::Proxy;
+
+use crate::{
+    WAIT, assert_says,
+    common::{Env, LIMIT, Redis, is_lost, soon},
+    lazy, refusal, unavailable,
+};
+
+#[tokio::test]
+async fn of_a_stopped_process_is_unavailable_in_time_and_heals() {
+    let env = Redis::start().await;
+    let manager = env
+        .manager_with(|it| it.response_timeout(Duration::from_millis(300)).wait(WAIT))
+        .await;
+    env.server.pause();
+    let error = refusal(&manager).await;
+    let reason = unavailable(&error);
+    let kinds = [StoreErrorKind::TimedOut, StoreErrorKind::Unreachable];
+    assert!(kinds.contains(&reason.kind()), "{error}");
+    env.server.resume();
+    let guard = soon(manager.lock("order:42").wait(LIMIT).acquire())
+        .await
+        .unwrap();
+    soon(guard.release()).await.unwrap();
+    env.assert_clean(1, &[&manager]).await;
+}
+
+#[tokio::test]
+async fn of_a_network_is_unavailable_in_time_and_heals() {
+    let env = Redis::start().await;
+    let proxy = Proxy::start(env.server.port());
+    let manager = lazy(&proxy.url());
+    soon(manager.lock("order:42").run(async |_| ()))
+        .await
+        .unwrap();
+    proxy.freeze();
+    let error = refusal(&manager).await;
+    let reason = unavailable(&error);
+    let kinds = [StoreErrorKind::TimedOut, StoreErrorKind::Unreachable];
+    assert!(kinds.contains(&reason.kind()), "{error}");
+    proxy.thaw();
+    let guard = soon(manager.lock("order:42").wait(LIMIT).acquire())
+        .await
+        .unwrap();
+    soon(guard.release()).await.unwrap();
+    env.assert_clean(1, &[&manager]).await;
+}
+
+#[tokio::test]
+async fn at_connecting_ends_in_time() {
+    let env = Redis::start().await;
+    let proxy = Proxy::start(env.server.port());
+    proxy.freeze();
+    let builder = LockManager::builder().connect_timeout(Duration::from_millis(500));
+    let error = soon(builder.connect(&proxy.url())).await.unwrap_err();
+    assert_says(&error, &[&proxy.url(), "within"]);
+    assert!(matches!(error, ConnectError::Unavailable { .. }));
+}
+
+/// It does not outlive what was confirmed, although nothing says that the server is gone.
+#[tokio::test]
+async fn during_a_body_ends_it_at_its_deadline() {
+    let env = Redis::start().await;
+    let manager = env
+        .manager_with(|it| it.response_timeout(Duration::from_millis(300)))
+        .await;
+    let body = manager.lock("order:42").ttl(WAIT).run(async |_| {
+        env.server.pause();
+        std::future::pending::<()>().await;
+    });
+    let outcome = soon(body).await;
+    let not_renewed = |cause: &LostCause| matches!(cause, LostCause::NotRenewed { .. });
+    assert!(is_lost(&outcome, not_renewed), "{outcome:?}");
+    env.server.resume();
+    env.assert_clean(1, &[&manager]).await;
+}
+
+#[tokio::test]
+async fn at_a_release_is_not_the_callers_error() {
+    let env = Redis::start().await;
+    let proxy = Proxy::start(env.server.port());
+    let manager = lazy(&proxy.url());
+    let body = manager.lock("order:42").run(async |_| {
+        proxy.freeze();
+        "done"
+    });
+    assert_eq!(soon(body).await, Ok("done"));
+    proxy.thaw();
+    env.assert_clean(1, &[&manager]).await;
+}

@@ -1,0 +1,90 @@
+//! Who is told of a grant.
+
+use dlock::LockManager;
+use tokio::time::Instant;
+
+#[cfg(feature = "redis")]
+use crate::common::Redis;
+use crate::{
+    TTL,
+    common::{Env, Kind, Memory, OneKey, Wire, soon},
+};
+
+/// A grant makes nobody but the manager of the granted waiter ask.
+#[tokio::test(start_paused = true)]
+async fn a_hint_reaches_the_granted_waiters_manager_only() {
+    let env = Memory::start().await;
+    let key = OneKey::new(env.store().await, "order:42");
+    let mut wires = Vec::new();
+    let mut managers = Vec::new();
+    for _ in 0..3 {
+        let wire = Wire::new(env.store().await);
+        managers.push(LockManager::builder().store(wire.clone()).unwrap());
+        wires.push(wire);
+    }
+    let guard = managers[0].lock("order:42").acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for (others, manager) in (0..).zip(&managers[1..]) {
+        let lock = manager.lock("order:42").wait(TTL);
+        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        key.until_waiting(others + 1).await;
+    }
+    let asked = [&wires[1], &wires[2]].map(|wire| wire.count(Kind::Acquire));
+    let before = Instant::now();
+    guard.release().await.unwrap();
+    let next = waiting.remove(0).await.unwrap();
+    assert!(before.elapsed().is_zero(), "it did not wait for its timer");
+    let asks = [&wires[1], &wires[2]].map(|wire| wire.count(Kind::Acquire));
+    assert_eq!(asks, [asked[0] + 1, asked[1]]);
+    next.release().await.unwrap();
+    waiting.remove(0).await.unwrap().release().await.unwrap();
+    env.assert_clean(1, &managers.iter().collect::<Vec<_>>())
+        .await;
+}
+
+/// One message for one grant, on the channel of the one manager.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_redis_hint_goes_to_the_channel_of_the_granted_waiter_only() {
+    let env = Redis::start().await;
+    let key = OneKey::new(env.store().await, "order:42");
+    let [holder, first, second] = [(); 3].map(|()| OneKey::<<Redis as Env>::Store>::owner());
+    let (sender, mut pushed) = tokio::sync::mpsc::unbounded_channel();
+    let client = ::redis::Client::open(env.server.url() + "/?protocol=resp3").unwrap();
+    let config = ::redis::AsyncConnectionConfig::new().set_push_sender(sender);
+    let mut listener = client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+        .unwrap();
+    listener.psubscribe("*").await.unwrap();
+
+    key.granted(holder, TTL).await;
+    key.busy(first).await;
+    key.busy(second).await;
+    key.release(holder).await;
+    let fence = key.granted(first, TTL).await;
+    key.release(second).await;
+    key.release(first).await;
+    // Whatever was published came before this.
+    let mut connection = env.server.connection().await;
+    let _: u32 = ::redis::cmd("PUBLISH")
+        .arg("end")
+        .arg("")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    let mut heard = Vec::new();
+    while let Some(message) = soon(pushed.recv()).await {
+        let Some(message) = ::redis::Msg::from_push_info(message) else {
+            continue;
+        };
+        if message.get_channel_name() == "end" {
+            break;
+        }
+        let text: String = message.get_payload().unwrap();
+        heard.push((message.get_channel_name().to_owned(), text));
+    }
+    let channel = format!("dlock:wake:{}", first.client());
+    assert_eq!(heard, [(channel, format!("{first} {fence} order:42"))]);
+    env.assert_clean(1, &[]).await;
+}

@@ -1,0 +1,62 @@
+//! What every store has to do: one suite, run against each of them.
+//!
+//! Managers stand for processes: those of one test share nothing but the store.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod hints;
+mod leases;
+mod managers;
+mod protocol;
+
+use std::time::Duration;
+
+use common::{Env, OneKey};
+
+const TTL: Duration = Duration::from_secs(30);
+
+common::for_every_store! {
+    protocol {
+        a_free_key_is_granted_and_a_held_one_is_busy,
+        asking_again_returns_the_same_fence_and_starts_the_ttl_anew,
+        a_renewal_starts_the_ttl_anew,
+        another_owner_can_neither_renew_nor_release,
+        a_lease_that_ran_out_is_nobodys,
+        waiters_are_granted_in_the_order_of_their_arrival,
+        a_waiter_that_died_is_skipped,
+        a_waiter_that_left_is_skipped,
+        a_grant_that_nobody_confirms_goes_to_the_next_waiter,
+        asking_once_leaves_nothing,
+        a_newcomer_cannot_overtake_a_waiter,
+        fences_grow_however_the_key_changes_hands,
+    }
+    managers {
+        keys_do_not_hinder_each_other,
+        no_two_bodies_overlap_and_their_tokens_grow,
+        managers_get_their_turn_in_order,
+        a_release_wakes_the_next_manager,
+        a_wait_ends_in_busy_and_leaves_no_place,
+        a_wait_for_ever_outlasts_the_holder,
+        try_acquire_does_not_wait,
+        busy_names_the_holder,
+    }
+    leases {
+        a_lease_is_renewed_as_long_as_its_body_runs,
+        max_hold_ends_a_lease_that_is_renewed,
+        a_lease_without_renewal_ends_after_its_ttl,
+        a_body_is_cancelled_when_the_store_says_it_is_lost,
+        a_body_that_may_finish_does_so_without_its_lease,
+        a_release_tells_that_the_lease_was_gone,
+        a_lost_lease_does_not_harm_its_successor,
+    }
+}
+
+async fn one_key<E: Env>() -> (E, OneKey<E::Store>) {
+    let env = E::start().await;
+    let store = env.store().await;
+    (env, OneKey::new(store, "order:42"))
+}

@@ -1,0 +1,95 @@
+//! What is left when nothing is held any more.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock::{LockManager, Random, SystemRandom, store::memory::MemoryStore};
+use dlock_testkit::eventually;
+use tokio::{runtime::Handle, time::sleep};
+
+use crate::{
+    TTL, assert_clean,
+    common::{Env, LIMIT, Memory},
+    hold, memory,
+};
+
+/// Nothing grows with the number of keys seen.
+#[tokio::test(start_paused = true)]
+async fn of_twenty_thousand_keys_there_are_none() {
+    let (store, manager) = memory();
+    for key in 0..20_000 {
+        let outcome = manager.lock(format!("order:{key}")).run(async |_| ()).await;
+        outcome.unwrap();
+        assert_eq!(manager.active(), 0);
+    }
+    assert!(store.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_no_task_for_a_short_section_nor_after_a_long_one() {
+    let (store, manager) = memory();
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    assert_eq!(tasks(), 0);
+    let guards = [hold(&manager, "a").await, hold(&manager, "b").await];
+    assert!(tasks() <= 1, "one task keeps all leases: {}", tasks());
+    sleep(2 * TTL).await;
+    assert!(tasks() <= 1, "renewals leave none: {}", tasks());
+    for guard in guards {
+        guard.ensure().unwrap();
+        guard.release().await.unwrap();
+    }
+    eventually(LIMIT, "the keeper has ended", async || tasks() == 0).await;
+
+    // And another one is there when it is needed.
+    let guard = manager.lock("c").ttl(TTL).acquire().await.unwrap();
+    sleep(2 * TTL).await;
+    guard.ensure().unwrap();
+    drop(guard);
+    eventually(LIMIT, "nothing runs any more", async || tasks() == 0).await;
+    assert_clean(&store, &manager).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_dropped_waiters_and_guards_there_is_no_task() {
+    let env = Memory::start().await;
+    let managers = [env.manager().await, env.manager().await];
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    for round in 0..50 {
+        let guard = hold(&managers[0], "order:42").await;
+        let waiter = managers[1].lock("order:42").acquire();
+        let pause = Duration::from_millis(round * 37);
+        assert!(tokio::time::timeout(pause, waiter).await.is_err());
+        drop(guard);
+    }
+    env.assert_clean(1, &[&managers[0], &managers[1]]).await;
+    eventually(LIMIT, "nothing runs any more", async || tasks() == 0).await;
+}
+
+/// Dropping the last handle ends what the manager has of tasks and sinks.
+#[tokio::test(start_paused = true)]
+async fn of_a_manager_that_was_dropped_there_is_none() {
+    let store = MemoryStore::new();
+    let witness = Arc::new(());
+    let manager = LockManager::builder()
+        .random(Witness(witness.clone()))
+        .store(store.clone())
+        .unwrap();
+    let guard = hold(&manager, "order:42").await;
+    drop(manager);
+    sleep(2 * TTL).await;
+    guard.ensure().expect("a guard keeps its manager alive");
+    drop(guard);
+    eventually(LIMIT, "the manager is gone", async || {
+        Arc::strong_count(&witness) == 1
+    })
+    .await;
+    assert!(store.is_empty());
+}
+
+/// Random bits that belong to one manager.
+struct Witness(#[expect(dead_code, reason = "it is counted")] Arc<()>);
+
+impl Random for Witness {
+    fn next_u64(&self) -> u64 {
+        SystemRandom.next_u64()
+    }
+}

@@ -1,0 +1,68 @@
+//! Bodies that panic.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use dlock::{LockError, LockManager, distributed_lock};
+use tokio::task::yield_now;
+
+use crate::{assert_clean, common::soon, hold, memory, threads};
+
+#[tokio::test]
+async fn a_body_that_panics_gives_the_lock_back() {
+    let (store, manager) = memory();
+    let lock = manager.lock("order:42");
+    let body = lock.run(async |_| {
+        yield_now().await;
+        panic!("on purpose");
+    });
+    let outcome: Result<Result<(), _>, _> = soon(tokio::spawn(body)).await;
+    let panic = outcome.unwrap_err().into_panic();
+    assert_eq!(
+        panic.downcast_ref(),
+        Some(&"on purpose"),
+        "the caller's own"
+    );
+    hold(&manager, "order:42").await.release().await.unwrap();
+    assert_clean(&store, &manager).await;
+}
+
+#[tokio::test]
+async fn a_locked_function_that_panics_gives_the_lock_back() {
+    #[distributed_lock(key = "order:<id>", manager = locks)]
+    async fn settle(locks: LockManager, id: u32) -> Result<(), LockError> {
+        panic!("on purpose");
+    }
+
+    let (store, manager) = memory();
+    assert!(
+        soon(tokio::spawn(settle(manager.clone(), 42)))
+            .await
+            .is_err()
+    );
+    assert_clean(&store, &manager).await;
+}
+
+/// A guard that is dropped while unwinding, outside of any runtime.
+#[test]
+fn a_guard_dropped_while_unwinding_is_released() {
+    let runtime = threads(1);
+    let (store, manager) = memory();
+    let guard = runtime.block_on(hold(&manager, "order:42"));
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = guard;
+        panic!("on purpose");
+    }));
+    assert!(unwound.is_err());
+    runtime.block_on(assert_clean(&store, &manager));
+}
+
+/// The thread that unwound knows nothing of the key any more.
+#[tokio::test]
+async fn a_panic_is_not_taken_for_a_lock_that_is_held() {
+    let (_store, manager) = memory();
+    let lock = manager.lock("order:42");
+    let body = lock.clone().run(async |_| panic!("on purpose"));
+    let outcome: Result<Result<(), _>, _> = soon(tokio::spawn(body)).await;
+    assert!(outcome.is_err());
+    assert_eq!(soon(lock.run(async |_| 7)).await, Ok(7));
+}

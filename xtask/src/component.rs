@@ -1,0 +1,71 @@
+//! Sees to it that the toolchain has what a step needs, by way of rustup where that is there.
+
+use crate::{cargo, machine};
+
+/// A part of the toolchain that minimal installations lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Component {
+    /// As rustup knows it.
+    pub(crate) name: &'static str,
+    /// The subcommand of cargo that it brings.
+    pub(crate) subcommand: &'static str,
+}
+
+impl Component {
+    /// Finds or installs it, or says why it is missing.
+    pub(crate) fn provide(self) -> Result<(), String> {
+        if cargo::has(self.subcommand) {
+            return Ok(());
+        }
+        if let Some(obstacle) = obstacle(
+            machine::find("rustup").is_some(),
+            machine::nothing_may_be_installed(),
+        ) {
+            return Err(self.refusal(obstacle));
+        }
+        // Into the toolchain that runs this: rustup tells it to every program that it starts.
+        if machine::run(&["rustup", "component", "add", self.name]) && cargo::has(self.subcommand) {
+            return Ok(());
+        }
+        Err(self.refusal("could not be installed"))
+    }
+
+    fn refusal(self, obstacle: &str) -> String {
+        let Self { name, subcommand } = self;
+        format!(
+            "`cargo {subcommand}` {obstacle}: run `rustup component add {name}`, or install it where your Rust came from"
+        )
+    }
+}
+
+/// What speaks against installing a component.
+fn obstacle(rustup: bool, forbidden: bool) -> Option<&'static str> {
+    match (rustup, forbidden) {
+        (_, true) => Some("is missing, and DLOCK_NO_INSTALL is set"),
+        (false, false) => Some("is missing, and there is no rustup to install it"),
+        (true, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_installed_only_by_rustup_and_where_that_is_allowed() {
+        assert_eq!(obstacle(true, false), None);
+        for (rustup, forbidden) in [(true, true), (false, true), (false, false)] {
+            assert!(obstacle(rustup, forbidden).is_some());
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_install() {
+        let clippy = Component {
+            name: "clippy",
+            subcommand: "clippy",
+        };
+        let said = clippy.refusal("is missing");
+        assert!(said.contains("`rustup component add clippy`"), "{said}");
+    }
+}

@@ -1,0 +1,45 @@
+//! What this machine has, and what may be done to it.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The value of a variable that is set to something.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Whether `DLOCK_NO_INSTALL` is set.
+pub(crate) fn nothing_may_be_installed() -> bool {
+    variable("DLOCK_NO_INSTALL").is_some()
+}
+
+/// A program in the `PATH`.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|it| it.is_file())
+}
+
+/// Whether a program can be run and ends well; what it says is not shown.
+pub(crate) fn succeeds(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Runs a program where it can be seen, and returns whether it succeeded.
+pub(crate) fn run(words: &[&str]) -> bool {
+    println!("$ {}", words.join(" "));
+    Command::new(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
