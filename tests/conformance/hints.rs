@@ -4,10 +4,10 @@ use dlock::LockManager;
 use tokio::time::Instant;
 
 #[cfg(feature = "redis")]
-use crate::common::Redis;
+use crate::common::{Redis, soon};
 use crate::{
     TTL,
-    common::{Env, Kind, Memory, OneKey, Wire, soon},
+    common::{Env, Kind, Memory, OneKey, Wire},
 };
 
 /// A grant makes nobody but the manager of the granted waiter ask.

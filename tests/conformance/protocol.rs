@@ -7,10 +7,10 @@ use dlock_testkit::eventually;
 use tokio::time::Instant;
 
 #[cfg(feature = "redis")]
-use crate::common::Redis;
+use crate::common::{Redis, soon};
 use crate::{
     TTL,
-    common::{Env, LIMIT, OneKey, soon},
+    common::{Env, LIMIT, OneKey},
     one_key,
 };
 
