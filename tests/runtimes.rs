@@ -167,6 +167,106 @@ impl LockStore for DeafOnce {
 
 /// It counts as unanswered; if it counted as under way for ever, no other would be sent.
 #[test]
+fn leases_are_kept_although_nobody_runs_the_managers_runtime() {
+    let (home, here) = (idle_runtime(), runtime(2));
+    let manager = manager(&home, MemoryStore::new());
+    here.block_on(async {
+        let guard = manager.lock("k").acquire().await.unwrap();
+        let body = guard.watch(tokio::time::sleep(2 * TTL));
+        let outcome = timeout(DEADLINE, body).await.unwrap();
+        outcome.expect("it was renewed");
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_lease_is_kept_where_its_body_is_although_the_runtime_it_was_taken_on_has_ended() {
+    let (first, second) = (runtime(1), runtime(2));
+    let manager = LockManager::builder()
+        .ttl(TTL)
+        .store(MemoryStore::new())
+        .unwrap();
+    let guard = first.block_on(manager.lock("k").acquire()).unwrap();
+    drop(first);
+    second.block_on(async {
+        let body = guard.watch(tokio::time::sleep(2 * TTL));
+        let outcome = timeout(DEADLINE, body).await.unwrap();
+        outcome.expect("it was renewed");
+    });
+}
+
+/// What the manager cannot do on its own runtime it does on the attempt's, and does not try again
+/// and again.
+#[test]
+fn a_lease_is_kept_although_the_managers_runtime_has_no_timers() {
+    let home = Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let here = runtime(2);
+    let manager = manager(&home, MemoryStore::new());
+    here.block_on(async {
+        let guard = manager.lock("k").acquire().await.unwrap();
+        let body = guard.watch(tokio::time::sleep(2 * TTL));
+        let outcome = timeout(DEADLINE, body).await.unwrap();
+        outcome.expect("it was renewed");
+        guard.release().await.unwrap();
+    });
+}
+
+/// A store that is slow to grant, so that the lease is due for renewal as soon as it is there.
+struct SlowGrant(MemoryStore);
+
+impl LockStore for SlowGrant {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        let answer = self.0.acquire(request).await;
+        tokio::time::sleep(TTL / 2).await;
+        answer
+    }
+
+    async fn renew(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        ttl: Duration,
+    ) -> Result<Renewal, StoreError> {
+        self.0.renew(key, owner, ttl).await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        self.0.release(key, owner).await
+    }
+}
+
+#[test]
+fn a_body_that_hogs_its_thread_at_once_does_not_hold_up_a_renewal_that_is_due() {
+    let here = runtime(4);
+    let manager = LockManager::builder().ttl(TTL).response_timeout(TTL);
+    let manager = manager.store(SlowGrant(MemoryStore::new())).unwrap();
+    here.block_on(async {
+        let body = manager.lock("k").run(async |_| std::thread::sleep(TTL));
+        let outcome = timeout(DEADLINE, tokio::spawn(body)).await.unwrap();
+        outcome.unwrap().expect("it was renewed meanwhile");
+    });
+}
+
+#[test]
+fn a_release_does_not_wait_for_a_runtime_that_nobody_runs() {
+    let (home, here) = (runtime(1), idle_runtime());
+    let store = MemoryStore::new();
+    let manager = manager(&home, store.clone());
+    let guard = here.block_on(manager.lock("k").acquire()).unwrap();
+    drop(guard);
+    home.block_on(async {
+        eventually(TTL / 2, "the release to be done", async || {
+            manager.active() == 0
+        })
+        .await;
+    });
+    assert!(store.is_empty());
+}
+
+#[test]
 fn a_renewal_that_dies_with_its_runtime_is_repeated_on_another() {
     const TTL: Duration = Duration::from_secs(3);
 

@@ -36,7 +36,7 @@ pub(crate) fn let_others_take_it() {
 pub(crate) fn release_in_background(section: &Arc<Section>) {
     Releasing {
         section: section.clone(),
-        runtimes: section.runtimes().into_iter(),
+        runtimes: section.runtimes(false).into_iter(),
         done: false,
     }
     .go_on();
@@ -106,9 +106,12 @@ pub(crate) fn renew_in_background(section: &Arc<Section>, limit: Duration) {
     };
     match Handle::try_current()
         .ok()
-        .or_else(|| section.runtimes().pop())
+        .or_else(|| section.runtimes(false).pop())
     {
-        Some(runtime) => drop(runtime.spawn(renewing.run(limit))),
+        Some(runtime) => {
+            runtime.spawn(renewing.run(limit));
+            let_others_take_it();
+        }
         None => drop(renewing),
     }
 }

@@ -16,7 +16,7 @@ use tokio::{runtime::Handle, sync::futures::Notified};
 use crate::{
     error::{LockError, LostCause},
     fence::FencingToken,
-    held,
+    held, keeper,
     key::LockKey,
     observe,
     options::OnLost,
@@ -104,7 +104,7 @@ impl LockGuard {
     ///
     /// Dropping the future drops the body; the lock stays held by the guard.
     pub fn watch<F: Future>(&self, body: F) -> Watch<'_, F> {
-        let section = &*self.lease.place.section;
+        let section = &self.lease.place.section;
         Watch {
             section,
             ring: section.ring(),
@@ -218,7 +218,7 @@ pin_project! {
     /// The future of [`LockGuard::watch`].
     #[must_use = "futures do nothing unless polled"]
     pub struct Watch<'a, F> {
-        section: &'a Section,
+        section: &'a Arc<Section>,
         #[pin]
         ring: Notified<'a>,
         #[pin]
@@ -233,6 +233,10 @@ impl<F: Future> Future for Watch<'_, F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let section = *this.section;
+        if !*this.started {
+            // The guard may have come here from a runtime that has ended.
+            keeper::ensure(section);
+        }
         if section.timing.on_lost == OnLost::Cancel || !*this.started {
             // Registered before the check, a loss in between is not missed.
             while this.ring.as_mut().poll(context).is_ready() {
@@ -303,7 +307,11 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
             let cause = LostCause::TakenAway;
             end_of_lost(&section, Loss { cause, held_for })
         }
-        _ => Ok(()),
+        Some(Released::WasHeld) => Ok(()),
+        None => {
+            observe::release_given_up(&section);
+            Ok(())
+        }
     }
 }
 

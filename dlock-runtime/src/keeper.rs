@@ -11,6 +11,7 @@ use std::{
 };
 
 use tokio::{
+    runtime::{Handle, RuntimeFlavor},
     sync::Notify,
     time::{Instant, timeout_at},
 };
@@ -30,6 +31,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Keeper {
     schedule: Mutex<Schedule>,
+    /// Held while a task is started, until its runtime has taken it or all have refused.
+    starting: Mutex<()>,
     /// Rung when something is due before the task would wake.
     sooner: Notify,
 }
@@ -40,6 +43,8 @@ struct Schedule {
     at: HashMap<OwnerId, Instant>,
     task: Option<Task>,
     generation: u64,
+    /// Set when the task has panicked on the manager's runtime, which may have no timers.
+    avoids_home: bool,
 }
 
 /// The task that runs, as far as others need to know it.
@@ -91,15 +96,12 @@ impl Keeper {
         let replaced = schedule.remove(section.owner());
         schedule.at.insert(section.owner(), at);
         schedule.due.insert((at, section.owner()), section.clone());
-        let wakes_at = schedule.task.as_ref().map(|task| task.wakes_at);
+        let wakes_at = schedule.runs_until();
         drop(schedule);
         drop(replaced);
         match wakes_at {
             None => start(section),
-            Some(wakes_at) if at < wakes_at => {
-                self.sooner.notify_one();
-                let_others_take_it();
-            }
+            Some(wakes_at) if at < wakes_at => self.wake(),
             Some(_) => {}
         }
         if !section.is_held() {
@@ -108,10 +110,15 @@ impl Keeper {
         }
     }
 
-    /// Notes a new task; `None` if there is one already.
+    fn wake(&self) {
+        self.sooner.notify_one();
+        let_others_take_it();
+    }
+
+    /// Notes a new task; `None` if there is one that runs.
     fn begin(&self) -> Option<u64> {
         let mut schedule = self.schedule();
-        if schedule.task.is_some() {
+        if schedule.runs_until().is_some() {
             return None;
         }
         schedule.generation += 1;
@@ -138,23 +145,59 @@ impl Keeper {
     }
 }
 
+impl Schedule {
+    /// When the task wakes; `None` if there is none, or none that still gets to run: a runtime of
+    /// one thread may be kept without being run.
+    fn runs_until(&self) -> Option<Instant> {
+        let task = self.task.as_ref().filter(|task| task.accepted)?;
+        let overdue = Instant::now().saturating_duration_since(task.wakes_at);
+        (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
+    }
+}
+
+/// Makes sure that somebody looks after the leases, before a body relies on that.
+pub(crate) fn ensure(section: &Arc<Section>) {
+    let runs = section.shared.keeper.schedule().runs_until().is_some();
+    if !runs {
+        start(section);
+    }
+}
+
 /// Starts the task, preferably where the manager was made: a handler may hog its own runtime.
 fn start(section: &Arc<Section>) {
     let shared = &section.shared;
-    for runtime in shared.home.iter().cloned().chain(section.runtimes()) {
-        let Some(generation) = shared.keeper.begin() else {
+    let keeper = &shared.keeper;
+    // Nobody takes a task for running whose runtime may yet refuse it.
+    let _alone = keeper
+        .starting
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let avoids_home = keeper.schedule().avoids_home;
+    let home = shared
+        .home
+        .clone()
+        .filter(|home| !avoids_home && runs_by_itself(home));
+    for runtime in home.into_iter().chain(section.runtimes(avoids_home)) {
+        let Some(generation) = keeper.begin() else {
+            // It may have looked at the schedule before the entry that it is needed for.
+            keeper.wake();
             return;
         };
         let running = Running {
             shared: shared.clone(),
             generation,
+            since: Instant::now(),
         };
         runtime.spawn(running.run());
         let_others_take_it();
-        if shared.keeper.accept(generation) {
+        if keeper.accept(generation) {
             return;
         }
     }
+}
+
+fn runs_by_itself(runtime: &Handle) -> bool {
+    runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
 }
 
 /// The task itself. It is made before it is spawned, so that its drop tells even when its runtime
@@ -162,6 +205,7 @@ fn start(section: &Arc<Section>) {
 struct Running {
     shared: Arc<Shared>,
     generation: u64,
+    since: Instant,
 }
 
 impl Drop for Running {
@@ -169,8 +213,12 @@ impl Drop for Running {
         let mut schedule = self.shared.keeper.schedule();
         let own = |task: &mut Task| task.generation == self.generation;
         let died = schedule.task.take_if(own).is_some_and(|task| task.accepted);
+        // One that panics as soon as it runs would do so again and again.
+        let panicked = std::thread::panicking() && self.since.elapsed() < LONGEST_SLEEP;
+        let hopeless = panicked && schedule.avoids_home;
+        schedule.avoids_home |= panicked;
         // Else it has ended by itself, or `start` goes on with the next runtime.
-        let orphans: Vec<_> = if died {
+        let orphans: Vec<_> = if died && !hopeless {
             schedule.due.values().cloned().collect()
         } else {
             Vec::new()
@@ -178,7 +226,7 @@ impl Drop for Running {
         drop(schedule);
         for section in orphans {
             start(&section);
-            if self.shared.keeper.schedule().task.is_some() {
+            if self.shared.keeper.schedule().runs_until().is_some() {
                 return;
             }
         }
@@ -202,7 +250,15 @@ impl Running {
                 now.monotonic
             };
             last = Some(now);
-            let due = keeper.schedule().take_due(horizon);
+            let due = {
+                let mut schedule = keeper.schedule();
+                let task = schedule.task.as_ref().map(|task| task.generation);
+                if task != Some(self.generation) {
+                    // It was taken for dead, and has a successor.
+                    return;
+                }
+                schedule.take_due(horizon)
+            };
             for section in due {
                 tend(&section, Event::Tick);
             }

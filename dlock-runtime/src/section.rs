@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::{
-    runtime::Handle,
+    runtime::{Handle, RuntimeFlavor},
     sync::{Notify, futures::Notified},
     time::{Instant, timeout},
 };
@@ -192,11 +192,14 @@ impl Section {
     }
 
     /// Where the manager's work for this attempt can run: where the attempt was made, where the
-    /// manager was, and where the caller is.
-    pub(crate) fn runtimes(&self) -> Vec<Handle> {
-        let (home, current) = (self.shared.home.clone(), Handle::try_current().ok());
-        let here = Some(self.runtime.clone());
-        [here, home, current].into_iter().flatten().collect()
+    /// manager was, unless that is to be avoided, and where the caller is.
+    pub(crate) fn runtimes(&self, avoid_home: bool) -> Vec<Handle> {
+        let home = self.shared.home.clone().filter(|_| !avoid_home);
+        let (here, current) = (Some(self.runtime.clone()), Handle::try_current().ok());
+        let mut runtimes: Vec<_> = [here, home, current].into_iter().flatten().collect();
+        // One of a single thread may be kept without being run.
+        runtimes.sort_by_key(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);
+        runtimes
     }
 }
 
