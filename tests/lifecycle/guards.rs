@@ -99,7 +99,7 @@ fn one_that_outlives_all_runtimes_is_released_in_memory() {
 /// The release is under way when its runtime ends, and another one could repeat it.
 #[test]
 fn a_release_that_dies_with_its_runtime_is_repeated_on_another() {
-    let (home, other) = (threads(1), one_thread());
+    let (home, other) = (threads(1), threads(1));
     let (store, wire, manager) = home.block_on(async {
         let store = MemoryStore::new();
         let wire = Wire::new(store.clone());
