@@ -17,7 +17,7 @@ use std::{
 };
 
 use dlock::{
-    LockError, LockKey, LockManager, LockStore, OwnerId,
+    LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId,
     store::{AcquireRequest, Acquisition, Released, Renewal, StoreError, memory::MemoryStore},
 };
 use dlock_testkit::eventually;
@@ -50,6 +50,14 @@ fn idle_runtime() -> Runtime {
 fn manager(home: &Runtime, store: impl LockStore) -> LockManager {
     let _inside = home.enter();
     LockManager::builder().ttl(TTL).store(store).unwrap()
+}
+
+/// A body can go on for several TTLs, since somebody renews its lease.
+async fn assert_kept(guard: LockGuard) {
+    let body = guard.watch(tokio::time::sleep(3 * TTL));
+    let outcome = timeout(DEADLINE, body).await.unwrap();
+    outcome.expect("it was renewed");
+    guard.release().await.unwrap();
 }
 
 /// A memory store that is slow in one way or another, and cannot release without a runtime.
@@ -104,12 +112,7 @@ fn a_lease_is_kept_although_the_managers_runtime_has_ended() {
         tokio::task::spawn_blocking(move || drop(home))
             .await
             .unwrap();
-        let body = guard.watch(tokio::time::sleep(3 * TTL));
-        timeout(DEADLINE, body)
-            .await
-            .unwrap()
-            .expect("it was renewed");
-        guard.release().await.unwrap();
+        assert_kept(guard).await;
     });
 }
 
@@ -143,12 +146,7 @@ fn leases_are_kept_although_the_managers_runtime_ended_before_it_ever_ran() {
     drop(home);
     here.block_on(async {
         let guard = manager.lock("later").acquire().await.unwrap();
-        let body = guard.watch(tokio::time::sleep(3 * TTL));
-        timeout(DEADLINE, body)
-            .await
-            .unwrap()
-            .expect("it was renewed");
-        guard.release().await.unwrap();
+        assert_kept(guard).await;
     });
 }
 
@@ -158,10 +156,7 @@ fn leases_are_kept_although_nobody_runs_the_managers_runtime() {
     let manager = manager(&home, MemoryStore::new());
     here.block_on(async {
         let guard = manager.lock("k").acquire().await.unwrap();
-        let body = guard.watch(tokio::time::sleep(2 * TTL));
-        let outcome = timeout(DEADLINE, body).await.unwrap();
-        outcome.expect("it was renewed");
-        guard.release().await.unwrap();
+        assert_kept(guard).await;
     });
 }
 
@@ -175,9 +170,7 @@ fn a_lease_is_kept_where_its_body_is_although_the_runtime_it_was_taken_on_has_en
     let guard = first.block_on(manager.lock("k").acquire()).unwrap();
     drop(first);
     second.block_on(async {
-        let body = guard.watch(tokio::time::sleep(2 * TTL));
-        let outcome = timeout(DEADLINE, body).await.unwrap();
-        outcome.expect("it was renewed");
+        assert_kept(guard).await;
     });
 }
 
@@ -193,10 +186,7 @@ fn a_lease_is_kept_although_the_managers_runtime_has_no_timers() {
     let manager = manager(&home, MemoryStore::new());
     here.block_on(async {
         let guard = manager.lock("k").acquire().await.unwrap();
-        let body = guard.watch(tokio::time::sleep(2 * TTL));
-        let outcome = timeout(DEADLINE, body).await.unwrap();
-        outcome.expect("it was renewed");
-        guard.release().await.unwrap();
+        assert_kept(guard).await;
     });
 }
 

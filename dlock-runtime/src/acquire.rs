@@ -50,12 +50,7 @@ pub(crate) async fn acquire(
                 let sent = section.now();
                 let question = section.ask_acquire(limit, queue);
                 match unless_refused(&section, question).await {
-                    Some(answer) => {
-                        if let Err(error) = &answer {
-                            observe::request_failed(&section, "acquire", error);
-                        }
-                        Event::Answered { sent, answer }
-                    }
+                    Some(answer) => Event::Answered { sent, answer },
                     None => Event::Woken,
                 }
             }

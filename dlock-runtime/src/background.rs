@@ -6,14 +6,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    time::timeout_at,
-};
+use tokio::{runtime::Handle, time::timeout_at};
 
 use crate::{
     keeper, observe,
-    section::Section,
+    section::{Section, runs_by_itself},
     state::{Effect, Event},
     store::{StoreError, StoreErrorKind},
 };
@@ -24,9 +21,8 @@ use crate::{
 /// running task is about to await. A body that does not would hold up the very renewal it needs.
 /// One more task pushes the first out of the slot, into the queue that others steal from.
 pub(crate) fn let_others_take_it() {
-    let here = Handle::try_current();
-    if let Ok(runtime) = here.as_ref()
-        && runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
+    if let Ok(runtime) = Handle::try_current()
+        && runs_by_itself(&runtime)
     {
         drop(runtime.spawn(async {}));
     }
@@ -68,9 +64,6 @@ impl Releasing {
         loop {
             let ring = section.ring();
             let answer = section.ask_release().await;
-            if let Err(error) = &answer {
-                observe::request_failed(section, "release", error);
-            }
             match section.event(Event::Released(answer.ok())) {
                 // Rung when the store can be reached again.
                 Effect::WaitUntil(at) => drop(timeout_at(section.timer(at), ring).await),
@@ -127,9 +120,6 @@ impl Renewing {
         let section = &self.section;
         let sent = section.now();
         let answer = section.ask_renew(limit).await;
-        if let Err(error) = &answer {
-            observe::request_failed(section, "renew", error);
-        }
         self.answered = true;
         keeper::tend(&self.section, Event::Renewed { sent, answer });
     }

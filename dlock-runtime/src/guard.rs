@@ -293,9 +293,6 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
     section.event(Event::Left);
     section.shared.keeper.remove(section.owner());
     let answer = section.ask_release().await;
-    if let Err(error) = &answer {
-        observe::request_failed(&section, "release", error);
-    }
     let Effect::Forget(released) = section.event(Event::Released(answer.ok())) else {
         // Whether it arrived is unknown: dropping the place repeats it.
         return Ok(());

@@ -11,7 +11,6 @@ use std::{
 };
 
 use tokio::{
-    runtime::{Handle, RuntimeFlavor},
     sync::Notify,
     time::{Instant, timeout_at},
 };
@@ -21,7 +20,7 @@ use crate::{
     clock::Moment,
     manager::Shared,
     owner::OwnerId,
-    section::Section,
+    section::{Section, runs_by_itself},
     state::{Effect, Event},
 };
 
@@ -56,6 +55,14 @@ struct Task {
 }
 
 impl Schedule {
+    /// When the task wakes; `None` if there is none, or none that still gets to run: a runtime of
+    /// one thread may be kept without being run.
+    fn runs_until(&self) -> Option<Instant> {
+        let task = self.task.as_ref().filter(|task| task.accepted)?;
+        let overdue = Instant::now().saturating_duration_since(task.wakes_at);
+        (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
+    }
+
     fn remove(&mut self, owner: OwnerId) -> Option<Arc<Section>> {
         let at = self.at.remove(&owner)?;
         self.due.remove(&(at, owner))
@@ -145,16 +152,6 @@ impl Keeper {
     }
 }
 
-impl Schedule {
-    /// When the task wakes; `None` if there is none, or none that still gets to run: a runtime of
-    /// one thread may be kept without being run.
-    fn runs_until(&self) -> Option<Instant> {
-        let task = self.task.as_ref().filter(|task| task.accepted)?;
-        let overdue = Instant::now().saturating_duration_since(task.wakes_at);
-        (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
-    }
-}
-
 /// Makes sure that somebody looks after the leases, before a body relies on that.
 pub(crate) fn ensure(section: &Arc<Section>) {
     let runs = section.shared.keeper.schedule().runs_until().is_some();
@@ -194,10 +191,6 @@ fn start(section: &Arc<Section>) {
             return;
         }
     }
-}
-
-fn runs_by_itself(runtime: &Handle) -> bool {
-    runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
 }
 
 /// The task itself. It is made before it is spawned, so that its drop tells even when its runtime

@@ -149,7 +149,8 @@ impl Section {
             queue,
             label: &self.shared.label,
         };
-        within(limit, self.shared.store.acquire(request)).await
+        let answer = self.shared.store.acquire(request);
+        self.within(limit, "acquire", answer).await
     }
 
     pub(crate) async fn ask_renew(&self, limit: Duration) -> Result<Renewal, StoreError> {
@@ -157,7 +158,7 @@ impl Section {
             .shared
             .store
             .renew(self.key(), self.owner, self.timing.ttl);
-        within(limit, renewal).await
+        self.within(limit, "renew", renewal).await
     }
 
     pub(crate) fn release_at_once(&self) -> bool {
@@ -166,7 +167,24 @@ impl Section {
 
     pub(crate) async fn ask_release(&self) -> Result<Released, StoreError> {
         let release = self.shared.store.release(self.key(), self.owner);
-        within(self.shared.response_limit, release).await
+        self.within(self.shared.response_limit, "release", release)
+            .await
+    }
+
+    /// The answer to a request, or that there was none in time.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        request: &str,
+        answer: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let answer = timeout(limit, answer)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::timed_out(limit)));
+        if let Err(error) = &answer {
+            observe::request_failed(self, request, error);
+        }
+        answer
     }
 
     /// Gives back what the task left behind: the lease, the place in the queue, the local entry.
@@ -197,18 +215,12 @@ impl Section {
         let home = self.shared.home.clone().filter(|_| !avoid_home);
         let (here, current) = (Some(self.runtime.clone()), Handle::try_current().ok());
         let mut runtimes: Vec<_> = [here, home, current].into_iter().flatten().collect();
-        // One of a single thread may be kept without being run.
-        runtimes.sort_by_key(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);
+        runtimes.sort_by_key(|runtime| !runs_by_itself(runtime));
         runtimes
     }
 }
 
-/// The answer to `request`, or that there was none in time.
-async fn within<T>(
-    limit: Duration,
-    request: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    timeout(limit, request)
-        .await
-        .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+/// Whether a runtime has workers of its own: one of a single thread may be kept without being run.
+pub(crate) fn runs_by_itself(runtime: &Handle) -> bool {
+    runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
 }
