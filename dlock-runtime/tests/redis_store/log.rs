@@ -2,11 +2,11 @@
 
 use std::{
     fmt::{self, Write},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use tracing::{
-    Event, Metadata, Subscriber,
+    Dispatch, Event, Metadata, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
     subscriber::DefaultGuard,
@@ -19,6 +19,10 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     /// Collects until the guard is dropped.
     pub(crate) fn capture() -> (Self, DefaultGuard) {
+        // While there is only one collector, `tracing` asks the thread that comes first by an event
+        // whether anybody wants it, and takes that for everybody's answer. So there are always two.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Dispatch::new(Self::default()));
         let log = Self::default();
         let guard = tracing::subscriber::set_default(log.clone());
         (log, guard)

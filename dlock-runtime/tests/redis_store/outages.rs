@@ -118,7 +118,7 @@ async fn a_failure_that_the_caller_gets_is_no_event() {
     server.kill();
     let (log, _capturing) = Log::capture();
     let config = RedisConfig {
-        connect_timeout: Duration::from_millis(300),
+        connect_timeout: Duration::from_secs(1),
         ..RedisConfig::new(server.url())
     };
     RedisStore::connect(config)
