@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: TokenStream, item: TokenStream) -> TokenStream {
     };
     match check(&args, &target, &mut faults) {
         Some(plan) => expand::expand(&plan, &target),
-        None => keep(&unguarded(&args, &target), faults),
+        None => keep(&unguarded(&args, &target, &faults), faults),
     }
 }
 
@@ -45,7 +45,7 @@ fn without_our_attributes(item: TokenStream) -> TokenStream {
 
 /// The function as it was, with a value for the name of the lease: the body uses it, and a mistake
 /// elsewhere in the attribute must not become "cannot find value" there.
-fn unguarded(args: &Args, target: &Target) -> TokenStream {
+fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
     let lease: Option<Ident> = args
         .get(Opt::Lease)
         .and_then(|given| values::new_name(given).ok())
@@ -62,8 +62,8 @@ fn unguarded(args: &Args, target: &Target) -> TokenStream {
             };
         }
     });
-    let body = &target.body;
-    expand::function(target, &quote!(#lease #body))
+    let (checks, body) = (faults.checks(), &target.body);
+    expand::function(target, &quote!(#checks #lease #body))
 }
 
 #[cfg(test)]

@@ -2,14 +2,17 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
+use syn::Expr;
+use syn::spanned::Spanned;
 
 use crate::args::{Args, Given, Opt};
 use crate::duration::Role;
 use crate::key;
 use crate::message::{Fault, Faults};
 use crate::output;
+use crate::owned;
 use crate::params::Param;
-use crate::plan::{Key, Output, Patience, Plan, Setting};
+use crate::plan::{Cancel, Key, Length, Output, Patience, Plan, Setting};
 use crate::target::{self, Shape, Target};
 use crate::values;
 
@@ -23,6 +26,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         on_busy: None,
         on_error: None,
         lease: None,
+        detach: None,
         captures: Vec::new(),
         output: Output::Inferred,
     };
@@ -46,13 +50,13 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
                     in_key = resolved.used;
                 }
             }
-            Opt::Ttl => {
-                let ttl = faults.keep(values::length(Role::Ttl, value));
-                plan.settings.extend(ttl.map(Setting::Ttl));
-            }
-            Opt::MaxHold => {
-                let max_hold = faults.keep(values::length(Role::MaxHold, value));
-                plan.settings.extend(max_hold.map(Setting::MaxHold));
+            Opt::Ttl => plan.set_length(Role::Ttl, value, faults),
+            Opt::MaxHold => plan.set_length(Role::MaxHold, value, faults),
+            Opt::MinHold => plan.set_length(Role::MinHold, value, faults),
+            Opt::OnCancel => {
+                if let Some(Cancel::Detach) = faults.keep(values::cancel(value)) {
+                    plan.detach = Some(value.span());
+                }
             }
             Opt::Wait => {
                 let wait = faults.keep(values::patience(value));
@@ -76,12 +80,32 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
     contradictions(args, &plan, faults);
 
     faults.at_item();
+    if plan.detach.is_some() {
+        for error in owned::faults(&target.sig) {
+            faults.push(error);
+        }
+    }
     let handled = args.mentions(Opt::OnError);
     if let Some(output) = faults.keep(output::of(target, handled)) {
         plan.output = output;
     }
     plan.captures = captures(target, &in_key);
     faults.is_empty().then_some(plan)
+}
+
+impl Plan {
+    fn set_length(&mut self, role: Role, value: &Expr, faults: &mut Faults) {
+        let length = faults.keep(values::length(role, value));
+        self.settings
+            .extend(length.map(|length| Setting::Length(role, length)));
+    }
+
+    fn length(&self, wanted: Role) -> Option<&Length> {
+        self.settings.iter().find_map(|setting| match setting {
+            Setting::Length(role, length) if *role == wanted => Some(length),
+            _ => None,
+        })
+    }
 }
 
 /// The name of the lease, which must not be that of a parameter.
@@ -110,15 +134,35 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
         }
     };
     let set = |wanted: fn(&Setting) -> bool| plan.settings.iter().any(wanted);
+    let is_renewed = !set(|setting| matches!(setting, Setting::Renew(false)));
+    let (ttl, min_hold, max_hold) = (
+        plan.length(Role::Ttl),
+        plan.length(Role::MinHold),
+        plan.length(Role::MaxHold),
+    );
 
-    if set(|setting| matches!(setting, Setting::Renew(false)))
-        && set(|setting| matches!(setting, Setting::MaxHold(_)))
-    {
+    if !is_renewed && max_hold.is_some() {
         refuse(
             Opt::Renew,
             Opt::MaxHold,
             Fault::new("`max_hold` limits renewal, and `renew = false` turns it off")
                 .help("keep one of the two; without renewal the lease ends after its `ttl`"),
+        );
+    }
+    if longer(min_hold, max_hold) {
+        refuse(
+            Opt::MinHold,
+            Opt::MaxHold,
+            Fault::new("`min_hold` is longer than `max_hold`")
+                .help("make it the shorter one: after `max_hold` the lease is given up"),
+        );
+    }
+    if !is_renewed && longer(min_hold, ttl) {
+        refuse(
+            Opt::MinHold,
+            Opt::Renew,
+            Fault::new("`min_hold` is longer than `ttl`, and `renew = false` lets the lease end")
+                .help("make `ttl` at least as long as `min_hold`, or leave out `renew = false`"),
         );
     }
     if plan.on_busy.is_some() && set(|setting| matches!(setting, Setting::Wait(Patience::Forever)))
@@ -130,6 +174,11 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
                 .help("keep one of the two, or wait for a limited time: `wait = \"5s\"`"),
         );
     }
+}
+
+/// Whether both are known, and the first is longer.
+fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
+    matches!((a, b), (Some(Length::Fixed(a)), Some(Length::Fixed(b))) if a > b)
 }
 
 /// Which parameters the body's future must own from its start.

@@ -24,6 +24,7 @@ pub(crate) enum Role {
     Ttl,
     Wait,
     MaxHold,
+    MinHold,
 }
 
 impl Role {
@@ -32,6 +33,7 @@ impl Role {
             Role::Ttl => "ttl",
             Role::Wait => "wait",
             Role::MaxHold => "max_hold",
+            Role::MinHold => "min_hold",
         }
     }
 
@@ -40,6 +42,7 @@ impl Role {
             Role::Ttl => "30s",
             Role::Wait => "5s",
             Role::MaxHold => "5m",
+            Role::MinHold => "10s",
         }
     }
 }
@@ -128,6 +131,7 @@ fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration,
             Role::Ttl => fault.help("use at least `100ms`"),
             Role::Wait => fault.help("to give up at once write `wait = never`"),
             Role::MaxHold => fault.help("leave `max_hold` out to hold as long as the body runs"),
+            Role::MinHold => fault.help("leave `min_hold` out to release right after the body"),
         });
     }
     if !duration.subsec_nanos().is_multiple_of(1_000_000) {
@@ -148,6 +152,12 @@ fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration,
                 .help("use at most `24h`: the lease is renewed while the body runs, and the ttl is how long others wait after a crash"),
         );
     }
+    if role == Role::MinHold && duration > LONGEST_TTL {
+        return Err(
+            Fault::new(format!("`min_hold = \"{shown}\"` is longer than a day"))
+                .help("use at most `24h`: nobody can end it before"),
+        );
+    }
     Ok(duration)
 }
 
@@ -166,6 +176,7 @@ fn too_long(role: Role) -> Fault {
         Role::Ttl => fault.help("use at most `24h`"),
         Role::Wait => fault.help("to wait without a limit write `wait = forever`"),
         Role::MaxHold => fault.help("leave `max_hold` out to hold as long as the body runs"),
+        Role::MinHold => fault.help("use at most `24h`: nobody can end it before"),
     }
 }
 

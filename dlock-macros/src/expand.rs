@@ -84,6 +84,12 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             quote_spanned!(site()=> ::core::option::Option::Some { 0: #borrow })
         },
     );
+    // Editors alone: a compiler would ask whether the values can be displayed.
+    let editors = plan.key.names.as_ref().map(|names| {
+        quote_spanned! {site()=>
+            #private::in_editors! { let _ = ::core::format_args!(#names); }
+        }
+    });
     let key = key(plan);
     let busy = plan.on_busy.as_ref().map(|value| {
         quote_spanned! {site()=>
@@ -95,9 +101,28 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         .as_ref()
         .map(|_| quote_spanned!(site()=> let lease = guard.lease();));
     let body = watched(plan, brace, body);
+    let section = quote_spanned! {site()=>
+        #lease
+        let output = guard.watch(async move { #body }).await;
+        let released = guard.release().await;
+    };
+    let settled = match plan.detach {
+        None => quote_spanned!(site()=> #section match #private::settle(output, released)),
+        // What a task of its own may not have is reported at the word that asks for the task.
+        Some(place) => {
+            let run = quote_spanned!(site_at(place)=> run);
+            quote_spanned! {site()=>
+                match #private::Detach::of(&guard).#run(async move {
+                    #section
+                    #private::settle(output, released)
+                }).await
+            }
+        }
+    };
     let failure = failure(plan);
 
     quote_spanned! {site()=>
+        #editors
         let error: #private::LockError = 'locked: {
             let site = #lock_site;
             #[allow(clippy::used_underscore_binding)]
@@ -107,10 +132,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
                 #busy
                 ::core::result::Result::Err(error) => break 'locked error,
             };
-            #lease
-            let output = guard.watch(async move { #body }).await;
-            let released = guard.release().await;
-            match #private::settle(output, released) {
+            #settled {
                 ::core::result::Result::Ok(value) => return value,
                 ::core::result::Result::Err(error) => error,
             }

@@ -6,6 +6,7 @@ use syn::{Expr, ExprLit, Lit, LitStr};
 
 use crate::literal;
 use crate::message::{Fault, Faults};
+use crate::overlay;
 use crate::params::Param;
 use crate::plan::{Key, KeyPiece};
 use crate::suggest;
@@ -30,6 +31,8 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
         .collect();
 
     let mut used = Vec::new();
+    let mut names = Vec::new();
+    let mut unknown = Vec::new();
     let mut pieces = Vec::new();
     for piece in template.pieces {
         pieces.push(match piece {
@@ -37,7 +40,13 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
             Piece::Slot(slot) => {
                 used.push(slot.root.clone());
                 let place = literal::place(&literal, slot.range.clone());
-                match part(&slot, place, &literal, target) {
+                let Some(param) = target.params.iter().find(|param| param.name() == slot.root)
+                else {
+                    unknown.push(slot);
+                    continue;
+                };
+                names.push(slot.name());
+                match part(&slot, param, place, &literal) {
                     Ok(part) => KeyPiece::Part(part, place),
                     Err(error) => {
                         found.push((slot.range.start, error));
@@ -47,14 +56,21 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
             }
         });
     }
+    for slot in unknown {
+        if let Err(error) = unknown_name(&slot, &literal, target, faults) {
+            found.push((slot.range.start, error));
+        }
+    }
     found.sort_by_key(|(start, _)| *start);
     for (_, error) in found {
         faults.push(error);
     }
+    let names = overlay::over(&literal, &names);
     Some(Resolved {
         key: Key {
             template: text,
             pieces,
+            names,
         },
         used,
     })
@@ -76,20 +92,7 @@ fn template_literal(value: &Expr) -> syn::Result<LitStr> {
 }
 
 /// The expression that a placeholder stands for.
-fn part(slot: &Slot, place: Span, literal: &LitStr, target: &Target) -> syn::Result<TokenStream> {
-    let Some(param) = target.params.iter().find(|param| param.name() == slot.root) else {
-        let root = slot.range.start..slot.range.start + slot.root.len();
-        let range = if slot.path.is_empty() {
-            slot.range.clone()
-        } else {
-            root
-        };
-        return Err(literal::report(
-            literal,
-            range,
-            unknown_name(&slot.root, target),
-        ));
-    };
+fn part(slot: &Slot, param: &Param, place: Span, literal: &LitStr) -> syn::Result<TokenStream> {
     // The parameter's own hygiene, shown where the literal is.
     let mut root = param.ident.clone();
     root.set_span(root.span().located_at(place));
@@ -135,29 +138,81 @@ fn member(name: &str, place: Span, slot: &Slot, literal: &LitStr) -> syn::Result
     }
 }
 
-fn unknown_name(name: &str, target: &Target) -> Fault {
+/// Reports a name that is none, or lets rustc do so if it can point at the very name.
+fn unknown_name(
+    slot: &Slot,
+    literal: &LitStr,
+    target: &Target,
+    faults: &mut Faults,
+) -> syn::Result<()> {
+    let place = slot.name();
+    let fault = special_name(&slot.root, target);
+    if fault.is_none()
+        && literal::exact(literal, place.clone()).is_none()
+        && let Some(near) = near_name(&slot.root, target)
+        && near.ident != "self"
+        && let Some(format) = overlay::over(literal, std::slice::from_ref(&place))
+    {
+        faults.leave_to_rustc(not_found(&format, near));
+        return Ok(());
+    }
+    let fault = fault.unwrap_or_else(|| no_parameter(&slot.root, target));
+    let range = if slot.path.is_empty() {
+        slot.range.clone()
+    } else {
+        place
+    };
+    Err(literal::report(literal, range, fault))
+}
+
+/// Code in which rustc does not find what `format` names, and proposes `near` instead.
+//
+// In a module of its own: outside of one a constant of that name would be found, and the mistake
+// go unseen. Without a near name rustc would propose to import such a constant, so that is not left
+// to it.
+fn not_found(format: &Literal, near: &Param) -> TokenStream {
+    let mut name = near.ident.clone();
+    name.set_span(name.span().resolved_at(format.span()));
+    quote_spanned! {Span::mixed_site()=>
+        const _: () = {
+            mod __dlock_key {
+                #![no_implicit_prelude]
+                fn parameters() {
+                    let #name = "";
+                    let _ = ::core::format_args!(#format);
+                }
+            }
+        };
+    }
+}
+
+/// A name that cannot be a parameter's, or is hidden.
+fn special_name(name: &str, target: &Target) -> Option<Fault> {
     if target.hidden_names().iter().any(|hidden| hidden == name) {
-        return Fault::new(format!(
-            "`{name}` is bound inside a pattern that `#[async_trait]` hides from the key"
-        ))
-        .help("take the argument by name and destructure it in the body");
+        return Some(
+            Fault::new(format!(
+                "`{name}` is bound inside a pattern that `#[async_trait]` hides from the key"
+            ))
+            .help("take the argument by name and destructure it in the body"),
+        );
     }
+    (name == "self").then(|| {
+        Fault::new(format!("`{}` has no `self`", target.sig.ident))
+            .help("give it a receiver such as `&self`, or name a parameter")
+    })
+}
+
+fn no_parameter(name: &str, target: &Target) -> Fault {
     let function = &target.sig.ident;
-    if name == "self" {
-        return Fault::new(format!("`{function}` has no `self`"))
-            .help("give it a receiver such as `&self`, or name a parameter");
-    }
-    let names: Vec<String> = target
-        .params
-        .iter()
-        .map(Param::name)
-        .filter(|name| !target::is_hidden_argument(name))
-        .collect();
     let fault = Fault::new(format!("no parameter named `{name}` in `{function}`"));
-    let fault = match suggest::closest(name, names.iter().map(String::as_str)) {
-        Some(near) => fault.help(format!("a parameter with a similar name exists: `{near}`")),
+    let fault = match near_name(name, target) {
+        Some(near) => fault.help(format!(
+            "a parameter with a similar name exists: `{}`",
+            near.name()
+        )),
         None => fault,
     };
+    let names: Vec<String> = nameable(target).map(Param::name).collect();
     fault.note(match names.as_slice() {
         [] => format!("`{function}` has no named parameters"),
         [one] => format!("the only parameter is `{one}`"),
@@ -166,4 +221,16 @@ fn unknown_name(name: &str, target: &Target) -> Fault {
             suggest::list(several.iter().map(String::as_str))
         ),
     })
+}
+
+/// The parameter that was surely meant by `name`.
+fn near_name<'a>(name: &str, target: &'a Target) -> Option<&'a Param> {
+    let names: Vec<String> = nameable(target).map(Param::name).collect();
+    let near = suggest::closest(name, names.iter().map(String::as_str))?;
+    nameable(target).find(|param| param.name() == near)
+}
+
+fn nameable(target: &Target) -> impl Iterator<Item = &Param> {
+    let params = target.params.iter();
+    params.filter(|param| !target::is_hidden_argument(&param.name()))
 }

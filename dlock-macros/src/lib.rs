@@ -8,7 +8,7 @@
 //! target      the function: async, or a boxed block     ├ what the user wrote
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
-//!   key · output · values · template · duration · literal · suggest
+//!   key · overlay · output · owned · values · template · duration · literal · suggest
 //! plan        what is to be generated
 //! expand      the `Plan` to tokens; cannot fail
 //! ```
@@ -22,6 +22,8 @@ mod key;
 mod literal;
 mod message;
 mod output;
+mod overlay;
+mod owned;
 mod params;
 mod plan;
 mod suggest;

@@ -1,7 +1,8 @@
 //! Where in the source a part of a string literal stands.
 //!
 //! Stable compilers have no span for a part of a literal. There the message draws the part; where
-//! `Literal::subspan` works, the compiler underlines it and nothing is drawn.
+//! `Literal::subspan` works, the compiler underlines it and nothing is drawn. For names there is
+//! another way, see [`overlay`](crate::overlay).
 
 use std::ops::Range;
 
@@ -12,26 +13,31 @@ use crate::message::Fault;
 
 /// Reports `fault` at the bytes `range` of the literal's value.
 pub(crate) fn report(literal: &LitStr, range: Range<usize>, fault: Fault) -> syn::Error {
+    if let Some(span) = exact(literal, range.clone()) {
+        return fault.at(span);
+    }
     let whole_value = range == (0..literal.value().len());
     let Some(range) = in_source(literal, range).filter(|_| !whole_value) else {
         return fault.at(literal.span());
     };
-    match literal.token().subspan(range.clone()) {
-        Some(span) => fault.at(span),
-        None => fault
-            .sketch(sketch(&literal.token().to_string(), range))
-            .at(literal.span()),
-    }
+    fault
+        .sketch(sketch(&literal.token().to_string(), range))
+        .at(literal.span())
+}
+
+/// The span of the bytes `range` of the value, if the compiler has spans for parts of literals.
+pub(crate) fn exact(literal: &LitStr, range: Range<usize>) -> Option<Span> {
+    in_source(literal, range).and_then(|range| literal.token().subspan(range))
 }
 
 /// The span of our tokens that stand for the bytes `range` of the value: our names, their place.
 pub(crate) fn place(literal: &LitStr, range: Range<usize>) -> Span {
-    let exact = in_source(literal, range).and_then(|range| literal.token().subspan(range));
-    Span::mixed_site().located_at(exact.unwrap_or_else(|| literal.span()))
+    let exact = exact(literal, range).unwrap_or_else(|| literal.span());
+    Span::mixed_site().located_at(exact)
 }
 
 /// Bytes of the value to bytes of the source text of the literal.
-fn in_source(literal: &LitStr, range: Range<usize>) -> Option<Range<usize>> {
+pub(crate) fn in_source(literal: &LitStr, range: Range<usize>) -> Option<Range<usize>> {
     let source = literal.token().to_string();
     let open = source.find('"')? + 1;
     let mut starts = Vec::new();

@@ -74,6 +74,7 @@ pub(crate) struct Faults {
     /// Where in the source the next mistake is: stages look at the same option one after another,
     /// and stable compilers do not tell where a span is.
     position: usize,
+    checks: TokenStream,
 }
 
 impl Faults {
@@ -91,13 +92,24 @@ impl Faults {
         self.found.push((self.position, error));
     }
 
+    /// Notes a mistake that rustc itself reports, and better than we could, where `check` stands
+    /// in a function.
+    pub(crate) fn leave_to_rustc(&mut self, check: TokenStream) {
+        self.checks.extend(check);
+    }
+
+    /// What makes rustc report the mistakes that were left to it.
+    pub(crate) fn checks(&self) -> &TokenStream {
+        &self.checks
+    }
+
     /// Keeps the value of `result`, or its error.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.found.is_empty() && self.checks.is_empty()
     }
 
     pub(crate) fn into_compile_errors(mut self) -> TokenStream {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use syn::{Expr, Path, Type};
 
+use crate::duration::Role;
 use crate::params::Param;
 
 /// Everything `expand` needs to know besides the function itself.
@@ -18,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) on_error: Option<Expr>,
     /// The body's name for the lease.
     pub(crate) lease: Option<Ident>,
+    /// Where `on_cancel = detach` asks for a section that outlives its caller.
+    pub(crate) detach: Option<Span>,
     /// Parameters that the body's future must own as a whole, so that they drop before the release.
     pub(crate) captures: Vec<Param>,
     pub(crate) output: Output,
@@ -28,6 +31,8 @@ pub(crate) struct Plan {
 pub(crate) struct Key {
     pub(crate) template: String,
     pub(crate) pieces: Vec<KeyPiece>,
+    /// A format string in which editors find the parameters that the key names.
+    pub(crate) names: Option<Literal>,
 }
 
 pub(crate) enum KeyPiece {
@@ -38,8 +43,7 @@ pub(crate) enum KeyPiece {
 
 /// One option of the lock that differs from the manager's.
 pub(crate) enum Setting {
-    Ttl(Length),
-    MaxHold(Length),
+    Length(Role, Length),
     Wait(Patience),
     Renew(bool),
     OnLost(Loss),
@@ -49,6 +53,8 @@ pub(crate) enum Length {
     Fixed(Duration),
     /// A constant of the user's, checked during compilation.
     Constant(Expr),
+    /// A constant that may depend on generics, checked where the function is compiled for a use.
+    Associated(Expr),
     Computed(Expr),
 }
 
@@ -63,6 +69,12 @@ pub(crate) enum Patience {
 pub(crate) enum Loss {
     Cancel,
     Finish,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Cancel {
+    Release,
+    Detach,
 }
 
 /// What the function returns.

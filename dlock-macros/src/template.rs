@@ -28,6 +28,13 @@ pub(crate) struct Slot {
     pub(crate) path: Vec<Access>,
 }
 
+impl Slot {
+    /// Where the name of the parameter stands.
+    pub(crate) fn name(&self) -> Range<usize> {
+        self.range.start..self.range.start + self.root.len()
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Field(String),

@@ -6,10 +6,10 @@ use syn::{Expr, ExprLit, Ident, Lit, Path, UnOp};
 use crate::args::Given;
 use crate::duration::{self, Role};
 use crate::message::Fault;
-use crate::plan::{Length, Loss, Patience};
+use crate::plan::{Cancel, Length, Loss, Patience};
 use crate::suggest;
 
-/// `ttl` and `max_hold`: text, or an expression of type `Duration`.
+/// `ttl`, `max_hold` and `min_hold`: text, or an expression of type `Duration`.
 pub(crate) fn length(role: Role, value: &Expr) -> syn::Result<Length> {
     if let Some(text) = duration_text(role, value)? {
         return match duration::parse(role, &text) {
@@ -17,10 +17,10 @@ pub(crate) fn length(role: Role, value: &Expr) -> syn::Result<Length> {
             Err(fault) => Err(fault.over(value)),
         };
     }
-    Ok(if is_constant(value) {
-        Length::Constant(value.clone())
-    } else {
-        Length::Computed(value.clone())
+    Ok(match constant(value) {
+        Some(Constant::Free) => Length::Constant(value.clone()),
+        Some(Constant::Associated) => Length::Associated(value.clone()),
+        None => Length::Computed(value.clone()),
     })
 }
 
@@ -69,6 +69,25 @@ pub(crate) fn loss(value: &Expr) -> syn::Result<Loss> {
                 Some(near) => fault.help(format!("write `on_lost = {near}`")),
                 None => fault.help(
                     "leave it out to drop the body (`cancel`), or write `on_lost = finish` to let it end without its lease",
+                ),
+            };
+            Err(fault.over(value))
+        }
+    }
+}
+
+pub(crate) fn cancel(value: &Expr) -> syn::Result<Cancel> {
+    let word = word(value);
+    match word.as_deref() {
+        Some("release") if ident(value).is_some() => Ok(Cancel::Release),
+        Some("detach") if ident(value).is_some() => Ok(Cancel::Detach),
+        _ => {
+            let near = word.and_then(|word| suggest::closest(&word, ["release", "detach"]));
+            let fault = Fault::new("`on_cancel` is `release` or `detach`");
+            let fault = match near {
+                Some(near) => fault.help(format!("write `on_cancel = {near}`")),
+                None => fault.help(
+                    "leave it out to stop the body with its caller (`release`), or write `on_cancel = detach` to let it end in a task of its own",
                 ),
             };
             Err(fault.over(value))
@@ -132,30 +151,34 @@ fn duration_text(role: Role, value: &Expr) -> syn::Result<Option<String>> {
     }
 }
 
-/// Whether a value is surely a constant that stands outside the function.
-///
-/// `Self::TTL` and `T::TTL` may depend on generics of the `impl`, which are not to be seen from
-/// here and which a constant item may not use; so only modules may come before the name.
-fn is_constant(value: &Expr) -> bool {
+enum Constant {
+    /// Outside of every function and type.
+    Free,
+    /// `Self::TTL` and `T::TTL` may depend on generics, which a constant item may not use.
+    Associated,
+}
+
+/// Whether a value is surely a constant, by its name in capitals.
+fn constant(value: &Expr) -> Option<Constant> {
     let Expr::Path(path) = value else {
-        return false;
+        return None;
     };
-    if path.qself.is_some() {
-        return false;
-    }
     let mut from_end = path.path.segments.iter().rev();
     let shouts = |name: String| {
         name.starts_with(|c: char| c.is_uppercase()) && !name.contains(|c: char| c.is_lowercase())
     };
-    from_end
-        .next()
-        .is_some_and(|last| last.arguments.is_none() && shouts(last.ident.to_string()))
-        && from_end.all(|module| {
-            !module
-                .ident
-                .to_string()
-                .contains(|c: char| c.is_uppercase())
-        })
+    let last = from_end.next()?;
+    if !last.arguments.is_none() || !shouts(last.ident.to_string()) {
+        return None;
+    }
+    let mut modules = from_end.map(|segment| segment.ident.to_string());
+    let is_free =
+        path.qself.is_none() && modules.all(|name| !name.contains(|c: char| c.is_uppercase()));
+    Some(if is_free {
+        Constant::Free
+    } else {
+        Constant::Associated
+    })
 }
 
 fn ident(value: &Expr) -> Option<&Ident> {

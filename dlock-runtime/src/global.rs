@@ -101,8 +101,10 @@ pub async fn with_manager<F: Future>(manager: LockManager, future: F) -> F::Outp
 
 /// The manager of the running code.
 pub(crate) fn current() -> Option<LockManager> {
-    IN_SCOPE
-        .try_with(LockManager::clone)
-        .ok()
-        .or_else(|| installed().cloned())
+    in_scope().or_else(|| installed().cloned())
+}
+
+/// The manager of [`with_manager`], if the running code is inside of one.
+pub(crate) fn in_scope() -> Option<LockManager> {
+    IN_SCOPE.try_with(LockManager::clone).ok()
 }

@@ -91,6 +91,10 @@ impl LockGuard {
         &self.lease
     }
 
+    pub(crate) fn section(&self) -> &Arc<Section> {
+        &self.lease.place.section
+    }
+
     /// Runs `body` as long as the lease is valid.
     ///
     /// With [`OnLost::Cancel`] the body is dropped at the await it has reached as soon as the
@@ -104,7 +108,7 @@ impl LockGuard {
     ///
     /// Dropping the future drops the body; the lock stays held by the guard.
     pub fn watch<F: Future>(&self, body: F) -> Watch<'_, F> {
-        let section = &self.lease.place.section;
+        let section = self.section();
         Watch {
             section,
             ring: section.ring(),

@@ -7,7 +7,7 @@
 //! support                     what generated code calls
 //! global · request · builder  how a user gets to a manager and a lock
 //! manager                     one store, the defaults, the shutdown
-//! acquire · guard             drivers: ask and wait, watch and release
+//! acquire · guard · detach    drivers: ask and wait, watch and release, outlive the caller
 //! keeper · background         drivers: renew, notice losses, release what was left
 //! section · local · held      one attempt, the table of keys, the keys of the running code
 //! state                       the decisions: events in, effects out
@@ -19,6 +19,7 @@ mod acquire;
 mod background;
 mod builder;
 mod clock;
+mod detach;
 mod error;
 mod fence;
 mod global;

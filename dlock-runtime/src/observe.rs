@@ -60,6 +60,16 @@ pub(crate) fn request_failed(section: &Section, request: &str, error: &StoreErro
     debug!(target: TARGET, parent: &section.span, %key, request, %error, "request failed");
 }
 
+pub(crate) fn detached(section: &Section) {
+    let key = section.key();
+    debug!(target: TARGET, parent: &section.span, %key, "caller gone: the section goes on");
+}
+
+pub(crate) fn kept(section: &Section, rest: Duration) {
+    let (key, rest_ms) = (section.key(), milliseconds(rest));
+    debug!(target: TARGET, parent: &section.span, %key, rest_ms, "kept for its min_hold");
+}
+
 pub(crate) fn release_given_up(section: &Section) {
     let key = section.key();
     warn!(target: TARGET, parent: &section.span, %key, "not released: its TTL has ended by now");

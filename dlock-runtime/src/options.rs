@@ -45,6 +45,7 @@ pub struct Options {
     pub(crate) renew: Option<bool>,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
 }
 
 impl Options {
@@ -57,6 +58,7 @@ impl Options {
             renew: None,
             on_lost: None,
             max_hold: None,
+            min_hold: None,
         }
     }
 
@@ -95,6 +97,13 @@ impl Options {
         self
     }
 
+    /// For at least this long after it was got, nobody else gets the lock.
+    #[must_use]
+    pub const fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = Some(min_hold);
+        self
+    }
+
     /// These options over those of the manager, checked.
     pub(crate) fn resolve(self, defaults: &Timing, key: &LockKey) -> Result<Timing, LockError> {
         let timing = Timing {
@@ -106,6 +115,7 @@ impl Options {
             renew: self.renew.unwrap_or(defaults.renew),
             on_lost: self.on_lost.unwrap_or(defaults.on_lost),
             max_hold: self.max_hold.or(defaults.max_hold),
+            min_hold: self.min_hold,
         };
         timing.fault().map_or(Ok(timing), |(option, reason)| {
             Err(LockError::InvalidOption {
@@ -125,6 +135,8 @@ pub(crate) struct Timing {
     pub(crate) renew: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) max_hold: Option<Duration>,
+    /// Of one call only: what a job needs says nothing about other locks of the manager.
+    pub(crate) min_hold: Option<Duration>,
 }
 
 impl Default for Timing {
@@ -135,6 +147,7 @@ impl Default for Timing {
             renew: true,
             on_lost: OnLost::Cancel,
             max_hold: None,
+            min_hold: None,
         }
     }
 }
@@ -154,6 +167,21 @@ impl Timing {
             ))
         } else if self.max_hold.is_some_and(|max_hold| max_hold.is_zero()) {
             Some(("max_hold", "it must be greater than zero"))
+        } else {
+            let min_hold = self.min_hold?;
+            self.fault_of(min_hold).map(|reason| ("min_hold", reason))
+        }
+    }
+
+    fn fault_of(&self, min_hold: Duration) -> Option<&'static str> {
+        if min_hold.is_zero() {
+            Some("it must be greater than zero")
+        } else if min_hold > MAX_TTL {
+            Some("it must be at most 24h: nobody can end it before")
+        } else if self.max_hold.is_some_and(|max_hold| min_hold > max_hold) {
+            Some("it must not be longer than `max_hold`, after which the lease is given up")
+        } else if !self.renew && min_hold > self.ttl {
+            Some("it must not be longer than `ttl`, as the lease is not renewed")
         } else {
             None
         }
@@ -194,6 +222,25 @@ pub const fn check_max_hold(max_hold: Duration) -> Duration {
     max_hold
 }
 
+/// Refuses a least holding time out of bounds while compiling.
+///
+/// # Panics
+///
+/// In const evaluation, when `min_hold` is zero or longer than [`MAX_TTL`].
+#[must_use]
+#[track_caller]
+pub const fn check_min_hold(min_hold: Duration) -> Duration {
+    assert!(
+        !min_hold.is_zero(),
+        "lock min_hold must be greater than zero"
+    );
+    assert!(
+        min_hold.as_nanos() <= MAX_TTL.as_nanos(),
+        "lock min_hold must be at most 24h: nobody can end it before"
+    );
+    min_hold
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,11 +271,22 @@ mod tests {
             ),
             (Options::new().ttl(Duration::MAX), "ttl"),
             (Options::new().max_hold(Duration::ZERO), "max_hold"),
+            (Options::new().min_hold(Duration::ZERO), "min_hold"),
+            (Options::new().min_hold(Duration::MAX), "min_hold"),
+            (
+                Options::new().min_hold(MAX_TTL).max_hold(MIN_TTL),
+                "min_hold",
+            ),
+            (
+                Options::new().min_hold(MAX_TTL).ttl(MIN_TTL).renew(false),
+                "min_hold",
+            ),
         ] {
             let error = resolve(options).unwrap_err();
             assert!(matches!(error, LockError::InvalidOption { option, .. } if option == name));
         }
         assert!(resolve(Options::new().ttl(MIN_TTL)).is_ok());
         assert!(resolve(Options::new().ttl(MAX_TTL)).is_ok());
+        assert!(resolve(Options::new().min_hold(MAX_TTL)).is_ok());
     }
 }

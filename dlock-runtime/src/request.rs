@@ -77,6 +77,16 @@ impl LockRequest {
         self
     }
 
+    /// For at least this long after it was got, nobody else gets the lock: it is not given back
+    /// before, whatever becomes of the guard. At most 24 h. If not set, it is given back at once.
+    ///
+    /// For a job that each of several replicas starts by its own clock, and that must run once. When
+    /// the process is killed, the TTL alone counts: the job has then not been done.
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.options = self.options.min_hold(min_hold);
+        self
+    }
+
     /// Takes the lock. Bind the guard to a name: `let _ =` would release it at once.
     ///
     /// # Errors

@@ -162,13 +162,34 @@ impl Section {
     }
 
     pub(crate) fn release_at_once(&self) -> bool {
-        self.shared.store.release_at_once(self.key(), self.owner)
+        // Freed now it would be free too early; its TTL at least keeps others out.
+        let is_kept = self.kept_for().is_some();
+        !is_kept && self.shared.store.release_at_once(self.key(), self.owner)
     }
 
+    /// Gives the lease back, or leaves it to the store for the rest of its `min_hold`: this process
+    /// may end, and does not have to wait for that.
     pub(crate) async fn ask_release(&self) -> Result<Released, StoreError> {
-        let release = self.shared.store.release(self.key(), self.owner);
-        self.within(self.shared.response_limit, "release", release)
-            .await
+        let limit = self.shared.response_limit;
+        let store = &self.shared.store;
+        let Some(rest) = self.kept_for() else {
+            let release = store.release(self.key(), self.owner);
+            return self.within(limit, "release", release).await;
+        };
+        let keep = store.renew(self.key(), self.owner, rest);
+        let answer = self.within(limit, "keep", keep).await?;
+        if answer == Renewal::Renewed {
+            observe::kept(self, rest);
+        }
+        Ok(match answer {
+            Renewal::Renewed => Released::WasHeld,
+            Renewal::NotOwner => Released::WasGone,
+        })
+    }
+
+    fn kept_for(&self) -> Option<Duration> {
+        let now = self.now();
+        self.slot.state().kept_for(self.owner, now)
     }
 
     /// The answer to a request, or that there was none in time.

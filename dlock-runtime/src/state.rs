@@ -179,6 +179,11 @@ impl KeyState {
         attempt.map_or(Effect::Nothing, |attempt| attempt.check(now))
     }
 
+    /// For how long from `now` the store has to keep the lease that `owner` gives back.
+    pub(crate) fn kept_for(&self, owner: OwnerId, now: Moment) -> Option<Duration> {
+        self.find(owner)?.kept_for(now)
+    }
+
     /// Whether `owner` will get no lease because the manager has closed.
     pub(crate) fn is_refused(&self, owner: OwnerId) -> bool {
         self.find(owner).is_some_and(Attempt::is_refused)

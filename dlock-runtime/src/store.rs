@@ -137,7 +137,7 @@ impl fmt::Display for Holder {
             Some(label) if self.is_here => {
                 write!(
                     f,
-                    "held by this process (`{label}`), in another task or by a kept guard"
+                    "held by this process (`{label}`): by another task, a kept guard or a `min_hold`"
                 )?;
             }
             Some(label) => write!(f, "held by `{label}`")?,

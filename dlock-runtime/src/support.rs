@@ -9,13 +9,31 @@ use std::{
 
 use crate::{acquire::acquire as acquire_in, global};
 pub use crate::{
+    detach::{Detach, Detached},
     error::LockError,
     guard::{Lease, LockGuard, settle},
     key::{KeyPart, LockKey},
     manager::LockManager,
-    options::{OnLost, Options, Wait, check_max_hold, check_ttl},
+    options::{OnLost, Options, Wait, check_max_hold, check_min_hold, check_ttl},
     site::Site,
 };
+
+/// Code that is read by editors, and by no compiler: rust-analyzer sets this `cfg` itself.
+#[cfg(rust_analyzer)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __in_editors {
+    ($($code:tt)*) => { $($code)* };
+}
+
+#[cfg(not(rust_analyzer))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __in_editors {
+    ($($code:tt)*) => {};
+}
+
+pub use __in_editors as in_editors;
 
 /// A piece of a key template.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::common::{Env, Memory, OneKey, is_lost, soon};
+use crate::common::{Env, Memory, OneKey, assert_idle, is_lost, soon};
 
 pub(crate) async fn a_lease_is_renewed_as_long_as_its_body_runs<E: Env>() {
     let env = E::start().await;
@@ -48,6 +48,33 @@ pub(crate) async fn max_hold_ends_a_lease_that_is_renewed<E: Env>() {
     assert!(before.elapsed() >= limit);
     let next = soon(managers[1].lock("order:42").acquire()).await.unwrap();
     soon(next.release()).await.unwrap();
+    env.assert_clean(1, &[&managers[0], &managers[1]]).await;
+}
+
+pub(crate) async fn min_hold_keeps_others_out_when_the_holder_has_gone<E: Env>() {
+    let env = E::start().await;
+    let managers = [env.manager().await, env.manager().await];
+    let least = E::BRIEF;
+    // The lease has to be prolonged, or to be cut short.
+    for (ttl, is_dropped) in [(least / 3, false), (least * 20, true)] {
+        let before = Instant::now();
+        let lock = managers[0].lock("order:42").ttl(ttl).min_hold(least);
+        let guard = soon(lock.acquire()).await.unwrap();
+        let token = guard.fencing_token();
+        if is_dropped {
+            drop(guard);
+        } else {
+            soon(guard.release()).await.unwrap();
+        }
+        assert_idle(&[&managers[0]]).await;
+        let other = managers[1].lock("order:42");
+        assert!(other.clone().try_acquire().await.unwrap().is_none());
+
+        let next = soon(other.acquire()).await.unwrap();
+        assert!(before.elapsed() >= least, "after {:?}", before.elapsed());
+        assert!(next.fencing_token() > token);
+        soon(next.release()).await.unwrap();
+    }
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }
 

@@ -47,6 +47,7 @@ common::for_every_store! {
     leases {
         a_lease_is_renewed_as_long_as_its_body_runs,
         max_hold_ends_a_lease_that_is_renewed,
+        min_hold_keeps_others_out_when_the_holder_has_gone,
         a_lease_without_renewal_ends_after_its_ttl,
         a_body_is_cancelled_when_the_store_says_it_is_lost,
         a_body_that_may_finish_does_so_without_its_lease,

@@ -2,9 +2,11 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
+use syn::Expr;
 use syn::spanned::Spanned;
 
 use super::{private, site, site_at};
+use crate::duration::Role;
 use crate::plan::{Length, Loss, Patience, Plan, Setting};
 
 /// Calls that set options: those known during compilation, or those computed in each call.
@@ -14,13 +16,10 @@ pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
         .iter()
         .filter(|setting| setting.is_fixed() == fixed)
         .map(|setting| match setting {
-            Setting::Ttl(length) => {
-                let ttl = self::length(plan, length, "check_ttl");
-                quote_spanned!(site()=> .ttl(#ttl))
-            }
-            Setting::MaxHold(length) => {
-                let max_hold = self::length(plan, length, "check_max_hold");
-                quote_spanned!(site()=> .max_hold(#max_hold))
+            Setting::Length(role, length) => {
+                let option = Ident::new(role.name(), site());
+                let length = self::length(plan, *role, length);
+                quote_spanned!(site()=> .#option(#length))
             }
             Setting::Renew(renew) => quote_spanned!(site()=> .renew(#renew)),
             Setting::OnLost(loss) => {
@@ -38,15 +37,20 @@ pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
         .collect()
 }
 
-fn length(plan: &Plan, length: &Length, check: &str) -> TokenStream {
+fn length(plan: &Plan, role: Role, length: &Length) -> TokenStream {
+    let checked = |path: &Expr| {
+        let place = site_at(path.span());
+        let private = private(plan.krate.as_ref(), place);
+        let check = Ident::new(&format!("check_{}", role.name()), place);
+        quote_spanned!(place=> #private::#check(#path))
+    };
     match length {
         Length::Fixed(duration) => millis(*duration),
         // Evaluated with the static, so a bad constant is an error of the compiler's, shown here.
-        Length::Constant(path) => {
-            let place = site_at(path.span());
-            let private = private(plan.krate.as_ref(), place);
-            let check = Ident::new(check, place);
-            quote_spanned!(place=> #private::#check(#path))
+        Length::Constant(path) => checked(path),
+        Length::Associated(path) => {
+            let checked = checked(path);
+            quote_spanned!(site_at(path.span())=> const { #checked })
         }
         Length::Computed(value) => value.to_token_stream(),
     }
@@ -75,8 +79,8 @@ fn millis(duration: std::time::Duration) -> TokenStream {
 impl Setting {
     fn is_fixed(&self) -> bool {
         match self {
-            Setting::Ttl(length) | Setting::MaxHold(length) => {
-                !matches!(length, Length::Computed(_))
+            Setting::Length(_, length) => {
+                matches!(length, Length::Fixed(_) | Length::Constant(_))
             }
             Setting::Wait(patience) => !matches!(patience, Patience::Computed(_)),
             Setting::Renew(_) | Setting::OnLost(_) => true,

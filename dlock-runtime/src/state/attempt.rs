@@ -38,6 +38,8 @@ pub(super) struct Attempt {
     give_up: Option<Moment>,
     /// Until when the store may keep something of this attempt without another request.
     traces_until: Option<Moment>,
+    /// Nobody else is to get the lease before.
+    keep_until: Option<Moment>,
     failures: u32,
     /// The last answer that was no grant, for the error if the wait ends.
     refusal: Refusal,
@@ -91,6 +93,7 @@ impl Attempt {
                 Wait::Forever => None,
             },
             traces_until: None,
+            keep_until: None,
             failures: 0,
             refusal: Refusal::NotAsked,
             phase: Phase::Waiting { look_at: now },
@@ -114,6 +117,12 @@ impl Attempt {
             Phase::Lost(loss) => Some(loss.clone()),
             _ => None,
         }
+    }
+
+    pub(super) fn kept_for(&self, now: Moment) -> Option<Duration> {
+        let rest = self.keep_until?.remaining(now);
+        // A store counts in milliseconds, and a part of one is not to be lost.
+        (!rest.is_zero()).then(|| rest + Duration::from_millis(1))
     }
 
     pub(super) fn is_refused(&self) -> bool {
@@ -306,7 +315,8 @@ impl Attempt {
         match self.traces_until {
             Some(until) => {
                 // The last request may have been carried out at the very end of its time.
-                self.traces_until = Some(until.later(now.plus(LOOK_AGAIN)));
+                let until = until.later(now.plus(LOOK_AGAIN));
+                self.traces_until = Some(self.keep_until.map_or(until, |end| until.later(end)));
                 Effect::Release
             }
             None => Effect::Forget(None),

@@ -52,6 +52,10 @@ impl Attempt {
             return self.on_failure(late, around);
         }
         self.failures = 0;
+        self.keep_until = self
+            .timing
+            .min_hold
+            .map(|min_hold| hold.since.plus(min_hold));
         self.phase = Phase::Holding(hold);
         Effect::Enter
     }

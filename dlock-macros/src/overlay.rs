@@ -1,0 +1,94 @@
+//! The key's literal once more, in a form whose names compilers and editors can see.
+//!
+//! Stable compilers give no span to a part of a literal, but `format_args!` finds the place of each
+//! `{name}` in its format string, and editors follow those names to what they stand for. It reads
+//! the places off the source text, and it takes a *raw* literal for what stands there without
+//! comparing the two. So a raw literal of the same length, with `{name}` over the user's `<name>`
+//! and `_` over everything else, makes rustc underline the very name:
+//!
+//! ```text
+//! key = "order:<id>/<shop.name>"
+//!       r"_____{id}_{shop}______"
+//! ```
+//!
+//! None of this is documented, and a span that ends inside a character crashes rustc. So nothing is
+//! laid over a literal that does not stand in the source as it is, the lengths have to agree to the
+//! byte, and only names that are written out are shown. What remains is shown by a drawing, see
+//! [`literal`](crate::literal). The environment variable [`OFF`] leaves everything to the drawing.
+
+use std::ops::Range;
+
+use proc_macro2::Literal;
+use syn::{Ident, LitStr};
+
+use crate::literal;
+
+/// Set to anything while compiling, it keeps the literal as a whole.
+const OFF: &str = "DLOCK_WHOLE_SPANS";
+
+/// A format string that captures those of `names`, bytes of the literal's value, that can be shown.
+pub(crate) fn over(literal: &LitStr, names: &[Range<usize>]) -> Option<Literal> {
+    if std::env::var_os(OFF).is_some() || !stands_in_source(literal) {
+        return None;
+    }
+    let (source, value) = (literal.token().to_string(), literal.value());
+    let places: Vec<_> = names
+        .iter()
+        .filter_map(|name| {
+            let place = literal::in_source(literal, name.clone())?;
+            let is_written_out = source.get(place.clone()) == value.get(name.clone());
+            (is_written_out && can_show(&source, &place)).then_some(place)
+        })
+        .collect();
+    let mut format: Literal = overlay(&source, &places)?.parse().ok()?;
+    format.set_span(literal.span());
+    Some(format)
+}
+
+/// `None` for the text is an editor, or a file that is not there: then nobody compares either.
+fn stands_in_source(literal: &LitStr) -> bool {
+    let text = literal.span().source_text();
+    text.is_none_or(|text| text == literal.token().to_string())
+}
+
+/// Whether what is at `place` is in brackets, or followed by more of a path, and may be captured.
+fn can_show(source: &str, place: &Range<usize>) -> bool {
+    let before = source[..place.start].ends_with('<');
+    let after = source[place.end..].starts_with(['>', '.']);
+    let name = &source[place.clone()];
+    // Keywords are no identifiers for syn, except those that are part of paths.
+    let is_name = syn::parse_str::<Ident>(name).is_ok();
+    before && after && is_name && place.start > prefix(source)
+}
+
+/// The bytes before the text of an overlay; a raw literal has no shorter one.
+fn prefix(source: &str) -> usize {
+    2 + hashes(source)
+}
+
+fn hashes(source: &str) -> usize {
+    source.strip_prefix('r').map_or(0, |rest| {
+        rest.bytes().take_while(|byte| *byte == b'#').count()
+    })
+}
+
+/// The raw literal over `source` that captures the names at `places`.
+fn overlay(source: &str, places: &[Range<usize>]) -> Option<String> {
+    if places.is_empty() {
+        return None;
+    }
+    let prefix = prefix(source);
+    let hashes = "#".repeat(hashes(source));
+    let length = source.len().checked_sub(prefix + 1 + hashes.len())?;
+    let mut text = vec![b'_'; length];
+    for place in places {
+        let (start, end) = (place.start.checked_sub(prefix)?, place.end - prefix);
+        text.get_mut(start..end)?
+            .copy_from_slice(&source.as_bytes()[place.clone()]);
+        *text.get_mut(start.checked_sub(1)?)? = b'{';
+        *text.get_mut(end)? = b'}';
+    }
+    let text = String::from_utf8(text).ok()?;
+    let overlay = format!("r{hashes}\"{text}\"{hashes}");
+    (overlay.len() == source.len()).then_some(overlay)
+}

@@ -1,0 +1,122 @@
+//! Sections that go on when their caller has gone.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tokio::runtime::Handle;
+use tracing::Instrument;
+
+use crate::{
+    background::let_others_take_it, global, guard::LockGuard, manager::LockManager, observe,
+    section::Section,
+};
+
+/// What a section needs to go on without its caller.
+pub struct Detach {
+    section: Arc<Section>,
+    /// The manager in scope, which a new task does not inherit.
+    scope: Option<LockManager>,
+    caller: tracing::Span,
+    runtime: Option<Handle>,
+}
+
+impl Detach {
+    /// For the section of `guard`, called where the section is to run.
+    #[must_use]
+    pub fn of(guard: &LockGuard) -> Self {
+        Self {
+            section: guard.section().clone(),
+            scope: global::in_scope(),
+            caller: tracing::Span::current(),
+            runtime: Handle::try_current().ok(),
+        }
+    }
+
+    /// Runs `rest`, in place as long as somebody polls it, and then in a task of its own.
+    pub fn run<F>(self, rest: F) -> Detached<F::Output>
+    where
+        F: Future + Send + 'static,
+    {
+        Detached {
+            rest: Some(Box::pin(rest)),
+            detach: self,
+        }
+    }
+
+    fn spawn(&self, rest: impl Future + Send + 'static) {
+        // Without a runtime `rest` is dropped, and so is the guard in it, which gives the lock back.
+        if let Some(runtime) = &self.runtime {
+            observe::detached(&self.section);
+            let rest = async move { drop(rest.await) }.instrument(self.caller.clone());
+            match self.scope.clone() {
+                Some(manager) => runtime.spawn(global::with_manager(manager, rest)),
+                None => runtime.spawn(rest),
+            };
+            let_others_take_it();
+        }
+    }
+}
+
+impl fmt::Debug for Detach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Detach")
+    }
+}
+
+/// The future of [`Detach::run`].
+///
+/// While the caller is there nothing is spawned: the section sees its task-locals, and a panic is
+/// the caller's.
+#[must_use = "futures do nothing unless polled"]
+pub struct Detached<T> {
+    /// Taken out while it is polled: what has panicked is not polled again.
+    rest: Option<Pin<Box<dyn Rest<Output = T>>>>,
+    detach: Detach,
+}
+
+/// The rest of a section, which is spawned where its own type is known: were `T` to be `'static`,
+/// a generic function would be told twice.
+trait Rest: Future + Send {
+    fn spawn(self: Pin<Box<Self>>, detach: &Detach);
+}
+
+impl<F: Future + Send + 'static> Rest for F {
+    fn spawn(self: Pin<Box<Self>>, detach: &Detach) {
+        detach.spawn(self);
+    }
+}
+
+impl<T> Future for Detached<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let mut rest = self
+            .rest
+            .take()
+            .expect("a future is not polled after its end");
+        let poll = rest.as_mut().poll(context);
+        if poll.is_pending() {
+            self.rest = Some(rest);
+        }
+        poll
+    }
+}
+
+impl<T> Drop for Detached<T> {
+    fn drop(&mut self) {
+        if let Some(rest) = self.rest.take() {
+            rest.spawn(&self.detach);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Detached<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Detached")
+    }
+}
