@@ -1,4 +1,8 @@
 //! `on_cancel = detach`: a body that has begun ends, whatever becomes of its caller.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails at an `unwrap` has said what it has to say"
+)]
 
 use std::{
     future::Future,
@@ -12,7 +16,6 @@ use dlock::{LockError, LockManager, distributed_lock, store::memory::MemoryStore
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
 use common::{assert_idle, soon};
