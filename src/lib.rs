@@ -4,10 +4,13 @@ pub use dlock_macros::distributed_lock;
 pub use dlock_runtime::{
     AlreadyInstalled, ClientId, Clock, ConnectError, FencingToken, ForeignOwner, Holder, KeyFault,
     KeyPart, Lease, LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder,
-    LockRequest, LockStore, LostCause, MAX_TTL, MIN_TTL, Moment, OnLost, OwnerId, PartWriter,
-    Random, Release, Shutdown, StoreError, StoreErrorKind, SystemClock, SystemRandom, Wait, Watch,
-    install, install_with, installed, shutdown, store, with_manager,
+    LockRequest, LockSite, LockStore, LostCause, MAX_TTL, MIN_TTL, Moment, OnLost, OwnerId,
+    PartWriter, Random, Release, Shutdown, StoreError, StoreErrorKind, SystemClock, SystemRandom,
+    Wait, Watch, install, install_with, installed, shutdown, store, with_manager,
 };
+
+#[cfg(feature = "registry")]
+pub use dlock_runtime::{assert_lock_sites_agree, lock_sites};
 
 /// What generated code calls; not for use by hand.
 #[doc(hidden)]

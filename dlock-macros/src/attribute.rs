@@ -62,9 +62,11 @@ fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
             };
         }
     });
-    let (checks, body) = (faults.checks(), &target.body);
-    expand::function(target, &quote!(#checks #lease #body))
+    let checks = faults.checks();
+    expand::unguarded(target, &quote!(#checks #lease))
 }
 
+#[cfg(test)]
+mod snapshots;
 #[cfg(test)]
 mod tests;

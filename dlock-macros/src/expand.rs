@@ -12,6 +12,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{ExprReference, Path, Token, token};
 
+use crate::doc;
 use crate::params::Param;
 use crate::plan::{KeyPiece, Output, Plan};
 use crate::target::{Shape, Target};
@@ -40,20 +41,24 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
             quote!(#(#head)* #tail)
         }
     };
-    function(target, &body)
+    function(&doc::attributes(plan, target), target, &body)
 }
 
-/// The user's function with `inside` for its body.
-pub(crate) fn function(target: &Target, inside: &TokenStream) -> TokenStream {
+/// The function as it was, with `checks` before its body.
+pub(crate) fn unguarded(target: &Target, checks: &TokenStream) -> TokenStream {
+    let (attrs, body) = (&target.attrs, &target.body);
+    function(&quote!(#(#attrs)*), target, &quote!(#checks #body))
+}
+
+fn function(attrs: &TokenStream, target: &Target, inside: &TokenStream) -> TokenStream {
     let Target {
-        attrs,
         vis,
         sig,
         inner_attrs,
         ..
     } = target;
     // With our braces the whole function would count as ours, and rustc not report it as unused.
-    let mut function = quote!(#(#attrs)* #vis #sig);
+    let mut function = quote!(#attrs #vis #sig);
     target.brace.surround(&mut function, |braced| {
         braced.extend(quote!(#(#inner_attrs)* #inside));
     });
@@ -152,13 +157,13 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         },
         Output::Inferred => TokenStream::new(),
     };
-    let captures = plan.captures.iter().map(|Param { ident, cfgs }| {
-        quote_spanned! {site()=>
-            #(#cfgs)*
-            #[allow(clippy::used_underscore_binding)]
-            let _ = &#ident;
-        }
-    });
+    let captured = plan
+        .captures
+        .iter()
+        .map(|Param { ident, cfgs }| quote_spanned!(site()=> #(#cfgs)* let _ = &#ident;));
+    let captures = (!plan.captures.is_empty()).then(
+        || quote_spanned!(site()=> #[allow(clippy::used_underscore_binding)] { #(#captured)* }),
+    );
     let lease = plan
         .lease
         .as_ref()
@@ -171,7 +176,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         }
         body.to_tokens(inside);
     });
-    quote_spanned!(site()=> #hint #(#captures)* #lease #braced)
+    quote_spanned!(site()=> #hint #captures #lease #braced)
 }
 
 /// Whether a body may be a lone expression: it has no `;` and does not begin with an item.
@@ -201,34 +206,26 @@ fn is_one_expression(body: &TokenStream) -> bool {
 }
 
 /// A reference to the static description of this function's lock.
-//
-// It has a block of its own: statics are not hygienic, and the user's code must not see it.
 fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let function = target.sig.ident.unraw().to_string();
     let template = &plan.key.template;
     let options = settings::calls(plan, true);
-    quote_spanned! {site()=> {
-        static __DLOCK_SITE: #private::Site = #private::Site::new(
-            ::core::concat!(::core::module_path!(), "::", #function),
-            ::core::file!(),
-            ::core::line!(),
-            #template,
-            #private::Options::new() #options,
-        );
-        &__DLOCK_SITE
-    }}
+    let computed = settings::computed(plan);
+    quote_spanned! {site()=>
+        #private::site!(#function, #template, [#options], [#(#computed),*])
+    }
 }
 
 fn key(plan: &Plan) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let template = &plan.key.template;
     let pieces = plan.key.pieces.iter().map(|piece| match piece {
-        KeyPiece::Text(text) => quote_spanned!(site()=> #private::Piece::Text(#text)),
+        KeyPiece::Text(text) => quote_spanned!(site()=> #private::text(#text)),
         // What rustc says about the value's type is shown at the placeholder.
         KeyPiece::Part(value, place) => {
             let private = self::private(plan.krate.as_ref(), *place);
-            quote_spanned!(*place=> #private::Piece::Part(#private::part(&#value)))
+            quote_spanned!(*place=> #private::part(&#value))
         }
     });
     quote_spanned!(site()=> #private::key(#template, &[#(#pieces),*]))

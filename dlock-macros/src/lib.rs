@@ -10,12 +10,13 @@
 //! check       options and function to a `Plan`, or all mistakes at once
 //!   key · overlay · output · owned · values · template · duration · literal · suggest
 //! plan        what is to be generated
-//! expand      the `Plan` to tokens; cannot fail
+//! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
 
 mod args;
 mod attribute;
 mod check;
+mod doc;
 mod duration;
 mod expand;
 mod key;

@@ -19,7 +19,7 @@ use crate::{
     observe,
     options::Options,
     section::Section,
-    site::Site,
+    site::LockSite,
     state::{Denial, Effect, Event},
     store::{StoreError, StoreErrorKind},
 };
@@ -29,7 +29,7 @@ pub(crate) async fn acquire(
     shared: Arc<Shared>,
     key: LockKey,
     options: Options,
-    site: Option<&'static Site>,
+    site: Option<&'static LockSite>,
 ) -> Result<LockGuard, LockError> {
     let timing = options.resolve(&shared.defaults, &key)?;
     if held::contains(shared.id(), &key) {

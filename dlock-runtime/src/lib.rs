@@ -12,7 +12,7 @@
 //! section · local · held      one attempt, the table of keys, the keys of the running code
 //! state                       the decisions: events in, effects out
 //! store                       the contract; memory and Redis
-//! clock · error · fence · key · options · owner · random · site · observe
+//! clock · error · fence · key · options · owner · random · site · registry · observe
 //! ```
 
 mod acquire;
@@ -33,6 +33,8 @@ mod observe;
 mod options;
 mod owner;
 mod random;
+#[cfg(feature = "registry")]
+mod registry;
 mod request;
 mod section;
 mod site;
@@ -52,5 +54,8 @@ pub use manager::{LockManager, Shutdown};
 pub use options::{MAX_TTL, MIN_TTL, OnLost, Wait};
 pub use owner::{ClientId, ForeignOwner, OwnerId};
 pub use random::{Random, SystemRandom};
+#[cfg(feature = "registry")]
+pub use registry::{assert_lock_sites_agree, lock_sites};
 pub use request::LockRequest;
+pub use site::LockSite;
 pub use store::{Holder, LockStore, StoreError, StoreErrorKind};

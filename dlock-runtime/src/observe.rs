@@ -9,13 +9,13 @@ use tracing::{Span, debug, field, info, info_span, warn};
 
 use crate::{
     error::LockError, fence::FencingToken, key::LockKey, options::Wait, owner::OwnerId,
-    section::Section, site::Site, state::Loss, store::StoreError,
+    section::Section, site::LockSite, state::Loss, store::StoreError,
 };
 
 const TARGET: &str = "dlock";
 
 /// The span of one section: from the first question to the end of the body.
-pub(crate) fn span(key: &LockKey, site: Option<&Site>) -> Span {
+pub(crate) fn span(key: &LockKey, site: Option<&LockSite>) -> Span {
     let span = info_span!(
         target: TARGET,
         "lock",
@@ -27,7 +27,7 @@ pub(crate) fn span(key: &LockKey, site: Option<&Site>) -> Span {
     );
     if let Some(site) = site {
         span.record("site", field::display(site));
-        span.record("template", site.template);
+        span.record("template", site.template());
     }
     span
 }

@@ -1,21 +1,23 @@
-//! One annotated function of the program, as its attribute describes it.
+//! The annotated functions of a program, as their attributes describe them.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
-use crate::options::Options;
+use crate::options::{Options, Wait};
 
-/// One annotated function of the program.
+/// One function under `#[distributed_lock]`.
 #[derive(Debug)]
-pub struct Site {
+pub struct LockSite {
     function: &'static str,
     file: &'static str,
     line: u32,
-    pub(crate) template: &'static str,
+    template: &'static str,
     options: Options,
+    computed: &'static [&'static str],
 }
 
-impl Site {
-    /// What the attribute knows while compiling.
+impl LockSite {
+    /// What the attribute knows while compiling; `computed` names the options that it does not.
+    #[doc(hidden)]
     #[must_use]
     pub const fn new(
         function: &'static str,
@@ -23,6 +25,7 @@ impl Site {
         line: u32,
         template: &'static str,
         options: Options,
+        computed: &'static [&'static str],
     ) -> Self {
         Self {
             function,
@@ -30,17 +33,61 @@ impl Site {
             line,
             template,
             options,
+            computed,
         }
     }
 
-    /// The options given as literals.
+    /// The function with its module: `shop::billing::settle`. A method stands without its type.
+    #[must_use]
+    pub fn function(&self) -> &'static str {
+        self.function
+    }
+
+    /// The source file, as the compiler was given it.
+    #[must_use]
+    pub fn file(&self) -> &'static str {
+        self.file
+    }
+
+    /// The line of the attribute.
+    #[must_use]
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// The key template as written: `order:<id>`.
+    #[must_use]
+    pub fn template(&self) -> &'static str {
+        self.template
+    }
+
+    /// The TTL; `None` if it is the manager's, or [computed](Self::computed).
+    #[must_use]
+    pub fn ttl(&self) -> Option<Duration> {
+        self.options.ttl
+    }
+
+    /// How long to wait; `None` if that is the manager's, or [computed](Self::computed).
+    #[must_use]
+    pub fn wait(&self) -> Option<Wait> {
+        self.options.wait
+    }
+
+    /// The names of the options that are computed in each call.
+    #[must_use]
+    pub fn computed(&self) -> &'static [&'static str] {
+        self.computed
+    }
+
+    /// The options known while compiling.
+    #[doc(hidden)]
     #[must_use]
     pub const fn options(&self) -> Options {
         self.options
     }
 }
 
-impl fmt::Display for Site {
+impl fmt::Display for LockSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}:{})", self.function, self.file, self.line)
     }

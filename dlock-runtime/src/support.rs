@@ -15,7 +15,7 @@ pub use crate::{
     key::{KeyPart, LockKey},
     manager::LockManager,
     options::{OnLost, Options, Wait, check_max_hold, check_min_hold, check_ttl},
-    site::Site,
+    site::LockSite,
 };
 
 /// Code that is read by editors, and by no compiler: rust-analyzer sets this `cfg` itself.
@@ -35,6 +35,49 @@ macro_rules! __in_editors {
 
 pub use __in_editors as in_editors;
 
+/// A reference to the static description of an annotated function.
+//
+// In a block of its own: statics are not hygienic, and the user's code must not see it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __site {
+    ($function:literal, $template:literal, [$($options:tt)*], $computed:expr) => {{
+        static __DLOCK_SITE: $crate::support::LockSite = $crate::support::LockSite::new(
+            ::core::concat!(::core::module_path!(), "::", $function),
+            ::core::file!(),
+            ::core::line!(),
+            $template,
+            $crate::support::Options::new() $($options)*,
+            &$computed,
+        );
+        $crate::__register!(__DLOCK_SITE);
+        &__DLOCK_SITE
+    }};
+}
+
+/// Lists a site among those of the program.
+#[cfg(all(feature = "registry", not(target_family = "wasm")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __register {
+    ($site:ident) => {
+        #[$crate::support::linkme::distributed_slice($crate::support::SITES)]
+        #[linkme(crate = $crate::support::linkme)]
+        static __DLOCK_ENTRY: &$crate::support::LockSite = &$site;
+    };
+}
+
+#[cfg(not(all(feature = "registry", not(target_family = "wasm"))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __register {
+    ($site:ident) => {};
+}
+
+pub use __site as site;
+#[cfg(all(feature = "registry", not(target_family = "wasm")))]
+pub use {crate::registry::SITES, linkme};
+
 /// A piece of a key template.
 #[derive(Clone, Copy)]
 pub enum Piece<'a> {
@@ -53,9 +96,15 @@ impl fmt::Debug for Piece<'_> {
     }
 }
 
+/// Literal text.
+#[must_use]
+pub const fn text(text: &'static str) -> Piece<'static> {
+    Piece::Text(text)
+}
+
 /// A placeholder's value; the bound gives the error message.
-pub fn part<T: KeyPart>(value: &T) -> &dyn KeyPart {
-    value
+pub fn part<T: KeyPart>(value: &T) -> Piece<'_> {
+    Piece::Part(value)
 }
 
 /// Renders a key.
@@ -83,7 +132,7 @@ pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, Lock
 
 /// Takes the lock of an annotated function. Nothing happens before the future is polled.
 pub fn acquire(
-    site: &'static Site,
+    site: &'static LockSite,
     options: Options,
     manager: Option<&LockManager>,
     key: Result<LockKey, LockError>,

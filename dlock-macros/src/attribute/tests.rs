@@ -46,8 +46,44 @@ fn the_function_is_kept_and_its_body_written_once() {
         assert_eq!(errors(&expansion), 0, "{expansion}");
         assert_eq!(expansion.matches("BODY").count(), 1, "{expansion}");
         let (signature, _) = item.split_once('{').expect("a body");
-        assert!(begins(&expansion, signature), "{expansion}");
-        syn::parse_str::<syn::ItemFn>(&expansion).expect("a function");
+        let mut function: syn::ItemFn = syn::parse_str(&expansion).expect("a function");
+        let before = function.attrs.len();
+        function.attrs.retain(|attr| !is_our_line(attr));
+        let is_documented = item.starts_with("///");
+        assert_eq!(
+            before - function.attrs.len(),
+            usize::from(is_documented) * 2
+        );
+        assert!(
+            begins(&quote!(#function).to_string(), signature),
+            "{expansion}"
+        );
+    }
+}
+
+fn is_our_line(attr: &syn::Attribute) -> bool {
+    let doc = quote!(#attr).to_string();
+    doc.contains("Holds the lock") || doc == "# [doc = \"\"]"
+}
+
+#[test]
+fn the_line_about_the_lock_hides_no_missing_documents() {
+    let line = "Holds the lock `a` while it runs; `ttl` 30s.";
+    let item = "async fn pay() -> R { BODY }";
+    for (prefix, expected) in [
+        ("/** Pays. */", format!("# [doc = \" {line}\"]")),
+        ("#[doc = \"Pays.\"]", format!("# [doc = \"{line}\"]")),
+        ("pub", format!("# [cfg_attr (doc , doc = \"{line}\")]")),
+        ("", String::new()),
+        ("/// Pays.\n #[doc(hidden)]", String::new()),
+    ] {
+        let expansion = expanded("key = \"a\", ttl = \"30s\"", &format!("{prefix} {item}"));
+        assert_eq!(
+            expansion.contains(line),
+            !expected.is_empty(),
+            "{expansion}"
+        );
+        assert!(expansion.contains(&expected), "{expansion}");
     }
 }
 
@@ -60,7 +96,7 @@ fn the_boxed_form_stays_recognisable() {
 #[test]
 fn constants_are_static_and_expressions_are_not() {
     let item = "async fn pay(id: u64) -> R { BODY }";
-    let fixed = "Options :: new () . ttl (:: core :: time :: Duration :: from_millis (30000u64))";
+    let fixed = "\"a\" , [. ttl (:: core :: time :: Duration :: from_millis (30000u64))] , []";
     assert!(expanded(r#"key = "a", ttl = "30s""#, item).contains(fixed));
     assert!(expanded(r#"key = "a", ttl = TTL"#, item).contains("check_ttl (TTL)"));
     for (ttl, checked) in [

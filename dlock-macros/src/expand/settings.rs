@@ -37,6 +37,12 @@ pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
         .collect()
 }
 
+/// The names of the options that each call computes.
+pub(super) fn computed(plan: &Plan) -> impl Iterator<Item = &'static str> {
+    let computed = plan.settings.iter().filter(|setting| !setting.is_fixed());
+    computed.map(Setting::name)
+}
+
 fn length(plan: &Plan, role: Role, length: &Length) -> TokenStream {
     let checked = |path: &Expr| {
         let place = site_at(path.span());
@@ -77,6 +83,15 @@ fn millis(duration: std::time::Duration) -> TokenStream {
 }
 
 impl Setting {
+    fn name(&self) -> &'static str {
+        match self {
+            Setting::Length(role, _) => role.name(),
+            Setting::Wait(_) => Role::Wait.name(),
+            Setting::Renew(_) => "renew",
+            Setting::OnLost(_) => "on_lost",
+        }
+    }
+
     fn is_fixed(&self) -> bool {
         match self {
             Setting::Length(_, length) => {

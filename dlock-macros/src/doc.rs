@@ -1,0 +1,85 @@
+//! The line about the lock in the function's documentation.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+use syn::{Attribute, Expr, Lit, Meta, Visibility};
+
+use crate::duration::Role;
+use crate::plan::{Length, Patience, Plan, Setting};
+use crate::target::Target;
+
+/// The function's attributes, with the line after what the user wrote about it.
+pub(crate) fn attributes(plan: &Plan, target: &Target) -> TokenStream {
+    let attrs = &target.attrs;
+    let site = Span::mixed_site();
+    let last = attrs.iter().rposition(|attr| text(attr).is_some());
+    let is_hidden = attrs.iter().any(is_hidden);
+    let line = line(plan);
+    match last {
+        Some(last) if !is_hidden => {
+            let (before, after) = attrs.split_at(last + 1);
+            // As far from the margin as the text above it, or that would count as indented.
+            let indent = match attrs.iter().find_map(text) {
+                Some(Some(first)) if first.starts_with(' ') => " ",
+                _ => "",
+            };
+            let line = format!("{indent}{line}");
+            let doc = quote_spanned!(site=> #[doc = ""] #[doc = #line]);
+            quote_spanned!(site=> #(#before)* #doc #(#after)*)
+        }
+        // Only where documents are made: elsewhere it would hide that the user's are missing.
+        // Without `pub` there may be documents to inherit, from the trait.
+        None if !is_hidden && !matches!(target.vis, Visibility::Inherited) => {
+            quote_spanned!(site=> #[cfg_attr(doc, doc = #line)] #(#attrs)*)
+        }
+        _ => quote_spanned!(site=> #(#attrs)*),
+    }
+}
+
+/// ``Holds the lock `order:<id>` while it runs; ttl 30s, wait 5s.``
+fn line(plan: &Plan) -> String {
+    let template = &plan.key.template;
+    let ticks = if template.contains('`') { "``" } else { "`" };
+    let pad = if ticks.len() > 1 { " " } else { "" };
+    let mut line = format!("Holds the lock {ticks}{pad}{template}{pad}{ticks} while it runs");
+    for (index, option) in plan.settings.iter().filter_map(option).enumerate() {
+        line.push_str(if index == 0 { "; " } else { ", " });
+        line.push_str(&option);
+    }
+    line.push('.');
+    line
+}
+
+/// What a caller wants to know, as far as it stands in the attribute.
+fn option(setting: &Setting) -> Option<String> {
+    let fixed = |role: Role, length| {
+        let length = humantime::format_duration(length);
+        Some(format!("`{}` {length}", role.name()))
+    };
+    match setting {
+        Setting::Length(role, Length::Fixed(length)) => fixed(*role, *length),
+        Setting::Wait(Patience::For(limit)) => fixed(Role::Wait, *limit),
+        Setting::Wait(Patience::Never) => Some("`wait` never".to_owned()),
+        Setting::Wait(Patience::Forever) => Some("`wait` forever".to_owned()),
+        _ => None,
+    }
+}
+
+/// `Some` for a line of documentation, with its text if that is a literal.
+fn text(attr: &Attribute) -> Option<Option<String>> {
+    match &attr.meta {
+        Meta::NameValue(doc) if doc.path.is_ident("doc") => Some(match &doc.value {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Str(text) => Some(text.value()),
+                _ => None,
+            },
+            _ => None,
+        }),
+        _ => None,
+    }
+}
+
+fn is_hidden(attr: &Attribute) -> bool {
+    let is_doc = attr.path().is_ident("doc");
+    is_doc && matches!(&attr.meta, Meta::List(list) if list.tokens.to_string() == "hidden")
+}

@@ -1,0 +1,175 @@
+//! Every annotated function of the program, collected by the linker.
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+use crate::site::LockSite;
+
+/// Each expansion of the attribute puts its site in here.
+#[cfg(not(target_family = "wasm"))]
+#[linkme::distributed_slice]
+pub static SITES: [&'static LockSite];
+
+/// Linkers for wasm cannot collect.
+#[cfg(target_family = "wasm")]
+pub static SITES: [&LockSite; 0] = [];
+
+/// Every function under `#[distributed_lock]` in this program, by file and line.
+///
+/// Functions count whether they are called or not, generic ones once. Those of a library are
+/// missing if the program uses nothing of it, as the linker leaves it out; `use library as _;` is
+/// enough. On wasm there are none.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// for site in dlock::lock_sites() {
+///     println!("{:30} ttl {:?}, wait {:?}: {site}", site.template(), site.ttl(), site.wait());
+/// }
+/// ```
+#[must_use]
+pub fn lock_sites() -> Vec<&'static LockSite> {
+    let mut sites: Vec<_> = SITES.iter().copied().collect();
+    sites.sort_by_key(|site| (site.file(), site.line()));
+    sites
+}
+
+/// For a test: checks that functions that share a template also agree on the lock.
+///
+/// With different TTLs, or different ideas of what a lost lease means, one of them is probably a
+/// mistake. Templates that differ in nothing but names, as `order:<id>` and `order:<order.id>` do,
+/// are the same lock. Options that are computed in each call are not compared.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// // #[test]
+/// fn locks_agree() {
+///     dlock::assert_lock_sites_agree();
+/// }
+/// # locks_agree();
+/// ```
+///
+/// # Panics
+///
+/// If they do not, naming each template, option, function and line.
+#[track_caller]
+pub fn assert_lock_sites_agree() {
+    let report = disagreements(&lock_sites());
+    assert!(report.is_empty(), "{report}");
+}
+
+fn disagreements(sites: &[&LockSite]) -> String {
+    let mut locks: BTreeMap<String, Vec<&LockSite>> = BTreeMap::new();
+    for site in sites {
+        locks.entry(shape(site.template())).or_default().push(site);
+    }
+    let mut report = String::new();
+    for sites in locks.values() {
+        for (index, (option, _)) in settings(sites[0]).iter().enumerate() {
+            let declared: Vec<_> = sites
+                .iter()
+                .filter(|site| !site.computed().contains(option))
+                .map(|site| (site, settings(site)[index].1.clone()))
+                .collect();
+            if declared.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+                continue;
+            }
+            let template = sites[0].template();
+            push(
+                &mut report,
+                format_args!("`{option}` differs for the lock `{template}`:"),
+            );
+            for (site, value) in declared {
+                push(&mut report, format_args!("  {value}, in {site}"));
+            }
+        }
+    }
+    report
+}
+
+fn push(report: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(report, "{line}").expect("a string takes all");
+}
+
+/// The template without the names in it.
+fn shape(template: &str) -> String {
+    let mut shape = String::new();
+    let mut chars = template.chars().peekable();
+    while let Some(char) = chars.next() {
+        shape.push(char);
+        if matches!(char, '<' | '>') && chars.next_if_eq(&char).is_some() {
+            shape.push(char);
+        } else if char == '<' {
+            while chars.next_if(|inside| *inside != '>').is_some() {}
+        }
+    }
+    shape
+}
+
+/// Each option and what it was set to.
+fn settings(site: &LockSite) -> [(&'static str, String); 6] {
+    fn shown<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+        value.map_or_else(|| "not set".to_owned(), show)
+    }
+    let duration = |length: Duration| format!("{length:?}");
+    let options = site.options();
+    [
+        ("ttl", shown(options.ttl, duration)),
+        ("wait", shown(options.wait, |wait| format!("{wait:?}"))),
+        ("renew", shown(options.renew, |renew| renew.to_string())),
+        ("max_hold", shown(options.max_hold, duration)),
+        ("min_hold", shown(options.min_hold, duration)),
+        (
+            "on_lost",
+            shown(options.on_lost, |loss| format!("{loss:?}")),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    static A: LockSite = LockSite::new("a", "a.rs", 1, "order:<id>", Options::new(), &[]);
+    static B: LockSite = LockSite::new(
+        "b",
+        "b.rs",
+        2,
+        "order:<order.id>",
+        Options::new().ttl(TTL),
+        &[],
+    );
+    static C: LockSite = LockSite::new("c", "c.rs", 3, "order:<c>", Options::new(), &["ttl"]);
+    static D: LockSite = LockSite::new(
+        "d",
+        "d.rs",
+        4,
+        "order:<<id>>",
+        Options::new().renew(false),
+        &[],
+    );
+
+    #[test]
+    fn names_do_not_make_another_lock() {
+        assert_eq!(shape("order:<id>/<a.b()>"), "order:<>/<>");
+        assert_eq!(shape("<<a>>:<b>"), "<<a>>:<>");
+    }
+
+    #[test]
+    fn each_difference_is_named_with_its_places() {
+        assert_eq!(
+            disagreements(&[&A, &B, &C, &D]),
+            "`ttl` differs for the lock `order:<id>`:\n  \
+             not set, in a (a.rs:1)\n  \
+             30s, in b (b.rs:2)\n"
+        );
+    }
+
+    #[test]
+    fn what_is_computed_or_another_lock_agrees() {
+        assert_eq!(disagreements(&[&A, &C, &D]), "");
+        assert_eq!(disagreements(&[&B, &C, &D]), "");
+        assert_eq!(disagreements(&[]), "");
+    }
+}
