@@ -64,7 +64,12 @@ fn cargo() -> Command {
     command
 }
 
-fn root() -> PathBuf {
+/// Where compilers put what they make.
+pub(crate) fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |it| root().join(it))
+}
+
+pub(crate) fn root() -> PathBuf {
     // Asked at run time first: a target directory may be moved together with its checkout.
     let package = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);

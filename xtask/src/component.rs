@@ -7,14 +7,14 @@ use crate::{cargo, machine};
 pub(crate) struct Component {
     /// As rustup knows it.
     pub(crate) name: &'static str,
-    /// The subcommand of cargo that it brings.
-    pub(crate) subcommand: &'static str,
+    /// The command that it brings.
+    pub(crate) command: &'static [&'static str],
 }
 
 impl Component {
     /// Finds or installs it, or says why it is missing.
     pub(crate) fn provide(self) -> Result<(), String> {
-        if cargo::has(self.subcommand) {
+        if self.is_there() {
             return Ok(());
         }
         if let Some(obstacle) = obstacle(
@@ -24,16 +24,24 @@ impl Component {
             return Err(self.refusal(obstacle));
         }
         // Into the toolchain that runs this: rustup tells it to every program that it starts.
-        if machine::run(&["rustup", "component", "add", self.name]) && cargo::has(self.subcommand) {
+        if machine::run(&["rustup", "component", "add", self.name]) && self.is_there() {
             return Ok(());
         }
         Err(self.refusal("could not be installed"))
     }
 
+    fn is_there(self) -> bool {
+        match self.command {
+            ["cargo", subcommand] => cargo::has(subcommand),
+            [program] => machine::succeeds(program, &["--version"]),
+            _ => false,
+        }
+    }
+
     fn refusal(self, obstacle: &str) -> String {
-        let Self { name, subcommand } = self;
+        let (name, command) = (self.name, self.command.join(" "));
         format!(
-            "`cargo {subcommand}` {obstacle}: run `rustup component add {name}`, or install it where your Rust came from"
+            "`{command}` {obstacle}: run `rustup component add {name}`, or install it where your Rust came from"
         )
     }
 }
@@ -63,7 +71,7 @@ mod tests {
     fn a_refusal_says_what_to_install() {
         let clippy = Component {
             name: "clippy",
-            subcommand: "clippy",
+            command: &["cargo", "clippy"],
         };
         let said = clippy.refusal("is missing");
         assert!(said.contains("`rustup component add clippy`"), "{said}");

@@ -2,6 +2,7 @@
 
 mod cargo;
 mod component;
+mod editor;
 mod machine;
 mod server;
 mod steps;
@@ -26,7 +27,7 @@ enum Command {
     ///
     /// The tests start real servers. If no `redis-server` or `valkey-server` is in the PATH,
     /// it is installed on Debian and Ubuntu (as root or with a password-free sudo); elsewhere
-    /// you are told what to install. So are rustfmt and clippy, by rustup.
+    /// you are told what to install. So are rustfmt, clippy and rust-analyzer, by rustup.
     #[command(after_long_help = "\
 Environment:
   DLOCK_REDIS_SERVER  the server binary for the tests, instead of the one in the PATH

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::cargo::Call;
 use crate::component::Component;
-use crate::server;
+use crate::{editor, server};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
@@ -22,16 +22,19 @@ pub(crate) enum Step {
     DocTest,
     /// The documentation itself, without warnings
     Doc,
+    /// What rust-analyzer finds of the names in a key; left out where it is not to be had
+    Editor,
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Server,
         Self::Fmt,
         Self::Lint,
         Self::Test,
         Self::DocTest,
         Self::Doc,
+        Self::Editor,
     ];
 
     fn name(self) -> &'static str {
@@ -42,12 +45,13 @@ impl Step {
             Self::Test => "test",
             Self::DocTest => "doc-test",
             Self::Doc => "doc",
+            Self::Editor => "editor",
         }
     }
 
     fn calls(self) -> Vec<Call> {
         match self {
-            Self::Server => Vec::new(),
+            Self::Server | Self::Editor => Vec::new(),
             Self::Fmt => vec![Call::new("fmt --all --check")],
             Self::Lint => vec![
                 Call::new(
@@ -85,37 +89,51 @@ impl Step {
         match self {
             Self::Fmt => Some(Component {
                 name: "rustfmt",
-                subcommand: "fmt",
+                command: &["cargo", "fmt"],
             }),
             Self::Lint => Some(Component {
                 name: "clippy",
-                subcommand: "clippy",
+                command: &["cargo", "clippy"],
+            }),
+            Self::Editor => Some(Component {
+                name: "rust-analyzer",
+                command: &["rust-analyzer"],
             }),
             Self::Server | Self::Test | Self::DocTest | Self::Doc => None,
         }
     }
 
-    fn run(self) -> Result<(), String> {
-        if let Some(component) = self.component() {
-            component.provide()?;
+    fn run(self) -> Result<Done, String> {
+        match self.component().map_or(Ok(()), Component::provide) {
+            // No part of what is checked depends on it, and not every toolchain comes with one.
+            Err(reason) if self == Self::Editor => return Ok(Done::LeftOut(reason)),
+            provided => provided?,
         }
-        if self == Self::Server {
-            server::provide()?;
+        match self {
+            Self::Server => server::provide()?,
+            Self::Editor => editor::check()?,
+            _ => {}
         }
         for call in self.calls() {
             if !call.run() {
                 return Err(format!("this failed: {}", call.line()));
             }
         }
-        Ok(())
+        Ok(Done::Checked)
     }
+}
+
+enum Done {
+    Checked,
+    /// Why nothing was checked.
+    LeftOut(String),
 }
 
 /// How a step ended, and after what time.
 struct Report {
     step: Step,
     took: Duration,
-    outcome: Result<(), String>,
+    outcome: Result<Done, String>,
 }
 
 /// Runs the steps and returns whether all succeeded.
@@ -128,7 +146,8 @@ pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
         let outcome = step.run();
         let took = start.elapsed();
         match &outcome {
-            Ok(()) => println!("<== {} ok, {}", step.name(), seconds(took)),
+            Ok(Done::Checked) => println!("<== {} ok, {}", step.name(), seconds(took)),
+            Ok(Done::LeftOut(reason)) => eprintln!("<== {} LEFT OUT: {reason}", step.name()),
             Err(reason) => eprintln!("<== {} FAILED, {}: {reason}", step.name(), seconds(took)),
         }
         let stop = outcome.is_err() && !keep_going;
@@ -162,10 +181,14 @@ fn table(steps: &[Step], reports: &[Report]) -> String {
     let line = |(index, step): (usize, &Step)| {
         let (state, took) = match reports.get(index) {
             Some(Report {
-                outcome: Ok(()),
+                outcome: Ok(Done::Checked),
                 took,
                 ..
             }) => ("ok", seconds(*took)),
+            Some(Report {
+                outcome: Ok(Done::LeftOut(_)),
+                ..
+            }) => ("left out", String::new()),
             Some(Report {
                 outcome: Err(_),
                 took,
@@ -222,7 +245,7 @@ mod tests {
             Report {
                 step: Step::Fmt,
                 took: Duration::from_millis(1250),
-                outcome: Ok(()),
+                outcome: Ok(Done::Checked),
             },
             Report {
                 step: Step::Lint,
