@@ -46,6 +46,25 @@ impl Call {
     }
 }
 
+/// What cargo says when it fails in the package at `root`, or that it does not.
+pub(crate) fn errors_in(
+    root: &Path,
+    arguments: &str,
+    variable: Option<(&str, &str)>,
+) -> Result<String, String> {
+    let mut command = cargo();
+    let command = command.current_dir(root).args(arguments.split(' '));
+    // One that is set around this program is not meant for what is checked here.
+    let command = command.env_remove("CARGO_TARGET_DIR").envs(variable);
+    let output = command
+        .output()
+        .map_err(|error| format!("cargo cannot be run: {error}"))?;
+    if output.status.success() {
+        return Err(format!("cargo {arguments} finds nothing wrong"));
+    }
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 /// Whether a subcommand such as `fmt` is installed.
 pub(crate) fn has(subcommand: &str) -> bool {
     cargo()

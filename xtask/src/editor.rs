@@ -17,6 +17,8 @@ use session::Session;
 
 const SOURCE: &str = include_str!("editor/shop.rs");
 
+const MISSPELT: &str = include_str!("editor/misspelt.rs");
+
 /// The parameter of every function in the source.
 const NAME: &str = "wanted";
 
@@ -44,6 +46,31 @@ pub(crate) fn check() -> Result<(), String> {
         "{} functions, {asked} places of their parameters: definition, references and rename are right at each",
         functions.len()
     );
+    check_compiler(&root)
+}
+
+/// A misspelt name is underlined by the compiler, and drawn where that is switched off.
+fn check_compiler(root: &Path) -> Result<(), String> {
+    for (whole, wanted) in [
+        (
+            None,
+            ["error[E0425]: cannot find value `wnted`", ":<wanted>\""],
+        ),
+        (
+            Some(("DLOCK_WHOLE_SPANS", "1")),
+            ["error: no parameter named `wnted` in `pay`", "^^^^^\n"],
+        ),
+    ] {
+        let said = cargo::errors_in(
+            root,
+            "check --quiet --example misspelt --color never",
+            whole,
+        )?;
+        if let Some(missing) = wanted.iter().find(|text| !said.contains(**text)) {
+            return Err(format!("with {whole:?} `{missing}` is not in\n{said}"));
+        }
+    }
+    println!("a misspelt name is underlined, or drawn with DLOCK_WHOLE_SPANS");
     Ok(())
 }
 
@@ -121,6 +148,8 @@ fn write_crate() -> std::io::Result<PathBuf> {
     );
     write_if_new(&root.join("Cargo.toml"), &manifest)?;
     write_if_new(&root.join("src/lib.rs"), SOURCE)?;
+    fs::create_dir_all(root.join("examples"))?;
+    write_if_new(&root.join("examples/misspelt.rs"), MISSPELT)?;
     fs::copy(workspace.join("Cargo.lock"), root.join("Cargo.lock"))?;
     Ok(root)
 }
