@@ -4,6 +4,10 @@
 //! a value's every ASCII character outside `A-Z a-z 0-9 - _ . ~` is written `%XX`, and so are
 //! control characters. So no value can contain a delimiter of the text, and for one template
 //! different values always give different keys.
+//!
+//! A value may be made of parts, each a value. Each is encoded by itself, they are joined by `:`,
+//! and the whole is encoded again, with one difference: the joining colon becomes `%3a`, and a
+//! colon of a text `%3A`. So it is known of every value whether it is a text or parts, and which.
 
 mod part;
 #[cfg(test)]
@@ -137,6 +141,9 @@ pub enum KeyFault {
     /// The literal text holds `{` or `}`, which choose the slot in Redis Cluster.
     #[error("its text holds a brace; pass variable text as a value, which is encoded")]
     Brace,
+    /// A value wrote both text and parts, of which one cannot tell where the text ends.
+    #[error("one of its values writes both text and parts; write the text with `push_part` too")]
+    Mixed,
     /// Two values with no delimiter between them: `1` + `77` would equal `17` + `7`.
     #[error("two of its values touch; put a delimiter such as `:` between them")]
     Undelimited,

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, num, rc::Rc, sync::Arc};
 
 use uuid::Uuid;
 
-use super::{KeyFault, push_bounded};
+use super::{KeyFault, LockKey, push_bounded};
 
 /// A character of the text that no encoded value contains.
 ///
@@ -17,22 +17,40 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~')
 }
 
-/// Takes the text of one value and encodes it into the key.
+/// Takes one value, a text or several parts, and encodes it into the key.
+///
+/// A text is what [`push_str`](Self::push_str) and [`push_display`](Self::push_display) append.
+/// Parts are values by themselves, from [`push_part`](Self::push_part). A value that writes both is
+/// refused ([`KeyFault::Mixed`]): the text of a part can be written as one, with
+/// `push_part(&"text")`.
 #[derive(Debug)]
 pub struct PartWriter<'a> {
     out: &'a mut String,
     fault: &'a mut Option<KeyFault>,
     start: usize,
+    /// In how many values this one is a part: so many times more than once it is encoded.
+    depth: usize,
+    /// How many parts this value has so far; a text has none.
+    parts: usize,
 }
 
 impl<'a> PartWriter<'a> {
     pub(super) fn new(out: &'a mut String, fault: &'a mut Option<KeyFault>) -> Self {
         let start = out.len();
-        Self { out, fault, start }
+        Self {
+            out,
+            fault,
+            start,
+            depth: 0,
+            parts: 0,
+        }
     }
 
     /// Appends `text`, encoded.
     pub fn push_str(&mut self, text: &str) {
+        if self.parts > 0 && !text.is_empty() {
+            self.fail(KeyFault::Mixed);
+        }
         for c in text.chars() {
             // Nothing that follows can mend a fault, and the text may be very long.
             if self.fault.is_some() {
@@ -44,7 +62,7 @@ impl<'a> PartWriter<'a> {
                 push_bounded(self.out, utf8, self.fault);
             } else {
                 for byte in utf8.bytes() {
-                    push_bounded(self.out, &format!("%{byte:02X}"), self.fault);
+                    self.escape(&format!("{byte:02X}"));
                 }
             }
         }
@@ -54,14 +72,87 @@ impl<'a> PartWriter<'a> {
     pub fn push_display(&mut self, value: &dyn fmt::Display) {
         // `Err` only says that the value stopped writing; the fault is noted already.
         if fmt::Write::write_fmt(self, format_args!("{value}")).is_err() {
-            *self.fault = self.fault.or(Some(KeyFault::TooLong));
+            self.fail(KeyFault::TooLong);
         }
     }
 
-    pub(super) fn end(self) {
-        if self.out.len() == self.start {
-            *self.fault = self.fault.or(Some(KeyFault::EmptyPart));
+    /// Appends a value of which this one is made.
+    ///
+    /// Parts are kept apart from each other and from texts, whatever they contain: `("a:b", "c")`,
+    /// `("a", "b:c")`, `(("a", "b"), "c")` and `"a:b:c"` have four different keys. A part must not
+    /// be empty.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{KeyPart, LockKey, PartWriter};
+    ///
+    /// struct Invoice { shop: String, number: u32 }
+    ///
+    /// impl KeyPart for Invoice {
+    ///     fn write_part(&self, out: &mut PartWriter<'_>) {
+    ///         out.push_part(&self.shop);
+    ///         out.push_part(&self.number);
+    ///     }
+    /// }
+    ///
+    /// let invoice = Invoice { shop: "north".to_owned(), number: 7 };
+    /// let key = LockKey::builder().text("invoice:").part(&invoice).finish()?;
+    /// assert_eq!(key.as_str(), "invoice:north%3a7");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
+    pub fn push_part(&mut self, part: &dyn KeyPart) {
+        if self.parts == 0 && self.out.len() > self.start {
+            self.fail(KeyFault::Mixed);
         }
+        if self.parts > 0 {
+            self.separator();
+        }
+        self.parts += 1;
+        let depth = self.depth + 1;
+        // Every value of parts has a separator, 3 bytes at the first depth and 2 more at each
+        // further one. So a chain of them, however long, ends here and not with the stack.
+        if depth * (depth + 2) > LockKey::MAX_LEN {
+            self.fail(KeyFault::TooLong);
+        }
+        if self.fault.is_some() {
+            return;
+        }
+        let mut inner = PartWriter {
+            depth,
+            ..PartWriter::new(self.out, self.fault)
+        };
+        part.write_part(&mut inner);
+        inner.end();
+    }
+
+    pub(super) fn end(mut self) {
+        if self.out.len() == self.start {
+            self.fail(KeyFault::EmptyPart);
+        }
+        // One part is not the same as the part alone, or lists of lists would meet: `[[a, b]]` is
+        // not `[a, b]`. Parts are never empty, so this cannot be read as two of them.
+        if self.parts == 1 {
+            self.separator();
+        }
+    }
+
+    /// A colon that no text can contain: those of texts are written with upper-case digits.
+    fn separator(&mut self) {
+        self.escape("3a");
+    }
+
+    /// Appends `%XX`, encoded as often as the value's depth tells: each time `%` becomes `%25`.
+    fn escape(&mut self, digits: &str) {
+        push_bounded(self.out, "%", self.fault);
+        for _ in 0..self.depth {
+            push_bounded(self.out, "25", self.fault);
+        }
+        push_bounded(self.out, digits, self.fault);
+    }
+
+    /// The first fault is the one that is told.
+    fn fail(&mut self, fault: KeyFault) {
+        *self.fault = self.fault.or(Some(fault));
     }
 }
 
