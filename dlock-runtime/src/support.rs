@@ -12,7 +12,7 @@ pub use crate::{
     detach::{Detach, Detached},
     error::LockError,
     guard::{Lease, LockGuard, settle},
-    key::{KeyPart, LockKey},
+    key::{KeyPart, LockKey, PartWriter},
     manager::LockManager,
     options::{OnLost, Options, Wait, check_max_hold, check_min_hold, check_ttl},
     site::LockSite,
@@ -105,6 +105,11 @@ pub const fn text(text: &'static str) -> Piece<'static> {
 /// A placeholder's value; the bound gives the error message.
 pub fn part<T: KeyPart>(value: &T) -> Piece<'_> {
     Piece::Part(value)
+}
+
+/// Writes one of several parts, which need not be sized; the bound gives the error message.
+pub fn push_part<T: KeyPart + ?Sized>(value: &T, out: &mut PartWriter<'_>) {
+    out.push_part(&value);
 }
 
 /// Renders a key.

@@ -172,28 +172,54 @@ impl fmt::Write for PartWriter<'_> {
 /// Implemented for integers, `bool`, `char`, strings, [`Uuid`], and references and smart pointers
 /// to them. Not for `Option` (which text is "none"?), floats (NaN, -0.0) and collections.
 ///
-/// For a type of your own, write what identifies it:
+/// For a type of your own, `#[derive(KeyPart)]` takes its fields, or the names of its variants. By
+/// hand, write what identifies the value: a text, or several parts.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::{KeyPart, PartWriter};
 ///
-/// struct Sku(String);
+/// struct Email(String);
 ///
-/// impl KeyPart for Sku {
+/// impl KeyPart for Email {
 ///     fn write_part(&self, out: &mut PartWriter<'_>) {
-///         out.push_str(&self.0);
+///         out.push_str(&self.0.to_lowercase());
+///     }
+/// }
+///
+/// enum Owner {
+///     Person(Email),
+///     Team { company: u32, name: String },
+/// }
+///
+/// impl KeyPart for Owner {
+///     fn write_part(&self, out: &mut PartWriter<'_>) {
+///         match self {
+///             Self::Person(email) => {
+///                 out.push_part(&"person");
+///                 out.push_part(email);
+///             }
+///             Self::Team { company, name } => {
+///                 out.push_part(&"team");
+///                 out.push_part(company);
+///                 out.push_part(name);
+///             }
+///         }
 ///     }
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock key",
     label = "its type does not implement `KeyPart`",
-    note = "integers, `bool`, `char`, strings, `Uuid` and references to them can; take a field or a method of the value, as in `<order.id>`",
-    note = "`Option`, floats and collections cannot: two values that mean the same could give different keys"
+    note = "for a type of your own, write `#[derive(KeyPart)]`, where `#[key_part(skip)]` leaves a field out; or take a field or a method of the value, as in `<order.id>`",
+    note = "integers, `bool`, `char`, strings, `Uuid` and references to them can be; `Option`, floats and collections cannot, as two values that mean the same could give different keys"
 )]
 pub trait KeyPart {
-    /// Writes the text that identifies the value; equal values write equal text.
+    /// Writes what identifies the value; equal values write the same.
+    ///
+    /// `out` may be handed on to one other value, which is then all of this one. Several values go
+    /// through [`push_part`](PartWriter::push_part): one after the other in `out` they would run
+    /// together.
     fn write_part(&self, out: &mut PartWriter<'_>);
 }
 
