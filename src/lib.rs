@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-pub use dlock_macros::distributed_lock;
+pub use dlock_macros::{KeyPart, distributed_lock};
 pub use dlock_runtime::{
     AlreadyInstalled, ClientId, Clock, ConnectError, FencingToken, ForeignOwner, Holder, KeyFault,
     KeyPart, Lease, LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder,

@@ -189,7 +189,7 @@ fn names() -> String {
 }
 
 /// Leaves the broken option behind, so that the mistakes of the others are found too.
-fn skip_to_comma(input: ParseStream<'_>) {
+pub(crate) fn skip_to_comma(input: ParseStream<'_>) {
     while !input.is_empty() && !input.peek(Token![,]) {
         if input.parse::<proc_macro2::TokenTree>().is_err() {
             return;

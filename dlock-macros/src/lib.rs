@@ -1,6 +1,6 @@
-//! The `#[distributed_lock]` attribute of `dlock-rs`, which re-exports it.
+//! The attribute `#[distributed_lock]` and the derive `KeyPart` of `dlock-rs`, which re-exports them.
 //!
-//! A call goes through these modules, in this order; a reader can stop at any of them:
+//! An annotated function goes through these modules, in this order; a reader can stop at any of them:
 //!
 //! ```text
 //! attribute   the stages one after the other
@@ -12,6 +12,9 @@
 //! plan        what is to be generated
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
+//!
+//! The derive (`key_part`) has the same stages in small: `options`, `check`, `plan`, `expand`. Both
+//! say what is wrong through `message` and `suggest`.
 
 mod args;
 mod attribute;
@@ -20,8 +23,11 @@ mod doc;
 mod duration;
 mod expand;
 mod key;
+mod key_part;
 mod literal;
 mod message;
+#[cfg(test)]
+mod mutants;
 mod output;
 mod overlay;
 mod owned;
@@ -158,4 +164,71 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute::run(arguments.into(), item.into()).into()
+}
+
+/// Lets a type of your own be a value of a lock key.
+///
+/// ```text
+/// #[derive(KeyPart)]
+/// struct Sku(String);
+///
+/// #[derive(KeyPart)]
+/// struct Order {
+///     shop: u32,
+///     number: u64,
+///     #[key_part(skip)]
+///     lines: Vec<Line>,
+/// }
+///
+/// #[derive(KeyPart)]
+/// #[key_part(rename_all = "snake_case")]
+/// enum Step { TakeMoney, SendGoods }
+///
+/// #[distributed_lock(key = "step:<order>:<step>")]
+/// async fn run(order: Order, step: Step) -> Result<(), LockError> { .. }
+/// ```
+///
+/// | type | its text in a key |
+/// |---|---|
+/// | struct with one field | that of the field |
+/// | struct with several fields | all of them, kept apart (`PartWriter::push_part`): still one value, without delimiters |
+/// | enum without fields | the name of the variant |
+///
+/// Fields are taken in the order of the source; their names are not part of the key. Fields whose
+/// type is called `PhantomData` are left out. To reorder or rename what is in a key is to change
+/// the key: while two versions of a program run, they do not lock each other out.
+///
+/// # Options
+///
+/// | option | on | meaning |
+/// |---|---|---|
+/// | `#[key_part(skip)]` | a field | it does not identify the value and is left out |
+/// | `#[key_part(rename_all = "snake_case")]` | an enum | names in another case, letter for letter as serde writes them: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE` |
+/// | `#[key_part(rename = "sent")]` | a variant | this very name, which may be any text |
+/// | `#[key_part(crate = path)]` | the type | where `dlock` is re-exported; `::dlock` if not set |
+///
+/// # What is refused
+///
+/// Unions, enums whose variants have fields, types without anything that could identify a value,
+/// and two variants of one name. Write such a `KeyPart` by hand.
+///
+/// # Generics
+///
+/// The impl is bounded by `KeyPart` for the types of those fields that mention a type parameter:
+/// `struct Id<T>(u64, PhantomData<T>)` needs no `T: KeyPart`. A field whose type contains the
+/// derived type itself adds no bound.
+///
+/// # Expansion
+///
+/// ```text
+/// impl KeyPart for Order {
+///     fn write_part(&self, out: &mut PartWriter<'_>) {
+///         push_part(&self.shop, out);
+///         push_part(&self.number, out);
+///     }
+/// }
+/// ```
+#[proc_macro_derive(KeyPart, attributes(key_part))]
+pub fn derive_key_part(item: TokenStream) -> TokenStream {
+    key_part::run(item.into()).into()
 }

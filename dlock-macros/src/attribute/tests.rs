@@ -1,8 +1,7 @@
 //! Expansion as a whole: what is kept, what is reported, and that no input makes it panic.
 
-use proc_macro2::{Delimiter, Group, TokenTree};
-
 use super::*;
+use crate::mutants::mutants;
 
 const ARGUMENTS: &str = r#"key = "order:<self.tenant>/<id>", ttl = "30s", wait = forever,
     renew = true, max_hold = config::HOLD, on_lost = finish, on_error = |error| Err(error),
@@ -185,37 +184,4 @@ fn no_mutation_panics() {
             run(arguments.clone(), mutant);
         }
     }
-}
-
-/// `stream` with one token taken away, doubled, swapped with its neighbour or put in an invisible
-/// group, at every place and depth.
-fn mutants(stream: &TokenStream) -> Vec<TokenStream> {
-    let trees: Vec<TokenTree> = stream.clone().into_iter().collect();
-    let mut mutants = Vec::new();
-    for at in 0..trees.len() {
-        let mut shorter = trees.clone();
-        let removed = shorter.remove(at);
-        mutants.push(shorter.into_iter().collect());
-
-        let mut longer = trees.clone();
-        longer.insert(at, removed.clone());
-        mutants.push(longer.into_iter().collect());
-
-        let mut swapped = trees.clone();
-        swapped.swap(at, (at + 1) % trees.len());
-        mutants.push(swapped.into_iter().collect());
-
-        let mut grouped = trees.clone();
-        grouped[at] = Group::new(Delimiter::None, removed.clone().into()).into();
-        mutants.push(grouped.into_iter().collect());
-
-        if let TokenTree::Group(group) = removed {
-            for inside in self::mutants(&group.stream()) {
-                let mut changed = trees.clone();
-                changed[at] = Group::new(group.delimiter(), inside).into();
-                mutants.push(changed.into_iter().collect());
-            }
-        }
-    }
-    mutants
 }

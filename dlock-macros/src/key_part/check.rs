@@ -1,0 +1,183 @@
+//! The type to what identifies its values, or every mistake at once.
+
+use std::collections::HashMap;
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Data, DataEnum, DeriveInput, Fields, Generics, Index, Member, Type};
+
+use super::case::Case;
+use super::options::{self, Place};
+use super::plan::{Field, Value};
+use crate::message::{Fault, Faults};
+
+/// Finds what identifies a value; nothing if `faults` has grown, or had something in it before.
+pub(super) fn check(item: &DeriveInput, case: Case, faults: &mut Faults) -> Value {
+    let value = match &item.data {
+        Data::Struct(data) => fields(item, &data.fields, faults),
+        Data::Enum(data) => names(item, data, case, faults),
+        Data::Union(data) => {
+            faults.push(
+                Fault::new("`KeyPart` cannot be derived for a union")
+                    .help(by_hand(item))
+                    .at(data.union_token.span),
+            );
+            Value::Nothing
+        }
+    };
+    if faults.is_empty() {
+        value
+    } else {
+        Value::Nothing
+    }
+}
+
+fn by_hand(item: &DeriveInput) -> String {
+    format!("write `impl KeyPart for {}` by hand", item.ident)
+}
+
+fn fields(item: &DeriveInput, fields: &Fields, faults: &mut Faults) -> Value {
+    let mut kept = Vec::new();
+    faults.at_item();
+    for (index, field) in (0..).zip(fields) {
+        let options = options::read(&field.attrs, Place::Field, faults);
+        if options.skip || is_phantom(&field.ty) {
+            continue;
+        }
+        let member = match &field.ident {
+            Some(name) => Member::Named(name.clone()),
+            None => Member::Unnamed(Index {
+                index,
+                span: field.ty.span(),
+            }),
+        };
+        kept.push(Field {
+            member,
+            place: ends(&field.ty),
+            bound: depends(&field.ty, &item.generics, &item.ident).then(|| field.ty.clone()),
+        });
+    }
+
+    let name = &item.ident;
+    if kept.is_empty() {
+        // It stands before the fields.
+        faults.at(0);
+        let fault = if fields.is_empty() {
+            Fault::new(format!("`{name}` has no field that could identify it"))
+                .help("remove `KeyPart` from its derives, and write literal text in the key")
+        } else {
+            Fault::new(format!("all fields of `{name}` are left out"))
+                .help("keep at least one that identifies it")
+                .note("`#[key_part(skip)]` leaves a field out, and so does the type `PhantomData`")
+        };
+        faults.push(fault.at(name.span()));
+    }
+    Value::Fields(kept)
+}
+
+fn names(item: &DeriveInput, data: &DataEnum, case: Case, faults: &mut Faults) -> Value {
+    if data.variants.is_empty() {
+        faults.push(
+            Fault::new(format!(
+                "`{}` has no variants, and so no values",
+                item.ident
+            ))
+            .help("remove `KeyPart` from its derives")
+            .at(item.ident.span()),
+        );
+    }
+    let mut names = Vec::new();
+    let mut taken = HashMap::new();
+    for variant in &data.variants {
+        let options = options::read(&variant.attrs, Place::Variant, faults);
+        let ident = &variant.ident;
+        let plain = ident.unraw().to_string();
+        let (name, place) = match &options.rename {
+            Some(text) => (text.value(), text.span()),
+            None => (case.apply(&plain), ident.span()),
+        };
+        if name.is_empty() {
+            faults.push(
+                Fault::new("the name of a variant cannot be empty")
+                    .help(format!(
+                        "for example `rename = \"{}\"`",
+                        Case::Snake.apply(&plain)
+                    ))
+                    .at(place),
+            );
+        } else if let Some(first) = taken.insert(name.clone(), ident) {
+            faults.push(
+                Fault::new(format!("`{first}` and `{ident}` are both called `{name}`"))
+                    .help("give one of them another name with `#[key_part(rename = \"..\")]`")
+                    .at(place),
+            );
+        }
+        if !variant.fields.is_empty() {
+            faults.push(
+                Fault::new(format!(
+                    "`{ident}` has fields, and only its name would be in the key"
+                ))
+                .help(format!(
+                    "{}: `push_part` its name, then each field",
+                    by_hand(item)
+                ))
+                .over(&variant.fields),
+            );
+        }
+        names.push((ident.clone(), name));
+    }
+    Value::Names(names)
+}
+
+/// Types that come from a `macro_rules` fragment are in invisible groups.
+fn is_phantom(ty: &Type) -> bool {
+    match ty {
+        Type::Group(ty) => is_phantom(&ty.elem),
+        Type::Paren(ty) => is_phantom(&ty.elem),
+        Type::Path(ty) => {
+            let last = ty.path.segments.last();
+            last.is_some_and(|last| last.ident == "PhantomData")
+        }
+        _ => false,
+    }
+}
+
+fn ends(ty: &Type) -> (Span, Span) {
+    let mut trees = ty.to_token_stream().into_iter();
+    let first = trees.next().map_or_else(|| ty.span(), |tree| tree.span());
+    let last = trees.last().map_or(first, |tree| tree.span());
+    (first, last)
+}
+
+/// Whether a bound on `ty` is needed for it to be a `KeyPart`.
+///
+/// A type that contains the one derived for gets none: the bound would ask for itself. That the
+/// other fields have theirs is enough for rustc to find the impl in the making.
+fn depends(ty: &Type, generics: &Generics, own: &Ident) -> bool {
+    let params: Vec<&Ident> = generics.type_params().map(|param| &param.ident).collect();
+    let tokens = ty.to_token_stream();
+    mentions(tokens.clone(), &|ident| params.contains(&ident))
+        && !mentions(tokens, &|ident| ident == own || ident == "Self")
+}
+
+/// Whether a name that `wanted` knows stands in `tokens`, other than after a `::`.
+fn mentions(tokens: TokenStream, wanted: &impl Fn(&Ident) -> bool) -> bool {
+    let mut colons = 0;
+    for tree in tokens {
+        let found = match &tree {
+            TokenTree::Ident(ident) => colons < 2 && wanted(ident),
+            TokenTree::Group(group) => mentions(group.stream(), wanted),
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+        colons = match tree {
+            TokenTree::Punct(punct) if punct.as_char() == ':' => colons + 1,
+            _ => 0,
+        };
+    }
+    false
+}

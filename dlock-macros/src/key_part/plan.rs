@@ -1,0 +1,31 @@
+//! What is to be generated, when nothing can be wrong any more.
+
+use proc_macro2::{Ident, Span};
+use syn::{Generics, Member, Path, Type};
+
+/// Everything `expand` needs to know.
+pub(super) struct Plan {
+    /// Where the facade is; `None` is `::dlock`.
+    pub(super) krate: Option<Path>,
+    pub(super) name: Ident,
+    pub(super) generics: Generics,
+    pub(super) value: Value,
+}
+
+/// What identifies a value of the type.
+pub(super) enum Value {
+    /// Its fields; of a single one the type is but another name.
+    Fields(Vec<Field>),
+    /// The variant's name.
+    Names(Vec<(Ident, String)>),
+    /// Something is wrong with the type, and the program will not be compiled.
+    Nothing,
+}
+
+pub(super) struct Field {
+    pub(super) member: Member,
+    /// The type's first and last token, where rustc is to say that it is no `KeyPart`.
+    pub(super) place: (Span, Span),
+    /// The type, if generic parameters decide whether it is a `KeyPart`.
+    pub(super) bound: Option<Type>,
+}

@@ -1,0 +1,6 @@
+use dlock::KeyPart;
+
+#[derive(KeyPart)]
+enum Never {}
+
+fn main() {}

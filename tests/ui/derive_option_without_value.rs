@@ -1,0 +1,10 @@
+use dlock::KeyPart;
+
+#[derive(KeyPart)]
+#[key_part(rename_all)]
+enum State {
+    New,
+    Paid,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use dlock::KeyPart;
+
+#[derive(KeyPart)]
+struct Order {
+    id: u64,
+    #[key_part = "skip"]
+    lines: u64,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use dlock::KeyPart;
+
+#[derive(KeyPart)]
+#[key_part(renameall = "snake_case")]
+enum State {
+    New,
+    Paid,
+}
+
+fn main() {}
