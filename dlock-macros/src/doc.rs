@@ -20,7 +20,7 @@ pub(crate) fn attributes(plan: &Plan, target: &Target) -> TokenStream {
             let (before, after) = attrs.split_at(last + 1);
             // As far from the margin as the text above it, or that would count as indented.
             let indent = match attrs.iter().find_map(text) {
-                Some(Some(first)) if first.starts_with(' ') => " ",
+                Some(first) if first.starts_with(' ') => " ",
                 _ => "",
             };
             let line = format!("{indent}{line}");
@@ -65,18 +65,19 @@ fn option(setting: &Setting) -> Option<String> {
     }
 }
 
-/// `Some` for a line of documentation, with its text if that is a literal.
-fn text(attr: &Attribute) -> Option<Option<String>> {
-    match &attr.meta {
-        Meta::NameValue(doc) if doc.path.is_ident("doc") => Some(match &doc.value {
-            Expr::Lit(literal) => match &literal.lit {
-                Lit::Str(text) => Some(text.value()),
-                _ => None,
-            },
-            _ => None,
-        }),
+/// The text of a line of documentation; none is known of `include_str!` and the like.
+fn text(attr: &Attribute) -> Option<String> {
+    let Meta::NameValue(doc) = &attr.meta else {
+        return None;
+    };
+    let literal = match &doc.value {
+        Expr::Lit(literal) => Some(&literal.lit),
         _ => None,
-    }
+    };
+    doc.path.is_ident("doc").then(|| match literal {
+        Some(Lit::Str(text)) => text.value(),
+        _ => String::new(),
+    })
 }
 
 fn is_hidden(attr: &Attribute) -> bool {

@@ -157,13 +157,12 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         },
         Output::Inferred => TokenStream::new(),
     };
-    let captured = plan
+    let owned = plan
         .captures
         .iter()
         .map(|Param { ident, cfgs }| quote_spanned!(site()=> #(#cfgs)* let _ = &#ident;));
-    let captures = (!plan.captures.is_empty()).then(
-        || quote_spanned!(site()=> #[allow(clippy::used_underscore_binding)] { #(#captured)* }),
-    );
+    let captures = (!plan.captures.is_empty())
+        .then(|| quote_spanned!(site()=> #[allow(clippy::used_underscore_binding)] { #(#owned)* }));
     let lease = plan
         .lease
         .as_ref()
