@@ -62,7 +62,9 @@ use proc_macro::TokenStream;
 /// | `wait = "5s"`, `never`, `forever` | how long to wait while someone else holds the lock | the manager's, 10 s |
 /// | `renew = false` | whether the lease is kept alive while the body runs | `true` |
 /// | `max_hold = "5m"` | stop renewing after this long; the lease is then lost | the body may run as long as it likes |
+/// | `min_hold = "10s"` | keep others out for at least this long, however soon the body ends; at most 24 h | given back after the body |
 /// | `on_lost = cancel`, `finish` | when the lease is lost: drop the body's future at its next await, or let it end | `cancel` |
+/// | `on_cancel = release`, `detach` | when the caller drops the future: drop the body, or let it end in a task of its own | `release` |
 /// | `on_busy = EXPR` | the function's value when the lock was busy for all of `wait` | a [`Busy` error](#errors) |
 /// | `on_error = PATH` or `CLOSURE` | makes the function's value of a `LockError` | `From<LockError>` of the error type |
 /// | `lease = NAME` | the name by which the body sees its `&Lease`: key, fencing token, remaining time | the body does not see it |
@@ -71,12 +73,22 @@ use proc_macro::TokenStream;
 ///
 /// Durations are text (`"250ms"`, `"30s"`, `"1m30s"`, `"2h"`) or any expression of type `Duration`;
 /// `wait` also takes an expression of type `Wait`. Text is checked during compilation, and so are
-/// constants named in capitals (`ttl = config::LOCK_TTL`). A `ttl` is at least `100ms` and at most
-/// `24h`; a bare number has no unit and is refused.
+/// constants named in capitals (`ttl = config::LOCK_TTL`; an associated one, `Self::TTL`, where a
+/// use of the function is compiled). A `ttl` is at least `100ms` and at most `24h`; a bare number
+/// has no unit and is refused.
 ///
-/// The expressions of `ttl`, `wait`, `max_hold`, `manager` and `on_busy` see the function's
-/// parameters; they are evaluated in each call before the body. So does `on_error`, except for
-/// parameters that the body has taken by value.
+/// The expressions of `ttl`, `wait`, `max_hold`, `min_hold`, `manager` and `on_busy` see the
+/// function's parameters; they are evaluated in each call before the body. So does `on_error`,
+/// except for parameters that the body has taken by value.
+///
+/// `min_hold` is for jobs that every replica starts by its own clock: the one that comes a little
+/// late finds the lock taken. It holds whatever becomes of the body, and when the process ends in
+/// good order; a killed process, which has not done the job, leaves its TTL only.
+///
+/// # Documentation and list of locks
+///
+/// The function's documents end with a line about the lock. With the feature `registry` of
+/// `dlock-rs`, `dlock::lock_sites()` lists all annotated functions of the program.
 ///
 /// # Key template
 ///
@@ -90,6 +102,11 @@ use proc_macro::TokenStream;
 /// `Path((shop, id)): Path<(u32, u64)>` gives `<shop>` and `<id>`. `<self.tenant>`, `<order.id>`,
 /// `<pair.0>` and `<user.name()>` reach further. The value must implement `KeyPart`; the key
 /// borrows it before the body runs.
+///
+/// The names are parameters to an editor, too: rust-analyzer goes from them to their declaration,
+/// finds them, and renames them with it, and rustc underlines a misspelt one. This relies on how
+/// compilers happen to read literals; if a new release ends it, or fails, set the environment
+/// variable `DLOCK_WHOLE_SPANS` while compiling.
 ///
 /// Values are escaped when they are rendered, so that different arguments never share a key. For
 /// the same reason two placeholders need a delimiter such as `:` or `/` between them: letters,
@@ -111,6 +128,11 @@ use proc_macro::TokenStream;
 /// Nothing happens before the future is polled. Dropped while it waits, the function leaves the
 /// queue; dropped while the body runs, it drops the body first and then gives the lock back in the
 /// background. The body itself must tolerate being dropped at any await, as it must without a lock.
+///
+/// With `on_cancel = detach` a body that has begun ends: dropped while it runs, the function hands
+/// it to a task of its own, with the lock and the arguments. They must be owned and `Send`. As long
+/// as the caller is there nothing is spawned, and the body sees the task-locals of its caller.
+/// A runtime that shuts down drops that task as all others; `dlock::shutdown` waits for it.
 ///
 /// Arguments are dropped before the lock is given back. Those that are bound to nothing (`_: T`)
 /// are dropped after; name them `_name` if that matters.
@@ -142,8 +164,8 @@ use proc_macro::TokenStream;
 /// ```text
 /// async fn settle(id: u64) -> Ret {
 ///     let error = 'locked: {
-///         let site = { static SITE: Site = Site::new(.., Options::new().ttl(..)); &SITE };
-///         let acquiring = acquire(site, site.options(), None, key(.., &[Text("order:"), Part(part(&id))]));
+///         let site = site!("settle", "order:<id>", [.ttl(..)], []);   // a static
+///         let acquiring = acquire(site, site.options(), None, key(.., &[text("order:"), part(&id)]));
 ///         let guard = match acquiring.await {
 ///             Ok(guard) => guard,
 ///             Err(error) => break 'locked error,

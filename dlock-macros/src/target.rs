@@ -3,11 +3,11 @@
 //! The body stays raw tokens. It is parsed only when the function is not `async`, to find the block
 //! that `#[async_trait]` and its relatives put at its end.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{
-    Attribute, Block, Expr, ExprAsync, Ident, Pat, Signature, Stmt, Token, Visibility, token,
+    Attribute, Block, Expr, ExprAsync, Ident, Item, Pat, Signature, Stmt, Token, Visibility, token,
 };
 
 use crate::message::Fault;
@@ -164,7 +164,7 @@ pub(crate) fn is_our_attribute(attr: &Attribute) -> bool {
 fn trailing_block(sig: &Signature, body: &TokenStream) -> syn::Result<TrailingBlock> {
     let not_async = || {
         Fault::new("`#[distributed_lock]` can only guard an `async fn`")
-            .help("if another attribute turns this function into a plain one, as `#[tokio::main]` does, put `#[distributed_lock]` above it")
+            .help("write `async fn`; if another attribute makes a plain function of one, as `#[tokio::main]` does, put `#[distributed_lock]` above it")
             .at(sig.fn_token.span)
     };
     let mut head = Block::parse_within
@@ -181,7 +181,10 @@ fn trailing_block(sig: &Signature, body: &TokenStream) -> syn::Result<TrailingBl
         other => (None, other),
     };
     let Expr::Async(block) = inner else {
-        return Err(not_async());
+        return Err(head
+            .iter()
+            .find_map(async_fn_inside)
+            .map_or_else(not_async, too_old));
     };
     if block.capture.is_none() {
         return Err(
@@ -191,6 +194,23 @@ fn trailing_block(sig: &Signature, body: &TokenStream) -> syn::Result<TrailingBl
         );
     }
     Ok(TrailingBlock { head, boxed, block })
+}
+
+/// The function that `#[async_trait]` once moved the body to.
+fn async_fn_inside(stmt: &Stmt) -> Option<Span> {
+    match stmt {
+        Stmt::Item(Item::Fn(inner)) => {
+            inner.sig.asyncness.as_ref()?;
+            Some(inner.sig.fn_token.span)
+        }
+        _ => None,
+    }
+}
+
+fn too_old(place: Span) -> syn::Error {
+    Fault::new("the body of this function is in another one, where it cannot be guarded")
+        .help("if `#[async_trait]` has put it there, upgrade `async-trait` to 0.1.44 or later")
+        .at(place)
 }
 
 /// By suffix: `#[async_trait]` writes `Box::pin`, `#[instrument]` `::std::boxed::Box::pin`.

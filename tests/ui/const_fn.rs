@@ -1,0 +1,6 @@
+use dlock::distributed_lock;
+
+#[distributed_lock(key = "jobs")]
+const fn pay() {}
+
+fn main() {}
