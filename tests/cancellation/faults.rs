@@ -349,6 +349,42 @@ async fn a_release_without_an_answer_is_repeated_and_no_error() {
     }
 }
 
+/// What keeps others out after the body is repeated as a release is, and is no release.
+#[tokio::test(start_paused = true)]
+async fn a_min_hold_is_kept_although_answers_are_lost() {
+    let least = Duration::from_secs(60);
+    for fate in [
+        Fate::ReplyLost,
+        Fate::Lost,
+        Fate::Swallowed,
+        Fate::ReplySwallowed,
+    ] {
+        for is_dropped in [false, true] {
+            let faulty = Faulty::start();
+            faulty.wire.next(Kind::Renew, fate.clone());
+            faulty.wire.next(Kind::Renew, fate.clone());
+            let before = Instant::now();
+            let lock = faulty.manager.lock("order:42").min_hold(least);
+            let guard = lock.acquire().await.unwrap();
+            if is_dropped {
+                drop(guard);
+            } else {
+                guard.release().await.unwrap();
+            }
+            let other = faulty.other.lock("order:42").wait(Wait::Forever);
+            let guard = other.acquire().await.unwrap();
+            // A question of the waiter's at the very end may be a little late.
+            let waited = before.elapsed();
+            assert!(least <= waited && waited < least * 2, "{waited:?}");
+            guard.release().await.unwrap();
+            assert_idle(&[&faulty.manager, &faulty.other]).await;
+            assert!(faulty.store.is_empty());
+            assert_eq!(faulty.wire.count(Kind::Renew), 3);
+            assert_eq!(faulty.wire.count(Kind::Release), 0);
+        }
+    }
+}
+
 /// When nothing gets through, the store's TTL has to do; the manager does not try for ever.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_never_arrives_is_given_up_when_the_lease_has_run_out() {

@@ -431,6 +431,37 @@ fn a_release_is_repeated_until_the_store_has_forgotten_by_itself() {
     assert!(desk.state.is_idle());
 }
 
+#[test]
+fn a_lease_is_kept_for_the_rest_of_its_min_hold_and_somewhat_longer() {
+    let least = 3 * TTL;
+    let mut desk = Desk::holding(Timing {
+        min_hold: Some(least),
+        ..Timing::default()
+    });
+    let end = desk.now.plus(least);
+    desk.pass(SECOND);
+    assert_eq!(desk.on(Event::Left), Effect::Release);
+    let kept = desk.state.kept_for(desk.owner, desk.now);
+    let longer = Duration::from_millis(1);
+    assert_eq!(kept, Some(least.saturating_sub(SECOND) + longer));
+    while let Effect::WaitUntil(at) = desk.on(Event::Released(None)) {
+        desk.now = at;
+    }
+    assert!(
+        end.is_reached(desk.now),
+        "it is tried as long as it matters"
+    );
+    assert!(desk.state.is_idle());
+
+    let mut desk = Desk::holding(Timing {
+        min_hold: Some(SECOND),
+        ..Timing::default()
+    });
+    desk.pass(SECOND);
+    desk.on(Event::Left);
+    assert_eq!(desk.state.kept_for(desk.owner, desk.now), None);
+}
+
 /// Something that happens to an attempt, in the order a hostile world likes.
 #[derive(Clone, Debug)]
 enum Step {
