@@ -1,0 +1,424 @@
+//! Other attributes above and below. Where only one order is here, the other is refused.
+
+use std::pin::Pin;
+
+use dlock::{LockError, LockManager, distributed_lock};
+use tracing::instrument;
+
+use crate::{
+    Fault, Result, assert_send, manager, record, record_blocking, say, spans::Spans, under,
+    while_held,
+};
+
+/// A6: attributes that make more functions of one.
+mod a6 {
+    use super::*;
+    use cached::macros::cached;
+
+    #[distributed_lock(key = "price:<id>")]
+    #[cached]
+    async fn above(id: u64) -> Result<u64> {
+        say("body");
+        Ok(id)
+    }
+
+    // Both the function and the one that it calls on a miss get the attribute.
+    #[cached]
+    #[distributed_lock(key = "price:<id>")]
+    async fn below(id: u64) -> Result<u64> {
+        say("body");
+        Ok(id)
+    }
+
+    #[tokio::test]
+    async fn above_a_cache_only_a_miss_takes_the_lock() {
+        assert_eq!(under("price:1", above(1)).await, Ok(1));
+        let (output, events) = record(above(1)).await;
+        assert_eq!((output, events), (Ok(1), vec![]));
+    }
+
+    #[tokio::test]
+    async fn a_copy_inside_the_original_is_a_deadlock_and_refused() {
+        let (output, events) = record(below(2)).await;
+        let refused = matches!(output, Err(Fault::Lock(LockError::WouldDeadlock { .. })));
+        assert!(refused, "{output:?}");
+        assert_eq!(events, ["acquire price:2", "release price:2"]);
+    }
+}
+
+/// A7: attributes that make a plain function of an async one; below them it would be too late.
+mod a7 {
+    use super::*;
+    use rstest::rstest;
+
+    #[distributed_lock(key = "main", manager = manager())]
+    #[tokio::main(flavor = "current_thread")]
+    async fn tokio_main() -> Result<u8> {
+        say("body");
+        Ok(1)
+    }
+
+    #[distributed_lock(key = "main", manager = manager())]
+    #[actix_web::main]
+    async fn actix_main() -> Result<u8> {
+        say("body");
+        Ok(1)
+    }
+
+    #[test]
+    fn above_main() {
+        for main in [tokio_main, actix_main] {
+            let (output, events) = record_blocking(main);
+            assert_eq!(output, Ok(1));
+            assert_eq!(events, ["acquire main", "body", "release main"]);
+        }
+    }
+
+    #[distributed_lock(key = "test", manager = LockManager::memory(), lease = lease)]
+    #[tokio::test]
+    async fn above_a_test() -> Result {
+        assert_eq!(lease.key().as_str(), "test");
+        Ok(())
+    }
+
+    #[distributed_lock(key = "test", manager = LockManager::memory(), lease = lease)]
+    #[actix_web::test]
+    async fn above_a_test_of_actix() -> Result {
+        assert_eq!(lease.key().as_str(), "test");
+        Ok(())
+    }
+
+    #[distributed_lock(key = "case:<id>", manager = LockManager::memory(), lease = lease)]
+    #[rstest]
+    #[case(1)]
+    #[case(2)]
+    #[tokio::test]
+    async fn above_cases(#[case] id: u8) -> Result {
+        assert_eq!(lease.key().as_str(), format!("case:{id}"));
+        Ok(())
+    }
+}
+
+/// A8: handlers of axum, called by its router.
+mod a8_axum {
+    #![allow(clippy::unused_async, reason = "in what `debug_handler` makes")]
+    use super::*;
+    use axum::{
+        Json, Router,
+        body::{Body, to_bytes},
+        debug_handler,
+        extract::{Path, State},
+        http::{Request, StatusCode},
+        response::{IntoResponse, Response},
+        routing::get,
+    };
+    use tower::ServiceExt;
+
+    impl IntoResponse for Fault {
+        fn into_response(self) -> Response {
+            let status = match &self {
+                Self::Lock(error) if error.is_busy() => StatusCode::CONFLICT,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            (status, self.to_string()).into_response()
+        }
+    }
+
+    #[derive(Clone)]
+    struct Shop {
+        name: &'static str,
+    }
+
+    #[debug_handler]
+    #[distributed_lock(key = "order:<id>/<line>", wait = never)]
+    async fn below(Path((id, line)): Path<(u32, u64)>) -> Result<Json<u64>> {
+        say("body");
+        Ok(Json(u64::from(id) + line))
+    }
+
+    #[distributed_lock(key = "order:<shop.name>/<id>", wait = never)]
+    #[debug_handler(state = Shop)]
+    async fn above(
+        State(shop): State<Shop>,
+        Path(id): Path<u32>,
+        body: String,
+    ) -> Result<impl IntoResponse> {
+        say("body");
+        Ok(format!("{} {id}{body}", shop.name))
+    }
+
+    async fn call(uri: &str) -> (StatusCode, String) {
+        let router = Router::new()
+            .route("/below/{id}/{line}", get(below))
+            .route("/above/{id}", get(above))
+            .with_state(Shop { name: "nord" });
+        let request = Request::get(uri).body(Body::from("!")).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 1000).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let (status, body) = under("order:3/4", call("/below/3/4")).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, "7"));
+        let (status, body) = under("order:nord/5", call("/above/5")).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, "nord 5!"));
+    }
+
+    #[tokio::test]
+    async fn a_busy_lock_is_the_handlers_answer() {
+        let (held, events) =
+            record(async { while_held("order:3/4", async { call("/below/3/4").await }).await })
+                .await;
+        assert_eq!(held.0, StatusCode::CONFLICT);
+        assert!(held.1.contains("`order:3/4` is busy"), "{}", held.1);
+        assert!(!events.contains(&"body".to_owned()), "{events:?}");
+    }
+}
+
+/// A8: handlers of actix.
+mod a8_actix {
+    use super::*;
+    use actix_web::{
+        App, HttpResponse, ResponseError, get, http::StatusCode, post, test, web::Path,
+    };
+
+    impl ResponseError for Fault {
+        fn status_code(&self) -> StatusCode {
+            match self {
+                Self::Lock(error) if error.is_busy() => StatusCode::CONFLICT,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            }
+        }
+    }
+
+    #[get("/below/{id}")]
+    #[distributed_lock(key = "order:<id.0>", wait = never)]
+    async fn below(id: Path<(u32,)>) -> Result<HttpResponse> {
+        say("body");
+        Ok(HttpResponse::Ok().body(format!("order {}", id.0)))
+    }
+
+    #[distributed_lock(key = "order:<path.0>/<path.1>", wait = never)]
+    #[post("/above/{shop}/{id}")]
+    async fn above(path: Path<(u8, u8)>) -> Result<HttpResponse> {
+        say("body");
+        Ok(HttpResponse::Ok().body(format!("order {}", path.1)))
+    }
+
+    async fn call(request: test::TestRequest) -> (StatusCode, String) {
+        let app = App::new().service(below).service(above);
+        let app = test::init_service(app).await;
+        let response = test::call_service(&app, request.to_request()).await;
+        let status = response.status();
+        let body = test::read_body(response).await;
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[actix_web::test]
+    async fn run() {
+        let request = test::TestRequest::get().uri("/below/3");
+        let (status, body) = under("order:3", call(request)).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, "order 3"));
+        let request = test::TestRequest::post().uri("/above/1/4");
+        let (status, body) = under("order:1/4", call(request)).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, "order 4"));
+    }
+
+    #[actix_web::test]
+    async fn a_busy_lock_is_the_handlers_answer() {
+        let (held, events) = record(async {
+            let request = test::TestRequest::get().uri("/below/3");
+            while_held("order:3", call(request)).await
+        })
+        .await;
+        assert_eq!(held.0, StatusCode::CONFLICT);
+        assert!(!events.contains(&"body".to_owned()), "{events:?}");
+    }
+}
+
+/// A8: builders.
+mod a8_bon {
+    use super::*;
+    use bon::builder;
+
+    #[builder]
+    #[distributed_lock(key = "pay:<id>")]
+    async fn below(id: u64, note: Option<&str>) -> Result<(u64, Option<String>)> {
+        say("body");
+        Ok((id, note.map(ToOwned::to_owned)))
+    }
+
+    #[distributed_lock(key = "pay:<id>/<part>")]
+    #[builder]
+    async fn above(id: u64, #[builder(default = 7)] part: u8) -> Result<(u64, u8)> {
+        say("body");
+        Ok((id, part))
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let below = below().id(3).note("n").call();
+        assert_eq!(under("pay:3", below).await, Ok((3, Some("n".to_owned()))));
+        let above = above().id(3).call();
+        assert_eq!(under("pay:3/7", above).await, Ok((3, 7)));
+    }
+}
+
+/// A9: recursion, by boxes that an attribute makes.
+mod a9 {
+    use super::*;
+    use async_recursion::async_recursion;
+
+    #[async_recursion]
+    #[distributed_lock(key = "level:<n>")]
+    async fn below(n: u8) -> Result<u8> {
+        if n == 0 {
+            say("body");
+            return Ok(0);
+        }
+        Ok(below(n - 1).await? + 1)
+    }
+
+    #[distributed_lock(key = "level:<n>")]
+    #[async_recursion]
+    async fn above(n: u8) -> Result<u8> {
+        if n == 0 {
+            say("body");
+            return Ok(0);
+        }
+        Ok(above(n - 1).await? + 1)
+    }
+
+    #[async_recursion]
+    #[distributed_lock(key = "level")]
+    async fn same_key(n: u8) -> Result<u8> {
+        say(format!("body {n}"));
+        Ok(same_key(n + 1).await? + 1)
+    }
+
+    #[tokio::test]
+    async fn different_keys_are_nested() {
+        let expected = [
+            "acquire level:1",
+            "acquire level:0",
+            "body",
+            "release level:0",
+            "release level:1",
+        ];
+        let (output, events) = record(assert_send(below(1))).await;
+        assert_eq!(
+            (output, events.as_slice()),
+            (Ok(1), &expected.map(str::to_owned)[..])
+        );
+        let (output, events) = record(assert_send(above(1))).await;
+        assert_eq!(
+            (output, events.as_slice()),
+            (Ok(1), &expected.map(str::to_owned)[..])
+        );
+    }
+
+    #[tokio::test]
+    async fn the_same_key_is_a_deadlock_and_refused() {
+        let (output, events) = record(same_key(0)).await;
+        let refused = matches!(output, Err(Fault::Lock(LockError::WouldDeadlock { .. })));
+        assert!(refused, "{output:?}");
+        assert_eq!(events, ["acquire level", "body 0", "release level"]);
+    }
+}
+
+/// A10: the boxed form stays one that other attributes recognise.
+mod a10 {
+    use super::*;
+
+    type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+    #[instrument]
+    #[distributed_lock(key = "pay")]
+    fn below() -> Boxed<Result> {
+        say("call");
+        Box::pin(async move {
+            say("body");
+            Ok(())
+        })
+    }
+
+    #[distributed_lock(key = "pay")]
+    #[instrument]
+    fn above() -> Boxed<Result> {
+        say("call");
+        Box::pin(async move {
+            say("body");
+            Ok(())
+        })
+    }
+
+    async fn told(make: fn() -> Boxed<Result>) -> Vec<String> {
+        let spanned = async {
+            let _spans = Spans::tell();
+            let future = make();
+            say("made");
+            future.await.unwrap();
+        };
+        record(spanned).await.1
+    }
+
+    #[tokio::test]
+    async fn the_span_lasts_as_long_as_the_future_runs() {
+        let expected = [
+            "call",
+            "made",
+            "acquire pay",
+            "enter below",
+            "body",
+            "leave below",
+            "release pay",
+        ];
+        assert_eq!(told(below).await, expected);
+        let expected = [
+            "call",
+            "made",
+            "enter above",
+            "acquire pay",
+            "body",
+            "release pay",
+            "leave above",
+        ];
+        assert_eq!(told(above).await, expected);
+    }
+}
+
+/// A11: an attribute on the `impl` that reads those of the methods.
+mod a11 {
+    use super::*;
+
+    struct Shop {
+        name: &'static str,
+    }
+
+    #[bon::bon]
+    impl Shop {
+        #[builder]
+        #[distributed_lock(key = "shop:<self.name>/<id>", ttl = "30s", on_lost = finish, wait = never)]
+        async fn below(&self, id: u64) -> Result<u64> {
+            say("body");
+            Ok(id)
+        }
+
+        #[distributed_lock(key = "shop:<self.name>/<id>", on_error = |_| 0)]
+        #[builder]
+        async fn above(&self, id: u64) -> u64 {
+            say("body");
+            id
+        }
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let shop = Shop { name: "nord" };
+        assert_eq!(under("shop:nord/3", shop.below().id(3).call()).await, Ok(3));
+        assert_eq!(under("shop:nord/4", shop.above().id(4).call()).await, 4);
+    }
+}

@@ -1,0 +1,275 @@
+//! What is dropped before the lock is given back, and what after.
+
+use dlock::{KeyPart, PartWriter, distributed_lock};
+
+use crate::{Fault, Noisy, Result, record, say, under};
+
+/// F1: borrowed arguments.
+mod f1 {
+    use super::*;
+
+    #[distributed_lock(key = "borrowed:<text>")]
+    async fn borrowed(text: &str, out: &mut Vec<u8>, slice: &[u8]) -> Result {
+        tokio::task::yield_now().await;
+        say("body");
+        out.extend(slice);
+        out.extend(text.bytes());
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let mut out = vec![];
+        assert_eq!(
+            under("borrowed:a", borrowed("a", &mut out, &[1])).await,
+            Ok(())
+        );
+        assert_eq!(out, [1, b'a']);
+    }
+}
+
+/// F2: arguments that the body does not mention are dropped under the lock too.
+mod f2 {
+    use super::*;
+
+    #[distributed_lock(key = "drops")]
+    async fn locked(used: Noisy, _unused: Noisy, (_inner, _): (Noisy, u8)) -> Result<usize> {
+        let local = Noisy::new("local");
+        say("body");
+        Ok(used.name().len() + local.name().len())
+    }
+
+    #[expect(clippy::unused_async, reason = "the same without the lock")]
+    async fn plain(used: Noisy, _unused: Noisy, (_inner, _): (Noisy, u8)) -> Result<usize> {
+        let local = Noisy::new("local");
+        say("body");
+        Ok(used.name().len() + local.name().len())
+    }
+
+    #[tokio::test]
+    async fn under_the_lock_and_as_without_it() {
+        let (_, events) = record(async {
+            let arguments = (
+                Noisy::new("used"),
+                Noisy::new("unused"),
+                Noisy::new("inner"),
+            );
+            locked(arguments.0, arguments.1, (arguments.2, 0)).await
+        })
+        .await;
+        let (first, last) = ("acquire drops", "release drops");
+        assert_eq!(events.first().unwrap(), first);
+        assert_eq!(events.last().unwrap(), last);
+        assert_eq!(events[1..3], ["body", "drop local"]);
+
+        let (_, mut plain) = record(async {
+            let arguments = (
+                Noisy::new("used"),
+                Noisy::new("unused"),
+                Noisy::new("inner"),
+            );
+            plain(arguments.0, arguments.1, (arguments.2, 0)).await
+        })
+        .await;
+        // Which argument goes first is not promised; that each goes once is.
+        let mut inside = events[1..events.len() - 1].to_vec();
+        inside.sort_unstable();
+        plain.sort_unstable();
+        assert_eq!(inside, plain);
+    }
+
+    impl KeyPart for Noisy {
+        fn write_part(&self, to: &mut PartWriter<'_>) {
+            to.push_str(self.name());
+        }
+    }
+
+    #[distributed_lock(key = "<named>")]
+    async fn only_in_the_key(named: Noisy) -> Result {
+        say("body");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_argument_that_only_the_key_names() {
+        let (_, events) = record(async { only_in_the_key(Noisy::new("it")).await }).await;
+        assert_eq!(events, ["acquire it", "body", "drop it", "release it"]);
+    }
+}
+
+/// F3: a body that uses one field owns the others as well.
+mod f3 {
+    use super::*;
+
+    struct Context {
+        a: Noisy,
+        #[expect(dead_code, reason = "it is what the body leaves behind")]
+        b: Noisy,
+    }
+
+    #[distributed_lock(key = "fields")]
+    async fn one_field(context: Context) -> Result {
+        let a = context.a;
+        say("body");
+        drop(a);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let (_, events) = record(async {
+            let (a, b) = (Noisy::new("a"), Noisy::new("b"));
+            one_field(Context { a, b }).await
+        })
+        .await;
+        let expected = [
+            "acquire fields",
+            "body",
+            "drop a",
+            "drop b",
+            "release fields",
+        ];
+        assert_eq!(events, expected);
+    }
+}
+
+/// F4: what is bound to nothing cannot be owned by the body, and is dropped after the release.
+mod f4 {
+    use super::*;
+
+    #[distributed_lock(key = "nameless")]
+    async fn nameless(_: Noisy, (used, _): (Noisy, Noisy)) -> Result {
+        say("body");
+        drop(used);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let (_, events) = record(async {
+            nameless(Noisy::new("_"), (Noisy::new("used"), Noisy::new("rest"))).await
+        })
+        .await;
+        let expected = [
+            "acquire nameless",
+            "body",
+            "drop used",
+            "release nameless",
+            "drop rest",
+            "drop _",
+        ];
+        assert_eq!(events, expected);
+    }
+}
+
+/// F5: each way out of the body stays inside it.
+mod f5 {
+    use super::*;
+
+    #[distributed_lock(key = "out:<text>")]
+    async fn early(text: &str, _argument: Noisy) -> Result<u64> {
+        let number: u64 = text.parse()?;
+        say("body");
+        if number > 9 {
+            return Err(Fault::Refused);
+        }
+        let Some(rest) = number.checked_sub(2) else {
+            return Ok(100);
+        };
+        let found = 'outer: loop {
+            for found in 0.. {
+                if found == rest {
+                    break 'outer found;
+                }
+                if found > 3 {
+                    continue 'outer;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let block = 'block: {
+            if found == 3 {
+                break 'block 50;
+            }
+            found
+        };
+        Ok(block)
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let cases = [
+            ("5", Ok(50)),
+            ("3", Ok(1)),
+            ("1", Ok(100)),
+            ("30", Err(Fault::Refused)),
+        ];
+        for (text, expected) in cases {
+            let (output, events) = record(async { early(text, Noisy::new("it")).await }).await;
+            assert_eq!(output, expected);
+            let acquired = format!("acquire out:{text}");
+            let released = format!("release out:{text}");
+            assert_eq!(events, [&acquired, "body", "drop it", &released]);
+        }
+        let (output, events) = record(async { early("x", Noisy::new("it")).await }).await;
+        assert!(matches!(output, Err(Fault::Number(_))));
+        assert_eq!(events, ["acquire out:x", "drop it", "release out:x"]);
+    }
+}
+
+/// F10: what the last expression borrows from is dropped before what it borrows, and before the
+/// release.
+mod f10 {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[distributed_lock(key = "tail")]
+    async fn tail(argument: Noisy) -> Result<usize> {
+        let local = Noisy::new("local");
+        say("body");
+        Ok(Noisy::new("temporary").name().len() + local.name().len() + argument.name().len())
+    }
+
+    #[distributed_lock(key = "mutex")]
+    async fn guard_in_the_tail() -> Result<u8> {
+        let mutex = Mutex::new(3);
+        say("body");
+        Ok(*mutex.lock().unwrap())
+    }
+
+    #[distributed_lock(key = "match:<id>")]
+    async fn matched(id: u8) -> Result<usize> {
+        match Noisy::new("scrutinee").name() {
+            "none" => Ok(0),
+            name if id == 1 => {
+                say("body");
+                Ok(name.len())
+            }
+            _ => Err(Fault::Refused),
+        }
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let (_, events) = record(async { tail(Noisy::new("argument")).await }).await;
+        let expected = [
+            "acquire tail",
+            "body",
+            "drop temporary",
+            "drop local",
+            "drop argument",
+            "release tail",
+        ];
+        assert_eq!(events, expected);
+        assert_eq!(under("mutex", guard_in_the_tail()).await, Ok(3));
+        let (output, events) = record(matched(1)).await;
+        assert_eq!(output, Ok(9));
+        let expected = [
+            "acquire match:1",
+            "body",
+            "drop scrutinee",
+            "release match:1",
+        ];
+        assert_eq!(events, expected);
+    }
+}
