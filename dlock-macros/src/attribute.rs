@@ -57,7 +57,7 @@ fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
         let private = expand::private(krate.as_ref(), Span::call_site());
         quote! {
             let #name: &#private::Lease = match ::core::option::Option::None {
-                ::core::option::Option::Some(lease) => lease,
+                ::core::option::Option::Some(__lease) => __lease,
                 ::core::option::Option::None => ::core::panic!(),
             };
         }

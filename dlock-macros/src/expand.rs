@@ -1,7 +1,10 @@
 //! `Plan` to tokens; nothing can go wrong here.
 //!
 //! Our tokens have mixed-site spans: the user's code cannot see our variables, and lints about
-//! style do not look at them. The user's tokens keep their spans, and their braces, because rustc
+//! style do not look at them. That does not keep out the user's items: a unit struct `value`, as
+//! actix makes of a handler, would be what our pattern `value` means, and a method that a trait
+//! gives to every type goes before one that borrows. So our variables begin with `__`, and methods
+//! are called by their path. The user's tokens keep their spans, and their braces, because rustc
 //! reports a missing value at the braces. The body stands in the expansion exactly once.
 
 mod settings;
@@ -98,28 +101,28 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let key = key(plan);
     let busy = plan.on_busy.as_ref().map(|value| {
         quote_spanned! {site()=>
-            ::core::result::Result::Err(error) if #private::is_busy(&error) => return #value,
+            ::core::result::Result::Err(__error) if #private::is_busy(&__error) => return #value,
         }
     });
     let lease = plan
         .lease
         .as_ref()
-        .map(|_| quote_spanned!(site()=> let lease = guard.lease();));
+        .map(|_| quote_spanned!(site()=> let __lease = #private::LockGuard::lease(&__guard);));
     let body = watched(plan, brace, body);
     let section = quote_spanned! {site()=>
         #lease
-        let output = guard.watch(async move { #body }).await;
-        let released = guard.release().await;
+        let __output = #private::LockGuard::watch(&__guard, async move { #body }).await;
+        let __released = #private::LockGuard::release(__guard).await;
     };
     let settled = match plan.detach {
-        None => quote_spanned!(site()=> #section match #private::settle(output, released)),
+        None => quote_spanned!(site()=> #section match #private::settle(__output, __released)),
         // What a task of its own may not have is reported at the word that asks for the task.
         Some(place) => {
             let run = quote_spanned!(site_at(place)=> run);
             quote_spanned! {site()=>
-                match #private::Detach::of(&guard).#run(async move {
+                match #private::Detach::of(&__guard).#run(async move {
                     #section
-                    #private::settle(output, released)
+                    #private::settle(__output, __released)
                 }).await
             }
         }
@@ -128,18 +131,19 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
 
     quote_spanned! {site()=>
         #editors
-        let error: #private::LockError = 'locked: {
-            let site = #lock_site;
+        let __error: #private::LockError = 'locked: {
+            let __site = #lock_site;
             #[allow(clippy::used_underscore_binding)]
-            let acquiring = #private::acquire(site, site.options() #options, #manager, #key);
-            let guard = match acquiring.await {
-                ::core::result::Result::Ok(guard) => guard,
+            let __acquiring =
+                #private::acquire(__site, __site.options() #options, #manager, #key);
+            let __guard = match __acquiring.await {
+                ::core::result::Result::Ok(__guard) => __guard,
                 #busy
-                ::core::result::Result::Err(error) => break 'locked error,
+                ::core::result::Result::Err(__error) => break 'locked __error,
             };
             #settled {
-                ::core::result::Result::Ok(value) => return value,
-                ::core::result::Result::Err(error) => error,
+                ::core::result::Result::Ok(__value) => return __value,
+                ::core::result::Result::Err(__error) => __error,
             }
         };
         #failure
@@ -151,8 +155,8 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
     // Tells the block its output before its first `?` or coercion needs it. Never taken.
     let hint = match &plan.output {
         Output::Known(ty) => quote_spanned! {site_at(ty.span())=>
-            if let ::core::option::Option::Some(output) = ::core::option::Option::None::<#ty> {
-                return output;
+            if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<#ty> {
+                return __output;
             }
         },
         Output::Inferred => TokenStream::new(),
@@ -166,7 +170,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
     let lease = plan
         .lease
         .as_ref()
-        .map(|name| quote_spanned!(site()=> let #name = lease;));
+        .map(|name| quote_spanned!(site()=> let #name = __lease;));
     let mut braced = TokenStream::new();
     brace.surround(&mut braced, |inside| {
         if is_one_expression(body) {
@@ -238,16 +242,16 @@ fn failure(plan: &Plan) -> TokenStream {
         // type of its argument, and `|error| error.to_string()` need no annotation.
         (Some(handler), _) => quote_spanned! {site()=>
             ::core::result::Result::<_, #private::LockError>::unwrap_or_else(
-                ::core::result::Result::Err(error),
+                ::core::result::Result::Err(__error),
                 #handler,
             )
         },
         // One bound in one place: this is where a type without room for the error is reported.
         (None, Output::Known(ty)) => quote_spanned! {site_at(ty.span())=>
-            <#ty as #private::Fallible>::from_lock_error(error)
+            <#ty as #private::Fallible>::from_lock_error(__error)
         },
         (None, Output::Inferred) => {
-            quote_spanned!(site()=> #private::Fallible::from_lock_error(error))
+            quote_spanned!(site()=> #private::Fallible::from_lock_error(__error))
         }
     };
     match plan.output {

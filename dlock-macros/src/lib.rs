@@ -159,7 +159,7 @@ use proc_macro::TokenStream;
 /// async fn settle(id: u64) -> Ret { BODY }
 /// ```
 ///
-/// becomes, with paths shortened,
+/// becomes, with paths and names shortened,
 ///
 /// ```text
 /// async fn settle(id: u64) -> Ret {

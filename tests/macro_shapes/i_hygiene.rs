@@ -119,6 +119,90 @@ mod i3 {
     }
 }
 
+/// Constants, statics and unit structs, which no variable of the same name can hide. A handler of
+/// actix is such a struct.
+mod i4 {
+    #![allow(
+        non_upper_case_globals,
+        dead_code,
+        reason = "they are named like variables"
+    )]
+    use super::*;
+
+    const error: u8 = 1;
+    const site: u8 = 2;
+    static guard: u8 = 3;
+    const output: u8 = 4;
+    static released: u8 = 5;
+
+    #[actix_web::get("/value")]
+    async fn value() -> String {
+        String::new()
+    }
+
+    #[expect(non_camel_case_types, reason = "it is named like a variable")]
+    struct lease;
+
+    fn acquiring() {}
+
+    #[distributed_lock(key = "items:<id>", on_busy = Ok(0), lease = proof)]
+    async fn items(id: u8) -> Result<u8> {
+        say("body");
+        let _ = proof;
+        Ok(id + error + site + guard + output + released)
+    }
+
+    #[distributed_lock(key = "handled:<id>", on_error = |_| 0)]
+    async fn handled(id: u8) -> u8 {
+        say("body");
+        id
+    }
+
+    #[tokio::test]
+    async fn run() {
+        assert_eq!(under("items:1", items(1)).await, Ok(16));
+        assert_eq!(under("handled:1", handled(1)).await, 1);
+    }
+}
+
+/// Methods of a trait that every type has.
+mod i5 {
+    #![allow(dead_code, reason = "the names are there to be in the way")]
+    use super::*;
+
+    struct Wrong;
+
+    macro_rules! everything {
+        ($($method:ident)*) => {
+            trait Everything: Sized {
+                $(fn $method(self) -> Wrong { Wrong })*
+            }
+            impl<T> Everything for T {}
+        };
+    }
+    everything!(watch release lease options ttl wait renew on_lost max_hold settle poll key part);
+
+    #[distributed_lock(
+        key = "methods:<id>",
+        ttl = "10s",
+        wait = wait,
+        max_hold = "1m",
+        on_lost = finish,
+        lease = lease
+    )]
+    async fn methods(id: u8, wait: std::time::Duration) -> Result<u8> {
+        say("body");
+        let _ = lease;
+        Ok(id)
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let methods = methods(1, std::time::Duration::ZERO);
+        assert_eq!(under("methods:1", methods).await, Ok(1));
+    }
+}
+
 /// dlock by another path.
 mod i6 {
     use super::*;

@@ -107,7 +107,7 @@ fn constants_are_static_and_expressions_are_not() {
     ] {
         let expansion = expanded(&format!("key = \"a\", ttl = {ttl}"), item);
         assert!(
-            expansion.contains("site . options () . ttl ("),
+            expansion.contains("__site . options () . ttl ("),
             "{expansion}"
         );
         let check = ". ttl (const { :: dlock :: __private :: check_ttl (";

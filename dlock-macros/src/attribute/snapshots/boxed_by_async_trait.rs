@@ -17,12 +17,12 @@ impl Shop {
             ::dlock::__private::in_editors! {
                 let _ = ::core::format_args!(r"_____{id}");
             }
-            let error: ::dlock::__private::LockError = 'locked: {
-                let site = ::dlock::__private::site!("settle", "order:<id>", [], []);
+            let __error: ::dlock::__private::LockError = 'locked: {
+                let __site = ::dlock::__private::site!("settle", "order:<id>", [], []);
                 #[allow(clippy::used_underscore_binding)]
-                let acquiring = ::dlock::__private::acquire(
-                    site,
-                    site.options(),
+                let __acquiring = ::dlock::__private::acquire(
+                    __site,
+                    __site.options(),
                     ::core::option::Option::None,
                     ::dlock::__private::key(
                         "order:<id>",
@@ -32,42 +32,44 @@ impl Shop {
                         ],
                     ),
                 );
-                let guard = match acquiring.await {
-                    ::core::result::Result::Ok(guard) => guard,
-                    ::core::result::Result::Err(error) => break 'locked error,
+                let __guard = match __acquiring.await {
+                    ::core::result::Result::Ok(__guard) => __guard,
+                    ::core::result::Result::Err(__error) => break 'locked __error,
                 };
-                let output = guard
-                    .watch(async move {
-                        if let ::core::option::Option::Some(output) = ::core::option::Option::None::<
-                            Result<(), Error>,
-                        > {
-                            return output;
-                        }
-                        #[allow(clippy::used_underscore_binding)]
-                        {
-                            let _ = &self;
-                            let _ = &id;
-                        }
-                        {
-                            let __self = self;
-                            let id = id;
-                            let __ret: Result<(), Error> = {
-                                __self.store.settle(id).await
-                            };
-                            #[allow(unreachable_code)] __ret
-                        }
-                    })
+                let __output = ::dlock::__private::LockGuard::watch(
+                        &__guard,
+                        async move {
+                            if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
+                                Result<(), Error>,
+                            > {
+                                return __output;
+                            }
+                            #[allow(clippy::used_underscore_binding)]
+                            {
+                                let _ = &self;
+                                let _ = &id;
+                            }
+                            {
+                                let __self = self;
+                                let id = id;
+                                let __ret: Result<(), Error> = {
+                                    __self.store.settle(id).await
+                                };
+                                #[allow(unreachable_code)] __ret
+                            }
+                        },
+                    )
                     .await;
-                let released = guard.release().await;
-                match ::dlock::__private::settle(output, released) {
-                    ::core::result::Result::Ok(value) => return value,
-                    ::core::result::Result::Err(error) => error,
+                let __released = ::dlock::__private::LockGuard::release(__guard).await;
+                match ::dlock::__private::settle(__output, __released) {
+                    ::core::result::Result::Ok(__value) => return __value,
+                    ::core::result::Result::Err(__error) => __error,
                 }
             };
             return <Result<
                 (),
                 Error,
-            > as ::dlock::__private::Fallible>::from_lock_error(error);
+            > as ::dlock::__private::Fallible>::from_lock_error(__error);
         })
     }
 }

@@ -2,54 +2,56 @@ async fn pay(id: u64, card: Card, _timer: Timer) -> Result<Receipt, Error> {
     ::dlock::__private::in_editors! {
         let _ = ::core::format_args!(r"_______{id}");
     }
-    let error: ::dlock::__private::LockError = 'locked: {
-        let site = ::dlock::__private::site!("pay", "payment:<id>", [], []);
+    let __error: ::dlock::__private::LockError = 'locked: {
+        let __site = ::dlock::__private::site!("pay", "payment:<id>", [], []);
         #[allow(clippy::used_underscore_binding)]
-        let acquiring = ::dlock::__private::acquire(
-            site,
-            site.options(),
+        let __acquiring = ::dlock::__private::acquire(
+            __site,
+            __site.options(),
             ::core::option::Option::None,
             ::dlock::__private::key(
                 "payment:<id>",
                 &[::dlock::__private::text("payment:"), ::dlock::__private::part(&id)],
             ),
         );
-        let guard = match acquiring.await {
-            ::core::result::Result::Ok(guard) => guard,
-            ::core::result::Result::Err(error) => break 'locked error,
+        let __guard = match __acquiring.await {
+            ::core::result::Result::Ok(__guard) => __guard,
+            ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        match ::dlock::__private::Detach::of(&guard)
+        match ::dlock::__private::Detach::of(&__guard)
             .run(async move {
-                let output = guard
-                    .watch(async move {
-                        if let ::core::option::Option::Some(output) = ::core::option::Option::None::<
-                            Result<Receipt, Error>,
-                        > {
-                            return output;
-                        }
-                        #[allow(clippy::used_underscore_binding)]
-                        {
-                            let _ = &id;
-                            let _ = &card;
-                            let _ = &_timer;
-                        }
-                        {
-                            ();
-                            card.charge(id).await
-                        }
-                    })
+                let __output = ::dlock::__private::LockGuard::watch(
+                        &__guard,
+                        async move {
+                            if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
+                                Result<Receipt, Error>,
+                            > {
+                                return __output;
+                            }
+                            #[allow(clippy::used_underscore_binding)]
+                            {
+                                let _ = &id;
+                                let _ = &card;
+                                let _ = &_timer;
+                            }
+                            {
+                                ();
+                                card.charge(id).await
+                            }
+                        },
+                    )
                     .await;
-                let released = guard.release().await;
-                ::dlock::__private::settle(output, released)
+                let __released = ::dlock::__private::LockGuard::release(__guard).await;
+                ::dlock::__private::settle(__output, __released)
             })
             .await
         {
-            ::core::result::Result::Ok(value) => return value,
-            ::core::result::Result::Err(error) => error,
+            ::core::result::Result::Ok(__value) => return __value,
+            ::core::result::Result::Err(__error) => __error,
         }
     };
     return <Result<
         Receipt,
         Error,
-    > as ::dlock::__private::Fallible>::from_lock_error(error);
+    > as ::dlock::__private::Fallible>::from_lock_error(__error);
 }

@@ -8,12 +8,12 @@ where
     crate::locks::__private::in_editors! {
         let _ = ::core::format_args!(r"______{source}");
     }
-    let error: crate::locks::__private::LockError = 'locked: {
-        let site = crate::locks::__private::site!("import", "import:<source>", [], []);
+    let __error: crate::locks::__private::LockError = 'locked: {
+        let __site = crate::locks::__private::site!("import", "import:<source>", [], []);
         #[allow(clippy::used_underscore_binding)]
-        let acquiring = crate::locks::__private::acquire(
-            site,
-            site.options(),
+        let __acquiring = crate::locks::__private::acquire(
+            __site,
+            __site.options(),
             ::core::option::Option::None,
             crate::locks::__private::key(
                 "import:<source>",
@@ -23,35 +23,37 @@ where
                 ],
             ),
         );
-        let guard = match acquiring.await {
-            ::core::result::Result::Ok(guard) => guard,
-            ::core::result::Result::Err(error) => break 'locked error,
+        let __guard = match __acquiring.await {
+            ::core::result::Result::Ok(__guard) => __guard,
+            ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let output = guard
-            .watch(async move {
-                if let ::core::option::Option::Some(output) = ::core::option::Option::None::<
-                    Result<_, Error>,
-                > {
-                    return output;
-                }
-                #[allow(clippy::used_underscore_binding)]
-                {
-                    let _ = &source;
-                }
-                {
-                    ();
-                    Ok(source.rows::<N>().await?.into_iter())
-                }
-            })
+        let __output = crate::locks::__private::LockGuard::watch(
+                &__guard,
+                async move {
+                    if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
+                        Result<_, Error>,
+                    > {
+                        return __output;
+                    }
+                    #[allow(clippy::used_underscore_binding)]
+                    {
+                        let _ = &source;
+                    }
+                    {
+                        ();
+                        Ok(source.rows::<N>().await?.into_iter())
+                    }
+                },
+            )
             .await;
-        let released = guard.release().await;
-        match crate::locks::__private::settle(output, released) {
-            ::core::result::Result::Ok(value) => return value,
-            ::core::result::Result::Err(error) => error,
+        let __released = crate::locks::__private::LockGuard::release(__guard).await;
+        match crate::locks::__private::settle(__output, __released) {
+            ::core::result::Result::Ok(__value) => return __value,
+            ::core::result::Result::Err(__error) => __error,
         }
     };
     return <Result<
         _,
         Error,
-    > as crate::locks::__private::Fallible>::from_lock_error(error);
+    > as crate::locks::__private::Fallible>::from_lock_error(__error);
 }

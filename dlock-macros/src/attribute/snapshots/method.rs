@@ -1,12 +1,12 @@
 impl Shop {
     #[cfg_attr(doc, doc = "Holds the lock `stock:<self.name>` while it runs.")]
     pub(crate) async fn take(&mut self, count: u32) -> Result<u32, Error> {
-        let error: ::dlock::__private::LockError = 'locked: {
-            let site = ::dlock::__private::site!("take", "stock:<self.name>", [], []);
+        let __error: ::dlock::__private::LockError = 'locked: {
+            let __site = ::dlock::__private::site!("take", "stock:<self.name>", [], []);
             #[allow(clippy::used_underscore_binding)]
-            let acquiring = ::dlock::__private::acquire(
-                site,
-                site.options(),
+            let __acquiring = ::dlock::__private::acquire(
+                __site,
+                __site.options(),
                 ::core::option::Option::Some {
                     0: &self.locks,
                 },
@@ -18,39 +18,41 @@ impl Shop {
                     ],
                 ),
             );
-            let guard = match acquiring.await {
-                ::core::result::Result::Ok(guard) => guard,
-                ::core::result::Result::Err(error) => break 'locked error,
+            let __guard = match __acquiring.await {
+                ::core::result::Result::Ok(__guard) => __guard,
+                ::core::result::Result::Err(__error) => break 'locked __error,
             };
-            let lease = guard.lease();
-            let output = guard
-                .watch(async move {
-                    if let ::core::option::Option::Some(output) = ::core::option::Option::None::<
-                        Result<u32, Error>,
-                    > {
-                        return output;
-                    }
-                    #[allow(clippy::used_underscore_binding)]
-                    {
-                        let _ = &self;
-                        let _ = &count;
-                    }
-                    let lease = lease;
-                    {
-                        self.store.take(count, lease.fencing_token()).await?;
-                        Ok(count)
-                    }
-                })
+            let __lease = ::dlock::__private::LockGuard::lease(&__guard);
+            let __output = ::dlock::__private::LockGuard::watch(
+                    &__guard,
+                    async move {
+                        if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
+                            Result<u32, Error>,
+                        > {
+                            return __output;
+                        }
+                        #[allow(clippy::used_underscore_binding)]
+                        {
+                            let _ = &self;
+                            let _ = &count;
+                        }
+                        let lease = __lease;
+                        {
+                            self.store.take(count, lease.fencing_token()).await?;
+                            Ok(count)
+                        }
+                    },
+                )
                 .await;
-            let released = guard.release().await;
-            match ::dlock::__private::settle(output, released) {
-                ::core::result::Result::Ok(value) => return value,
-                ::core::result::Result::Err(error) => error,
+            let __released = ::dlock::__private::LockGuard::release(__guard).await;
+            match ::dlock::__private::settle(__output, __released) {
+                ::core::result::Result::Ok(__value) => return __value,
+                ::core::result::Result::Err(__error) => __error,
             }
         };
         return <Result<
             u32,
             Error,
-        > as ::dlock::__private::Fallible>::from_lock_error(error);
+        > as ::dlock::__private::Fallible>::from_lock_error(__error);
     }
 }

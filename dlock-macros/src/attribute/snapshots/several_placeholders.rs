@@ -2,14 +2,14 @@ async fn pack(shop: &Shop, Path(id): Path<u64>, line: (u32, u8)) -> Result<(), E
     ::dlock::__private::in_editors! {
         let _ = ::core::format_args!(r"____{shop}______{id}_{line}__");
     }
-    let error: ::dlock::__private::LockError = 'locked: {
-        let site = ::dlock::__private::site!(
+    let __error: ::dlock::__private::LockError = 'locked: {
+        let __site = ::dlock::__private::site!(
             "pack", "shop:<shop.name>/<id>/<line.0>", [], []
         );
         #[allow(clippy::used_underscore_binding)]
-        let acquiring = ::dlock::__private::acquire(
-            site,
-            site.options(),
+        let __acquiring = ::dlock::__private::acquire(
+            __site,
+            __site.options(),
             ::core::option::Option::None,
             ::dlock::__private::key(
                 "shop:<shop.name>/<id>/<line.0>",
@@ -23,34 +23,36 @@ async fn pack(shop: &Shop, Path(id): Path<u64>, line: (u32, u8)) -> Result<(), E
                 ],
             ),
         );
-        let guard = match acquiring.await {
-            ::core::result::Result::Ok(guard) => guard,
-            ::core::result::Result::Err(error) => break 'locked error,
+        let __guard = match __acquiring.await {
+            ::core::result::Result::Ok(__guard) => __guard,
+            ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let output = guard
-            .watch(async move {
-                if let ::core::option::Option::Some(output) = ::core::option::Option::None::<
-                    Result<(), Error>,
-                > {
-                    return output;
-                }
-                #[allow(clippy::used_underscore_binding)]
-                {
-                    let _ = &shop;
-                    let _ = &id;
-                    let _ = &line;
-                }
-                {
-                    ();
-                    shop.pack(id, line).await
-                }
-            })
+        let __output = ::dlock::__private::LockGuard::watch(
+                &__guard,
+                async move {
+                    if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
+                        Result<(), Error>,
+                    > {
+                        return __output;
+                    }
+                    #[allow(clippy::used_underscore_binding)]
+                    {
+                        let _ = &shop;
+                        let _ = &id;
+                        let _ = &line;
+                    }
+                    {
+                        ();
+                        shop.pack(id, line).await
+                    }
+                },
+            )
             .await;
-        let released = guard.release().await;
-        match ::dlock::__private::settle(output, released) {
-            ::core::result::Result::Ok(value) => return value,
-            ::core::result::Result::Err(error) => error,
+        let __released = ::dlock::__private::LockGuard::release(__guard).await;
+        match ::dlock::__private::settle(__output, __released) {
+            ::core::result::Result::Ok(__value) => return __value,
+            ::core::result::Result::Err(__error) => __error,
         }
     };
-    return <Result<(), Error> as ::dlock::__private::Fallible>::from_lock_error(error);
+    return <Result<(), Error> as ::dlock::__private::Fallible>::from_lock_error(__error);
 }

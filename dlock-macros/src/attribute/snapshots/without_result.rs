@@ -2,49 +2,51 @@ async fn refresh(key: String) {
     ::dlock::__private::in_editors! {
         let _ = ::core::format_args!(r"_____{key}");
     }
-    let error: ::dlock::__private::LockError = 'locked: {
-        let site = ::dlock::__private::site!("refresh", "cache:<key>", [], []);
+    let __error: ::dlock::__private::LockError = 'locked: {
+        let __site = ::dlock::__private::site!("refresh", "cache:<key>", [], []);
         #[allow(clippy::used_underscore_binding)]
-        let acquiring = ::dlock::__private::acquire(
-            site,
-            site.options(),
+        let __acquiring = ::dlock::__private::acquire(
+            __site,
+            __site.options(),
             ::core::option::Option::None,
             ::dlock::__private::key(
                 "cache:<key>",
                 &[::dlock::__private::text("cache:"), ::dlock::__private::part(&key)],
             ),
         );
-        let guard = match acquiring.await {
-            ::core::result::Result::Ok(guard) => guard,
-            ::core::result::Result::Err(error) => break 'locked error,
+        let __guard = match __acquiring.await {
+            ::core::result::Result::Ok(__guard) => __guard,
+            ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let output = guard
-            .watch(async move {
-                if let ::core::option::Option::Some(output) = ::core::option::Option::None::<
-                    (),
-                > {
-                    return output;
-                }
-                #[allow(clippy::used_underscore_binding)]
-                {
-                    let _ = &key;
-                }
-                {
-                    fetch(&key).await;
-                }
-            })
+        let __output = ::dlock::__private::LockGuard::watch(
+                &__guard,
+                async move {
+                    if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
+                        (),
+                    > {
+                        return __output;
+                    }
+                    #[allow(clippy::used_underscore_binding)]
+                    {
+                        let _ = &key;
+                    }
+                    {
+                        fetch(&key).await;
+                    }
+                },
+            )
             .await;
-        let released = guard.release().await;
-        match ::dlock::__private::settle(output, released) {
-            ::core::result::Result::Ok(value) => return value,
-            ::core::result::Result::Err(error) => error,
+        let __released = ::dlock::__private::LockGuard::release(__guard).await;
+        match ::dlock::__private::settle(__output, __released) {
+            ::core::result::Result::Ok(__value) => return __value,
+            ::core::result::Result::Err(__error) => __error,
         }
     };
     return ::core::result::Result::<
         _,
         ::dlock::__private::LockError,
     >::unwrap_or_else(
-        ::core::result::Result::Err(error),
+        ::core::result::Result::Err(__error),
         |error| warn!(% error, "not refreshed"),
     );
 }
