@@ -108,10 +108,16 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         .lease
         .as_ref()
         .map(|_| quote_spanned!(site()=> let __lease = #private::LockGuard::lease(&__guard);));
+    // Without a handler the block yields a `Result`, which is no future. With one, a function may
+    // return a future, and the block that yields it would be reported as lacking an `.await`.
+    let allow = plan
+        .on_error
+        .as_ref()
+        .map(|_| quote_spanned!(site()=> #[allow(clippy::async_yields_async)]));
     let body = watched(plan, brace, body);
     let section = quote_spanned! {site()=>
         #lease
-        let __output = #private::LockGuard::watch(&__guard, async move { #body }).await;
+        let __output = #private::LockGuard::watch(&__guard, #allow async move { #body }).await;
         let __released = #private::LockGuard::release(__guard).await;
     };
     let settled = match plan.detach {

@@ -182,3 +182,53 @@ async fn j0() {
     assert_eq!(output, (Ok(1), Err(Fault::Refused), Ok(1), Ok(1)));
     assert_eq!(events, ["body"; 5]);
 }
+
+/// Lints that other macros of this kind have set off.
+mod j1 {
+    use super::*;
+    use std::future::{Ready, ready};
+
+    // The body's block yields what is a future itself.
+    #[distributed_lock(key = "future", on_error = |_| ready(0))]
+    async fn yields_a_future() -> Ready<u8> {
+        say("body");
+        ready(1)
+    }
+
+    #[distributed_lock(key = "condition")]
+    async fn condition() -> Result<bool> {
+        if yields_a_future().await.await == 1 {
+            Ok(true)
+        } else {
+            Ok(false)
+        }
+    }
+
+    #[distributed_lock(key = "unit", on_error = |_| ())]
+    async fn unit() {
+        if condition().await.is_ok_and(|yes| yes) {
+            say("yes");
+        }
+    }
+
+    // `Self` and lifetimes that are not written, in one type.
+    struct Shop<'a>(&'a str);
+
+    impl<'a> Shop<'a> {
+        #[distributed_lock(key = "elided")]
+        async fn elided(&self, other: Shop<'_>) -> Result<Shop<'a>> {
+            say("body");
+            Ok(Self(if other.0.is_empty() { "" } else { self.0 }))
+        }
+    }
+
+    #[tokio::test]
+    async fn run() {
+        assert_eq!(under("future", yields_a_future()).await.await, 1);
+        let ((), events) = record(unit()).await;
+        assert_eq!(events[1], "acquire condition");
+        assert!(events.contains(&"yes".to_owned()), "{events:?}");
+        let elided = under("elided", Shop("a").elided(Shop("b"))).await;
+        assert_eq!(elided.unwrap().0, "a");
+    }
+}

@@ -20,6 +20,7 @@ async fn refresh(key: String) {
         };
         let __output = ::dlock::__private::LockGuard::watch(
                 &__guard,
+                #[allow(clippy::async_yields_async)]
                 async move {
                     if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
                         (),
