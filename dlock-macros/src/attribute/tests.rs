@@ -18,6 +18,7 @@ const ITEMS: &[&str] = &[
         -> Pin<Box<dyn Future<Output = Result<impl Sized, E>> + Send + 'a>>
     { let x = 1; Box::pin(async move { let (a, b) = { let __arg1 = __arg1; __arg1 }; BODY }) }",
     "fn pay(self, id: u64) -> impl Future<Output = Result<(), E>> { async move { BODY } }",
+    "pub(in crate::a) async unsafe extern \"C\" fn r#pay<'a, T>(&'a self, id: &'a T) -> R { BODY }",
 ];
 
 fn tokens(text: &str) -> TokenStream {
@@ -112,6 +113,21 @@ fn constants_are_static_and_expressions_are_not() {
         );
         let check = ". ttl (const { :: dlock :: __private :: check_ttl (";
         assert_eq!(expansion.contains(check), checked, "{expansion}");
+    }
+}
+
+/// Attributes on an `impl` read those of its methods as `Meta`.
+#[test]
+fn the_arguments_are_metas() {
+    let metas = syn::punctuated::Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated;
+    let metas = syn::parse::Parser::parse_str(metas, ARGUMENTS).expect("metas");
+    assert_eq!(metas.len(), 10);
+}
+
+#[test]
+fn the_same_input_gives_the_same_output() {
+    for item in ITEMS {
+        assert_eq!(expanded(ARGUMENTS, item), expanded(ARGUMENTS, item));
     }
 }
 
