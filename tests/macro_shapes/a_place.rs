@@ -44,9 +44,30 @@ mod a1 {
         }
     }
 
+    fn nested(id: u8) -> impl Future<Output = Result<u8>> + Send {
+        #[distributed_lock(key = "nested:<id>")]
+        async fn inner(id: u8) -> Result<u8> {
+            say("body");
+            Ok(id)
+        }
+        inner(id)
+    }
+
+    const _: () = {
+        impl Shop {
+            #[distributed_lock(key = "block:<id>")]
+            async fn in_a_block(&self, id: u8) -> Result<u8> {
+                say("body");
+                Ok(id)
+            }
+        }
+    };
+
     #[tokio::test]
     async fn run() {
         assert_eq!(under("order:7", assert_send(free(7))).await, Ok(7));
+        assert_eq!(under("nested:7", nested(7)).await, Ok(7));
+        assert_eq!(under("block:7", Shop.in_a_block(7)).await, Ok(7));
         assert_eq!(under("shop:7", assert_send(Shop.inherent(7))).await, Ok(7));
         assert_eq!(under("till:3", assert_send(Shop.take(3))).await, Ok(3));
         assert_eq!(under("till:both", Shop.take_twice()).await, Ok(2));

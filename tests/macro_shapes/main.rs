@@ -1,6 +1,6 @@
 //! The shapes of functions that `#[distributed_lock]` must take, each compiled and run.
 //!
-//! One file for each subject, one module for each case. The modules are numbered; a number that is
+//! A file for each subject, a module for each case. The modules are numbered; a number that is
 //! missing is a shape that is refused (see `tests/ui`), or one that no function of this crate can
 //! have. A case notes what happens, [`say`]`("body")` inside the function, and compares it in
 //! order: that shows that the lock was held in the body, and which.
@@ -24,14 +24,19 @@
 mod record;
 mod spans;
 
+mod a_handlers;
 mod a_neighbours;
 mod a_place;
+mod b_arguments;
 mod b_signature;
+mod c_names;
 mod c_patterns;
 mod d_receivers;
 mod e_boxed;
+mod e_traits;
 mod f_cancellation;
 mod f_drops;
+mod g_bodies;
 mod g_returns;
 mod h_size;
 mod i_hygiene;
