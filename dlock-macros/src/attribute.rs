@@ -16,8 +16,9 @@ pub(crate) fn run(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut faults = Faults::default();
     let args = args::parse(arguments, &mut faults);
     faults.at_item();
-    let Some(target) = faults.keep(target::parse(item.clone())) else {
-        return keep(&without_our_attributes(item), faults);
+    let as_written = item.clone();
+    let Some(target) = target::parse(item, &mut faults) else {
+        return keep(&as_written, faults);
     };
     match check(&args, &target, &mut faults) {
         Some(plan) => expand::expand(&plan, &target),
@@ -29,18 +30,6 @@ pub(crate) fn run(arguments: TokenStream, item: TokenStream) -> TokenStream {
 fn keep(item: &TokenStream, faults: Faults) -> TokenStream {
     let errors = faults.into_compile_errors();
     quote!(#item #errors)
-}
-
-/// A second attribute of ours was reported; left in place it would report everything again.
-fn without_our_attributes(item: TokenStream) -> TokenStream {
-    use syn::parse::{ParseStream, Parser};
-    let strip = |input: ParseStream<'_>| {
-        let attrs = input.call(syn::Attribute::parse_outer)?;
-        let attrs = attrs.iter().filter(|attr| !target::is_our_attribute(attr));
-        let rest: TokenStream = input.parse()?;
-        Ok(quote!(#(#attrs)* #rest))
-    };
-    strip.parse2(item.clone()).unwrap_or(item)
 }
 
 /// The function as it was, with a value for the name of the lease: the body uses it, and a mistake

@@ -188,7 +188,7 @@ fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
 /// which a use by us would silence.
 fn captures(target: &Target, in_key: &[String]) -> Vec<Param> {
     let body: TokenStream = match &target.shape {
-        Shape::AsyncFn => target.body.clone(),
+        Shape::AsyncFn | Shape::Plain => target.body.clone(),
         Shape::Block(trailing) => trailing.block.block.to_token_stream(),
     };
     target

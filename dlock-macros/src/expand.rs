@@ -13,7 +13,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{ExprReference, Path, Token, token};
+use syn::{ExprReference, Ident, Path, Token, token};
 
 use crate::doc;
 use crate::params::Param;
@@ -29,7 +29,7 @@ use crate::target::{Shape, Target};
 // Output:  fn pay(..) -> Pin<Box<..>> { HEAD; Box::pin(async move { GUARDED }) }
 pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
     let body = match &target.shape {
-        Shape::AsyncFn => guarded(plan, target, target.brace, &target.body),
+        Shape::AsyncFn | Shape::Plain => guarded(plan, target, target.brace, &target.body),
         Shape::Block(trailing) => {
             let block = &trailing.block;
             let stmts = &block.block.stmts;
@@ -77,28 +77,13 @@ fn function(attrs: &TokenStream, target: &Target, inside: &TokenStream) -> Token
 fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let lock_site = lock_site(plan, target);
-    let options = settings::calls(plan, false);
-    let manager = plan.manager.as_ref().map_or_else(
-        || quote_spanned!(site()=> ::core::option::Option::None),
-        |manager| {
-            // As a struct: what rustc says about a call of `Some` points at the whole attribute.
-            // As an expression: it puts `a as B`, which `&` would bind tighter than, in parentheses.
-            let borrow = ExprReference {
-                attrs: Vec::new(),
-                and_token: Token![&](site_at(manager.span())),
-                mutability: None,
-                expr: Box::new(manager.clone()),
-            };
-            quote_spanned!(site()=> ::core::option::Option::Some { 0: #borrow })
-        },
-    );
     // Editors alone: a compiler would ask whether the values can be displayed.
     let editors = plan.key.names.as_ref().map(|names| {
         quote_spanned! {site()=>
             #private::in_editors! { let _ = ::core::format_args!(#names); }
         }
     });
-    let key = key(plan);
+    let acquiring = acquiring(plan);
     let busy = plan.on_busy.as_ref().map(|value| {
         quote_spanned! {site()=>
             ::core::result::Result::Err(__error) if #private::is_busy(&__error) => return #value,
@@ -140,8 +125,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         let __error: #private::LockError = 'locked: {
             let __site = #lock_site;
             #[allow(clippy::used_underscore_binding)]
-            let __acquiring =
-                #private::acquire(__site, __site.options() #options, #manager, #key);
+            let __acquiring = #acquiring;
             let __guard = match __acquiring.await {
                 ::core::result::Result::Ok(__guard) => __guard,
                 #busy
@@ -154,6 +138,34 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         };
         #failure
     }
+}
+
+/// The future that takes the lock.
+fn acquiring(plan: &Plan) -> TokenStream {
+    let private = private(plan.krate.as_ref(), site());
+    let options = settings::calls(plan, false);
+    let key = key(plan);
+    let acquire = |manager: TokenStream| {
+        quote_spanned! {site()=>
+            #private::acquire(__site, __site.options() #options, #manager, #key)
+        }
+    };
+    let Some(manager) = &plan.manager else {
+        return acquire(quote_spanned!(site()=> ::core::option::Option::None));
+    };
+    let place = site_at(manager.span());
+    // As an expression: it puts `a as B`, which `&` would bind tighter than, in parentheses.
+    let borrow = ExprReference {
+        attrs: Vec::new(),
+        and_token: Token![&](place),
+        mutability: None,
+        expr: Box::new(manager.clone()),
+    };
+    // As a struct: what rustc says about a call of `Some` points at the whole attribute.
+    let name = Ident::new("__manager", place);
+    let acquire = acquire(quote_spanned!(site()=> ::core::option::Option::Some { 0: #name }));
+    // Bound first: the type that is wanted would find its way into a `?` of the expression.
+    quote_spanned!(site()=> match #borrow { #name => #acquire })
 }
 
 /// The inside of the watched block: type hint, captures, lease, and the user's braces.

@@ -14,6 +14,7 @@ use crate::target::{Shape, Target};
 pub(crate) fn of(target: &Target, handled: bool) -> syn::Result<Output> {
     let name = target.sig.ident.span();
     let declared = match (&target.sig.output, &target.shape) {
+        (_, Shape::Plain) => return Ok(Output::Inferred),
         (ReturnType::Default, _) => None,
         (ReturnType::Type(_, ty), Shape::AsyncFn) => Some((**ty).clone()),
         (ReturnType::Type(_, ty), Shape::Block(_)) => match future_output(ty) {

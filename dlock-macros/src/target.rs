@@ -10,7 +10,7 @@ use syn::{
     Attribute, Block, Expr, ExprAsync, Ident, Item, Pat, Signature, Stmt, Token, Visibility, token,
 };
 
-use crate::message::Fault;
+use crate::message::{Fault, Faults};
 use crate::params::{self, Param};
 
 /// A function that can be guarded.
@@ -32,6 +32,8 @@ pub(crate) enum Shape {
     AsyncFn,
     /// `fn f(..) -> .. { head; Box::pin(async move { .. }) }`, with or without `Box::pin`.
     Block(Box<TrailingBlock>),
+    /// Neither, which has been reported: no plan is made for it.
+    Plain,
 }
 
 pub(crate) struct TrailingBlock {
@@ -42,13 +44,14 @@ pub(crate) struct TrailingBlock {
     pub(crate) block: ExprAsync,
 }
 
-/// Reads the annotated item.
-pub(crate) fn parse(item: TokenStream) -> syn::Result<Target> {
-    parse_item.parse2(item)
+/// Reads the annotated item; `None` if it is no function with a body.
+pub(crate) fn parse(item: TokenStream, faults: &mut Faults) -> Option<Target> {
+    let parsed = (|input: ParseStream<'_>| parse_item(input, faults)).parse2(item);
+    faults.keep(parsed)
 }
 
-fn parse_item(input: ParseStream<'_>) -> syn::Result<Target> {
-    let attrs = input.call(Attribute::parse_outer)?;
+fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target> {
+    let mut attrs = input.call(Attribute::parse_outer)?;
     let vis: Visibility = input.parse()?;
     if !is_function(input) {
         return Err(
@@ -67,12 +70,14 @@ fn parse_item(input: ParseStream<'_>) -> syn::Result<Target> {
     let brace = syn::braced!(content in input);
     let inner_attrs = content.call(Attribute::parse_inner)?;
     let body: TokenStream = content.parse()?;
-    refuse_second(&attrs)?;
+    refuse_second(&mut attrs, faults);
 
     let shape = if sig.asyncness.is_some() {
         Shape::AsyncFn
     } else {
-        Shape::Block(Box::new(trailing_block(&sig, &body)?))
+        faults
+            .keep(trailing_block(&sig, &body))
+            .map_or(Shape::Plain, |block| Shape::Block(Box::new(block)))
     };
     Ok(Target {
         params: params::of(&sig),
@@ -139,16 +144,17 @@ fn is_function(input: ParseStream<'_>) -> bool {
     ahead.peek(Token![fn])
 }
 
-fn refuse_second(attrs: &[Attribute]) -> syn::Result<()> {
-    let second = attrs.iter().find(|attr| is_our_attribute(attr));
-    second.map_or(Ok(()), |attr| {
-        Err(
+/// Reports a second attribute, and takes it away: left in place it would report everything again.
+fn refuse_second(attrs: &mut Vec<Attribute>, faults: &mut Faults) {
+    if let Some(second) = attrs.iter().find(|attr| is_our_attribute(attr)) {
+        faults.push(
             Fault::new("this function already has `#[distributed_lock]`")
                 .help("take the second lock in the body, with `LockManager::lock`")
                 .note("of two attributes the lower one would be acquired first")
-                .over(attr),
-        )
-    })
+                .over(second),
+        );
+    }
+    attrs.retain(|attr| !is_our_attribute(attr));
 }
 
 /// By full path only: somebody else's `#[other::distributed_lock]` is none of our business.

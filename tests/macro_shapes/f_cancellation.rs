@@ -161,8 +161,8 @@ mod f9 {
         assert_eq!(output, Ok(()));
         let expected = [
             "made",
-            "ttl",
             "choose",
+            "ttl",
             "render",
             "acquire it",
             "body",

@@ -248,7 +248,7 @@ mod managers {
             (tenant == 1).then_some(&self.locks).ok_or(Fault::Refused)
         }
 
-        #[distributed_lock(key = "tenant:<tenant>", manager = self.of(tenant)?.clone())]
+        #[distributed_lock(key = "tenant:<tenant>", manager = self.of(tenant)?)]
         async fn tenant(&self, tenant: u8) -> Result<usize> {
             Ok(self.locks.active())
         }

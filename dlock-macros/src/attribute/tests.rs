@@ -49,11 +49,12 @@ fn the_function_is_kept_and_its_body_written_once() {
         let mut function: syn::ItemFn = syn::parse_str(&expansion).expect("a function");
         let before = function.attrs.len();
         function.attrs.retain(|attr| !is_our_line(attr));
-        let is_documented = item.starts_with("///");
-        assert_eq!(
-            before - function.attrs.len(),
-            usize::from(is_documented) * 2
-        );
+        let added = match item {
+            _ if item.starts_with("///") => 2,
+            _ if item.starts_with("pub") => 1,
+            _ => 0,
+        };
+        assert_eq!(before - function.attrs.len(), added, "{expansion}");
         assert!(
             begins(&quote!(#function).to_string(), signature),
             "{expansion}"

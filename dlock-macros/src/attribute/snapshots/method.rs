@@ -4,20 +4,24 @@ impl Shop {
         let __error: ::dlock::__private::LockError = 'locked: {
             let __site = ::dlock::__private::site!("take", "stock:<self.name>", [], []);
             #[allow(clippy::used_underscore_binding)]
-            let __acquiring = ::dlock::__private::acquire(
-                __site,
-                __site.options(),
-                ::core::option::Option::Some {
-                    0: &self.locks,
-                },
-                ::dlock::__private::key(
-                    "stock:<self.name>",
-                    &[
-                        ::dlock::__private::text("stock:"),
-                        ::dlock::__private::part(&self.name),
-                    ],
-                ),
-            );
+            let __acquiring = match &self.locks {
+                __manager => {
+                    ::dlock::__private::acquire(
+                        __site,
+                        __site.options(),
+                        ::core::option::Option::Some {
+                            0: __manager,
+                        },
+                        ::dlock::__private::key(
+                            "stock:<self.name>",
+                            &[
+                                ::dlock::__private::text("stock:"),
+                                ::dlock::__private::part(&self.name),
+                            ],
+                        ),
+                    )
+                }
+            };
             let __guard = match __acquiring.await {
                 ::core::result::Result::Ok(__guard) => __guard,
                 ::core::result::Result::Err(__error) => break 'locked __error,
