@@ -11,7 +11,7 @@ pub static SITES: [&'static LockSite];
 
 /// Linkers for wasm cannot collect.
 #[cfg(target_family = "wasm")]
-pub static SITES: [&LockSite; 0] = [];
+static SITES: [&LockSite; 0] = [];
 
 /// Every function under `#[distributed_lock]` in this program, by file and line.
 ///
