@@ -130,9 +130,10 @@ use proc_macro::TokenStream;
 /// background. The body itself must tolerate being dropped at any await, as it must without a lock.
 ///
 /// With `on_cancel = detach` a body that has begun ends: dropped while it runs, the function hands
-/// it to a task of its own, with the lock and the arguments. They must be owned and `Send`. As long
-/// as the caller is there nothing is spawned, and the body sees the task-locals of its caller.
-/// A runtime that shuts down drops that task as all others; `dlock::shutdown` waits for it.
+/// it to a task of its own, with the lock and the arguments. They must be owned, and they and what
+/// the body returns must be `Send`. As long as the caller is there nothing is spawned, and the body
+/// sees the task-locals of its caller. A runtime that shuts down drops that task as all others;
+/// `dlock::shutdown` waits for it.
 ///
 /// Arguments are dropped before the lock is given back. Those that are bound to nothing (`_: T`)
 /// are dropped after; name them `_name` if that matters.

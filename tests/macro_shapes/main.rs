@@ -45,6 +45,7 @@ mod l_template;
 
 mod failures;
 mod options;
+mod outcomes;
 
 use std::{future::Future, num::ParseIntError};
 
