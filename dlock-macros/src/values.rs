@@ -57,42 +57,35 @@ pub(crate) fn boolean(given: &Given) -> syn::Result<bool> {
 }
 
 pub(crate) fn loss(value: &Expr) -> syn::Result<Loss> {
-    let word = word(value);
-    match word.as_deref() {
-        Some("cancel") if ident(value).is_some() => Ok(Loss::Cancel),
-        Some("finish") if ident(value).is_some() => Ok(Loss::Finish),
-        _ => {
-            let near = word.and_then(|word| suggest::closest(&word, ["cancel", "finish"]));
-            let fault = Fault::new("`on_lost` is `cancel` or `finish`");
-            // Far from both, neither is to be guessed: they are opposites.
-            let fault = match near {
-                Some(near) => fault.help(format!("write `on_lost = {near}`")),
-                None => fault.help(
-                    "leave it out to drop the body (`cancel`), or write `on_lost = finish` to let it end without its lease",
-                ),
-            };
-            Err(fault.over(value))
-        }
-    }
+    let words = [("cancel", Loss::Cancel), ("finish", Loss::Finish)];
+    let help = "leave it out to drop the body (`cancel`), or write `on_lost = finish` to let it end without its lease";
+    one_of("on_lost", words, help, value)
 }
 
 pub(crate) fn cancel(value: &Expr) -> syn::Result<Cancel> {
-    let word = word(value);
-    match word.as_deref() {
-        Some("release") if ident(value).is_some() => Ok(Cancel::Release),
-        Some("detach") if ident(value).is_some() => Ok(Cancel::Detach),
-        _ => {
-            let near = word.and_then(|word| suggest::closest(&word, ["release", "detach"]));
-            let fault = Fault::new("`on_cancel` is `release` or `detach`");
-            let fault = match near {
-                Some(near) => fault.help(format!("write `on_cancel = {near}`")),
-                None => fault.help(
-                    "leave it out to stop the body with its caller (`release`), or write `on_cancel = detach` to let it end in a task of its own",
-                ),
-            };
-            Err(fault.over(value))
+    let words = [("release", Cancel::Release), ("detach", Cancel::Detach)];
+    let help = "leave it out to stop the body with its caller (`release`), or write `on_cancel = detach` to let it end in a task of its own";
+    one_of("on_cancel", words, help, value)
+}
+
+/// One of two words. Far from both, neither is to be guessed, as they are opposites; then `help`
+/// tells them apart.
+fn one_of<T>(option: &str, words: [(&str, T); 2], help: &str, value: &Expr) -> syn::Result<T> {
+    let names = [words[0].0, words[1].0];
+    let given = word(value);
+    let is_plain = ident(value).is_some();
+    for (name, meaning) in words {
+        if is_plain && given.as_deref() == Some(name) {
+            return Ok(meaning);
         }
     }
+    let near = given.and_then(|given| suggest::closest(&given, names));
+    let fault = Fault::new(format!("`{option}` is `{}` or `{}`", names[0], names[1]));
+    let fault = match near {
+        Some(near) => fault.help(format!("write `{option} = {near}`")),
+        None => fault.help(help),
+    };
+    Err(fault.over(value))
 }
 
 /// `lease`: a name for the body to use.
