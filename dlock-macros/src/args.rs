@@ -85,13 +85,24 @@ impl Args {
 /// Reads all arguments; what cannot be read is reported and left out.
 pub(crate) fn parse(tokens: TokenStream, faults: &mut Faults) -> Args {
     let mut args = Args::default();
+    let mut position = 0;
+    read_options(tokens, faults, |input, faults| {
+        faults.at(position);
+        position += 1;
+        parse_one(input, position - 1, &mut args)
+    });
+    args
+}
+
+/// Reads options with commas between them; `one` that fails is reported, and the next is read.
+pub(crate) fn read_options(
+    tokens: TokenStream,
+    faults: &mut Faults,
+    mut one: impl FnMut(ParseStream<'_>, &mut Faults) -> syn::Result<()>,
+) {
     let parser = |input: ParseStream<'_>| {
-        for position in 0.. {
-            if input.is_empty() {
-                break;
-            }
-            faults.at(position);
-            if let Err(error) = parse_one(input, position, &mut args) {
+        while !input.is_empty() {
+            if let Err(error) = one(input, faults) {
                 faults.push(error);
                 skip_to_comma(input);
             }
@@ -106,7 +117,6 @@ pub(crate) fn parse(tokens: TokenStream, faults: &mut Faults) -> Args {
     if let Err(error) = parser.parse2(tokens) {
         faults.push(error);
     }
-    args
 }
 
 fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::Result<()> {
@@ -189,7 +199,7 @@ fn names() -> String {
 }
 
 /// Leaves the broken option behind, so that the mistakes of the others are found too.
-pub(crate) fn skip_to_comma(input: ParseStream<'_>) {
+fn skip_to_comma(input: ParseStream<'_>) {
     while !input.is_empty() && !input.peek(Token![,]) {
         if input.parse::<proc_macro2::TokenTree>().is_err() {
             return;

@@ -2,11 +2,11 @@
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt;
-use syn::parse::{ParseStream, Parser};
+use syn::parse::ParseStream;
 use syn::{Attribute, Data, Expr, ExprLit, Lit, LitStr, Meta, Path, Token, token};
 
 use super::case::{self, Case};
-use crate::args::skip_to_comma;
+use crate::args::read_options;
 use crate::message::{Fault, Faults};
 use crate::suggest;
 
@@ -100,23 +100,9 @@ pub(super) fn read(attrs: &[Attribute], place: Place, faults: &mut Faults) -> Op
             faults.push(not_a_list(place).over(&attr.meta));
             continue;
         };
-        let parser = |input: ParseStream<'_>| {
-            while !input.is_empty() {
-                if let Err(error) = read_one(input, place, &mut options) {
-                    faults.push(error);
-                    skip_to_comma(input);
-                }
-                if input.parse::<Option<Token![,]>>()?.is_none() && !input.is_empty() {
-                    faults.push(input.error("expected `,` between the options"));
-                    skip_to_comma(input);
-                    input.parse::<Option<Token![,]>>()?;
-                }
-            }
-            Ok(())
-        };
-        if let Err(error) = parser.parse2(list.tokens.clone()) {
-            faults.push(error);
-        }
+        read_options(list.tokens.clone(), faults, |input, _| {
+            read_one(input, place, &mut options)
+        });
     }
     options
 }
