@@ -34,7 +34,7 @@ impl Call {
     /// Runs cargo and returns whether it succeeded.
     pub(crate) fn run(&self) -> bool {
         println!("$ {}", self.line());
-        let mut command = cargo();
+        let mut command = command(&root());
         command.args(self.arguments.split(' ')).envs(self.variable);
         match command.status() {
             Ok(status) => status.success(),
@@ -52,8 +52,8 @@ pub(crate) fn errors_in(
     arguments: &str,
     variable: Option<(&str, &str)>,
 ) -> Result<String, String> {
-    let mut command = cargo();
-    let command = command.current_dir(root).args(arguments.split(' '));
+    let mut command = command(root);
+    let command = command.args(arguments.split(' '));
     // One that is set around this program is not meant for what is checked here.
     let command = command.env_remove("CARGO_TARGET_DIR").envs(variable);
     let output = command
@@ -67,7 +67,7 @@ pub(crate) fn errors_in(
 
 /// Whether a subcommand such as `fmt` is installed.
 pub(crate) fn has(subcommand: &str) -> bool {
-    cargo()
+    command(&root())
         .args([subcommand, "--version"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -75,11 +75,11 @@ pub(crate) fn has(subcommand: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The cargo that runs this program, so that every step uses the same toolchain.
-fn cargo() -> Command {
+/// The cargo that runs this program, so that every step uses the same toolchain; in `folder`.
+pub(crate) fn command(folder: &Path) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(program);
-    command.current_dir(root()).stdin(Stdio::null());
+    command.current_dir(folder).stdin(Stdio::null());
     command
 }
 
@@ -88,6 +88,7 @@ pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |it| root().join(it))
 }
 
+/// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     // Asked at run time first: a target directory may be moved together with its checkout.
     let package = env::var_os("CARGO_MANIFEST_DIR")
