@@ -12,6 +12,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 use tokio::{runtime::Handle, sync::futures::Notified};
+use tracing::span::Entered;
 
 use crate::{
     error::{LockError, LostCause},
@@ -108,12 +109,9 @@ impl LockGuard {
     ///
     /// Dropping the future drops the body; the lock stays held by the guard.
     pub fn watch<F: Future>(&self, body: F) -> Watch<'_, F> {
-        let section = self.section();
         Watch {
-            section,
-            ring: section.ring(),
+            watching: Watching::new(self.section()),
             body: Some(body),
-            started: false,
         }
     }
 
@@ -220,14 +218,14 @@ impl fmt::Debug for Lease {
 
 pin_project! {
     /// The future of [`LockGuard::watch`].
+    //
+    // Compiled for every locked function: what does not depend on the body is in `Watching`.
     #[must_use = "futures do nothing unless polled"]
     pub struct Watch<'a, F> {
-        section: &'a Arc<Section>,
         #[pin]
-        ring: Notified<'a>,
+        watching: Watching<'a>,
         #[pin]
         body: Option<F>,
-        started: bool,
     }
 }
 
@@ -235,6 +233,52 @@ impl<F: Future> Future for Watch<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let inside = this.watching.enter(context);
+        if inside.lost.is_some() {
+            this.body.set(None);
+            return Poll::Ready(Err(inside.into_error()));
+        }
+        let body = this.body.as_pin_mut();
+        match body
+            .expect("a future is not polled after its end")
+            .poll(context)
+        {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+pin_project! {
+    /// The lease of a [`Watch`], and whether its body has started.
+    struct Watching<'a> {
+        section: &'a Arc<Section>,
+        #[pin]
+        ring: Notified<'a>,
+        started: bool,
+    }
+}
+
+/// What must be alive while a body is polled, or while it is dropped because the lease is lost.
+//
+// Fields are dropped from first to last: what was entered last is left first.
+struct Inside<'a> {
+    lost: Option<LockError>,
+    _held: Option<held::Scope>,
+    _span: Entered<'a>,
+}
+
+impl<'a> Watching<'a> {
+    fn new(section: &'a Arc<Section>) -> Self {
+        Self {
+            section,
+            ring: section.ring(),
+            started: false,
+        }
+    }
+
+    fn enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Inside<'a> {
         let mut this = self.project();
         let section = *this.section;
         if !*this.started {
@@ -247,18 +291,25 @@ impl<F: Future> Future for Watch<'_, F> {
                 this.ring.set(section.ring());
             }
             if let Err(loss) = section.check() {
-                let _inside = section.span.enter();
-                this.body.set(None);
-                return Poll::Ready(Err(section.lost_error(loss)));
+                return Inside {
+                    _span: section.span.enter(),
+                    _held: None,
+                    lost: Some(section.lost_error(loss)),
+                };
             }
             *this.started = true;
         }
-        let body = this
-            .body
-            .as_pin_mut()
-            .expect("a future is not polled after its end");
-        let _inside = section.span.enter();
-        held::scope(section.shared.id(), section.key(), || body.poll(context)).map(Ok)
+        Inside {
+            _span: section.span.enter(),
+            _held: Some(held::enter(section.shared.id(), section.key())),
+            lost: None,
+        }
+    }
+}
+
+impl Inside<'_> {
+    fn into_error(self) -> LockError {
+        self.lost.expect("the lease is lost")
     }
 }
 
