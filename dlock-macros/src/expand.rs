@@ -103,17 +103,16 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let section = quote_spanned! {site()=>
         #lease
         let __output = #private::LockGuard::watch(&__guard, #allow async move { #body }).await;
-        let __released = #private::LockGuard::release(__guard).await;
     };
     let settled = match plan.detach {
-        None => quote_spanned!(site()=> #section match #private::settle(__output, __released)),
+        None => quote_spanned!(site()=> #section match #private::finish(__guard, __output).await),
         // What a task of its own may not have is reported at the word that asks for the task.
         Some(place) => {
             let run = quote_spanned!(site_at(place)=> run);
             quote_spanned! {site()=>
                 match #private::Detach::of(&__guard).#run(async move {
                     #section
-                    #private::settle(__output, __released)
+                    #private::finish(__guard, __output).await
                 }).await
             }
         }

@@ -378,17 +378,43 @@ fn end_of_lost(section: &Section, loss: Loss) -> Result<(), LockError> {
     }
 }
 
-/// The function's outcome from those of its body and of the release.
+pin_project! {
+    /// The future of [`finish`].
+    //
+    // Not in the expansion, where an output kept over the await of the release would make each
+    // function's future larger than this does.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Finish<T> {
+        release: Release,
+        output: Option<Result<T, LockError>>,
+    }
+}
+
+/// Releases the lock of a body with this output, and yields the outcome of both.
 ///
 /// # Errors
 ///
-/// [`LockError::Lost`] if either says so.
-pub fn settle<T>(
-    output: Result<T, LockError>,
-    released: Result<(), LockError>,
-) -> Result<T, LockError> {
-    match (output, released) {
-        (Ok(output), Ok(())) => Ok(output),
-        (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+/// The future yields [`LockError::Lost`] if either says so.
+pub fn finish<T>(guard: LockGuard, output: Result<T, LockError>) -> Finish<T> {
+    Finish {
+        release: guard.release(),
+        output: Some(output),
+    }
+}
+
+impl<T> Future for Finish<T> {
+    type Output = Result<T, LockError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let Poll::Ready(released) = Pin::new(this.release).poll(context) else {
+            return Poll::Pending;
+        };
+        let output = this.output.take();
+        let output = output.expect("a future is not polled after its end");
+        Poll::Ready(match (output, released) {
+            (Ok(output), Ok(())) => Ok(output),
+            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+        })
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     acquire::acquire,
     error::LockError,
-    guard::{Lease, LockGuard, settle},
+    guard::{Lease, LockGuard, finish},
     key::LockKey,
     manager::LockManager,
     options::{OnLost, Options, Wait},
@@ -141,7 +141,6 @@ impl LockRequest {
     pub async fn run<T>(self, body: impl AsyncFnOnce(&Lease) -> T) -> Result<T, LockError> {
         let guard = self.acquire().await?;
         let output = guard.watch(Box::pin(body(guard.lease()))).await;
-        let released = guard.release().await;
-        settle(output, released)
+        finish(guard, output).await
     }
 }

@@ -11,7 +11,7 @@ use crate::{acquire::acquire as acquire_in, global};
 pub use crate::{
     detach::{Detach, Detached},
     error::LockError,
-    guard::{Lease, LockGuard, settle},
+    guard::{Lease, LockGuard, finish},
     key::{KeyPart, LockKey, PartWriter},
     manager::LockManager,
     options::{OnLost, Options, Wait, check_max_hold, check_min_hold, check_ttl},

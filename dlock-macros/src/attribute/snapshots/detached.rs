@@ -41,8 +41,7 @@ async fn pay(id: u64, card: Card, _timer: Timer) -> Result<Receipt, Error> {
                         },
                     )
                     .await;
-                let __released = ::dlock::__private::LockGuard::release(__guard).await;
-                ::dlock::__private::settle(__output, __released)
+                ::dlock::__private::finish(__guard, __output).await
             })
             .await
         {

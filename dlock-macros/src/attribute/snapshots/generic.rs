@@ -46,8 +46,7 @@ where
                 },
             )
             .await;
-        let __released = crate::locks::__private::LockGuard::release(__guard).await;
-        match crate::locks::__private::settle(__output, __released) {
+        match crate::locks::__private::finish(__guard, __output).await {
             ::core::result::Result::Ok(__value) => return __value,
             ::core::result::Result::Err(__error) => __error,
         }

@@ -48,8 +48,7 @@ impl Shop {
                     },
                 )
                 .await;
-            let __released = ::dlock::__private::LockGuard::release(__guard).await;
-            match ::dlock::__private::settle(__output, __released) {
+            match ::dlock::__private::finish(__guard, __output).await {
                 ::core::result::Result::Ok(__value) => return __value,
                 ::core::result::Result::Err(__error) => __error,
             }

@@ -43,8 +43,7 @@ pub async fn settle(id: u64) -> Result<Receipt, OrderError> {
                 },
             )
             .await;
-        let __released = ::dlock::__private::LockGuard::release(__guard).await;
-        match ::dlock::__private::settle(__output, __released) {
+        match ::dlock::__private::finish(__guard, __output).await {
             ::core::result::Result::Ok(__value) => return __value,
             ::core::result::Result::Err(__error) => __error,
         }

@@ -48,8 +48,7 @@ async fn pack(shop: &Shop, Path(id): Path<u64>, line: (u32, u8)) -> Result<(), E
                 },
             )
             .await;
-        let __released = ::dlock::__private::LockGuard::release(__guard).await;
-        match ::dlock::__private::settle(__output, __released) {
+        match ::dlock::__private::finish(__guard, __output).await {
             ::core::result::Result::Ok(__value) => return __value,
             ::core::result::Result::Err(__error) => __error,
         }
