@@ -119,9 +119,12 @@ fn part(slot: &Slot, param: &Param, place: Span, literal: &LitStr) -> syn::Resul
 
 /// A field or method name, which may be a keyword with its `r#` left out.
 fn member(name: &str, place: Span, slot: &Slot, literal: &LitStr) -> syn::Result<Ident> {
+    // A keyword since edition 2024, which is ours whatever the user's is.
+    let is_young = name == "gen";
     let parsed = syn::parse_str::<Ident>(name)
-        .or_else(|_| syn::parse_str::<Ident>(&format!("r#{name}")))
         .ok()
+        .filter(|_| !is_young)
+        .or_else(|| syn::parse_str::<Ident>(&format!("r#{name}")).ok())
         .filter(|_| name != "await");
     match parsed {
         Some(mut ident) => {
