@@ -34,6 +34,47 @@ mod h1 {
         three().await
     }
 
+    async fn plain() -> Result<Page> {
+        tokio::task::yield_now().await;
+        Ok([1; 256])
+    }
+
+    /// Arguments that live over an await are in the body's future, not beside it as well.
+    async fn plain_with_arguments(id: u64, page: Page) -> Result<u64> {
+        tokio::task::yield_now().await;
+        Ok(id + u64::from(page[0]))
+    }
+
+    #[distributed_lock(key = "order:<id>", ttl = "9s", wait = "1s", lease = lease)]
+    async fn with_arguments(id: u64, page: Page) -> Result<u64> {
+        tokio::task::yield_now().await;
+        lease.ensure()?;
+        Ok(id + u64::from(page[0]))
+    }
+
+    #[distributed_lock(key = "order:<id>", on_cancel = detach)]
+    async fn detached(id: u64, page: Page) -> Result<u64> {
+        tokio::task::yield_now().await;
+        Ok(id + u64::from(page[0]))
+    }
+
+    #[test]
+    fn the_lock_adds_little() {
+        let (plain, one) = (size_of_val(&plain()), size_of_val(&one()));
+        let page = [1; 256];
+        let plain_with = size_of_val(&plain_with_arguments(1, page));
+        let with = size_of_val(&with_arguments(1, page));
+        let detached = size_of_val(&detached(1, page));
+        println!("{plain} and {one}, with arguments {plain_with} and {with} ({detached}) bytes");
+        assert!(one <= plain + 400, "{plain} and {one}");
+        // Parameters of any async function lie in it once where they came, and once where they go.
+        assert!(
+            with <= plain_with + size_of::<Page>() + 200,
+            "{plain_with} and {with}"
+        );
+        assert!(detached <= plain_with + 400, "{plain_with} and {detached}");
+    }
+
     #[tokio::test]
     async fn nesting_is_linear() {
         let sizes = [
