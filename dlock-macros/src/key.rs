@@ -45,7 +45,7 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
                     unknown.push(slot);
                     continue;
                 };
-                names.push(slot.name());
+                names.push(slot.name.clone());
                 match part(&slot, param, place, &literal) {
                     Ok(part) => KeyPiece::Part(part, place),
                     Err(error) => {
@@ -148,7 +148,7 @@ fn unknown_name(
     target: &Target,
     faults: &mut Faults,
 ) -> syn::Result<()> {
-    let place = slot.name();
+    let place = slot.name.clone();
     let fault = special_name(&slot.root, target);
     if fault.is_none()
         && literal::exact(literal, place.clone()).is_none()

@@ -56,8 +56,9 @@ fn can_show(source: &str, place: &Range<usize>) -> bool {
     let before = source[..place.start].ends_with('<');
     let after = source[place.end..].starts_with(['>', '.']);
     let name = &source[place.clone()];
-    // Keywords are no identifiers for syn, except those that are part of paths.
-    let is_name = syn::parse_str::<Ident>(name).is_ok();
+    // Keywords are no identifiers for syn, except those that are part of paths; and `{r#name}` is
+    // refused in format strings.
+    let is_name = !name.starts_with("r#") && syn::parse_str::<Ident>(name).is_ok();
     before && after && is_name && place.start > prefix(source)
 }
 

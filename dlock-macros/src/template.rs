@@ -24,18 +24,13 @@ pub(crate) enum Piece {
 pub(crate) struct Slot {
     /// The placeholder without its brackets.
     pub(crate) range: Range<usize>,
+    /// Where the name of the parameter stands, with an `r#`.
+    pub(crate) name: Range<usize>,
     pub(crate) root: String,
     pub(crate) path: Vec<Access>,
 }
 
-impl Slot {
-    /// Where the name of the parameter stands.
-    pub(crate) fn name(&self) -> Range<usize> {
-        self.range.start..self.range.start + self.root.len()
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Field(String),
     Index(u32),
@@ -206,9 +201,11 @@ impl Reader<'_> {
         let whole = open..open + length + 2;
         self.at = whole.end;
         self.delimited(&whole);
+        let start = open + 1;
         match read_slot(inside) {
             Some((root, path)) => self.out.pieces.push(Piece::Slot(Slot {
-                range: open + 1..open + 1 + length,
+                range: start..start + length,
+                name: start..start + inside.find('.').unwrap_or(length),
                 root,
                 path,
             })),

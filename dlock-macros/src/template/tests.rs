@@ -25,6 +25,7 @@ fn text(text: &str) -> Piece {
 
 fn slot(range: Range<usize>, root: &str, path: Vec<Access>) -> Piece {
     Piece::Slot(Slot {
+        name: range.start..range.start + root.len(),
         range,
         root: root.to_owned(),
         path,
@@ -47,7 +48,13 @@ fn text_and_slots() {
             text("!"),
         ]
     );
-    assert_eq!(pieces("<r#type>"), [slot(1..7, "type", vec![])]);
+    let raw = Slot {
+        range: 1..9,
+        name: 1..7,
+        root: "type".into(),
+        path: vec![Access::Index(0)],
+    };
+    assert_eq!(pieces("<r#type.0>"), [Piece::Slot(raw)]);
     assert_eq!(pieces("<日本>"), [slot(1..7, "日本", vec![])]);
 }
 
@@ -165,37 +172,108 @@ fn reserved_characters_part_values() {
     }
 }
 
-proptest! {
-    #[test]
-    fn any_text(text in "\\PC{0,40}|[<>{}a-c._:()\\t ]{0,24}") {
-        let template = parse(&text);
-        for (range, _) in &template.faults {
-            prop_assert!(text.get(range.clone()).is_some());
-        }
-        for piece in &template.pieces {
-            if let Piece::Slot(slot) = piece {
-                let inside = text.get(slot.range.clone());
-                prop_assert!(inside.is_some_and(|inside| inside.contains(&slot.root)));
+/// A piece of a template before it is written.
+#[derive(Clone, Debug)]
+enum Part {
+    Text(String),
+    Slot {
+        raw: bool,
+        root: String,
+        path: Vec<Access>,
+    },
+}
+
+impl Part {
+    fn write(&self, out: &mut String) -> Piece {
+        match self {
+            Self::Text(text) => {
+                *out += &text.replace('<', "<<").replace('>', ">>");
+                Piece::Text(text.clone())
+            }
+            Self::Slot { raw, root, path } => {
+                let start = out.len() + 1;
+                *out += if *raw { "<r#" } else { "<" };
+                *out += root;
+                let name = start..out.len();
+                for access in path {
+                    *out += &match access {
+                        Access::Field(name) => format!(".{name}"),
+                        Access::Index(index) => format!(".{index}"),
+                        Access::Method(name) => format!(".{name}()"),
+                    };
+                }
+                let (root, path) = (root.clone(), path.clone());
+                let range = start..out.len();
+                *out += ">";
+                Piece::Slot(Slot {
+                    range,
+                    name,
+                    root,
+                    path,
+                })
             }
         }
     }
+}
 
+fn names() -> impl Strategy<Value = String> {
+    "[a-zé日][a-z0-9_é日]{0,5}|_[a-z0-9]{1,4}"
+}
+
+fn slots() -> impl Strategy<Value = Part> {
+    let access = prop_oneof![
+        names().prop_map(Access::Field),
+        any::<u32>().prop_map(Access::Index),
+        names().prop_map(Access::Method),
+    ];
+    let path = proptest::collection::vec(access, 0..4);
+    (any::<bool>(), names(), path).prop_map(|(raw, root, path)| Part::Slot { raw, root, path })
+}
+
+/// Text, slots with a delimiter somewhere between them, and text.
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    let between = "[a-z<>é日 .-]{0,4}[:/<>#, ][a-z<>é日 .-]{0,4}".prop_map(Part::Text);
+    let end = || "([a-z<>é日:]{1,6})?".prop_map(Part::Text);
+    let more = proptest::collection::vec((between, slots()), 0..4);
+    (end(), slots(), more, end()).prop_map(|(before, first, more, after)| {
+        let more = more.into_iter().flat_map(|(text, slot)| [text, slot]);
+        let all = [before, first].into_iter().chain(more).chain([after]);
+        let is_empty = |part: &Part| matches!(part, Part::Text(text) if text.is_empty());
+        all.filter(|part| !is_empty(part)).collect()
+    })
+}
+
+/// Whatever comes, and what is nearly a template.
+fn texts() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        "[<>{}a-c._:()\\t r#é日0]{0,24}",
+        "(<|>|<<|>>|\\{|\\}|<a>|<r#é.0>|:|-|\n| ){0,12}",
+    ]
+}
+
+proptest! {
     #[test]
-    fn escaped_text_comes_back(text in "[a-z<>:]{1,20}") {
-        let escaped = text.replace('<', "<<").replace('>', ">>");
-        prop_assert_eq!(pieces(&escaped), [Piece::Text(text)]);
+    fn what_is_found_lies_in_the_text(text in texts()) {
+        let template = parse(&text);
+        for (range, _) in &template.faults {
+            prop_assert!(text.get(range.clone()).is_some(), "{:?}", range);
+        }
+        for piece in &template.pieces {
+            if let Piece::Slot(slot) = piece {
+                let name = text.get(slot.name.clone());
+                prop_assert_eq!(name.map(|name| name.trim_start_matches("r#")), Some(&*slot.root));
+                prop_assert!(slot.range.start == slot.name.start && slot.range.end >= slot.name.end);
+                prop_assert_eq!(text.get(slot.range.end..=slot.range.end), Some(">"));
+            }
+        }
+        prop_assert!(!template.pieces.is_empty() || !template.faults.is_empty());
     }
 
     #[test]
-    fn fixed_text_and_slots_come_back(names in proptest::collection::vec("[a-z][a-z_]{0,6}", 1..5)) {
-        let text = names.iter().map(|name| format!("<{name}>")).collect::<Vec<_>>().join(":");
-        let roots: Vec<String> = pieces(&text)
-            .into_iter()
-            .filter_map(|piece| match piece {
-                Piece::Slot(slot) => Some(slot.root),
-                Piece::Text(_) => None,
-            })
-            .collect();
-        prop_assert_eq!(roots, names);
+    fn what_is_written_is_read(parts in parts()) {
+        let mut text = String::new();
+        let written: Vec<Piece> = parts.iter().map(|part| part.write(&mut text)).collect();
+        prop_assert_eq!(pieces(&text), written, "{}", text);
     }
 }
