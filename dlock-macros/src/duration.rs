@@ -284,27 +284,47 @@ mod tests {
         assert!(refused(Role::MaxHold, "0s").contains("max_hold"));
     }
 
+    const ROLES: [Role; 4] = [Role::Ttl, Role::Wait, Role::MaxHold, Role::MinHold];
+
+    /// Whatever comes, what is nearly a duration, and what is one.
+    fn texts() -> impl Strategy<Value = String> {
+        prop_oneof![
+            any::<String>(),
+            "([0-9]{1,22}(\\.[0-9]{1,12})? ?(ns|us|µs|ms|s|m|min|h|hr|d|w|M|y|é)? ?){1,4}",
+            "[0-9]{1,3}(ms|s|m|h|d|w)( [0-9]{1,3}(ms|s|m))?",
+        ]
+    }
+
     proptest! {
         #[test]
-        fn never_panics(text in "\\PC{0,40}") {
-            let _outcome = parse(Role::Wait, &text);
-        }
-
-        #[test]
-        fn never_panics_on_almost_durations(text in "([0-9]{1,22}(\\.[0-9]{1,12})? ?(ns|us|ms|s|m|h|d|w|M|y)? ?){1,4}") {
-            for role in [Role::Ttl, Role::Wait, Role::MaxHold] {
+        fn whatever_is_read_is_within_the_limits(text in texts()) {
+            for role in ROLES {
                 if let Ok(duration) = parse(role, &text) {
                     prop_assert!(!duration.is_zero());
                     prop_assert_eq!(duration.subsec_nanos() % 1_000_000, 0);
+                    prop_assert!(u64::try_from(duration.as_millis()).is_ok());
+                    prop_assert!(role != Role::Ttl || duration >= SHORTEST_TTL);
+                    let is_bounded = matches!(role, Role::Ttl | Role::MinHold);
+                    prop_assert!(!is_bounded || duration <= LONGEST_TTL);
                 }
             }
         }
 
         #[test]
-        fn round_trip(millis in 100_u64..=86_400_000) {
+        fn what_is_printed_is_read(millis in 100_u64..=86_400_000) {
             let duration = Duration::from_millis(millis);
             let text = humantime::format_duration(duration).to_string();
-            prop_assert_eq!(parse(Role::Ttl, &text), Ok(duration));
+            for role in ROLES {
+                prop_assert_eq!(parse(role, &text), Ok(duration));
+            }
+        }
+
+        // What is longer would be printed with months.
+        #[test]
+        fn long_waits_are_read(millis in 1_u64..=30 * 86_400_000) {
+            let duration = Duration::from_millis(millis);
+            let text = humantime::format_duration(duration).to_string();
+            prop_assert_eq!(parse(Role::Wait, &text), Ok(duration));
         }
     }
 }

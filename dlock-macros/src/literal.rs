@@ -100,38 +100,4 @@ fn sketch(source: &str, range: Range<usize>) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn located(source: &str, part: &str) -> Option<String> {
-        let literal: LitStr = syn::parse_str(source).expect("a literal");
-        let start = literal.value().find(part).expect("a part of it");
-        let range = in_source(&literal, start..start + part.len())?;
-        Some(source[range].to_owned())
-    }
-
-    #[test]
-    fn parts_are_found_behind_escapes() {
-        assert_eq!(located(r#""order:<id>""#, "<id>").as_deref(), Some("<id>"));
-        assert_eq!(
-            located(r#""\u{e9}\t<id>""#, "<id>").as_deref(),
-            Some("<id>")
-        );
-        assert_eq!(located(r#""\x41é<id>""#, "<id>").as_deref(), Some("<id>"));
-        assert_eq!(located("\"a\\\n   <id>\"", "<id>").as_deref(), Some("<id>"));
-        assert_eq!(
-            located("r##\"a\"#<id>\"##", "<id>").as_deref(),
-            Some("<id>")
-        );
-        assert_eq!(located(r#""\u{e9}""#, "é").as_deref(), Some(r"\u{e9}"));
-    }
-
-    #[test]
-    fn the_sketch_counts_characters() {
-        assert_eq!(
-            sketch("\"é<id>\"", 3..7).as_deref(),
-            Some("\"é<id>\"\n  ^^^^")
-        );
-        assert_eq!(sketch("\"a\n\"", 1..2), None);
-    }
-}
+mod tests;

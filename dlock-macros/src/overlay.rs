@@ -93,3 +93,6 @@ fn overlay(source: &str, places: &[Range<usize>]) -> Option<String> {
     let overlay = format!("r{hashes}\"{text}\"{hashes}");
     (overlay.len() == source.len()).then_some(overlay)
 }
+
+#[cfg(test)]
+mod tests;
