@@ -1,7 +1,9 @@
 //! Expansion as a whole: what is kept, what is reported, and that no input makes it panic.
 
+use proptest::{prelude::*, sample::select};
+
 use super::*;
-use crate::mutants::mutants;
+use crate::mutants::{edited, edits, mutants};
 
 const ARGUMENTS: &str = r#"key = "order:<self.tenant>/<id>", ttl = "30s", wait = forever,
     renew = true, max_hold = config::HOLD, on_lost = finish, on_error = |error| Err(error),
@@ -201,4 +203,33 @@ fn no_mutation_panics() {
             run(arguments.clone(), mutant);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn no_arguments_panic(item in select(ITEMS), edits in edits()) {
+        let arguments = edited(tokens(ARGUMENTS), &edits);
+        let expansion = run(arguments, tokens(item)).to_string();
+        prop_assert_eq!(expansion.matches("BODY").count(), 1, "{}", expansion);
+    }
+
+    #[test]
+    fn no_item_panics(item in select(ITEMS), edits in edits(), arguments in edits_of_arguments()) {
+        let item = edited(tokens(item), &edits);
+        let bodies = item.to_string().matches("BODY").count();
+        let expansion = run(arguments, item).to_string();
+        // Types are written several times, so there may be more.
+        prop_assert!(expansion.matches("BODY").count() >= bodies, "{}", expansion);
+    }
+}
+
+/// As they should be, or not.
+fn edits_of_arguments() -> impl Strategy<Value = TokenStream> {
+    prop_oneof![
+        Just(tokens(ARGUMENTS)),
+        Just(tokens(r#"key = "order:<id>""#)),
+        edits().prop_map(|edits| edited(tokens(ARGUMENTS), &edits)),
+    ]
 }

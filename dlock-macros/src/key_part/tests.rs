@@ -1,7 +1,9 @@
 //! The derive as a whole: what it makes of each kind of type, and that no input makes it panic.
 
+use proptest::{prelude::*, sample::select};
+
 use super::*;
-use crate::mutants::mutants;
+use crate::mutants::{edited, edits, mutants};
 
 const ITEMS: &[&str] = &[
     "#[derive(KeyPart)]
@@ -130,5 +132,16 @@ fn no_mutation_panics() {
             let file = syn::parse2::<syn::File>(expansion).expect("items");
             assert!(!file.items.is_empty(), "{text}");
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn no_item_panics(item in select(ITEMS), edits in edits()) {
+        let item = edited(item.parse().expect("tokens"), &edits);
+        let expansion = run(item).to_string();
+        prop_assert!(errors(&expansion) > 0 || expansion.contains("impl"), "{}", expansion);
     }
 }

@@ -37,7 +37,10 @@ proptest! {
         hashes in 0_usize..3,
         raw in any::<bool>(),
     ) {
-        let inside: String = pieces.iter().map(|(text, name)| format!("{text}<{name}>")).collect();
+        let inside: String = pieces
+            .iter()
+            .flat_map(|(text, name)| [text, "<", name, ">"])
+            .collect();
         let source = if raw {
             format!("r{0}\"{inside}\"{0}", "#".repeat(hashes))
         } else {

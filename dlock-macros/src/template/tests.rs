@@ -196,11 +196,12 @@ impl Part {
                 *out += root;
                 let name = start..out.len();
                 for access in path {
-                    *out += &match access {
-                        Access::Field(name) => format!(".{name}"),
-                        Access::Index(index) => format!(".{index}"),
-                        Access::Method(name) => format!(".{name}()"),
+                    let (name, call) = match access {
+                        Access::Field(name) => (name.clone(), ""),
+                        Access::Index(index) => (index.to_string(), ""),
+                        Access::Method(name) => (name.clone(), "()"),
                     };
+                    out.extend([".", &*name, call]);
                 }
                 let (root, path) = (root.clone(), path.clone());
                 let range = start..out.len();
