@@ -121,7 +121,9 @@ impl Renewing {
         let sent = section.now();
         let answer = section.ask_renew(limit).await;
         self.answered = true;
-        keeper::tend(&self.section, Event::Renewed { sent, answer });
+        if let Some(answer) = answer {
+            keeper::tend(&self.section, Event::Renewed { sent, answer });
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::{Notify, futures::Notified},
+    sync::{Mutex, Notify, futures::Notified},
     time::{Instant, timeout},
 };
 use tracing::Span;
@@ -31,6 +31,8 @@ pub(crate) struct Section {
     slot: Arc<Slot>,
     owner: OwnerId,
     bell: Arc<Notify>,
+    /// Held by who sets the TTL: the renewal, or what keeps the lease for its `min_hold`.
+    setting_ttl: Mutex<()>,
     /// Where the attempt was made, and where what outlives its task runs.
     runtime: Handle,
 }
@@ -62,6 +64,7 @@ impl Section {
             slot,
             owner,
             bell,
+            setting_ttl: Mutex::default(),
             runtime,
         }))
     }
@@ -153,12 +156,17 @@ impl Section {
         self.within(limit, "acquire", answer).await
     }
 
-    pub(crate) async fn ask_renew(&self, limit: Duration) -> Result<Renewal, StoreError> {
+    /// `None` if the lease was given back before it could be sent.
+    pub(crate) async fn ask_renew(&self, limit: Duration) -> Option<Result<Renewal, StoreError>> {
+        let _alone = self.setting_ttl.lock().await;
+        if !self.is_held() {
+            return None;
+        }
         let renewal = self
             .shared
             .store
             .renew(self.key(), self.owner, self.timing.ttl);
-        self.within(limit, "renew", renewal).await
+        Some(self.within(limit, "renew", renewal).await)
     }
 
     pub(crate) fn release_at_once(&self) -> bool {
@@ -172,6 +180,12 @@ impl Section {
     pub(crate) async fn ask_release(&self) -> Result<Released, StoreError> {
         let limit = self.shared.response_limit;
         let store = &self.shared.store;
+        // Carried out after it, a renewal would put the lease's TTL in place of the rest. One that
+        // does not end is on a runtime that nobody runs.
+        let _alone = match self.kept_for() {
+            Some(_) => timeout(limit, self.setting_ttl.lock()).await.ok(),
+            None => None,
+        };
         let Some(rest) = self.kept_for() else {
             let release = store.release(self.key(), self.owner);
             return self.within(limit, "release", release).await;

@@ -385,6 +385,40 @@ async fn a_min_hold_is_kept_although_answers_are_lost() {
     }
 }
 
+/// A renewal that is due at the very end of the body must not put the TTL in place of what is
+/// left of the `min_hold`, whether that is longer or shorter.
+#[tokio::test(start_paused = true)]
+async fn a_min_hold_is_kept_although_a_renewal_is_due() {
+    let moment = Duration::from_millis(1);
+    for least in [TTL * 2, TTL / 2] {
+        for turns in 0..4 {
+            let faulty = Faulty::start();
+            let before = Instant::now();
+            let lock = faulty.manager.lock("order:42").ttl(TTL).min_hold(least);
+            // In a task of its own, which has its turn among the manager's.
+            let body = tokio::spawn(async move {
+                let guard = lock.acquire().await.unwrap();
+                sleep(TTL / 3 - moment).await;
+                // Set last, this timer fires after the keeper's.
+                sleep(moment).await;
+                for _ in 0..turns {
+                    yield_now().await;
+                }
+                guard.release().await.unwrap();
+            });
+            body.await.unwrap();
+            let other = faulty.other.lock("order:42").wait(Wait::Forever);
+            let guard = other.acquire().await.unwrap();
+            let waited = before.elapsed();
+            let late = Duration::from_secs(2);
+            assert!(least <= waited && waited < least + late, "{waited:?}");
+            guard.release().await.unwrap();
+            assert_idle(&[&faulty.manager, &faulty.other]).await;
+            assert!(faulty.store.is_empty());
+        }
+    }
+}
+
 /// When nothing gets through, the store's TTL has to do; the manager does not try for ever.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_never_arrives_is_given_up_when_the_lease_has_run_out() {
