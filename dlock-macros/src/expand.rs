@@ -201,8 +201,13 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
 
 /// Whether a body may be a lone expression: it has no `;` and does not begin with an item.
 fn is_one_expression(body: &TokenStream) -> bool {
+    let is_semicolon = |tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';');
+    !begins_with_item(body) && !body.clone().into_iter().any(is_semicolon)
+}
+
+/// A statement before an item would be reported, by clippy.
+fn begins_with_item(body: &TokenStream) -> bool {
     const ITEMS: &[&str] = &[
-        "const",
         "enum",
         "extern",
         "fn",
@@ -216,13 +221,21 @@ fn is_one_expression(body: &TokenStream) -> bool {
         "type",
         "use",
     ];
+    // They begin expressions, too: `async move {`, `const {`, `unsafe {`, and `union` is a name.
+    const BEFORE_WORDS: &[&str] = &["async", "const", "union", "unsafe"];
     let mut trees = body.clone().into_iter().peekable();
-    let item = match trees.peek() {
-        Some(TokenTree::Ident(word)) => ITEMS.iter().any(|item| word == item),
-        Some(TokenTree::Punct(punct)) => punct.as_char() == '#',
-        _ => false,
+    let is_hash =
+        |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == '#');
+    while trees.next_if(is_hash).is_some() {
+        // What is in the brackets of the attribute.
+        trees.next();
+    }
+    let Some(TokenTree::Ident(first)) = trees.next() else {
+        return false;
     };
-    !item && !trees.any(|tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';'))
+    let is_word = |tree: &TokenTree| matches!(tree, TokenTree::Ident(word) if word != "move");
+    ITEMS.iter().any(|item| first == item)
+        || (BEFORE_WORDS.iter().any(|word| first == word) && trees.peek().is_some_and(is_word))
 }
 
 /// A reference to the static description of this function's lock.

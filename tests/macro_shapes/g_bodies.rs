@@ -67,6 +67,34 @@ mod g3 {
     #[distributed_lock(key = "empty", on_error = drop)]
     async fn empty() {}
 
+    // Braces around several lines are never reported.
+    #[rustfmt::skip]
+    #[distributed_lock(key = "either")]
+    async fn either() -> Result<u8> { #[cfg(test)] { told(1) } #[cfg(not(test))] { told(2) } }
+
+    #[rustfmt::skip]
+    #[distributed_lock(key = "const")]
+    async fn const_block() -> Result<u8> { const { Ok(1) } }
+
+    // A statement before these would be.
+    #[distributed_lock(key = "function")]
+    async fn function() -> Result<u8> {
+        async fn inner() -> Result<u8> {
+            call().await
+        }
+        inner().await
+    }
+
+    #[distributed_lock(key = "union")]
+    async fn union_first() -> Result<usize> {
+        #[expect(dead_code, reason = "only its size is asked for")]
+        union Either {
+            one: u8,
+            four: u32,
+        }
+        told(size_of::<Either>())
+    }
+
     #[tokio::test]
     async fn run() {
         assert_eq!(under("call", call()).await, Ok(1));
@@ -78,6 +106,10 @@ mod g3 {
         assert_eq!(under("closure", closure()).await.unwrap()(), 1);
         assert_eq!(under("block", block()).await, Ok(1));
         under("macro-statement", macro_statement()).await;
+        assert_eq!(under("either", either()).await, Ok(1));
+        assert_eq!(record(const_block()).await.0, Ok(1));
+        assert_eq!(record(function()).await.0, Ok(1));
+        assert_eq!(under("union", union_first()).await, Ok(4));
         assert_eq!(record(empty()).await.1, ["acquire empty", "release empty"]);
     }
 }
