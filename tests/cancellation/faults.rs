@@ -398,7 +398,7 @@ async fn a_min_hold_is_kept_although_a_renewal_is_due() {
             // In a task of its own, which has its turn among the manager's.
             let body = tokio::spawn(async move {
                 let guard = lock.acquire().await.unwrap();
-                sleep(TTL / 3 - moment).await;
+                sleep((TTL / 3).saturating_sub(moment)).await;
                 // Set last, this timer fires after the keeper's.
                 sleep(moment).await;
                 for _ in 0..turns {
