@@ -121,6 +121,9 @@ use proc_macro::TokenStream;
 /// under the body (`LockError::Lost`), unless `on_lost = finish`. A release that fails is not the
 /// caller's problem: the body's result is returned.
 ///
+/// The result is kept while the lock is given back; so the function's future is `Send` only if its
+/// result is: `Box<dyn Error>` is not, `Box<dyn Error + Send + Sync>` is.
+///
 /// A function without a return value needs `on_error`, since it has no room for a failure.
 ///
 /// # Cancel safety
