@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 mod common;
 
-use common::{assert_idle, soon};
+use common::{Log, assert_idle, soon};
 
 /// What bodies and their arguments did, in order.
 #[derive(Clone, Default)]
@@ -152,6 +152,25 @@ async fn a_lost_lease_stops_it_all_the_same() {
     assert_eq!(Arc::strong_count(&go_on), 1, "its arguments are dropped");
 }
 
+/// Nobody gets the error of a section whose caller has gone.
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_the_release_finds_is_logged() {
+    let (log, _capturing) = Log::capture();
+    let store = MemoryStore::new();
+    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let (go_on, diary) = (Arc::new(Notify::new()), Diary::default());
+    let paying = pay(42, go_on.clone(), diary.clone());
+    let mut caller = Box::pin(with_manager(manager.clone(), paying));
+    begin(&mut caller).await;
+    drop(caller);
+    store.forget();
+    go_on.notify_one();
+    assert_idle(&[&manager]).await;
+    assert_eq!(diary.read(), ["began", "ended"]);
+    let log = log.text();
+    assert!(log.contains("message=lease lost key=order:42"), "{log}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_the_callers() {
     #[distributed_lock(key = "panics", on_cancel = detach)]
@@ -255,4 +274,28 @@ fn a_runtime_that_ends_ends_it() {
     drop(brief);
     home.block_on(assert_idle(&[&manager]));
     assert_eq!(diary.read(), ["began"]);
+}
+
+/// Nothing goes on where there is no runtime left to run it.
+#[test]
+fn a_caller_that_outlives_its_runtime_ends_it() {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let (home, brief) = (runtime(), runtime());
+    let manager = home.block_on(async { LockManager::memory() });
+    let diary = Diary::default();
+    let paying = pay(42, Arc::default(), diary.clone());
+    let mut caller = Box::pin(with_manager(manager.clone(), paying));
+    brief.block_on(begin(&mut caller));
+    drop(brief);
+    let (log, _capturing) = Log::capture();
+    drop(caller);
+    home.block_on(assert_idle(&[&manager]));
+    assert_eq!(diary.read(), ["began"]);
+    let log = log.text();
+    assert!(!log.contains("the section goes on"), "{log}");
 }

@@ -51,8 +51,13 @@ impl Detach {
     fn spawn(&self, rest: impl Future + Send + 'static) {
         // Without a runtime `rest` is dropped, and so is the guard in it, which gives the lock back.
         if let Some(runtime) = &self.runtime {
-            observe::detached(&self.section);
-            let rest = async move { drop(rest.await) }.instrument(self.caller.clone());
+            let section = self.section.clone();
+            let rest = async move {
+                // Not before: a runtime that has ended drops it at once.
+                observe::detached(&section);
+                drop(rest.await);
+            };
+            let rest = rest.instrument(self.caller.clone());
             match self.scope.clone() {
                 Some(manager) => runtime.spawn(global::with_manager(manager, rest)),
                 None => runtime.spawn(rest),

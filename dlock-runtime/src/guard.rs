@@ -357,7 +357,10 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
         Some(Released::WasGone) => {
             let held_for = held.since.elapsed(section.now());
             let cause = LostCause::TakenAway;
-            end_of_lost(&section, Loss { cause, held_for })
+            let loss = Loss { cause, held_for };
+            // As every loss: the caller may have detached the section, and not get the error.
+            observe::lost(&section, &loss);
+            end_of_lost(&section, loss)
         }
         Some(Released::WasHeld) => Ok(()),
         None => {
