@@ -315,8 +315,7 @@ impl Attempt {
         match self.traces_until {
             Some(until) => {
                 // The last request may have been carried out at the very end of its time.
-                let until = until.later(now.plus(LOOK_AGAIN));
-                self.traces_until = Some(self.keep_until.map_or(until, |end| until.later(end)));
+                self.traces_until = Some(until.later(now.plus(LOOK_AGAIN)));
                 Effect::Release
             }
             None => Effect::Forget(None),
