@@ -136,10 +136,13 @@ use proc_macro::TokenStream;
 /// it to a task of its own, with the lock and the arguments. They must be owned, and they and what
 /// the body returns must be `Send`. As long as the caller is there nothing is spawned, and the body
 /// sees the task-locals of its caller. A runtime that shuts down drops that task as all others;
-/// `dlock::shutdown` waits for it.
+/// `dlock::shutdown` waits for it. One of a single thread has to be run on: between two `block_on`s
+/// the task stands still, with the lock. Nobody sees the body's result then: what must not get lost,
+/// it has to store or log itself.
 ///
 /// Arguments are dropped before the lock is given back. Those that are bound to nothing (`_: T`)
-/// are dropped after; name them `_name` if that matters.
+/// are dropped after, and with `on_cancel = detach` when the caller goes, while the body goes on;
+/// name them `_name` if that matters.
 ///
 /// # With other attributes
 ///
