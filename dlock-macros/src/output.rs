@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 use syn::{
-    AngleBracketedGenericArguments, GenericArgument, PathArguments, ReturnType, Type,
+    AngleBracketedGenericArguments, GenericArgument, Path, PathArguments, ReturnType, Type,
     TypeParamBound,
 };
 
@@ -119,19 +119,28 @@ fn erase_impl(ty: &mut Type) {
         Type::Reference(ty) => erase_impl(&mut ty.elem),
         Type::Slice(ty) => erase_impl(&mut ty.elem),
         Type::Tuple(ty) => ty.elems.iter_mut().for_each(erase_impl),
-        Type::Path(ty) => {
-            for segment in &mut ty.path.segments {
-                if let PathArguments::AngleBracketed(angled) = &mut segment.arguments {
-                    for argument in &mut angled.args {
-                        match argument {
-                            GenericArgument::Type(ty) => erase_impl(ty),
-                            GenericArgument::AssocType(assoc) => erase_impl(&mut assoc.ty),
-                            _ => {}
-                        }
-                    }
+        Type::Path(ty) => erase_in_path(&mut ty.path),
+        Type::TraitObject(ty) => {
+            for bound in &mut ty.bounds {
+                if let TypeParamBound::Trait(bound) = bound {
+                    erase_in_path(&mut bound.path);
                 }
             }
         }
         _ => {}
+    }
+}
+
+fn erase_in_path(path: &mut Path) {
+    for segment in &mut path.segments {
+        if let PathArguments::AngleBracketed(angled) = &mut segment.arguments {
+            for argument in &mut angled.args {
+                match argument {
+                    GenericArgument::Type(ty) => erase_impl(ty),
+                    GenericArgument::AssocType(assoc) => erase_impl(&mut assoc.ty),
+                    _ => {}
+                }
+            }
+        }
     }
 }

@@ -22,6 +22,12 @@ mod g1 {
         Ok((vec!["a"], Some(Box::new(|one| one + 1))))
     }
 
+    #[distributed_lock(key = "in-dyn")]
+    async fn in_dyn() -> Result<Box<dyn Iterator<Item = impl Display>>> {
+        say("body");
+        Ok(Box::new([7].into_iter()))
+    }
+
     #[expect(clippy::elidable_lifetime_names, reason = "it is named once more")]
     #[distributed_lock(key = "borrowed")]
     async fn borrowed<'a>(text: &'a str) -> Result<impl Iterator<Item = char> + use<'a>> {
@@ -47,6 +53,8 @@ mod g1 {
         assert_eq!(iterator.unwrap().collect::<Vec<_>>(), [9, 9]);
         let (list, add) = under("nested", nested()).await.unwrap();
         assert_eq!((list[0].to_string(), add.unwrap()(1)), ("a".to_owned(), 2));
+        let in_dyn = under("in-dyn", in_dyn()).await.unwrap();
+        assert_eq!(in_dyn.map(|one| one.to_string()).collect::<String>(), "7");
         let borrowed = under("borrowed", borrowed("ab")).await.unwrap();
         assert_eq!(borrowed.collect::<String>(), "ab");
         assert!(under("error", error()).await.is_ok_and(|one| one == 1));
