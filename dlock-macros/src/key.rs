@@ -37,7 +37,8 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
     for piece in template.pieces {
         pieces.push(match piece {
             Piece::Text(text) => KeyPiece::Text(text),
-            Piece::Slot(slot) => {
+            Piece::Slot(mut slot) => {
+                slot.root = composed(slot.root);
                 used.push(slot.root.clone());
                 let place = literal::place(&literal, slot.range.clone());
                 let Some(param) = target.params.iter().find(|param| param.name() == slot.root)
@@ -74,6 +75,11 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
         },
         used,
     })
+}
+
+/// The name as compilers know it: letters and their accents, if written one after the other, as one.
+fn composed(name: String) -> String {
+    syn::parse_str::<Ident>(&name).map_or(name, |ident| ident.to_string())
 }
 
 fn template_literal(value: &Expr) -> syn::Result<LitStr> {

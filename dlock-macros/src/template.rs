@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use unicode_ident::{is_xid_continue, is_xid_start};
+
 use crate::message::Fault;
 
 /// Fixed text longer than this leaves too little of a key for the values.
@@ -180,7 +182,7 @@ impl Reader<'_> {
         let length = rest.find(['<', '>']).unwrap_or(rest.len());
         if !rest[length..].starts_with('>') {
             let name = rest[..length]
-                .find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.' | '(' | ')'))
+                .find(|c: char| !is_xid_continue(c) && !matches!(c, '.' | '(' | ')'))
                 .unwrap_or(length);
             let example = match &rest[..name] {
                 "" => "id",
@@ -293,8 +295,8 @@ fn read_slot(inside: &str) -> Option<(String, Vec<Access>)> {
 fn name(text: &str) -> Option<String> {
     let text = text.strip_prefix("r#").unwrap_or(text);
     let mut chars = text.chars();
-    let starts = chars.next().is_some_and(|c| c.is_alphabetic() || c == '_');
-    (starts && chars.all(|c| c.is_alphanumeric() || c == '_')).then(|| text.to_owned())
+    let starts = chars.next().is_some_and(|c| is_xid_start(c) || c == '_');
+    (starts && chars.all(is_xid_continue)).then(|| text.to_owned())
 }
 
 fn bad_slot(inside: &str) -> Fault {

@@ -40,6 +40,13 @@ mod l1 {
         Ok(größe)
     }
 
+    // A name of letters that need signs between them, and one whose accent is a letter of its own.
+    #[distributed_lock(key = "ग्राहक:<ग्राहक>/<cafe\u{301}>")]
+    async fn with_signs(ग्राहक: u8, café: u8) -> Result<u8> {
+        say("body");
+        Ok(ग्राहक + café)
+    }
+
     #[tokio::test]
     async fn run() {
         assert_eq!(under(r"raw\:1", raw(1)).await, Ok(1));
@@ -47,6 +54,7 @@ mod l1 {
         assert_eq!(under("\"\\aé🔒:1", escaped(1)).await, Ok(1));
         assert_eq!(under("several:lines:1", continued(1)).await, Ok(1));
         assert_eq!(under("größe:1", not_ascii(1)).await, Ok(1));
+        assert_eq!(under("ग्राहक:1/2", with_signs(1, 2)).await, Ok(3));
     }
 }
 

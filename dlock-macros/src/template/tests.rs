@@ -24,8 +24,13 @@ fn text(text: &str) -> Piece {
 }
 
 fn slot(range: Range<usize>, root: &str, path: Vec<Access>) -> Piece {
+    let end = if path.is_empty() {
+        range.end
+    } else {
+        range.start + root.len()
+    };
     Piece::Slot(Slot {
-        name: range.start..range.start + root.len(),
+        name: range.start..end,
         range,
         root: root.to_owned(),
         path,
@@ -56,6 +61,7 @@ fn text_and_slots() {
     };
     assert_eq!(pieces("<r#type.0>"), [Piece::Slot(raw)]);
     assert_eq!(pieces("<日本>"), [slot(1..7, "日本", vec![])]);
+    assert_eq!(pieces("<उद्यम>"), [slot(1..16, "उद्यम", vec![])]);
 }
 
 #[test]
