@@ -136,8 +136,12 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
     }
 
     let name = input.call(Ident::parse_any)?;
-    let Some(&(opt, text, example)) = find(&name) else {
-        return Err(unknown(&name));
+    let Some(&(opt, text, example)) = find(&name.unraw().to_string()) else {
+        let near = near(&name);
+        if near == Some("key") {
+            args.seen.push(Opt::Key);
+        }
+        return Err(unknown(&name, near));
     };
     // Only the second place is marked: an error at the first one too would be two for one mistake.
     let repeated = args.mentions(opt).then(|| {
@@ -147,7 +151,8 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
     });
     args.seen.push(opt);
 
-    if input.parse::<Option<Token![=]>>()?.is_none() {
+    let is_other = input.peek(Token![==]) || input.peek(Token![=>]);
+    if is_other || input.parse::<Option<Token![=]>>()?.is_none() {
         return Err(repeated.unwrap_or_else(|| {
             Fault::new(format!("`{text}` needs a value"))
                 .help(format!("for example `{example}`"))
@@ -159,7 +164,11 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
             .help(format!("for example `{example}`"))
             .at(name.span()));
     }
-    let value = peel(input.parse()?);
+    let value = input.parse().map(peel).map_err(|error| {
+        Fault::new(error.to_string())
+            .help(format!("for example `{example}`"))
+            .at(error.span())
+    })?;
     if let Some(error) = repeated {
         return Err(error);
     }
@@ -179,14 +188,19 @@ fn peel(value: Expr) -> Expr {
     }
 }
 
-fn find(name: &Ident) -> Option<&'static (Opt, &'static str, &'static str)> {
-    OPTIONS.iter().find(|(_, known, _)| name == known)
+fn find(name: &str) -> Option<&'static (Opt, &'static str, &'static str)> {
+    OPTIONS.iter().find(|(_, known, _)| name == *known)
 }
 
-fn unknown(name: &Ident) -> syn::Error {
-    let fault = Fault::new(format!("unknown option `{name}`"));
+/// The option that was surely meant by `name`.
+fn near(name: &Ident) -> Option<&'static str> {
     let known = OPTIONS.iter().map(|(_, name, _)| *name);
-    match suggest::closest(&name.unraw().to_string(), known) {
+    suggest::closest(&name.unraw().to_string(), known)
+}
+
+fn unknown(name: &Ident, near: Option<&str>) -> syn::Error {
+    let fault = Fault::new(format!("unknown option `{name}`"));
+    match near {
         Some(near) => fault.help(format!("did you mean `{near}`?")),
         None => fault,
     }

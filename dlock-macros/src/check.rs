@@ -50,16 +50,16 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
                     in_key = resolved.used;
                 }
             }
-            Opt::Ttl => plan.set_length(Role::Ttl, value, faults),
-            Opt::MaxHold => plan.set_length(Role::MaxHold, value, faults),
-            Opt::MinHold => plan.set_length(Role::MinHold, value, faults),
+            Opt::Ttl => plan.set_length(Role::Ttl, value, target, faults),
+            Opt::MaxHold => plan.set_length(Role::MaxHold, value, target, faults),
+            Opt::MinHold => plan.set_length(Role::MinHold, value, target, faults),
             Opt::OnCancel => {
                 if let Some(Cancel::Detach) = faults.keep(values::cancel(value)) {
                     plan.detach = Some(value.span());
                 }
             }
             Opt::Wait => {
-                let wait = faults.keep(values::patience(value));
+                let wait = faults.keep(values::patience(value, &target.params));
                 plan.settings.extend(wait.map(Setting::Wait));
             }
             Opt::Renew => {
@@ -94,8 +94,8 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
 }
 
 impl Plan {
-    fn set_length(&mut self, role: Role, value: &Expr, faults: &mut Faults) {
-        let length = faults.keep(values::length(role, value));
+    fn set_length(&mut self, role: Role, value: &Expr, target: &Target, faults: &mut Faults) {
+        let length = faults.keep(values::length(role, value, &target.params));
         self.settings
             .extend(length.map(|length| Setting::Length(role, length)));
     }

@@ -37,7 +37,7 @@ impl Role {
         }
     }
 
-    fn example(self) -> &'static str {
+    pub(crate) fn example(self) -> &'static str {
         match self {
             Role::Ttl => "30s",
             Role::Wait => "5s",
@@ -114,13 +114,34 @@ pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
 /// A number without a unit, as a literal or in a string.
 pub(crate) fn bare_number(role: Role, digits: &str) -> Fault {
     let name = role.name();
-    let number: String = digits.chars().take_while(char::is_ascii_digit).collect();
-    let example = match number.as_str() {
-        "" | "0" => role.example().to_owned(),
-        number if number.len() > LONGEST_NUMBER => role.example().to_owned(),
-        number => format!("{number}s"),
-    };
-    Fault::new("a bare number has no unit").help(format!("write `{name} = \"{example}\"`; {UNITS}"))
+    let fault = Fault::new("a bare number has no unit");
+    if role == Role::Wait && digits.parse() == Ok(0.0) {
+        return fault.help("to give up at once write `wait = never`");
+    }
+    // What is too much in seconds was meant in milliseconds.
+    let example = ["s", "ms"]
+        .map(|unit| format!("{digits}{unit}"))
+        .into_iter()
+        .find(|text| parse(role, text).is_ok())
+        .unwrap_or_else(|| role.example().to_owned());
+    fault.help(format!("write `{name} = \"{example}\"`; {UNITS}"))
+}
+
+/// A number with a suffix, `30s` or `30u64`.
+pub(crate) fn without_quotes(role: Role, digits: &str, suffix: &str) -> Fault {
+    const TYPES: &[&str] = &[
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
+        "f32", "f64",
+    ];
+    if TYPES.contains(&suffix) {
+        return bare_number(role, digits);
+    }
+    let text = format!("{digits}{suffix}");
+    match parse(role, &text) {
+        Ok(_) => Fault::new("a duration is written in quotes")
+            .help(format!("write `{} = \"{text}\"`", role.name())),
+        Err(fault) => fault,
+    }
 }
 
 fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration, Fault> {
@@ -256,8 +277,10 @@ mod tests {
                 "30",
                 "a bare number has no unit\nhelp: write `ttl = \"30s\"`",
             ),
-            ("1.5", "a bare number has no unit"),
-            ("1m30", "a bare number has no unit"),
+            ("1.5", "help: write `ttl = \"1.5s\"`"),
+            ("1m30", "help: write `ttl = \"1m30s\"`"),
+            ("90000", "help: write `ttl = \"90000ms\"`"),
+            ("0", "help: write `ttl = \"30s\"`"),
             ("-1s", "negative"),
             ("0s", "must be greater than zero"),
             ("0ms", "must be greater than zero"),
@@ -281,7 +304,17 @@ mod tests {
             assert!(message.contains(why), "{text:?}: {message}");
         }
         assert!(refused(Role::Wait, "0s").contains("`wait = never`"));
+        assert!(refused(Role::Wait, "0").contains("`wait = never`"));
         assert!(refused(Role::MaxHold, "0s").contains("max_hold"));
+    }
+
+    #[test]
+    fn numbers_without_quotes() {
+        let told = |digits, suffix| without_quotes(Role::Ttl, digits, suffix).to_string();
+        assert!(told("30", "s").ends_with("help: write `ttl = \"30s\"`"));
+        assert!(told("30", "u64").contains("help: write `ttl = \"30s\"`"));
+        assert!(told("1.5", "f32").contains("help: write `ttl = \"1.5s\"`"));
+        assert!(told("30", "x").contains("unknown unit `x`"));
     }
 
     const ROLES: [Role; 4] = [Role::Ttl, Role::Wait, Role::MaxHold, Role::MinHold];

@@ -89,6 +89,10 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             ::core::result::Result::Err(__error) if #private::is_busy(&__error) => return #value,
         }
     });
+    // A value that never comes, as of `todo!()`, would be reported for the `return` around it.
+    let allow_busy = plan.on_busy.as_ref().map(
+        |_| quote_spanned!(site()=> #[allow(unreachable_code, clippy::diverging_sub_expression)]),
+    );
     let lease = plan
         .lease
         .as_ref()
@@ -125,6 +129,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             let __site = #lock_site;
             #[allow(clippy::used_underscore_binding)]
             let __acquiring = #acquiring;
+            #allow_busy
             let __guard = match __acquiring.await {
                 ::core::result::Result::Ok(__guard) => __guard,
                 #busy

@@ -1,23 +1,25 @@
 //! The value of one option: from an expression to what it means.
 
-use quote::ToTokens;
 use syn::{Expr, ExprLit, Ident, Lit, Path, UnOp};
 
 use crate::args::Given;
 use crate::duration::{self, Role};
 use crate::message::Fault;
+use crate::params::Param;
 use crate::plan::{Cancel, Length, Loss, Patience};
 use crate::suggest;
 
 /// `ttl`, `max_hold` and `min_hold`: text, or an expression of type `Duration`.
-pub(crate) fn length(role: Role, value: &Expr) -> syn::Result<Length> {
+pub(crate) fn length(role: Role, value: &Expr, params: &[Param]) -> syn::Result<Length> {
     if let Some(text) = duration_text(role, value)? {
         return match duration::parse(role, &text) {
             Ok(duration) => Ok(Length::Fixed(duration)),
             Err(fault) => Err(fault.over(value)),
         };
     }
-    Ok(match constant(value) {
+    // Parameters may be in capitals, too.
+    let constant = constant(value).filter(|_| !is_param(value, params));
+    Ok(match constant {
         Some(Constant::Free) => Length::Constant(value.clone()),
         Some(Constant::Associated) => Length::Associated(value.clone()),
         None => Length::Computed(value.clone()),
@@ -25,23 +27,43 @@ pub(crate) fn length(role: Role, value: &Expr) -> syn::Result<Length> {
 }
 
 /// `wait`: text, `never`, `forever`, or an expression of type `Duration` or `Wait`.
-pub(crate) fn patience(value: &Expr) -> syn::Result<Patience> {
+pub(crate) fn patience(value: &Expr, params: &[Param]) -> syn::Result<Patience> {
     let text = duration_text(Role::Wait, value)?;
     let word = text.clone().or_else(|| Some(ident(value)?.to_string()));
-    match (word.as_deref(), text.as_deref()) {
-        (Some("never"), _) => Ok(Patience::Never),
-        (Some("forever"), _) => Ok(Patience::Forever),
-        (_, Some(text)) => match duration::parse(Role::Wait, text) {
+    match word.as_deref() {
+        Some("never") => return Ok(Patience::Never),
+        Some("forever") => return Ok(Patience::Forever),
+        Some(word) if is_meant_for_wait(word, text.is_some()) && !is_param(value, params) => {
+            let fault = Fault::new("`wait` is a duration, `never` or `forever`");
+            return Err(match suggest::closest(word, WAITS) {
+                Some(near) => fault.help(format!("write `wait = {near}`")),
+                None => fault.help("write `wait = never` to ask once, or `wait = forever`"),
+            }
+            .over(value));
+        }
+        _ => {}
+    }
+    match text {
+        Some(text) => match duration::parse(Role::Wait, &text) {
             Ok(duration) => Ok(Patience::For(duration)),
             Err(fault) => Err(fault.over(value)),
         },
-        (Some("none" | "no" | "zero" | "nowait" | "infinite" | "unlimited"), None) => {
-            Err(Fault::new("`wait` is a duration, `never` or `forever`")
-                .help("write `wait = never` to ask once, or `wait = forever`")
-                .over(value))
-        }
-        _ => Ok(Patience::Computed(value.clone())),
+        None => Ok(Patience::Computed(value.clone())),
     }
+}
+
+const WAITS: [&str; 2] = ["never", "forever"];
+
+/// Whether a word is no duration and no name of one, but a wrong one of [`WAITS`].
+fn is_meant_for_wait(word: &str, is_quoted: bool) -> bool {
+    const OTHERS: &[&str] = &["none", "no", "zero", "nowait", "infinite", "unlimited"];
+    // `Never` may be a variant that is imported, and `NEVER` a constant.
+    let is_plain = is_quoted || word.chars().all(|c| c.is_ascii_lowercase());
+    is_plain && (OTHERS.contains(&word) || suggest::closest(word, WAITS).is_some())
+}
+
+fn is_param(value: &Expr, params: &[Param]) -> bool {
+    ident(value).is_some_and(|name| params.iter().any(|param| param.ident == *name))
 }
 
 pub(crate) fn boolean(given: &Given) -> syn::Result<bool> {
@@ -130,16 +152,14 @@ fn duration_text(role: Role, value: &Expr) -> syn::Result<Option<String>> {
         Lit::Float(number) if number.suffix().is_empty() => {
             Err(duration::bare_number(role, number.base10_digits()).over(value))
         }
-        Lit::Int(_) | Lit::Float(_) if negative.is_none() => {
-            Err(Fault::new("a duration is written in quotes")
-                .help(format!(
-                    "write `{name} = \"{}\"`",
-                    literal.lit.to_token_stream()
-                ))
-                .over(value))
+        Lit::Int(number) if negative.is_none() => {
+            Err(duration::without_quotes(role, number.base10_digits(), number.suffix()).over(value))
+        }
+        Lit::Float(number) if negative.is_none() => {
+            Err(duration::without_quotes(role, number.base10_digits(), number.suffix()).over(value))
         }
         _ => Err(Fault::new(format!("`{name}` is a duration"))
-            .help(format!("for example `{name} = \"30s\"`"))
+            .help(format!("for example `{name} = \"{}\"`", role.example()))
             .over(value)),
     }
 }
@@ -181,13 +201,14 @@ fn ident(value: &Expr) -> Option<&Ident> {
     }
 }
 
-/// A name, also when it was put in quotes.
+/// A name, also when it was put in quotes or with its type.
 fn word(value: &Expr) -> Option<String> {
     match value {
         Expr::Lit(ExprLit {
             lit: Lit::Str(text),
             ..
         }) => Some(text.value()),
-        other => ident(other).map(ToString::to_string),
+        Expr::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
+        _ => None,
     }
 }

@@ -51,6 +51,16 @@ async fn skipped_or_failed(id: &str) -> usize {
     id.len() + 10
 }
 
+#[distributed_lock(key = "job:<id>", wait = never, on_busy = panic!("{id} is taken"))]
+async fn never_busy(id: u8) -> Result<u8> {
+    Ok(id)
+}
+
+#[distributed_lock(key = "job:<id>", wait = never, on_busy = return Ok(0))]
+async fn returns(id: u8) -> Result<u8> {
+    Ok(id)
+}
+
 #[tokio::test]
 async fn run() {
     let calls = async {
@@ -74,11 +84,13 @@ async fn run() {
             "an empty value makes no key"
         );
         assert_eq!(skipped_or_failed("22").await, 12);
+        assert_eq!(never_busy(2).await, Ok(2));
+        assert_eq!((returns(1).await, returns(2).await), (Ok(0), Ok(2)));
     };
     let ((), events) = record(while_held("job:1", calls)).await;
-    // Once by the test, and once by each of the seven that ran.
+    // Once by the test, and once by each of the nine that ran.
     let acquired = events.iter().filter(|event| event.starts_with("acquire"));
-    assert_eq!(acquired.count(), 8, "{events:?}");
+    assert_eq!(acquired.count(), 10, "{events:?}");
 }
 
 #[tokio::test]

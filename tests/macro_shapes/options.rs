@@ -97,8 +97,16 @@ mod durations {
         Ok(())
     }
 
+    // In capitals, as constants are.
+    #[expect(non_snake_case, reason = "it is the case")]
+    #[distributed_lock(key = "capitals", ttl = T)]
+    async fn capitals(T: Duration) -> Result {
+        Ok(())
+    }
+
     #[tokio::test]
     async fn run() {
+        assert_eq!(asked_by(capitals(seconds(3))).await, (seconds(3), true));
         assert_eq!(asked_by(constants()).await, (seconds(9), true));
         assert_eq!(asked_by(literals()).await, (seconds(90), true));
         assert_eq!(asked_by(brief()).await, (Duration::from_millis(250), true));

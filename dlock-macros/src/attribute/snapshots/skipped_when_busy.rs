@@ -18,6 +18,7 @@ async fn job(name: &str) -> Result<Outcome, Error> {
                 &[::dlock::__private::text("job:"), ::dlock::__private::part(&name)],
             ),
         );
+        #[allow(unreachable_code, clippy::diverging_sub_expression)]
         let __guard = match __acquiring.await {
             ::core::result::Result::Ok(__guard) => __guard,
             ::core::result::Result::Err(
