@@ -56,9 +56,11 @@ fn can_show(source: &str, place: &Range<usize>) -> bool {
     let before = source[..place.start].ends_with('<');
     let after = source[place.end..].starts_with(['>', '.']);
     let name = &source[place.clone()];
-    // Keywords are no identifiers for syn, except those that are part of paths; and `{r#name}` is
-    // refused in format strings.
-    let is_name = !name.starts_with("r#") && syn::parse_str::<Ident>(name).is_ok();
+    // Keywords are no identifiers for syn, except those that are part of paths, and `{r#name}` is
+    // refused in format strings. Letters and their accents, if written one after the other, are one
+    // to compilers, and two in a format string.
+    let is_raw = name.starts_with("r#");
+    let is_name = !is_raw && syn::parse_str::<Ident>(name).is_ok_and(|ident| ident == name);
     before && after && is_name && place.start > prefix(source)
 }
 

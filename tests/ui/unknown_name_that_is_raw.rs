@@ -1,12 +1,12 @@
 use dlock::{LockError, distributed_lock};
 
-struct Order {
-    id: u64,
+#[distributed_lock(key = "order:<r#order.name>/<r#oder.name>")]
+async fn settle(order: Order) -> Result<(), LockError> {
+    Ok(())
 }
 
-#[distributed_lock(key = "order:<r#ordr.id>")]
-async fn pay(order: Order) -> Result<u64, LockError> {
-    Ok(order.id)
+struct Order {
+    name: String,
 }
 
 fn main() {}

@@ -24,13 +24,12 @@ fn text(text: &str) -> Piece {
 }
 
 fn slot(range: Range<usize>, root: &str, path: Vec<Access>) -> Piece {
-    let end = if path.is_empty() {
-        range.end
-    } else {
-        range.start + root.len()
+    let name = match path.as_slice() {
+        [] => range.end - root.len()..range.end,
+        _ => range.start..range.start + root.len(),
     };
     Piece::Slot(Slot {
-        name: range.start..end,
+        name,
         range,
         root: root.to_owned(),
         path,
