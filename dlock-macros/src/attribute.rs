@@ -7,7 +7,9 @@ use syn::Ident;
 use crate::args::{self, Args, Opt};
 use crate::check::check;
 use crate::expand;
+use crate::key;
 use crate::message::Faults;
+use crate::params::Param;
 use crate::target::{self, Target};
 use crate::values;
 
@@ -32,8 +34,9 @@ fn keep(item: &TokenStream, faults: Faults) -> TokenStream {
     quote!(#item #errors)
 }
 
-/// The function as it was, with a value for the name of the lease: the body uses it, and a mistake
-/// elsewhere in the attribute must not become "cannot find value" there.
+/// The function as it was, with a value for the name of the lease, which the body uses, and a use of
+/// the parameters in the key: a mistake elsewhere in the attribute must not become "cannot find
+/// value" or "unused variable" there.
 fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
     let lease: Option<Ident> = args
         .get(Opt::Lease)
@@ -51,8 +54,15 @@ fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
             };
         }
     });
+    let named = args
+        .get(Opt::Key)
+        .map(|given| key::named(&given.value, target))
+        .unwrap_or_default();
+    let uses = named
+        .iter()
+        .map(|Param { ident, cfgs }| quote!(#(#cfgs)* let _ = &#ident;));
     let checks = faults.checks();
-    expand::unguarded(target, &quote!(#checks #lease))
+    expand::unguarded(target, &quote!(#checks #(#uses)* #lease))
 }
 
 #[cfg(test)]

@@ -77,6 +77,21 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
     })
 }
 
+/// The parameters that a key names, whatever else is wrong with it.
+pub(crate) fn named<'a>(value: &Expr, target: &'a Target) -> Vec<&'a Param> {
+    let text = template_literal(value).map_or_else(|_| String::new(), |literal| literal.value());
+    let mut names = Vec::new();
+    for piece in template::parse(&text).pieces {
+        if let Piece::Slot(slot) = piece {
+            names.push(composed(slot.root));
+        }
+    }
+    let params = target.params.iter();
+    params
+        .filter(|param| names.contains(&param.name()))
+        .collect()
+}
+
 /// The name as compilers know it: letters and their accents, if written one after the other, as one.
 fn composed(name: String) -> String {
     syn::parse_str::<Ident>(&name).map_or(name, |ident| ident.to_string())
