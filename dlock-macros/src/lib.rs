@@ -79,7 +79,8 @@ use proc_macro::TokenStream;
 ///
 /// The expressions of `ttl`, `wait`, `max_hold`, `min_hold`, `manager` and `on_busy` see the
 /// function's parameters; they are evaluated in each call before the body. So does `on_error`,
-/// except for parameters that the body has taken by value.
+/// except for parameters that the body owns: all that are not `Copy`, as `String` and `&mut T`, and
+/// that the body or the key names.
 ///
 /// `min_hold` is for jobs that every replica starts by its own clock: the one that comes a little
 /// late finds the lock taken. It holds whatever becomes of the body, and when the process ends in
@@ -139,6 +140,9 @@ use proc_macro::TokenStream;
 /// `dlock::shutdown` waits for it. One of a single thread has to be run on: between two `block_on`s
 /// the task stands still, with the lock. Nobody sees the body's result then: what must not get lost,
 /// it has to store or log itself.
+///
+/// The body's value is kept while the lock is given back, so the function's future is `Send` only
+/// if that value is.
 ///
 /// Arguments are dropped before the lock is given back. Those that are bound to nothing (`_: T`)
 /// are dropped after, and with `on_cancel = detach` when the caller goes, while the body goes on;
