@@ -35,7 +35,10 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
             let stmts = &block.block.stmts;
             let body = guarded(plan, target, block.block.brace_token, &quote!(#(#stmts)*));
             let (head, attrs) = (&trailing.head, &block.attrs);
-            let guarded = quote_spanned!(site()=> #(#attrs)* async move { #body });
+            // A function's signature says what it returns; a block learns it from the first `return`,
+            // which would be in one of these.
+            let hint = evaluates(plan).then(|| hint(plan));
+            let guarded = quote_spanned!(site()=> #(#attrs)* async move { #hint #body });
             // Other attributes look for this very form, so it is kept.
             let tail = match &trailing.boxed {
                 Some(boxed) => quote_spanned!(site()=> #boxed(#guarded)),
@@ -174,15 +177,7 @@ fn acquiring(plan: &Plan) -> TokenStream {
 
 /// The inside of the watched block: type hint, captures, lease, and the user's braces.
 fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream {
-    // Tells the block its output before its first `?` or coercion needs it. Never taken.
-    let hint = match &plan.output {
-        Output::Known(ty) => quote_spanned! {site_at(ty.span())=>
-            if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<#ty> {
-                return __output;
-            }
-        },
-        Output::Inferred => TokenStream::new(),
-    };
+    let hint = hint(plan);
     let owned = plan
         .captures
         .iter()
@@ -202,6 +197,23 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         body.to_tokens(inside);
     });
     quote_spanned!(site()=> #hint #captures #lease #braced)
+}
+
+/// Tells a block its output before its first `?` or coercion needs it. Never taken.
+fn hint(plan: &Plan) -> TokenStream {
+    match &plan.output {
+        Output::Known(ty) => quote_spanned! {site_at(ty.span())=>
+            if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<#ty> {
+                return __output;
+            }
+        },
+        Output::Inferred => TokenStream::new(),
+    }
+}
+
+/// Whether expressions of the user's stand before the body: they may return, and have a `?`.
+fn evaluates(plan: &Plan) -> bool {
+    plan.manager.is_some() || plan.on_busy.is_some() || settings::computed(plan).next().is_some()
 }
 
 /// Whether a body may be a lone expression: it has no `;` and does not begin with an item.

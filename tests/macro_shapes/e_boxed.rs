@@ -1,6 +1,6 @@
 //! Plain functions that end in a boxed or bare `async` block.
 
-use std::pin::Pin;
+use std::{num::ParseIntError, pin::Pin, time::Duration};
 
 use async_trait::async_trait;
 use dlock::distributed_lock;
@@ -124,8 +124,24 @@ mod e4 {
         Box::pin(async move { say("body") })
     }
 
+    fn seconds(text: &str) -> Result<Duration, ParseIntError> {
+        text.parse().map(Duration::from_secs)
+    }
+
     #[async_trait]
     trait Till {
+        // What is computed before the body has its coercions and conversions, too.
+        #[distributed_lock(
+            key = "computed",
+            ttl = seconds(ttl)?,
+            wait = never,
+            on_busy = Ok(Box::new(|| 4)),
+        )]
+        async fn computed(&self, ttl: &str) -> Result<Box<dyn Fn() -> u8 + Send>> {
+            say("body");
+            Ok(Box::new(|| 3))
+        }
+
         #[distributed_lock(key = "unit", on_error = drop)]
         async fn unit(&self) {
             say("body");
@@ -146,6 +162,9 @@ mod e4 {
         assert_eq!(under("handled", handled()).await, "ran");
         under("order", no_value()).await;
         under("unit", ().unit()).await;
+        assert_eq!(under("computed", ().computed("9")).await.unwrap()(), 3);
+        let (not_a_number, _) = record(().computed("nine")).await;
+        assert!(matches!(not_a_number, Err(Fault::Number(_))));
         assert_eq!(under("number", ().number()).await, 1);
     }
 }

@@ -1,0 +1,8 @@
+use dlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "jobs", on_busy = Ok("busy"))]
+fn run() -> impl Future<Output = Result<(), LockError>> {
+    async move { Ok(()) }
+}
+
+fn main() {}
