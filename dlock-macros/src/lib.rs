@@ -141,9 +141,6 @@ use proc_macro::TokenStream;
 /// the task stands still, with the lock. Nobody sees the body's result then: what must not get lost,
 /// it has to store or log itself.
 ///
-/// The body's value is kept while the lock is given back, so the function's future is `Send` only
-/// if that value is.
-///
 /// Arguments are dropped before the lock is given back. Those that are bound to nothing (`_: T`)
 /// are dropped after, and with `on_cancel = detach` when the caller goes, while the body goes on;
 /// name them `_name` if that matters.
@@ -153,9 +150,10 @@ use proc_macro::TokenStream;
 /// | attribute | order |
 /// |---|---|
 /// | `#[async_trait]` | on the method, inside the `impl`; arguments that are patterns have no names for the key |
-/// | `#[tokio::main]`, `#[tokio::test]`, `#[actix_web::main]` | `#[distributed_lock]` above: they make a plain function of an async one |
+/// | `#[tokio::main]`, `#[tokio::test]`, `#[actix_web::main]`, `#[rstest]` | `#[distributed_lock]` above: they make a plain function of an async one |
 /// | `#[tracing::instrument]` | above: waiting for the lock is outside the span. Below: inside it |
 /// | `#[cached]` and others that copy the function | `#[distributed_lock]` above, or each copy takes the lock |
+/// | `#[axum::debug_handler]`, routes of actix, `#[bon::builder]` | any |
 /// | `#[async_recursion]` | any; a recursive call with the same key is refused as a deadlock |
 ///
 /// Plain functions are accepted if they end in `async move { .. }` or `Box::pin(async move { .. })`.
