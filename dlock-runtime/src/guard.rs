@@ -1,5 +1,7 @@
 //! Proof of holding a lock: the guard that owns a lease, and the lease its body sees.
 
+mod watch;
+
 use std::{
     fmt,
     future::Future,
@@ -11,13 +13,11 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tokio::{runtime::Handle, sync::futures::Notified};
-use tracing::span::Entered;
+use tokio::runtime::Handle;
 
 use crate::{
     error::{LockError, LostCause},
     fence::FencingToken,
-    held, keeper,
     key::LockKey,
     observe,
     options::OnLost,
@@ -25,6 +25,8 @@ use crate::{
     state::{Effect, Event, Loss},
     store::Released,
 };
+
+pub use watch::Watch;
 
 /// What an attempt occupies; dropping it gives everything back in the background.
 pub(crate) struct Occupied {
@@ -109,10 +111,7 @@ impl LockGuard {
     ///
     /// Dropping the future drops the body; the lock stays held by the guard.
     pub fn watch<F: Future>(&self, body: F) -> Watch<'_, F> {
-        Watch {
-            watching: Watching::new(self.section()),
-            body: Some(body),
-        }
+        Watch::new(self.section(), body)
     }
 
     /// Gives the lock back and waits until the store has confirmed it.
@@ -213,103 +212,6 @@ impl fmt::Debug for Lease {
             .field("token", &self.token)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
-    }
-}
-
-pin_project! {
-    /// The future of [`LockGuard::watch`].
-    //
-    // Compiled for every locked function: what does not depend on the body is in `Watching`.
-    #[must_use = "futures do nothing unless polled"]
-    pub struct Watch<'a, F> {
-        #[pin]
-        watching: Watching<'a>,
-        #[pin]
-        body: Option<F>,
-    }
-}
-
-impl<F: Future> Future for Watch<'_, F> {
-    type Output = Result<F::Output, LockError>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let inside = this.watching.enter(context);
-        if inside.lost.is_some() {
-            this.body.set(None);
-            return Poll::Ready(Err(inside.into_error()));
-        }
-        let body = this.body.as_pin_mut();
-        match body
-            .expect("a future is not polled after its end")
-            .poll(context)
-        {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-pin_project! {
-    /// The lease of a [`Watch`], and whether its body has started.
-    struct Watching<'a> {
-        section: &'a Arc<Section>,
-        #[pin]
-        ring: Notified<'a>,
-        started: bool,
-    }
-}
-
-/// What must be alive while a body is polled, or while it is dropped because the lease is lost.
-//
-// Fields are dropped from first to last: what was entered last is left first.
-struct Inside<'a> {
-    lost: Option<LockError>,
-    _held: Option<held::Scope>,
-    _span: Entered<'a>,
-}
-
-impl<'a> Watching<'a> {
-    fn new(section: &'a Arc<Section>) -> Self {
-        Self {
-            section,
-            ring: section.ring(),
-            started: false,
-        }
-    }
-
-    fn enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Inside<'a> {
-        let mut this = self.project();
-        let section = *this.section;
-        if !*this.started {
-            // The guard may have come here from a runtime that has ended.
-            keeper::ensure(section);
-        }
-        if section.timing.on_lost == OnLost::Cancel || !*this.started {
-            // Registered before the check, a loss in between is not missed.
-            while this.ring.as_mut().poll(context).is_ready() {
-                this.ring.set(section.ring());
-            }
-            if let Err(loss) = section.check() {
-                return Inside {
-                    _span: section.span.enter(),
-                    _held: None,
-                    lost: Some(section.lost_error(loss)),
-                };
-            }
-            *this.started = true;
-        }
-        Inside {
-            _span: section.span.enter(),
-            _held: Some(held::enter(section.shared.id(), section.key())),
-            lost: None,
-        }
-    }
-}
-
-impl Inside<'_> {
-    fn into_error(self) -> LockError {
-        self.lost.expect("the lease is lost")
     }
 }
 
