@@ -183,7 +183,7 @@ fn start(section: &Arc<Section>) {
         let running = Running {
             shared: shared.clone(),
             generation,
-            since: Instant::now(),
+            has_waited: false,
         };
         runtime.spawn(running.run());
         let_others_take_it();
@@ -198,7 +198,8 @@ fn start(section: &Arc<Section>) {
 struct Running {
     shared: Arc<Shared>,
     generation: u64,
-    since: Instant,
+    /// Whether it has got past a timer, which a runtime need not have.
+    has_waited: bool,
 }
 
 impl Drop for Running {
@@ -206,8 +207,9 @@ impl Drop for Running {
         let mut schedule = self.shared.keeper.schedule();
         let own = |task: &mut Task| task.generation == self.generation;
         let died = schedule.task.take_if(own).is_some_and(|task| task.accepted);
-        // One that panics as soon as it runs would do so again and again.
-        let panicked = std::thread::panicking() && self.since.elapsed() < LONGEST_SLEEP;
+        // One that panics at its first timer would do so again and again. Time does not tell: what a
+        // panic prints may take longer than anything else.
+        let panicked = std::thread::panicking() && !self.has_waited;
         let hopeless = panicked && schedule.avoids_home;
         schedule.avoids_home |= panicked;
         // Else it has ended by itself, or `start` goes on with the next runtime.
@@ -228,7 +230,7 @@ impl Drop for Running {
 
 impl Running {
     /// Looks after leases until there are none.
-    async fn run(self) {
+    async fn run(mut self) {
         let (shared, keeper) = (&self.shared, &self.shared.keeper);
         // The machine may have slept since the lease came that this task was started for.
         let mut last = None;
@@ -272,6 +274,7 @@ impl Running {
                 wakes_at
             };
             drop(timeout_at(wakes_at, sooner).await);
+            self.has_waited = true;
         }
     }
 }
