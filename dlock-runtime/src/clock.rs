@@ -43,6 +43,13 @@ impl Moment {
         monotonic.min(self.boot.saturating_sub(now.boot))
     }
 
+    /// What is left until this moment at `now`, by the clock that gets there last: for what is not
+    /// to happen before.
+    pub(crate) fn longest_remaining(self, now: Self) -> Duration {
+        let monotonic = self.monotonic.saturating_duration_since(now.monotonic);
+        monotonic.max(self.boot.saturating_sub(now.boot))
+    }
+
     /// The earlier of two moments, taken clock by clock.
     #[must_use]
     pub fn earlier(self, other: Self) -> Self {

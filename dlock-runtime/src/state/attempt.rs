@@ -120,7 +120,7 @@ impl Attempt {
     }
 
     pub(super) fn kept_for(&self, now: Moment) -> Option<Duration> {
-        let rest = self.keep_until?.remaining(now);
+        let rest = self.keep_until?.longest_remaining(now);
         // A store counts in milliseconds, and a part of one is not to be lost.
         (!rest.is_zero()).then(|| rest + Duration::from_millis(1))
     }
