@@ -71,14 +71,20 @@ async fn begin<F: Future + Unpin>(future: &mut F) {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_body_that_has_begun_ends_without_its_caller() {
-    let manager = LockManager::memory();
+/// A payment of order 42 whose caller leaves as soon as it waits for something: what lets its body
+/// go on, and what it wrote.
+async fn hang_up(manager: &LockManager) -> (Arc<Notify>, Diary) {
     let (go_on, diary) = (Arc::new(Notify::new()), Diary::default());
     let paying = pay(42, go_on.clone(), diary.clone());
     let mut caller = Box::pin(with_manager(manager.clone(), paying));
     begin(&mut caller).await;
-    drop(caller);
+    (go_on, diary)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_has_begun_ends_without_its_caller() {
+    let manager = LockManager::memory();
+    let (go_on, diary) = hang_up(&manager).await;
     assert_eq!(diary.read(), ["began"]);
     let other = manager.lock("order:42").try_acquire().await.unwrap();
     assert!(other.is_none(), "the section goes on");
@@ -109,11 +115,7 @@ async fn with_its_caller_it_runs_in_place() {
 async fn who_leaves_before_it_has_begun_leaves_the_queue() {
     let manager = LockManager::memory();
     let guard = manager.lock("order:42").acquire().await.unwrap();
-    let diary = Diary::default();
-    let paying = pay(42, Arc::default(), diary.clone());
-    let mut caller = Box::pin(with_manager(manager.clone(), paying));
-    begin(&mut caller).await;
-    drop(caller);
+    let (_go_on, diary) = hang_up(&manager).await;
     guard.release().await.unwrap();
     assert_idle(&[&manager]).await;
     assert!(diary.read().is_empty(), "the body never ran");
@@ -122,11 +124,7 @@ async fn who_leaves_before_it_has_begun_leaves_the_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_for_it() {
     let manager = LockManager::memory();
-    let (go_on, diary) = (Arc::new(Notify::new()), Diary::default());
-    let paying = pay(42, go_on.clone(), diary.clone());
-    let mut caller = Box::pin(with_manager(manager.clone(), paying));
-    begin(&mut caller).await;
-    drop(caller);
+    let (go_on, diary) = hang_up(&manager).await;
     let mut shutdown = Box::pin(manager.shutdown(Duration::from_secs(5)));
     begin(&mut shutdown).await;
     go_on.notify_one();
@@ -139,12 +137,7 @@ async fn a_shutdown_waits_for_it() {
 async fn a_lost_lease_stops_it_all_the_same() {
     let store = MemoryStore::new();
     let manager = LockManager::builder().store(store.clone()).unwrap();
-    let diary = Diary::default();
-    let go_on = Arc::new(Notify::new());
-    let paying = pay(42, go_on.clone(), diary.clone());
-    let mut caller = Box::pin(with_manager(manager.clone(), paying));
-    begin(&mut caller).await;
-    drop(caller);
+    let (go_on, diary) = hang_up(&manager).await;
     store.forget();
     // Found at the next renewal. The body would wait for ever.
     assert_idle(&[&manager]).await;
@@ -158,11 +151,7 @@ async fn a_loss_that_the_release_finds_is_logged() {
     let (log, _capturing) = Log::capture();
     let store = MemoryStore::new();
     let manager = LockManager::builder().store(store.clone()).unwrap();
-    let (go_on, diary) = (Arc::new(Notify::new()), Diary::default());
-    let paying = pay(42, go_on.clone(), diary.clone());
-    let mut caller = Box::pin(with_manager(manager.clone(), paying));
-    begin(&mut caller).await;
-    drop(caller);
+    let (go_on, diary) = hang_up(&manager).await;
     store.forget();
     go_on.notify_one();
     assert_idle(&[&manager]).await;

@@ -9,7 +9,6 @@ use crate::check::check;
 use crate::expand;
 use crate::key;
 use crate::message::Faults;
-use crate::params::Param;
 use crate::target::{self, Target};
 use crate::values;
 
@@ -58,11 +57,9 @@ fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
         .get(Opt::Key)
         .map(|given| key::named(&given.value, target))
         .unwrap_or_default();
-    let uses = named
-        .iter()
-        .map(|Param { ident, cfgs }| quote!(#(#cfgs)* let _ = &#ident;));
+    let uses = expand::uses(named);
     let checks = faults.checks();
-    expand::unguarded(target, &quote!(#checks #(#uses)* #lease))
+    expand::unguarded(target, &quote!(#checks #uses #lease))
 }
 
 #[cfg(test)]

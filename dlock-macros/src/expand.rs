@@ -178,12 +178,9 @@ fn acquiring(plan: &Plan) -> TokenStream {
 /// The inside of the watched block: type hint, captures, lease, and the user's braces.
 fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream {
     let hint = hint(plan);
-    let owned = plan
-        .captures
-        .iter()
-        .map(|Param { ident, cfgs }| quote_spanned!(site()=> #(#cfgs)* let _ = &#ident;));
+    let owned = uses(&plan.captures);
     let captures = (!plan.captures.is_empty())
-        .then(|| quote_spanned!(site()=> #[allow(clippy::used_underscore_binding)] { #(#owned)* }));
+        .then(|| quote_spanned!(site()=> #[allow(clippy::used_underscore_binding)] { #owned }));
     let lease = plan
         .lease
         .as_ref()
@@ -197,6 +194,13 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         body.to_tokens(inside);
     });
     quote_spanned!(site()=> #hint #captures #lease #braced)
+}
+
+/// Statements that use these parameters and do nothing with them.
+pub(crate) fn uses<'a>(params: impl IntoIterator<Item = &'a Param>) -> TokenStream {
+    let use_of =
+        |Param { ident, cfgs }: &Param| quote_spanned!(site()=> #(#cfgs)* let _ = &#ident;);
+    params.into_iter().map(use_of).collect()
 }
 
 /// Tells a block its output before its first `?` or coercion needs it. Never taken.
@@ -322,6 +326,6 @@ fn site() -> Span {
 }
 
 /// Our names, shown at a token of the user's.
-fn site_at(place: Span) -> Span {
+pub(crate) fn site_at(place: Span) -> Span {
     Span::mixed_site().located_at(place)
 }

@@ -63,11 +63,12 @@ fn disagreements(sites: &[&LockSite]) -> String {
     }
     let mut report = String::new();
     for sites in locks.values() {
-        for (index, (option, _)) in settings(sites[0]).iter().enumerate() {
-            let declared: Vec<_> = sites
+        let declared: Vec<_> = sites.iter().map(|site| (site, settings(site))).collect();
+        for (index, (option, _)) in declared[0].1.iter().enumerate() {
+            let declared: Vec<_> = declared
                 .iter()
-                .filter(|site| !site.computed().contains(option))
-                .map(|site| (site, settings(site)[index].1.clone()))
+                .filter(|(site, _)| !site.computed().contains(option))
+                .map(|(site, settings)| (site, &settings[index].1))
                 .collect();
             if declared.windows(2).all(|pair| pair[0].1 == pair[1].1) {
                 continue;

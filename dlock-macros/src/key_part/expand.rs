@@ -10,7 +10,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::{Member, Type};
 
 use super::plan::{Field, Plan, Value};
-use crate::expand::private;
+use crate::expand::{private, site_at as at};
 
 /// Writes the impl.
 //
@@ -100,9 +100,4 @@ fn borrowed(field: &Field) -> TokenStream {
         Member::Unnamed(index) => index.span = at(last),
     }
     quote_spanned!(Span::mixed_site()=> #borrow #member)
-}
-
-/// Our names, shown at a token of the user's.
-fn at(place: Span) -> Span {
-    Span::mixed_site().located_at(place)
 }

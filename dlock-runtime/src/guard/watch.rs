@@ -31,19 +31,14 @@ impl<F: Future> Future for Watch<'_, F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let inside = this.watching.enter(context);
-        if inside.lost.is_some() {
+        let mut inside = this.watching.enter(context);
+        if let Some(error) = inside.lost.take() {
             this.body.set(None);
-            return Poll::Ready(Err(inside.into_error()));
+            return Poll::Ready(Err(error));
         }
         let body = this.body.as_pin_mut();
-        match body
-            .expect("a future is not polled after its end")
-            .poll(context)
-        {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => Poll::Pending,
-        }
+        let body = body.expect("a future is not polled after its end");
+        body.poll(context).map(Ok)
     }
 }
 
@@ -110,11 +105,5 @@ impl<'a> Watching<'a> {
             _held: Some(held::enter(section.shared.id(), section.key())),
             lost: None,
         }
-    }
-}
-
-impl Inside<'_> {
-    fn into_error(self) -> LockError {
-        self.lost.expect("the lease is lost")
     }
 }

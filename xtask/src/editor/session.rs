@@ -82,32 +82,20 @@ impl Session {
 
     pub(super) fn definition(&mut self, place: Place) -> Result<Vec<Place>, String> {
         let found = self.ask_at("textDocument/definition", place, json!({}))?;
-        places(
-            found
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|it| &it["range"]),
-        )
+        places(items(&found).map(|it| &it["range"]))
     }
 
     pub(super) fn references(&mut self, place: Place) -> Result<Vec<Place>, String> {
         let all = json!({ "context": { "includeDeclaration": true } });
         let found = self.ask_at("textDocument/references", place, all)?;
-        places(
-            found
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|it| &it["range"]),
-        )
+        places(items(&found).map(|it| &it["range"]))
     }
 
     pub(super) fn rename(&mut self, place: Place) -> Result<Vec<Place>, String> {
         let name = json!({ "newName": format!("{NAME}_2") });
         let found = self.ask_at("textDocument/rename", place, name)?;
-        let files = found["documentChanges"].as_array().into_iter().flatten();
-        let edits = files.flat_map(|file| file["edits"].as_array().into_iter().flatten());
+        let files = items(&found["documentChanges"]);
+        let edits = files.flat_map(|file| items(&file["edits"]));
         places(edits.map(|edit| &edit["range"]))
     }
 
@@ -166,4 +154,8 @@ fn places<'a>(ranges: impl Iterator<Item = &'a Value>) -> Result<Vec<Place>, Str
     places.sort_unstable();
     places.dedup();
     Ok(places)
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
