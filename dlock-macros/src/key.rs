@@ -32,7 +32,6 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
 
     let mut used = Vec::new();
     let mut names = Vec::new();
-    let mut unknown = Vec::new();
     let mut pieces = Vec::new();
     for piece in template.pieces {
         pieces.push(match piece {
@@ -43,7 +42,9 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
                 let place = literal::place(&literal, slot.range.clone());
                 let Some(param) = target.params.iter().find(|param| param.name() == slot.root)
                 else {
-                    unknown.push(slot);
+                    if let Err(error) = unknown_name(&slot, &literal, target, faults) {
+                        found.push((slot.range.start, error));
+                    }
                     continue;
                 };
                 names.push(slot.name.clone());
@@ -56,11 +57,6 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
                 }
             }
         });
-    }
-    for slot in unknown {
-        if let Err(error) = unknown_name(&slot, &literal, target, faults) {
-            found.push((slot.range.start, error));
-        }
     }
     found.sort_by_key(|(start, _)| *start);
     for (_, error) in found {
