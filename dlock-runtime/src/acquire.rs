@@ -46,24 +46,34 @@ pub(crate) async fn acquire(
         // Made before the state is looked at, it misses no ring.
         let ring = section.ring();
         event = match section.event(event) {
-            Effect::Ask { limit, queue } => {
+            Effect::Ask {
+                owner,
+                limit,
+                queue,
+            } => {
                 let sent = section.now();
-                let question = section.ask_acquire(limit, queue);
+                let question = section.ask_acquire(owner, limit, queue);
                 match unless_refused(&section, question).await {
                     Some(answer) => Event::Answered { sent, answer },
                     None => Event::Woken,
                 }
             }
-            Effect::WaitUntil(at) => {
+            Effect::WaitUntil(at) | Effect::Queue(Some(at)) => {
                 // Woken by a ring or by the time: the state knows what to make of either.
                 drop(timeout_at(section.timer(at), ring).await);
                 Event::Woken
             }
-            Effect::Enter => {
+            Effect::Queue(None) => {
+                ring.await;
+                Event::Woken
+            }
+            Effect::Enter { keep } => {
                 // A shutdown may have taken it in this very moment.
                 let held = section.check().map_err(|loss| section.lost_error(loss))?;
                 observe::acquired(&section, held.token, entered.elapsed(section.now()));
-                keeper::keep(&section);
+                if let Some(owner) = keep {
+                    keeper::keep(&section, owner);
+                }
                 return Ok(LockGuard::new(place, held.token));
             }
             Effect::Refuse(denial) => {
@@ -103,7 +113,11 @@ fn refusal(section: &Section, denial: Denial) -> LockError {
     let key = section.key().clone();
     match denial {
         Denial::Busy { waited, mut holder } => {
-            holder.is_here = holder.label.as_ref() == Some(&section.shared.label);
+            let label = &section.shared.label;
+            if holder.is_here {
+                holder.label = Some(label.clone());
+            }
+            holder.is_here = holder.label.as_ref() == Some(label);
             LockError::Busy {
                 key,
                 waited,

@@ -10,6 +10,7 @@ use tokio::{runtime::Handle, time::timeout_at};
 
 use crate::{
     keeper, observe,
+    owner::OwnerId,
     section::{Section, runs_by_itself},
     state::{Effect, Event},
     store::{StoreError, StoreErrorKind},
@@ -29,9 +30,10 @@ pub(crate) fn let_others_take_it() {
 }
 
 /// Sends the release of an attempt that was left, until the store has answered.
-pub(crate) fn release_in_background(section: &Arc<Section>) {
+pub(crate) fn release_in_background(section: &Arc<Section>, owner: OwnerId) {
     Releasing {
         section: section.clone(),
+        owner,
         runtimes: section.runtimes(false).into_iter(),
         done: false,
     }
@@ -41,6 +43,7 @@ pub(crate) fn release_in_background(section: &Arc<Section>) {
 /// A release that goes on on the next runtime when the one it was on has gone.
 struct Releasing {
     section: Arc<Section>,
+    owner: OwnerId,
     runtimes: std::vec::IntoIter<Handle>,
     done: bool,
 }
@@ -52,7 +55,7 @@ impl Releasing {
             let_others_take_it();
         } else {
             self.done = true;
-            if !self.section.release_at_once() {
+            if !self.section.release_at_once(self.owner) {
                 observe::abandoned(&self.section);
             }
             self.section.event(Event::Abandoned);
@@ -63,7 +66,7 @@ impl Releasing {
         let section = &self.section;
         loop {
             let ring = section.ring();
-            let answer = section.ask_release().await;
+            let answer = section.ask_release(self.owner).await;
             match section.event(Event::Released(answer.ok())) {
                 // Rung when the store can be reached again.
                 Effect::WaitUntil(at) => drop(timeout_at(section.timer(at), ring).await),
@@ -83,6 +86,7 @@ impl Drop for Releasing {
         if !self.done {
             let rest = Self {
                 section: self.section.clone(),
+                owner: self.owner,
                 runtimes: std::mem::take(&mut self.runtimes),
                 done: false,
             };
@@ -92,9 +96,10 @@ impl Drop for Releasing {
 }
 
 /// Sends one renewal, preferably where the caller is.
-pub(crate) fn renew_in_background(section: &Arc<Section>, limit: Duration) {
+pub(crate) fn renew_in_background(section: &Arc<Section>, owner: OwnerId, limit: Duration) {
     let renewing = Renewing {
         section: section.clone(),
+        owner,
         answered: false,
     };
     match Handle::try_current()
@@ -112,6 +117,7 @@ pub(crate) fn renew_in_background(section: &Arc<Section>, limit: Duration) {
 /// A renewal that counts as unanswered when its runtime has gone.
 struct Renewing {
     section: Arc<Section>,
+    owner: OwnerId,
     answered: bool,
 }
 
@@ -119,10 +125,10 @@ impl Renewing {
     async fn run(mut self, limit: Duration) {
         let section = &self.section;
         let sent = section.now();
-        let answer = section.ask_renew(limit).await;
+        let answer = section.ask_renew(self.owner, limit).await;
         self.answered = true;
         if let Some(answer) = answer {
-            keeper::tend(&self.section, Event::Renewed { sent, answer });
+            keeper::tend(&self.section, self.owner, Event::Renewed { sent, answer });
         }
     }
 }
@@ -133,7 +139,7 @@ impl Drop for Renewing {
             let sent = self.section.now();
             let gone = "the tokio runtime of the renewal has ended";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
-            keeper::tend(&self.section, Event::Renewed { sent, answer });
+            keeper::tend(&self.section, self.owner, Event::Renewed { sent, answer });
         }
     }
 }

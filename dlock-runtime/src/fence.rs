@@ -44,6 +44,15 @@ impl FencingToken {
         Some(Self((fence << Self::SEQUENCE_BITS).cast_signed()))
     }
 
+    /// The token of the next section under the same lease; `None` when there is no room for more.
+    pub(crate) const fn next(self) -> Option<Self> {
+        let next = self.0 + 1;
+        if next.trailing_zeros() >= Self::SEQUENCE_BITS {
+            return None;
+        }
+        Some(Self(next))
+    }
+
     /// The store's number this token was made from.
     #[must_use]
     pub const fn fence(self) -> u64 {
@@ -86,6 +95,16 @@ mod tests {
         assert!(tokens.is_sorted() && tokens.iter().all(|token| token.to_i64() > 0));
         assert!(tokens.map(FencingToken::to_sortable_string).is_sorted());
         assert_eq!(tokens.map(FencingToken::fence), fences);
+    }
+
+    #[test]
+    fn hand_overs_never_reach_the_next_fence() {
+        let first = FencingToken::from_fence(7).expect("it fits");
+        let tokens: Vec<_> = std::iter::successors(Some(first), |token| token.next()).collect();
+        assert_eq!(tokens.len(), 4096, "the store's own and 4095 more");
+        assert!(tokens.is_sorted_by(|one, next| one < next));
+        assert!(tokens.iter().all(|token| token.fence() == 7));
+        assert!(tokens.last() < FencingToken::from_fence(8).as_ref());
     }
 
     #[test]

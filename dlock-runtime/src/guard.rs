@@ -247,9 +247,14 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
         // No timer could limit the request here; dropping the place sends it elsewhere.
         return Ok(());
     }
-    section.event(Event::Left);
-    section.shared.keeper.remove(section.owner());
-    let answer = section.ask_release().await;
+    let Effect::Release { owner } = section.event(Event::Left) else {
+        // The next one in this process has it already.
+        place.left = true;
+        observe::handed_over(&section);
+        return Ok(());
+    };
+    section.shared.keeper.remove(owner);
+    let answer = section.ask_release(owner).await;
     let Effect::Forget(released) = section.event(Event::Released(answer.ok())) else {
         // Whether it arrived is unknown: dropping the place repeats it.
         return Ok(());

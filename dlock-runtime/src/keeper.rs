@@ -27,6 +27,9 @@ use crate::{
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// The leases of a manager, by the time they have to be looked at.
+///
+/// They go by the owner that the store knows, so that a lease which is handed from section to section
+/// stays where it is.
 #[derive(Default)]
 pub(crate) struct Keeper {
     schedule: Mutex<Schedule>,
@@ -38,6 +41,7 @@ pub(crate) struct Keeper {
 
 #[derive(Default)]
 struct Schedule {
+    /// With each of them, a section that it has been held by.
     due: BTreeMap<(Instant, OwnerId), Arc<Section>>,
     at: HashMap<OwnerId, Instant>,
     task: Option<Task>,
@@ -69,19 +73,20 @@ impl Schedule {
     }
 
     /// Takes out what is due at `now`.
-    fn take_due(&mut self, now: Instant) -> Vec<Arc<Section>> {
+    fn take_due(&mut self, now: Instant) -> Vec<(OwnerId, Arc<Section>)> {
         let mut due = Vec::new();
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
-            self.at.remove(&entry.key().1);
-            due.push(entry.remove());
+            let (_, owner) = *entry.key();
+            self.at.remove(&owner);
+            due.push((owner, entry.remove()));
         }
         due
     }
 }
 
-/// Takes a lease into its manager's care.
-pub(crate) fn keep(section: &Arc<Section>) {
-    tend(section, Event::Tick);
+/// Takes the lease of `owner` into its manager's care.
+pub(crate) fn keep(section: &Arc<Section>, owner: OwnerId) {
+    tend(section, owner, Event::Tick);
 }
 
 impl Keeper {
@@ -96,13 +101,13 @@ impl Keeper {
         drop(removed);
     }
 
-    /// Looks at `section` at `at`, or earlier.
-    fn look_at(&self, section: &Arc<Section>, at: Moment) {
+    /// Looks at the lease of `owner` at `at`, or earlier.
+    fn look_at(&self, section: &Arc<Section>, owner: OwnerId, at: Moment) {
         let at = section.timer(at);
         let mut schedule = self.schedule();
-        let replaced = schedule.remove(section.owner());
-        schedule.at.insert(section.owner(), at);
-        schedule.due.insert((at, section.owner()), section.clone());
+        let replaced = schedule.remove(owner);
+        schedule.at.insert(owner, at);
+        schedule.due.insert((at, owner), section.clone());
         let wakes_at = schedule.runs_until();
         drop(schedule);
         drop(replaced);
@@ -111,9 +116,9 @@ impl Keeper {
             Some(wakes_at) if at < wakes_at => self.wake(),
             Some(_) => {}
         }
-        if !section.is_held() {
+        if !section.is_held_by(owner) {
             // It was given back between the event and this entry.
-            self.remove(section.owner());
+            self.remove(owner);
         }
     }
 
@@ -254,8 +259,8 @@ impl Running {
                 }
                 schedule.take_due(horizon)
             };
-            for section in due {
-                tend(&section, Event::Tick);
+            for (owner, section) in due {
+                tend(&section, owner, Event::Tick);
             }
             let wakes_at = {
                 let mut schedule = keeper.schedule();
@@ -286,13 +291,17 @@ fn slept(earlier: Moment, later: Moment) -> bool {
     by_boot > by_monotonic + Duration::from_millis(10)
 }
 
-/// Does what the lease needs now and notes when it needs something next.
-pub(crate) fn tend(section: &Arc<Section>, event: Event) {
-    match section.event(event) {
-        Effect::WaitUntil(at) => section.shared.keeper.look_at(section, at),
-        Effect::Renew { limit, then } => {
-            section.shared.keeper.look_at(section, then);
-            renew_in_background(section, limit);
+/// Does what the lease of `owner` needs now and notes when it needs something next.
+pub(crate) fn tend(section: &Section, owner: OwnerId, event: Event) {
+    let Some((bearer, effect)) = section.event_of_claim(owner, event) else {
+        return;
+    };
+    let keeper = &bearer.shared.keeper;
+    match effect {
+        Effect::WaitUntil(at) => keeper.look_at(&bearer, owner, at),
+        Effect::Renew { limit, then, .. } => {
+            keeper.look_at(&bearer, owner, then);
+            renew_in_background(&bearer, owner, limit);
         }
         _ => {}
     }

@@ -9,48 +9,59 @@ use tokio::sync::Notify;
 
 use crate::{key::LockKey, state::KeyState};
 
-/// One entry for each key that is held or wanted.
-#[derive(Debug, Default)]
-pub(crate) struct Local {
-    slots: Mutex<Slots>,
+/// One entry for each key that is held or wanted. `T` is how to ring a task.
+pub(crate) struct Local<T> {
+    slots: Mutex<Slots<T>>,
     /// Rung when the last key is gone.
     idle: Notify,
 }
 
-#[derive(Debug, Default)]
-struct Slots {
-    by_key: HashMap<LockKey, Arc<Slot>>,
+struct Slots<T> {
+    by_key: HashMap<LockKey, Arc<Slot<T>>>,
     /// Set once, under the same mutex that lets newcomers in: none slips past a shutdown.
     closed: bool,
 }
 
 /// The state of one key.
-#[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Slot<T> {
     pub(crate) key: LockKey,
-    state: Mutex<KeyState>,
+    state: Mutex<KeyState<T>>,
 }
 
-impl Slot {
-    pub(crate) fn state(&self) -> MutexGuard<'_, KeyState> {
+impl<T> Slot<T> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, KeyState<T>> {
         // Every change of the state is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Local {
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+impl<T> Default for Local<T> {
+    fn default() -> Self {
+        let slots = Slots {
+            by_key: HashMap::new(),
+            closed: false,
+        };
+        Self {
+            slots: Mutex::new(slots),
+            idle: Notify::new(),
+        }
+    }
+}
+
+impl<T: Clone> Local<T> {
+    fn slots(&self) -> MutexGuard<'_, Slots<T>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The slot of `key` after `enter` has put an attempt into it; `None` after [`close`].
+    /// What `enter` makes of the slot of `key`, into which it puts an attempt; `None` after
+    /// [`close`].
     ///
     /// [`close`]: Self::close
-    pub(crate) fn enter(
+    pub(crate) fn enter<R>(
         &self,
         key: &LockKey,
-        enter: impl FnOnce(&mut KeyState),
-    ) -> Option<Arc<Slot>> {
+        enter: impl FnOnce(&Arc<Slot<T>>, &mut KeyState<T>) -> R,
+    ) -> Option<R> {
         let mut slots = self.slots();
         if slots.closed {
             return None;
@@ -62,12 +73,12 @@ impl Local {
             })
         });
         // Under the outer mutex, so that `forget_if_idle` cannot drop the slot in between.
-        enter(&mut slot.state());
-        Some(slot.clone())
+        let entered = enter(slot, &mut slot.state());
+        Some(entered)
     }
 
     /// Drops the entry of a key that nobody holds or wants any more.
-    pub(crate) fn forget_if_idle(&self, slot: &Arc<Slot>) {
+    pub(crate) fn forget_if_idle(&self, slot: &Arc<Slot<T>>) {
         let mut slots = self.slots();
         // By now the key may have another slot, which is not ours to remove.
         let is_current = slots
@@ -86,12 +97,12 @@ impl Local {
     }
 
     /// The slot of `key`, if somebody holds or wants it.
-    pub(crate) fn find(&self, key: &str) -> Option<Arc<Slot>> {
+    pub(crate) fn find(&self, key: &str) -> Option<Arc<Slot<T>>> {
         self.slots().by_key.get(key).cloned()
     }
 
     /// All slots as they are now.
-    pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Slot<T>>> {
         self.slots().by_key.values().cloned().collect()
     }
 
@@ -127,31 +138,33 @@ mod tests {
         options::Timing,
         owner::{ClientId, OwnerId, Owners},
         random::SystemRandom,
-        state::{Effect, Event, Surroundings},
+        state::{Effect, Event, Surroundings, Trust, Waiter},
     };
 
-    fn enter(local: &Local, key: &LockKey, owner: OwnerId) -> Arc<Slot> {
+    fn enter(local: &Local<()>, key: &LockKey, owner: OwnerId) -> Arc<Slot<()>> {
         let now = SystemClock.now();
-        let enter = |state: &mut KeyState| {
-            state.enter(
-                owner,
-                Timing::default(),
-                Duration::ZERO,
-                now,
-                Arc::default(),
-            );
-        };
-        local.enter(key, enter).expect("it is open")
+        let entered = local.enter(key, |slot, state| {
+            let timing = Timing::default();
+            let trust = Trust::new(timing.ttl, |_| Duration::ZERO);
+            state.enter(Waiter::new(owner, (), timing, trust, now), now);
+            slot.clone()
+        });
+        entered.expect("it is open")
     }
 
-    fn leave(slot: &Slot, owner: OwnerId) {
+    fn leave(slot: &Slot<()>, owner: OwnerId) {
         let around = Surroundings {
             now: SystemClock.now(),
             response_limit: Duration::ZERO,
-            random: 0,
+            handover: true,
+            random: &SystemRandom,
         };
-        let effect = slot.state().on_event(owner, Event::Left, around);
-        assert_eq!(effect, Effect::Forget(None), "it has not asked anybody");
+        let left = slot.state().on_event(owner, Event::Left, around);
+        assert_eq!(
+            left.effect,
+            Effect::Forget(None),
+            "it has not asked anybody"
+        );
     }
 
     #[test]
@@ -180,7 +193,8 @@ mod tests {
         let key = LockKey::new("k").unwrap();
         let slot = enter(&local, &key, owners.next());
         local.close();
-        assert!(local.enter(&key, |_| panic!("nobody enters")).is_none());
-        assert_eq!(slot.state().owners().len(), 1);
+        let nobody = local.enter(&key, |_, _| panic!("nobody enters"));
+        assert!(nobody.is_none());
+        assert_eq!(slot.state().tasks().len(), 1);
     }
 }

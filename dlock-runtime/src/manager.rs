@@ -10,12 +10,12 @@ use crate::{
     error::{ConnectError, LockError},
     keeper::Keeper,
     key::LockKey,
-    local::{Local, Slot},
-    observe,
+    local::Local,
     options::Timing,
-    owner::{OwnerId, Owners},
+    owner::Owners,
     random::Random,
     request::LockRequest,
+    section::{Section, tell_bearer},
     state::{Effect, Event, Surroundings},
     store::{DynStore, Hint, TakesHints, memory::MemoryStore},
 };
@@ -40,16 +40,19 @@ pub(crate) struct Shared {
     pub(crate) response_limit: Duration,
     /// The runtime the manager was made on, if any.
     pub(crate) home: Option<Handle>,
-    pub(crate) local: Local,
+    /// Whether a lease may go from one task of this process to the next.
+    pub(crate) handover: bool,
+    pub(crate) local: Local<Arc<Section>>,
     pub(crate) keeper: Keeper,
 }
 
 impl Shared {
-    pub(crate) fn surroundings(&self) -> Surroundings {
+    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
         Surroundings {
             now: self.clock.now(),
             response_limit: self.response_limit,
-            random: self.random.next_u64(),
+            handover: self.handover,
+            random: &*self.random,
         }
     }
 
@@ -58,35 +61,12 @@ impl Shared {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Something happened to an attempt that its own task does not know of.
-    /// Says whether it lost its lease by that.
-    fn tell(&self, slot: &Slot, owner: OwnerId, event: Event) -> bool {
-        let around = self.surroundings();
-        let mut state = slot.state();
-        let effect = state.on_event(owner, event, around);
-        let bell = state.bell(owner);
-        drop(state);
-        let ring = matches!(effect, Effect::Ring | Effect::Lose);
-        if let Some(bell) = bell.filter(|_| ring) {
-            bell.notify_waiters();
-        }
-        let lost = effect == Effect::Lose;
-        if lost {
-            observe::cut_short(&slot.key, owner);
-        }
-        lost
-    }
-
     /// Tells every attempt; says how many lost their lease by it.
     fn tell_all(&self, event: impl Fn() -> Event) -> usize {
-        let mut lost = 0;
-        for slot in self.local.all() {
-            let owners = slot.state().owners();
-            for owner in owners {
-                lost += usize::from(self.tell(&slot, owner, event()));
-            }
-        }
-        lost
+        let slots = self.local.all();
+        let sections = slots.iter().flat_map(|slot| slot.state().tasks());
+        let losses = sections.filter(|section| section.event(event()) == Effect::Lose);
+        losses.count()
     }
 }
 
@@ -96,7 +76,8 @@ impl TakesHints for std::sync::Weak<Shared> {
             return false;
         };
         if let Some(slot) = shared.local.find(hint.key) {
-            shared.tell(&slot, hint.owner, Event::Hinted);
+            let granted = Event::Granted { fence: hint.fence };
+            drop(tell_bearer(&shared, &slot, hint.owner, granted));
         }
         true
     }
@@ -105,7 +86,7 @@ impl TakesHints for std::sync::Weak<Shared> {
         let Some(shared) = self.upgrade() else {
             return false;
         };
-        shared.tell_all(|| Event::Hinted);
+        shared.tell_all(|| Event::LookAgain);
         true
     }
 }

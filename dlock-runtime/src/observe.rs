@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use tracing::{Span, debug, field, info, info_span, warn};
+use tracing::{Span, debug, field, info, info_span, trace, warn};
 
 use crate::{
-    error::LockError, fence::FencingToken, key::LockKey, options::Wait, owner::OwnerId,
-    section::Section, site::LockSite, state::Loss, store::StoreError,
+    error::LockError, fence::FencingToken, key::LockKey, options::Wait, section::Section,
+    site::LockSite, state::Loss, store::StoreError,
 };
 
 const TARGET: &str = "dlock";
@@ -80,8 +80,14 @@ pub(crate) fn lost(section: &Section, loss: &Loss) {
     warn!(target: TARGET, parent: &section.span, %key, %cause, ?held_for, "lease lost");
 }
 
-pub(crate) fn cut_short(key: &LockKey, owner: OwnerId) {
-    warn!(target: TARGET, %key, %owner, "lease given up by the manager's shutdown");
+pub(crate) fn cut_short(section: &Section) {
+    let key = section.key();
+    warn!(target: TARGET, parent: &section.span, %key, "lease given up by the manager's shutdown");
+}
+
+pub(crate) fn handed_over(section: &Section) {
+    let key = section.key();
+    trace!(target: TARGET, parent: &section.span, %key, "handed over to the next in this process");
 }
 
 pub(crate) fn lost_but_finished(section: &Section, error: &LockError) {

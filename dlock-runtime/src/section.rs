@@ -19,7 +19,7 @@ use crate::{
     observe,
     options::Timing,
     owner::OwnerId,
-    state::{Effect, Event, Held, Loss},
+    state::{Effect, Event, Held, Loss, Outcome, Trust, Waiter},
     store::{AcquireRequest, Acquisition, Released, Renewal, StoreError},
 };
 
@@ -28,9 +28,9 @@ pub(crate) struct Section {
     pub(crate) shared: Arc<Shared>,
     pub(crate) timing: Timing,
     pub(crate) span: Span,
-    slot: Arc<Slot>,
-    owner: OwnerId,
-    bell: Arc<Notify>,
+    slot: Arc<Slot<Arc<Section>>>,
+    id: OwnerId,
+    bell: Notify,
     /// Held by who sets the TTL: the renewal, or what keeps the lease for its `min_hold`.
     setting_ttl: Mutex<()>,
     /// Where the attempt was made, and where what outlives its task runs.
@@ -46,58 +46,72 @@ impl Section {
         span: Span,
         runtime: Handle,
     ) -> Result<Arc<Self>, LockError> {
-        let owner = shared.owners.next();
-        let bell = Arc::new(Notify::new());
-        let drift = shared.store.drift(timing.ttl);
+        let trust = Trust::new(timing.ttl, |ttl| shared.store.drift(ttl));
         let now = shared.clock.now();
-        let slot = shared
-            .local
-            .enter(key, |state| {
-                state.enter(owner, timing, drift, now, bell.clone());
-            })
-            .ok_or_else(|| LockError::Closed { key: key.clone() })?;
-        let shared = shared.clone();
-        Ok(Arc::new(Self {
-            shared,
-            timing,
-            span,
-            slot,
-            owner,
-            bell,
-            setting_ttl: Mutex::default(),
-            runtime,
-        }))
+        let section = shared.local.enter(key, |slot, state| {
+            // Numbered in the order in which they enter, which is the order of their turns.
+            let id = shared.owners.next();
+            let section = Arc::new(Self {
+                shared: shared.clone(),
+                timing,
+                span,
+                slot: slot.clone(),
+                id,
+                bell: Notify::new(),
+                setting_ttl: Mutex::default(),
+                runtime,
+            });
+            state.enter(Waiter::new(id, section.clone(), timing, trust, now), now);
+            section
+        });
+        section.ok_or_else(|| LockError::Closed { key: key.clone() })
     }
 
     pub(crate) fn key(&self) -> &LockKey {
         &self.slot.key
     }
 
-    pub(crate) fn owner(&self) -> OwnerId {
-        self.owner
-    }
-
     pub(crate) fn now(&self) -> Moment {
         self.shared.clock.now()
     }
 
-    /// Tells the state what happened, and does what concerns everybody.
+    /// Tells the state what happened, and does what concerns others.
     pub(crate) fn event(&self, event: Event) -> Effect {
-        let around = self.shared.surroundings();
-        let effect = self.slot.state().on_event(self.owner, event, around);
-        match &effect {
+        let mut state = self.slot.state();
+        let outcome = state.on_event(self.id, event, self.shared.surroundings());
+        let is_idle = state.is_idle();
+        drop(state);
+        self.settle(outcome, is_idle)
+    }
+
+    /// The same for the claim of `owner`, whichever section of this key bears it now.
+    pub(crate) fn event_of_claim(
+        &self,
+        owner: OwnerId,
+        event: Event,
+    ) -> Option<(Arc<Self>, Effect)> {
+        tell_bearer(&self.shared, &self.slot, owner, event)
+    }
+
+    fn settle(&self, outcome: Outcome<Arc<Self>>, is_idle: bool) -> Effect {
+        if let Some(next) = outcome.next {
+            next.bell.notify_waiters();
+        }
+        match &outcome.effect {
             Effect::Lose => self.report_loss(),
             Effect::Ring => self.bell.notify_waiters(),
-            Effect::Forget(_) => self.shared.local.forget_if_idle(&self.slot),
+            Effect::Forget(_) if is_idle => self.shared.local.forget_if_idle(&self.slot),
             _ => {}
         }
-        effect
+        outcome.effect
     }
 
     fn report_loss(&self) {
-        let loss = self.slot.state().loss(self.owner);
-        if let Some(loss) = loss {
-            observe::lost(self, &loss);
+        let loss = self.slot.state().loss(self.id);
+        match loss {
+            Some(loss) if loss.cause == LostCause::ShutDown => observe::cut_short(self),
+            Some(loss) => observe::lost(self, &loss),
+            None => {}
         }
         self.bell.notify_waiters();
     }
@@ -117,18 +131,16 @@ impl Section {
     pub(crate) fn check(&self) -> Result<Held, Loss> {
         let now = self.now();
         let mut state = self.slot.state();
-        let effect = state.check(self.owner, now);
-        let held = state.lease(self.owner).ok_or_else(|| {
+        let outcome = state.check(self.id, now);
+        let held = state.lease(self.id).ok_or_else(|| {
             // Only a lease that is being given back is neither held nor lost.
-            state.loss(self.owner).unwrap_or(Loss {
+            state.loss(self.id).unwrap_or(Loss {
                 cause: LostCause::Expired,
                 held_for: Duration::ZERO,
             })
         });
         drop(state);
-        if effect == Effect::Lose {
-            self.report_loss();
-        }
+        self.settle(outcome, false);
         held
     }
 
@@ -142,12 +154,13 @@ impl Section {
 
     pub(crate) async fn ask_acquire(
         &self,
+        owner: OwnerId,
         limit: Duration,
         queue: bool,
     ) -> Result<Acquisition, StoreError> {
         let request = AcquireRequest {
             key: self.key(),
-            owner: self.owner,
+            owner,
             ttl: self.timing.ttl,
             queue,
             label: &self.shared.label,
@@ -157,27 +170,29 @@ impl Section {
     }
 
     /// `None` if the lease was given back before it could be sent.
-    pub(crate) async fn ask_renew(&self, limit: Duration) -> Option<Result<Renewal, StoreError>> {
+    pub(crate) async fn ask_renew(
+        &self,
+        owner: OwnerId,
+        limit: Duration,
+    ) -> Option<Result<Renewal, StoreError>> {
         let _alone = self.setting_ttl.lock().await;
-        if !self.is_held() {
+        if !self.is_held_by(owner) {
             return None;
         }
-        let renewal = self
-            .shared
-            .store
-            .renew(self.key(), self.owner, self.timing.ttl);
+        let store = &self.shared.store;
+        let renewal = store.renew(self.key(), owner, self.timing.ttl);
         Some(self.within(limit, "renew", renewal).await)
     }
 
-    pub(crate) fn release_at_once(&self) -> bool {
+    pub(crate) fn release_at_once(&self, owner: OwnerId) -> bool {
         // Freed now it would be free too early; its TTL at least keeps others out.
         let is_kept = self.kept_for().is_some();
-        !is_kept && self.shared.store.release_at_once(self.key(), self.owner)
+        !is_kept && self.shared.store.release_at_once(self.key(), owner)
     }
 
     /// Gives the lease back, or leaves it to the store for the rest of its `min_hold`: this process
     /// may end, and does not have to wait for that.
-    pub(crate) async fn ask_release(&self) -> Result<Released, StoreError> {
+    pub(crate) async fn ask_release(&self, owner: OwnerId) -> Result<Released, StoreError> {
         let limit = self.shared.response_limit;
         let store = &self.shared.store;
         // Carried out after it, a renewal would put the lease's TTL in place of the rest. One that
@@ -187,10 +202,10 @@ impl Section {
             None => None,
         };
         let Some(rest) = self.kept_for() else {
-            let release = store.release(self.key(), self.owner);
+            let release = store.release(self.key(), owner);
             return self.within(limit, "release", release).await;
         };
-        let keep = store.renew(self.key(), self.owner, rest);
+        let keep = store.renew(self.key(), owner, rest);
         let answer = self.within(limit, "keep", keep).await?;
         if answer == Renewal::Renewed {
             observe::kept(self, rest);
@@ -203,7 +218,7 @@ impl Section {
 
     fn kept_for(&self) -> Option<Duration> {
         let now = self.now();
-        self.slot.state().kept_for(self.owner, now)
+        self.slot.state().kept_for(self.id, now)
     }
 
     /// The answer to a request, or that there was none in time.
@@ -227,21 +242,20 @@ impl Section {
     /// Needs no runtime to be called from. If none is left that could send the release, the
     /// store's TTL has to do.
     pub(crate) fn leave_in_background(self: &Arc<Self>) {
-        let left = self.event(Event::Left);
-        self.shared.keeper.remove(self.owner);
-        if !matches!(left, Effect::Forget(_)) {
-            release_in_background(self);
+        if let Effect::Release { owner } = self.event(Event::Left) {
+            self.shared.keeper.remove(owner);
+            release_in_background(self, owner);
         }
     }
 
     /// Whether the manager has closed before a lease was got.
     pub(crate) fn is_refused(&self) -> bool {
-        self.slot.state().is_refused(self.owner)
+        self.slot.state().is_refused(self.id)
     }
 
-    /// Whether a lease is held, as far as anybody has looked.
-    pub(crate) fn is_held(&self) -> bool {
-        self.slot.state().lease(self.owner).is_some()
+    /// Whether a section of this key holds the lease of `owner`, as far as anybody has looked.
+    pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
+        self.slot.state().is_held_by(owner)
     }
 
     /// Where the manager's work for this attempt can run: where the attempt was made, where the
@@ -253,6 +267,21 @@ impl Section {
         runtimes.sort_by_key(|runtime| !runs_by_itself(runtime));
         runtimes
     }
+}
+
+/// Tells the state what happened to the claim of `owner`; `None` if nobody bears it any more.
+pub(crate) fn tell_bearer(
+    shared: &Shared,
+    slot: &Slot<Arc<Section>>,
+    owner: OwnerId,
+    event: Event,
+) -> Option<(Arc<Section>, Effect)> {
+    let mut state = slot.state();
+    let (bearer, outcome) = state.on_claim(owner, event, shared.surroundings())?;
+    let is_idle = state.is_idle();
+    drop(state);
+    let effect = bearer.settle(outcome, is_idle);
+    Some((bearer, effect))
 }
 
 /// Whether a runtime has workers of its own: one of a single thread may be kept without being run.

@@ -1,39 +1,61 @@
 //! What this process knows of one key: a plain value, changed by events only.
 //!
-//! Every task that wants the key makes an *attempt*, which goes through these phases:
+//! Every task that wants the key makes an *attempt*. One of them at a time is in front and bears the
+//! *claim* of this process, which is all that the store sees; the others wait behind it in the order
+//! of their arrival. The one in front goes through these phases:
 //!
 //! ```text
 //! Asking ⇄ Waiting         asks the store; if busy, waits for a hint or a time and asks again
-//!    └──────► Holding ──► Lost
-//!                └──────────┴──────► Leaving ──► (forgotten)
+//!    └───────┴─► Holding ──► Lost
+//!                   └──────────┴──────► Leaving ──► (forgotten)
 //! ```
 //!
+//! When it leaves, the next takes over its claim, be it a lease that is still fresh or a place in the
+//! store's queue. What is lost or being given back steps aside for the next one's own claim.
+//!
 //! [`KeyState::on_event`] takes an event of one attempt and answers with the one thing its driver
-//! has to do next. No I/O, no clock and no randomness is in here; the drivers (the waiting task,
+//! has to do next. No I/O and no clock is in here; the drivers (the waiting task,
 //! the keeper of leases, the releaser) have no decisions to take.
 
 mod attempt;
+mod claim;
 #[cfg(test)]
 mod tests;
+mod waiter;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
-use tokio::sync::Notify;
-
-use self::attempt::Attempt;
+use self::{attempt::Attempt, claim::Refusal};
 use crate::{
     clock::Moment,
     error::LostCause,
     fence::FencingToken,
-    options::Timing,
     owner::OwnerId,
+    random::Random,
     store::{Acquisition, Holder, Released, Renewal, StoreError},
 };
 
-/// Everything this process knows of one key.
-#[derive(Debug, Default)]
-pub(crate) struct KeyState {
-    attempts: Vec<Attempt>,
+pub(crate) use self::{claim::Trust, waiter::Waiter};
+
+/// Everything this process knows of one key. `T` is how to ring a task.
+#[derive(Debug)]
+pub(crate) struct KeyState<T> {
+    /// Bears the claim, or was the last to.
+    front: Option<Attempt<T>>,
+    /// In the order of arrival, which is that of their ids.
+    behind: VecDeque<Waiter<T>>,
+    /// Lost, or being given back, while somebody else is in front.
+    aside: Vec<Attempt<T>>,
+}
+
+impl<T> Default for KeyState<T> {
+    fn default() -> Self {
+        Self {
+            front: None,
+            behind: VecDeque::new(),
+            aside: Vec::new(),
+        }
+    }
 }
 
 /// A lease that is not lost as far as anybody has looked.
@@ -61,8 +83,10 @@ pub(crate) enum Event {
     },
     /// The waiting task was woken, or its time has come.
     Woken,
-    /// The store says that something happened to the key.
-    Hinted,
+    /// The store says that it has handed the lease to the claim.
+    Granted { fence: u64 },
+    /// The store may have had news that nobody heard.
+    LookAgain,
     /// The manager takes no new locks: who waits is refused, holders go on.
     Closed,
     /// The manager waits no longer for holders.
@@ -85,26 +109,45 @@ pub(crate) enum Event {
 /// What the driver of the attempt has to do next.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Effect {
-    /// Ask the store, and wait for the answer no longer than `limit`.
-    Ask { limit: Duration, queue: bool },
+    /// Ask the store for `owner`, and wait for the answer no longer than `limit`.
+    Ask {
+        owner: OwnerId,
+        limit: Duration,
+        queue: bool,
+    },
     /// Wait for the bell or until then, whichever is first.
     WaitUntil(Moment),
-    /// The lease is ours.
-    Enter,
+    /// The same behind others of this process; `None` is for ever.
+    Queue(Option<Moment>),
+    /// The lease is ours. The keeper is to look after this owner, if it does not yet.
+    Enter { keep: Option<OwnerId> },
     /// Tell the caller that it will not get the lock.
     Refuse(Denial),
-    /// Renew the lease within `limit`, and look again at `then` in any case.
-    Renew { limit: Duration, then: Moment },
+    /// Renew the lease of `owner` within `limit`, and look again at `then` in any case.
+    Renew {
+        owner: OwnerId,
+        limit: Duration,
+        then: Moment,
+    },
     /// Ring the bell: the phase has changed under the task.
     Ring,
     /// The lease has just been lost: ring the bell and report it.
     Lose,
-    /// Send the release.
-    Release,
-    /// Nothing of the attempt is left, here or in the store; the store's last word, if any.
+    /// Send the release for `owner`.
+    Release { owner: OwnerId },
+    /// Nothing of the attempt is left here, and in the store only what the next one has taken over;
+    /// the store's last word, if any.
     Forget(Option<Released>),
     /// Nothing.
     Nothing,
+}
+
+/// What follows from an event.
+#[derive(Debug)]
+pub(crate) struct Outcome<T> {
+    pub(crate) effect: Effect,
+    /// Who is in front now, and has to be rung.
+    pub(crate) next: Option<T>,
 }
 
 /// Why an attempt ended without a lease.
@@ -121,97 +164,222 @@ pub(crate) enum Denial {
     Closed,
 }
 
-/// Limits of the store's client and a random number, which the state does not make itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Surroundings {
+/// What the state does not know by itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
     pub(crate) now: Moment,
     /// The longest time to wait for one answer.
     pub(crate) response_limit: Duration,
-    /// Uniformly random.
-    pub(crate) random: u64,
+    /// Whether a lease may go from one task of this process to the next.
+    pub(crate) handover: bool,
+    pub(crate) random: &'a dyn Random,
 }
 
-impl KeyState {
+impl<T: Clone> KeyState<T> {
     /// A task wants the key. Its driver starts with [`Event::Woken`].
-    pub(crate) fn enter(
-        &mut self,
-        owner: OwnerId,
-        timing: Timing,
-        drift: Duration,
-        now: Moment,
-        bell: Arc<Notify>,
-    ) {
-        self.attempts
-            .push(Attempt::new(owner, timing, drift, now, bell));
+    pub(crate) fn enter(&mut self, waiter: Waiter<T>, now: Moment) {
+        if self.front.as_ref().is_some_and(Attempt::is_active) {
+            self.behind.push_back(waiter);
+        } else {
+            self.aside.extend(self.front.take());
+            self.front = Some(Attempt::new(waiter, now));
+        }
     }
 
     /// Whether nobody in this process holds or wants the key.
     pub(crate) fn is_idle(&self) -> bool {
-        self.attempts.is_empty()
+        self.front.is_none() && self.behind.is_empty() && self.aside.is_empty()
     }
 
-    /// All attempts, in order of arrival.
-    pub(crate) fn owners(&self) -> Vec<OwnerId> {
-        self.attempts.iter().map(|attempt| attempt.owner).collect()
+    /// The tasks of all attempts.
+    pub(crate) fn tasks(&self) -> Vec<T> {
+        let attempts = self.front.iter().chain(&self.aside);
+        let waiters = attempts.map(|attempt| &attempt.waiter).chain(&self.behind);
+        waiters.map(|waiter| waiter.task.clone()).collect()
     }
 
-    /// The bell of `owner`.
-    pub(crate) fn bell(&self, owner: OwnerId) -> Option<Arc<Notify>> {
-        self.find(owner).map(|attempt| attempt.bell.clone())
+    /// The lease of attempt `id`, unless it was lost.
+    pub(crate) fn lease(&self, id: OwnerId) -> Option<Held> {
+        self.find(id)?.lease()
     }
 
-    /// The lease of `owner`, unless it was lost.
-    pub(crate) fn lease(&self, owner: OwnerId) -> Option<Held> {
-        self.find(owner)?.lease()
+    /// How attempt `id` lost its lease, if it did.
+    pub(crate) fn loss(&self, id: OwnerId) -> Option<Loss> {
+        self.find(id)?.loss()
     }
 
-    /// How `owner` lost its lease, if it did.
-    pub(crate) fn loss(&self, owner: OwnerId) -> Option<Loss> {
-        self.find(owner)?.loss()
+    /// For how long from `now` the store has to keep the lease that attempt `id` gives back.
+    pub(crate) fn kept_for(&self, id: OwnerId, now: Moment) -> Option<Duration> {
+        self.find(id)?.kept_for(now)
     }
 
-    /// Looks whether `owner`'s lease is past its deadline at `now`, before somebody relies on it.
-    pub(crate) fn check(&mut self, owner: OwnerId, now: Moment) -> Effect {
-        let attempt = self
-            .attempts
-            .iter_mut()
-            .find(|attempt| attempt.owner == owner);
-        attempt.map_or(Effect::Nothing, |attempt| attempt.check(now))
+    /// Whether attempt `id` will get no lease because the manager has closed.
+    pub(crate) fn is_refused(&self, id: OwnerId) -> bool {
+        let front = self.find(id).map(|attempt| &attempt.waiter);
+        front
+            .or_else(|| self.behind.get(self.place_of(id)?))
+            .is_some_and(|waiter| waiter.refused)
     }
 
-    /// For how long from `now` the store has to keep the lease that `owner` gives back.
-    pub(crate) fn kept_for(&self, owner: OwnerId, now: Moment) -> Option<Duration> {
-        self.find(owner)?.kept_for(now)
+    /// Whether a section holds the lease of the claim `owner`, as far as anybody has looked.
+    pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
+        let front = self.front.as_ref();
+        front.is_some_and(|front| front.claim.owner == owner && front.lease().is_some())
     }
 
-    /// Whether `owner` will get no lease because the manager has closed.
-    pub(crate) fn is_refused(&self, owner: OwnerId) -> bool {
-        self.find(owner).is_some_and(Attempt::is_refused)
+    fn find(&self, id: OwnerId) -> Option<&Attempt<T>> {
+        let mut attempts = self.front.iter().chain(&self.aside);
+        attempts.find(|attempt| attempt.id() == id)
     }
 
-    fn find(&self, owner: OwnerId) -> Option<&Attempt> {
-        self.attempts.iter().find(|attempt| attempt.owner == owner)
+    fn place_of(&self, id: OwnerId) -> Option<usize> {
+        self.behind
+            .binary_search_by_key(&id, |waiter| waiter.id)
+            .ok()
     }
 
-    /// Takes what happened to `owner`'s attempt and says what to do next.
+    /// Looks whether the lease of attempt `id` is past its deadline at `now`, before somebody
+    /// relies on it.
+    pub(crate) fn check(&mut self, id: OwnerId, now: Moment) -> Outcome<T> {
+        match self.front.as_mut().filter(|front| front.id() == id) {
+            Some(front) => {
+                let effect = front.check(now);
+                self.after_front(effect, now)
+            }
+            None => Outcome::of(Effect::Nothing),
+        }
+    }
+
+    /// Takes what happened to attempt `id` and says what to do next.
     pub(crate) fn on_event(
+        &mut self,
+        id: OwnerId,
+        event: Event,
+        around: Surroundings<'_>,
+    ) -> Outcome<T> {
+        if let Some(front) = self.front.as_mut().filter(|front| front.id() == id) {
+            if matches!(event, Event::Left) && front.is_active() {
+                return self.leave_front(around);
+            }
+            let effect = front.on_event(event, around);
+            return self.after_front(effect, around.now);
+        }
+        if let Some(place) = self.place_of(id) {
+            return Outcome::of(self.on_waiter(place, &event, around.now));
+        }
+        let aside = self.aside.iter().position(|attempt| attempt.id() == id);
+        let Some(index) = aside else {
+            // A late answer or hint for an attempt that is over.
+            return Outcome::of(Effect::Nothing);
+        };
+        let effect = self.aside[index].on_event(event, around);
+        if matches!(effect, Effect::Forget(_)) {
+            self.aside.swap_remove(index);
+        }
+        Outcome::of(effect)
+    }
+
+    /// Takes what happened to the claim of `owner`, whoever bears it now; `None` if nobody does.
+    pub(crate) fn on_claim(
         &mut self,
         owner: OwnerId,
         event: Event,
-        around: Surroundings,
-    ) -> Effect {
-        let Some(index) = self
-            .attempts
-            .iter()
-            .position(|attempt| attempt.owner == owner)
-        else {
-            // A late answer or hint for an attempt that is over.
-            return Effect::Nothing;
-        };
-        let effect = self.attempts[index].on_event(event, around);
-        if matches!(effect, Effect::Forget(_)) {
-            self.attempts.remove(index);
+        around: Surroundings<'_>,
+    ) -> Option<(T, Outcome<T>)> {
+        let attempts = self.front.iter().chain(&self.aside);
+        let waiter = &attempts
+            .into_iter()
+            .find(|attempt| attempt.claim.owner == owner)?
+            .waiter;
+        let (id, task) = (waiter.id, waiter.task.clone());
+        Some((task, self.on_event(id, event, around)))
+    }
+
+    /// What happens to somebody who waits behind others.
+    fn on_waiter(&mut self, place: usize, event: &Event, now: Moment) -> Effect {
+        let waiter = &mut self.behind[place];
+        match event {
+            Event::Woken if waiter.is_waiting(now) => Effect::Queue(waiter.give_up),
+            Event::Woken => {
+                let known = self.known_in_front(place, now);
+                Effect::Refuse(self.behind[place].denial(&known, now))
+            }
+            Event::Closed | Event::Revoked => {
+                waiter.refused = true;
+                Effect::Ring
+            }
+            Event::Left => {
+                self.behind.remove(place);
+                Effect::Forget(None)
+            }
+            _ => Effect::Nothing,
         }
-        effect
+    }
+
+    /// Why the waiter at `place` does not have the lock yet.
+    fn known_in_front(&self, place: usize, now: Moment) -> Refusal {
+        let Some(front) = self.front.as_ref().filter(|front| front.is_active()) else {
+            return Refusal::Busy(Holder::here());
+        };
+        match front.remaining(now) {
+            Some(ttl) => Refusal::Busy(Holder {
+                ttl: Some(ttl),
+                position: u64::try_from(place).ok(),
+                ..Holder::here()
+            }),
+            None => front.claim.refusal.clone(),
+        }
+    }
+
+    /// The one in front gives up what it has, if it can to the next one.
+    fn leave_front(&mut self, around: Surroundings<'_>) -> Outcome<T> {
+        let Some(front) = self.front.take() else {
+            return Outcome::of(Effect::Nothing);
+        };
+        let next = self.next_place(around.now);
+        let heir = next.filter(|&place| front.can_pass_to(&self.behind[place], around));
+        if let Some(waiter) = heir.and_then(|place| self.behind.remove(place)) {
+            let next = Some(waiter.task.clone());
+            self.front = Some(front.pass_to(waiter, around.now));
+            let effect = Effect::Forget(None);
+            return Outcome { effect, next };
+        }
+        let front = self.front.insert(front);
+        let effect = front.on_event(Event::Left, around);
+        if matches!(effect, Effect::Forget(_)) {
+            self.front = None;
+        }
+        let next = self.promote(around.now);
+        Outcome { effect, next }
+    }
+
+    /// Lets somebody else to the front if who is there has just lost the lease or has gone.
+    fn after_front(&mut self, effect: Effect, now: Moment) -> Outcome<T> {
+        if matches!(effect, Effect::Forget(_)) {
+            self.front = None;
+        }
+        let is_over = matches!(effect, Effect::Forget(_) | Effect::Lose);
+        let next = if is_over { self.promote(now) } else { None };
+        Outcome { effect, next }
+    }
+
+    /// Who is to be in front next.
+    fn next_place(&self, now: Moment) -> Option<usize> {
+        self.behind.iter().position(|waiter| waiter.is_waiting(now))
+    }
+
+    /// Lets the next one to the front, with a claim of its own.
+    fn promote(&mut self, now: Moment) -> Option<T> {
+        let waiter = self.behind.remove(self.next_place(now)?)?;
+        let task = waiter.task.clone();
+        self.aside.extend(self.front.take());
+        self.front = Some(Attempt::after_others(waiter, now));
+        Some(task)
+    }
+}
+
+impl<T> Outcome<T> {
+    fn of(effect: Effect) -> Self {
+        Self { effect, next: None }
     }
 }

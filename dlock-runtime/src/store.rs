@@ -131,6 +131,16 @@ pub struct Holder {
     pub last_fence: u64,
 }
 
+impl Holder {
+    /// This process itself, of whose lease nothing is known.
+    pub(crate) fn here() -> Self {
+        Self {
+            is_here: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.label {
@@ -144,6 +154,7 @@ impl fmt::Display for Holder {
             None => f.write_str("held by another client")?,
         }
         match self.ttl {
+            None if self.is_here => Ok(()),
             Some(ttl) => write!(f, ", whose lease ends in {ttl:.0?} unless it is renewed"),
             None => f.write_str(" without a time to live: delete the key if its writer is gone"),
         }

@@ -1,7 +1,9 @@
 //! Managers that are closed.
 
 use std::{
+    future::{Future, poll_fn},
     sync::atomic::{AtomicBool, Ordering},
+    task::Poll,
     time::Duration,
 };
 
@@ -14,7 +16,7 @@ use tokio::{
 
 use crate::{
     TTL, assert_clean,
-    common::{Fate, Kind, LIMIT, OneKey, Wire, assert_idle, is_lost, soon},
+    common::{Fate, Kind, LIMIT, Wire, assert_idle, is_lost, soon},
     hold, memory,
 };
 
@@ -54,9 +56,11 @@ async fn refuses_waiters_at_once_and_waits_for_holders() {
         manager.lock("order:42"),
         manager.lock("order:42").wait(Wait::Forever),
     ];
-    let waiters = waiters.map(|lock| tokio::spawn(lock.acquire()));
-    let key = OneKey::new(store.clone(), "order:42");
-    key.until_waiting(2).await;
+    let mut waiters = waiters.map(|lock| Box::pin(lock.acquire()));
+    for waiter in &mut waiters {
+        let waits = poll_fn(|context| Poll::Ready(waiter.as_mut().poll(context).is_pending()));
+        assert!(waits.await);
+    }
 
     let before = Instant::now();
     let shutdown = tokio::spawn({
@@ -64,7 +68,7 @@ async fn refuses_waiters_at_once_and_waits_for_holders() {
         async move { manager.shutdown(20 * TTL).await }
     });
     for waiter in waiters {
-        let error = waiter.await.unwrap().unwrap_err();
+        let error = waiter.await.unwrap_err();
         assert!(matches!(error, LockError::Closed { .. }), "{error}");
     }
     assert!(

@@ -1,60 +1,45 @@
-//! One attempt at a key: its phases, and every decision about it.
+//! The attempt that asks the store or holds the lease: its phases, and every decision about it.
 //!
 //! **Safety.** A deadline is counted from the moment *before* the request was sent that the store
 //! has confirmed, and a failed request never moves it. What got no answer may have been carried
-//! out: the attempt is then released, whatever became of it.
+//! out: the claim is then released, whatever became of it.
 
 mod hold;
+mod pass;
 
-use std::{sync::Arc, time::Duration};
-
-use tokio::sync::Notify;
+use std::time::Duration;
 
 use self::hold::Hold;
-use super::{Denial, Effect, Event, Held, Loss, Surroundings};
+use super::{
+    Denial, Effect, Event, Held, Loss, Surroundings,
+    claim::{Claim, LOOK_AGAIN, Refusal},
+    waiter::Waiter,
+};
 use crate::{
     clock::Moment,
     error::LostCause,
-    fence::FencingToken,
-    options::{Timing, Wait},
+    options::Wait,
     owner::OwnerId,
     random::jittered,
-    store::{ALIVE, Acquisition, Holder, Released, StoreError, StoreErrorKind},
+    store::{Acquisition, Holder, Released, StoreError, StoreErrorKind},
 };
 
-/// The longest time between two questions of a waiter, which keep its place in the queue.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// The pause after the first failed request; it doubles up to [`LOOK_AGAIN`].
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-
 #[derive(Debug)]
-pub(super) struct Attempt {
-    pub(super) owner: OwnerId,
-    timing: Timing,
-    drift: Duration,
-    entered: Moment,
-    /// When the wait is over; `None` for ever.
-    give_up: Option<Moment>,
-    /// Until when the store may keep something of this attempt without another request.
-    traces_until: Option<Moment>,
+pub(super) struct Attempt<T> {
+    pub(super) waiter: Waiter<T>,
+    pub(super) claim: Claim,
     /// Nobody else is to get the lease before.
     keep_until: Option<Moment>,
-    failures: u32,
-    /// The last answer that was no grant, for the error if the wait ends.
-    refusal: Refusal,
     phase: Phase,
-    /// Rung whenever somebody else's event changes the phase.
-    pub(super) bell: Arc<Notify>,
 }
 
 #[derive(Debug)]
 enum Phase {
     /// A request is under way.
     Asking {
-        /// The store had news since: the answer may be out of date already.
-        hinted: bool,
-        /// [`Attempt::traces_until`] as it is if this request leaves nothing behind.
+        /// The store had news since.
+        news: Option<News>,
+        /// [`Claim::traces_until`] as it is if this request leaves nothing behind.
         traces_before: Option<Moment>,
     },
     /// The next question is due at `look_at`.
@@ -66,50 +51,56 @@ enum Phase {
     Leaving,
 }
 
-#[derive(Clone, Debug)]
-enum Refusal {
-    NotAsked,
-    Busy(Holder),
-    Failed(StoreError),
-    Closed,
+/// What the store says while its answer is under way, and may be older.
+#[derive(Clone, Copy, Debug)]
+enum News {
+    Granted { fence: u64 },
+    LookAgain,
 }
 
-impl Attempt {
-    pub(super) fn new(
-        owner: OwnerId,
-        timing: Timing,
-        drift: Duration,
-        now: Moment,
-        bell: Arc<Notify>,
-    ) -> Self {
+impl<T> Attempt<T> {
+    pub(super) fn new(waiter: Waiter<T>, now: Moment) -> Self {
+        let claim = Claim::new(waiter.id, waiter.timing.ttl, waiter.trust);
+        Self::waiting(waiter, claim, now)
+    }
+
+    /// One whose predecessor in this process has given back its claim.
+    pub(super) fn after_others(waiter: Waiter<T>, now: Moment) -> Self {
+        let mut attempt = Self::new(waiter, now);
+        attempt.claim.refusal = Refusal::Busy(Holder::here());
+        attempt
+    }
+
+    fn waiting(waiter: Waiter<T>, claim: Claim, look_at: Moment) -> Self {
         Self {
-            owner,
-            timing,
-            drift,
-            entered: now,
-            give_up: match timing.wait {
-                Wait::Never => Some(now),
-                Wait::For(limit) => Some(now.plus(limit)),
-                Wait::Forever => None,
-            },
-            traces_until: None,
+            waiter,
+            claim,
             keep_until: None,
-            failures: 0,
-            refusal: Refusal::NotAsked,
-            phase: Phase::Waiting { look_at: now },
-            bell,
+            phase: Phase::Waiting { look_at },
         }
     }
 
+    pub(super) fn id(&self) -> OwnerId {
+        self.waiter.id
+    }
+
+    /// Whether the claim is still of use: neither lost nor being given back.
+    pub(super) fn is_active(&self) -> bool {
+        !matches!(self.phase, Phase::Lost(_) | Phase::Leaving)
+    }
+
     pub(super) fn lease(&self) -> Option<Held> {
-        match &self.phase {
-            Phase::Holding(hold) => Some(Held {
-                token: hold.token,
-                since: hold.since,
-                deadline: hold.deadline,
-            }),
-            _ => None,
-        }
+        let hold = self.holding()?;
+        hold.is_entered().then(|| Held {
+            token: hold.token,
+            since: hold.since,
+            deadline: hold.deadline(),
+        })
+    }
+
+    /// For how long the lease can be trusted, if it is held.
+    pub(super) fn remaining(&self, now: Moment) -> Option<Duration> {
+        self.holding().map(|hold| hold.remaining(now))
     }
 
     pub(super) fn loss(&self) -> Option<Loss> {
@@ -125,15 +116,12 @@ impl Attempt {
         (!rest.is_zero()).then(|| rest + Duration::from_millis(1))
     }
 
-    pub(super) fn is_refused(&self) -> bool {
-        matches!(self.refusal, Refusal::Closed)
-    }
-
-    pub(super) fn on_event(&mut self, event: Event, around: Surroundings) -> Effect {
+    pub(super) fn on_event(&mut self, event: Event, around: Surroundings<'_>) -> Effect {
         match event {
             Event::Answered { sent, answer } => self.on_answer(sent, answer, around),
             Event::Woken => self.on_wake(around),
-            Event::Hinted => self.on_hint(around.now),
+            Event::Granted { fence } => self.on_grant(fence, around.now),
+            Event::LookAgain => self.on_look_again(around.now),
             Event::Closed => self.on_close(around.now),
             Event::Revoked => self.on_revoke(around.now),
             Event::Tick => self.on_tick(around),
@@ -144,39 +132,51 @@ impl Attempt {
         }
     }
 
-    /// Whether the caller waits no longer.
-    fn is_over(&self, now: Moment) -> bool {
-        self.give_up.is_some_and(|give_up| give_up.is_reached(now))
-    }
-
-    fn on_wake(&mut self, around: Surroundings) -> Effect {
+    fn on_wake(&mut self, around: Surroundings<'_>) -> Effect {
+        if self.holding().is_some_and(Hold::is_entered) {
+            return Effect::Nothing;
+        }
+        if self.waiter.refused {
+            return Effect::Refuse(Denial::Closed);
+        }
+        if let Some(entered) = self.on_lease(around.now) {
+            return entered;
+        }
         let Phase::Waiting { look_at } = self.phase else {
             return Effect::Nothing;
         };
-        let asked = !matches!(self.refusal, Refusal::NotAsked);
-        if self.is_refused() || (asked && self.is_over(around.now)) {
+        let asked = !matches!(self.claim.refusal, Refusal::NotAsked);
+        if asked && self.waiter.is_over(around.now) {
             return Effect::Refuse(self.denial(around.now));
         }
         if !look_at.is_reached(around.now) {
-            return Effect::WaitUntil(self.give_up.map_or(look_at, |end| end.earlier(look_at)));
+            let give_up = self.waiter.give_up;
+            return Effect::WaitUntil(give_up.map_or(look_at, |end| end.earlier(look_at)));
         }
+        self.ask(around)
+    }
+
+    fn ask(&mut self, around: Surroundings<'_>) -> Effect {
+        let timing = &self.waiter.timing;
         // A grant that takes longer than the TTL could not be trusted.
-        let answer = around.response_limit.min(self.timing.ttl);
-        let limit = match self.give_up {
+        let answer = around.response_limit.min(timing.ttl);
+        let limit = match self.waiter.give_up {
             // Somebody who does not wait still needs the time of one answer.
-            Some(give_up) if self.timing.wait != Wait::Never => {
+            Some(give_up) if timing.wait != Wait::Never => {
                 answer.min(give_up.remaining(around.now))
             }
             _ => answer,
         };
+        let queue = timing.wait != Wait::Never;
         self.phase = Phase::Asking {
-            hinted: false,
-            traces_before: self.traces_until,
+            news: None,
+            traces_before: self.claim.traces_until,
         };
-        self.leaves_traces(around.now);
+        self.claim.leaves_traces(around.now);
         Effect::Ask {
+            owner: self.claim.owner,
             limit,
-            queue: self.timing.wait != Wait::Never,
+            queue,
         }
     }
 
@@ -184,10 +184,10 @@ impl Attempt {
         &mut self,
         sent: Moment,
         answer: Result<Acquisition, StoreError>,
-        around: Surroundings,
+        around: Surroundings<'_>,
     ) -> Effect {
         let Phase::Asking {
-            hinted,
+            news,
             traces_before,
         } = self.phase
         else {
@@ -195,89 +195,89 @@ impl Attempt {
             return self.on_wake(around);
         };
         match answer {
-            Ok(Acquisition::Granted { fence }) => match FencingToken::from_fence(fence) {
-                Some(token) => self.hold(token, sent, around),
-                None => self.on_failure(no_token(fence), around),
-            },
+            Ok(Acquisition::Granted { fence }) => self.hold(fence, sent, around),
             Ok(Acquisition::Busy(holder)) => {
-                if self.timing.wait == Wait::Never {
+                if self.waiter.timing.wait == Wait::Never {
                     // The store keeps nothing of an owner that did not ask for a place.
-                    self.traces_until = traces_before;
+                    self.claim.traces_until = traces_before;
                 }
-                self.on_busy(holder, hinted, around)
+                self.on_busy(sent, holder, news, around)
             }
             Err(error) => {
                 if error.left_nothing() {
-                    self.traces_until = traces_before;
+                    self.claim.traces_until = traces_before;
                 }
-                self.on_failure(error, around)
+                self.on_failure(error, news, around)
             }
         }
     }
 
-    /// A request is about to be sent that the store may carry out, whatever we hear of it.
-    fn leaves_traces(&mut self, now: Moment) {
-        self.traces_until = Some(now.plus(self.timing.ttl.max(ALIVE)));
-    }
-
-    fn on_busy(&mut self, holder: Holder, hinted: bool, around: Surroundings) -> Effect {
-        self.failures = 0;
+    fn on_busy(
+        &mut self,
+        sent: Moment,
+        holder: Holder,
+        news: Option<News>,
+        around: Surroundings<'_>,
+    ) -> Effect {
         let pause = match holder.ttl {
-            // The hint came after the store had looked.
-            _ if hinted => Duration::ZERO,
+            // It has no place in the queue, which the next one who asks should get at once.
+            _ if self.waiter.timing.wait == Wait::Never => Duration::ZERO,
             // Just after the lease has ended, not just before.
             Some(ttl) if ttl < LOOK_AGAIN => ttl + Duration::from_millis(1),
             _ => LOOK_AGAIN,
         };
-        self.refusal = Refusal::Busy(holder);
-        self.look_again_in(jittered(pause, around.random), around)
+        self.claim.refreshed(sent, holder);
+        let pause = jittered(pause, around.random.next_u64());
+        self.look_again_in(pause, news, around)
     }
 
-    fn on_failure(&mut self, error: StoreError, around: Surroundings) -> Effect {
+    fn on_failure(
+        &mut self,
+        error: StoreError,
+        news: Option<News>,
+        around: Surroundings<'_>,
+    ) -> Effect {
         let is_final = error.is_final();
         // The last question of a wait may be cut short, and says less than what was known before.
-        let cut_short = error.kind() == StoreErrorKind::TimedOut && self.is_over(around.now);
-        if !cut_short || matches!(self.refusal, Refusal::NotAsked) {
-            self.refusal = Refusal::Failed(error);
+        let cut_short = error.kind() == StoreErrorKind::TimedOut && self.waiter.is_over(around.now);
+        if !cut_short || matches!(self.claim.refusal, Refusal::NotAsked) {
+            self.claim.refusal = Refusal::Failed(error);
         }
-        let pause = self.back_off(LOOK_AGAIN, around);
+        let pause = self.claim.back_off(LOOK_AGAIN, around.random);
         if is_final {
             self.phase = Phase::Waiting {
                 look_at: around.now,
             };
             return Effect::Refuse(self.denial(around.now));
         }
-        self.look_again_in(pause, around)
+        self.look_again_in(pause, news, around)
     }
 
-    fn look_again_in(&mut self, pause: Duration, around: Surroundings) -> Effect {
+    fn look_again_in(
+        &mut self,
+        pause: Duration,
+        news: Option<News>,
+        around: Surroundings<'_>,
+    ) -> Effect {
         self.phase = Phase::Waiting {
             look_at: around.now.plus(pause),
         };
+        match news {
+            Some(News::Granted { fence }) => drop(self.on_grant(fence, around.now)),
+            Some(News::LookAgain) => drop(self.on_look_again(around.now)),
+            None => {}
+        }
         self.on_wake(around)
     }
 
-    /// The pause after one more failure in a row.
-    fn back_off(&mut self, longest: Duration, around: Surroundings) -> Duration {
-        let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10));
-        self.failures += 1;
-        jittered(doubled.min(longest), around.random)
-    }
-
     fn denial(&self, now: Moment) -> Denial {
-        let waited = self.entered.elapsed(now);
-        match self.refusal.clone() {
-            Refusal::Busy(holder) => Denial::Busy { waited, holder },
-            Refusal::Failed(reason) => Denial::Unavailable { waited, reason },
-            // Nobody is refused before the store was asked, unless the manager closes.
-            Refusal::Closed | Refusal::NotAsked => Denial::Closed,
-        }
+        self.waiter.denial(&self.claim.refusal, now)
     }
 
-    fn on_hint(&mut self, now: Moment) -> Effect {
+    fn on_look_again(&mut self, now: Moment) -> Effect {
         match &mut self.phase {
-            Phase::Asking { hinted, .. } => {
-                *hinted = true;
+            Phase::Asking { news, .. } => {
+                news.get_or_insert(News::LookAgain);
                 Effect::Nothing
             }
             Phase::Waiting { look_at } => {
@@ -291,49 +291,48 @@ impl Attempt {
     }
 
     fn on_close(&mut self, now: Moment) -> Effect {
-        if !matches!(self.phase, Phase::Asking { .. } | Phase::Waiting { .. }) {
-            return Effect::Nothing;
+        match &self.phase {
+            Phase::Asking { .. } | Phase::Waiting { .. } => {
+                self.phase = Phase::Waiting { look_at: now };
+            }
+            Phase::Holding(hold) if !hold.is_entered() => {}
+            _ => return Effect::Nothing,
         }
-        self.refusal = Refusal::Closed;
-        self.phase = Phase::Waiting { look_at: now };
+        self.waiter.refused = true;
         Effect::Ring
     }
 
     fn on_revoke(&mut self, now: Moment) -> Effect {
-        match self.phase {
-            Phase::Holding(_) => self.lose(LostCause::ShutDown, now),
+        match &self.phase {
+            Phase::Holding(hold) if hold.is_entered() => self.lose(LostCause::ShutDown, now),
             _ => self.on_close(now),
         }
     }
 
     fn on_leave(&mut self, now: Moment) -> Effect {
+        let owner = self.claim.owner;
         if matches!(self.phase, Phase::Leaving) {
-            return Effect::Nothing;
+            // Whoever was to send the release has gone.
+            return Effect::Release { owner };
         }
         self.phase = Phase::Leaving;
-        self.failures = 0;
-        match self.traces_until {
+        self.claim.succeeded();
+        match self.claim.traces_until {
             Some(until) => {
                 // The last request may have been carried out at the very end of its time.
-                self.traces_until = Some(until.later(now.plus(LOOK_AGAIN)));
-                Effect::Release
+                self.claim.traces_until = Some(until.later(now.plus(LOOK_AGAIN)));
+                Effect::Release { owner }
             }
             None => Effect::Forget(None),
         }
     }
 
-    fn on_released(&mut self, answer: Option<Released>, around: Surroundings) -> Effect {
+    fn on_released(&mut self, answer: Option<Released>, around: Surroundings<'_>) -> Effect {
         let now = around.now;
-        if answer.is_some() || self.traces_until.is_none_or(|until| until.is_reached(now)) {
+        let traces_until = self.claim.traces_until;
+        if answer.is_some() || traces_until.is_none_or(|until| until.is_reached(now)) {
             return Effect::Forget(answer);
         }
-        Effect::WaitUntil(now.plus(self.back_off(LOOK_AGAIN, around)))
+        Effect::WaitUntil(now.plus(self.claim.back_off(LOOK_AGAIN, around.random)))
     }
-}
-
-fn no_token(fence: u64) -> StoreError {
-    StoreError::new(
-        StoreErrorKind::BadAnswer,
-        format!("the store counted a fence of {fence}, which makes no fencing token"),
-    )
 }

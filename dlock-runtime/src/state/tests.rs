@@ -1,10 +1,17 @@
 //! The decisions about an attempt, one rule at a time, and under any order of events.
 
+mod turns;
+
 use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::*;
-use crate::{options::Wait, owner::ClientId, random::SystemRandom, store::StoreErrorKind};
+use crate::{
+    options::{Timing, Wait},
+    owner::ClientId,
+    random::SystemRandom,
+    store::StoreErrorKind,
+};
 
 const TTL: Duration = Duration::from_secs(30);
 const DRIFT: Duration = Duration::from_millis(302);
@@ -12,68 +19,149 @@ const DRIFT: Duration = Duration::from_millis(302);
 const TRUSTED: Duration = TTL.saturating_sub(DRIFT);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One attempt at one key, and a clock that only moves when told.
+/// Attempts at one key, and a clock that only moves when told.
+///
+/// Without a number, the first of them is meant.
 struct Desk {
-    state: KeyState,
-    owner: OwnerId,
+    state: KeyState<u64>,
+    client: ClientId,
     now: Moment,
+    handover: bool,
+}
+
+/// Always the same: no jitter.
+struct NotRandom;
+
+impl Random for NotRandom {
+    fn next_u64(&self) -> u64 {
+        0
+    }
 }
 
 impl Desk {
     fn new(timing: Timing) -> Self {
-        let mut state = KeyState::default();
-        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
-        let now = Moment {
-            monotonic: Instant::now(),
-            boot: SECOND,
+        let mut desk = Self {
+            state: KeyState::default(),
+            client: ClientId::new(&SystemRandom),
+            now: Moment {
+                monotonic: Instant::now(),
+                boot: SECOND,
+            },
+            handover: true,
         };
-        state.enter(owner, timing, DRIFT, now, Arc::default());
-        Self { state, owner, now }
+        desk.enter(1, timing);
+        desk
     }
 
     fn waiting(wait: Wait) -> Self {
-        Self::new(Timing {
-            wait,
-            ..Timing::default()
-        })
+        Self::new(waits(wait))
     }
 
     /// Holds a lease that was asked for just now.
     fn holding(timing: Timing) -> Self {
         let mut desk = Self::new(timing);
-        assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
-        let sent = desk.now;
-        assert_eq!(desk.answer(sent, granted()), Effect::Enter);
+        desk.is_granted(7);
         desk
+    }
+
+    /// The first asks, and gets the lease.
+    fn is_granted(&mut self, fence: u64) {
+        assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
+        let answer = Ok(Acquisition::Granted { fence });
+        let effect = self.answer(self.now, answer);
+        assert!(matches!(effect, Effect::Enter { keep: Some(_) }));
+    }
+
+    /// The first asks, and waits in the store's queue.
+    fn is_busy(&mut self, last_fence: u64) {
+        assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
+        let holder = Holder {
+            ttl: Some(TTL),
+            last_fence,
+            ..Holder::default()
+        };
+        let effect = self.answer(self.now, Ok(Acquisition::Busy(holder)));
+        assert!(matches!(effect, Effect::WaitUntil(_)));
+    }
+
+    fn owner(&self, number: u64) -> OwnerId {
+        OwnerId::new(self.client, number)
+    }
+
+    fn enter(&mut self, number: u64, timing: Timing) {
+        let trust = Trust::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
+        let waiter = Waiter::new(self.owner(number), number, timing, trust, self.now);
+        self.state.enter(waiter, self.now);
+    }
+
+    /// They wait behind the first.
+    fn queue<const N: usize>(&mut self, numbers: [u64; N]) {
+        for number in numbers {
+            self.enter(number, waits(Wait::Forever));
+            assert_eq!(self.of(number, Event::Woken), Effect::Queue(None));
+        }
     }
 
     fn pass(&mut self, time: Duration) {
         self.now = self.now.plus(time);
     }
 
-    fn on(&mut self, event: Event) -> Effect {
+    /// What follows for attempt `number`, and who is rung besides.
+    fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
         let around = Surroundings {
             now: self.now,
             response_limit: SECOND,
-            random: 0,
+            handover: self.handover,
+            random: &NotRandom,
         };
-        self.state.on_event(self.owner, event, around)
+        let outcome = self.state.on_event(self.owner(number), event, around);
+        (outcome.effect, outcome.next)
+    }
+
+    fn of(&mut self, number: u64, event: Event) -> Effect {
+        self.both(number, event).0
+    }
+
+    fn on(&mut self, event: Event) -> Effect {
+        self.of(1, event)
     }
 
     fn check(&mut self) -> Effect {
-        self.state.check(self.owner, self.now)
+        self.state.check(self.owner(1), self.now).effect
     }
 
     fn answer(&mut self, sent: Moment, answer: Result<Acquisition, StoreError>) -> Effect {
         self.on(Event::Answered { sent, answer })
     }
 
+    fn lease(&self, number: u64) -> Option<Held> {
+        self.state.lease(self.owner(number))
+    }
+
     fn deadline(&self) -> Moment {
-        self.state.lease(self.owner).expect("it holds").deadline
+        self.lease(1).expect("it holds").deadline
     }
 
     fn cause(&self) -> LostCause {
-        self.state.loss(self.owner).expect("it was lost").cause
+        let loss = self.state.loss(self.owner(1));
+        loss.expect("it was lost").cause
+    }
+
+    fn release(&self) -> Effect {
+        let owner = self.owner(1);
+        Effect::Release { owner }
+    }
+
+    fn enters(&self) -> Effect {
+        let keep = Some(self.owner(1));
+        Effect::Enter { keep }
+    }
+}
+
+fn waits(wait: Wait) -> Timing {
+    Timing {
+        wait,
+        ..Timing::default()
     }
 }
 
@@ -100,7 +188,7 @@ fn a_deadline_counts_from_the_sending_not_from_the_answer() {
     desk.on(Event::Woken);
     let sent = desk.now;
     desk.pass(SECOND / 2);
-    assert_eq!(desk.answer(sent, granted()), Effect::Enter);
+    assert_eq!(desk.answer(sent, granted()), desk.enters());
     assert_eq!(desk.deadline(), sent.plus(TRUSTED));
 }
 
@@ -111,7 +199,7 @@ fn a_grant_that_arrives_after_its_deadline_is_asked_for_again() {
     let sent = desk.now;
     desk.pass(TRUSTED);
     assert!(matches!(desk.answer(sent, granted()), Effect::WaitUntil(_)));
-    assert!(desk.state.lease(desk.owner).is_none());
+    assert!(desk.lease(1).is_none());
 }
 
 #[test]
@@ -134,6 +222,7 @@ fn a_renewal_moves_the_deadline_to_its_own_sending() {
     assert_eq!(
         desk.on(Event::Tick),
         Effect::Renew {
+            owner: desk.owner(1),
             limit: SECOND,
             then: first
         }
@@ -175,11 +264,7 @@ fn a_renewal_without_an_answer_moves_nothing_and_is_repeated_until_the_deadline(
             Effect::Lose => break,
             other => panic!("{other:?}"),
         }
-        assert!(
-            desk.state
-                .lease(desk.owner)
-                .is_none_or(|held| held.deadline == deadline)
-        );
+        assert!(desk.lease(1).is_none_or(|held| held.deadline == deadline));
     }
     assert!(tries > 5, "{tries}");
     assert!(deadline.is_reached(desk.now));
@@ -247,6 +332,7 @@ fn who_does_not_wait_asks_once_and_leaves_nothing() {
     assert_eq!(
         desk.on(Event::Woken),
         Effect::Ask {
+            owner: desk.owner(1),
             limit: SECOND,
             queue: false
         }
@@ -267,12 +353,12 @@ fn a_question_without_an_answer_is_released_whatever_became_of_it() {
         desk.on(Event::Woken);
         let effect = desk.answer(desk.now, Err(failed(kind)));
         assert!(matches!(effect, Effect::Refuse(Denial::Unavailable { .. })));
-        assert_eq!(desk.on(Event::Left), Effect::Release);
+        assert_eq!(desk.on(Event::Left), desk.release());
     }
     // Dropped while the question is under way.
     let mut desk = Desk::waiting(Wait::Never);
     desk.on(Event::Woken);
-    assert_eq!(desk.on(Event::Left), Effect::Release);
+    assert_eq!(desk.on(Event::Left), desk.release());
 }
 
 #[test]
@@ -291,7 +377,7 @@ fn a_question_that_was_never_carried_out_leaves_nothing_unless_an_earlier_one_di
     desk.answer(desk.now, unreachable());
     assert_eq!(
         desk.on(Event::Left),
-        Effect::Release,
+        desk.release(),
         "its place in the queue"
     );
 }
@@ -315,9 +401,9 @@ fn a_hint_makes_a_waiter_look_at_once_also_when_it_overtakes_an_answer() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.on(Event::Woken);
     desk.answer(desk.now, busy(None));
-    assert_eq!(desk.on(Event::Hinted), Effect::Ring);
+    assert_eq!(desk.on(Event::LookAgain), Effect::Ring);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
-    assert_eq!(desk.on(Event::Hinted), Effect::Nothing);
+    assert_eq!(desk.on(Event::LookAgain), Effect::Nothing);
     assert!(matches!(
         desk.answer(desk.now, busy(None)),
         Effect::Ask { .. }
@@ -338,7 +424,7 @@ fn a_wait_ends_in_time_and_says_what_was_last_known() {
     );
     // One last look, cut short by the end of the wait, says less than the answer before.
     desk.pass(SECOND / 2);
-    desk.on(Event::Hinted);
+    desk.on(Event::LookAgain);
     let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
         panic!("it was told to look")
     };
@@ -392,7 +478,7 @@ fn a_fence_that_makes_no_token_is_no_grant() {
     assert!(matches!(effect, Effect::Refuse(Denial::Unavailable { .. })));
     assert_eq!(
         desk.on(Event::Left),
-        Effect::Release,
+        desk.release(),
         "the store believes that it granted"
     );
 }
@@ -408,7 +494,7 @@ fn closing_refuses_waiters_and_spares_holders_and_revoking_takes_their_leases() 
     );
     assert_eq!(
         desk.on(Event::Left),
-        Effect::Release,
+        desk.release(),
         "what was granted meanwhile"
     );
 
@@ -422,8 +508,8 @@ fn closing_refuses_waiters_and_spares_holders_and_revoking_takes_their_leases() 
 fn a_release_is_repeated_until_the_store_has_forgotten_by_itself() {
     let mut desk = Desk::holding(Timing::default());
     let left = desk.now;
-    assert_eq!(desk.on(Event::Left), Effect::Release);
-    assert_eq!(desk.on(Event::Left), Effect::Nothing, "once");
+    assert_eq!(desk.on(Event::Left), desk.release());
+    assert_eq!(desk.on(Event::Left), desk.release(), "by who takes over");
     while let Effect::WaitUntil(at) = desk.on(Event::Released(None)) {
         desk.now = at;
     }
@@ -439,8 +525,8 @@ fn a_lease_is_kept_for_the_rest_of_its_min_hold_and_somewhat_longer() {
         ..Timing::default()
     });
     desk.pass(SECOND);
-    assert_eq!(desk.on(Event::Left), Effect::Release);
-    let kept = desk.state.kept_for(desk.owner, desk.now);
+    assert_eq!(desk.on(Event::Left), desk.release());
+    let kept = desk.state.kept_for(desk.owner(1), desk.now);
     let longer = Duration::from_millis(1);
     assert_eq!(kept, Some(least.saturating_sub(SECOND) + longer));
     let left = desk.now;
@@ -456,11 +542,11 @@ fn a_lease_is_kept_for_the_rest_of_its_min_hold_and_somewhat_longer() {
         ..Timing::default()
     });
     desk.now.boot += SECOND;
-    let kept = desk.state.kept_for(desk.owner, desk.now);
+    let kept = desk.state.kept_for(desk.owner(1), desk.now);
     assert_eq!(kept, Some(SECOND + longer), "by both clocks");
     desk.now.monotonic += SECOND;
     desk.on(Event::Left);
-    assert_eq!(desk.state.kept_for(desk.owner, desk.now), None);
+    assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
 }
 
 /// Something that happens to an attempt, in the order a hostile world likes.
@@ -516,7 +602,7 @@ proptest! {
                 Step::Pass(ms) => { desk.pass(Duration::from_millis(ms)); Effect::Nothing }
                 Step::Sleep(ms) => { desk.now.boot += Duration::from_millis(ms); Effect::Nothing }
                 Step::Wake => desk.on(Event::Woken),
-                Step::Hint => desk.on(Event::Hinted),
+                Step::Hint => desk.on(Event::LookAgain),
                 Step::Tick => desk.on(Event::Tick),
                 Step::Grant | Step::Busy | Step::Fail => match question.take() {
                     None => Effect::Nothing,
@@ -551,19 +637,19 @@ proptest! {
                 _ => {}
             }
             desk.check();
-            if let Some(held) = desk.state.lease(desk.owner) {
+            if let Some(held) = desk.lease(1) {
                 let sent = confirmed.expect("somebody granted it");
                 prop_assert!(!lost, "a lost lease came back");
                 prop_assert!(!held.deadline.is_reached(desk.now));
                 let latest = sent.plus(TRUSTED);
                 prop_assert_eq!(held.deadline.later(latest), latest);
             }
-            lost |= desk.state.loss(desk.owner).is_some();
+            lost |= desk.state.loss(desk.owner(1)).is_some();
         }
         let mut effect = desk.on(Event::Left);
         for _ in 0..200 {
             match effect {
-                Effect::Release => effect = desk.on(Event::Released(None)),
+                Effect::Release { .. } => effect = desk.on(Event::Released(None)),
                 Effect::WaitUntil(at) => { desk.now = at; effect = desk.on(Event::Released(None)); }
                 _ => break,
             }

@@ -2,159 +2,91 @@
 
 use std::time::Duration;
 
-use super::{Attempt, LOOK_AGAIN, Phase};
+use super::{Attempt, News, Phase};
 use crate::{
     clock::Moment,
     error::LostCause,
     fence::FencingToken,
     options::Timing,
-    state::{Effect, Loss, Surroundings},
-    store::{Renewal, StoreError},
+    state::{
+        Effect, Loss, Surroundings,
+        claim::{Claim, LOOK_AGAIN},
+    },
+    store::{Renewal, StoreError, StoreErrorKind},
 };
 
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) token: FencingToken,
+    /// When the section was told of the lease, which may run out before that.
     pub(super) since: Moment,
     /// Past it the lease is not to be trusted, whatever the store says.
-    pub(super) deadline: Moment,
+    confirmed: Moment,
     /// The end of `max_hold`, which no renewal moves.
     end: Option<Moment>,
-    renew_at: Option<Moment>,
+    /// When the lease came from the store, to whichever section.
+    pub(super) came: Moment,
+    pub(super) renew_at: Moment,
     renewing: bool,
-    failure: Option<StoreError>,
-}
-
-impl Attempt {
-    /// The store has answered what was sent at `sent` with a grant.
-    pub(super) fn hold(
-        &mut self,
-        token: FencingToken,
-        sent: Moment,
-        around: Surroundings,
-    ) -> Effect {
-        let mut hold = Hold {
-            token,
-            since: around.now,
-            deadline: sent,
-            end: self
-                .timing
-                .max_hold
-                .map(|max_hold| around.now.plus(max_hold)),
-            renew_at: None,
-            renewing: false,
-            failure: None,
-        };
-        hold.confirm(sent, &self.timing, self.drift);
-        if hold.deadline.is_reached(around.now) {
-            // The answer took as long as the lease: it is not to be trusted, so ask again.
-            let late = StoreError::timed_out(sent.elapsed(around.now));
-            return self.on_failure(late, around);
-        }
-        self.failures = 0;
-        self.keep_until = self
-            .timing
-            .min_hold
-            .map(|min_hold| hold.since.plus(min_hold));
-        self.phase = Phase::Holding(hold);
-        Effect::Enter
-    }
-
-    /// Loses the lease if its deadline has passed.
-    pub(in crate::state) fn check(&mut self, now: Moment) -> Effect {
-        match &self.phase {
-            Phase::Holding(hold) if hold.deadline.is_reached(now) => {
-                let cause = hold.cause_of_expiry(&self.timing, now);
-                self.lose(cause, now)
-            }
-            _ => Effect::Nothing,
-        }
-    }
-
-    pub(super) fn on_tick(&mut self, around: Surroundings) -> Effect {
-        let now = around.now;
-        if self.check(now) == Effect::Lose {
-            return Effect::Lose;
-        }
-        let Phase::Holding(hold) = &mut self.phase else {
-            return Effect::Nothing;
-        };
-        match hold.renew_at {
-            Some(renew_at) if !hold.renewing => {
-                if !renew_at.is_reached(now) {
-                    return Effect::WaitUntil(renew_at.earlier(hold.deadline));
-                }
-                hold.renewing = true;
-                let then = hold.deadline;
-                // Time for a second try has to be left.
-                let limit = around
-                    .response_limit
-                    .min(self.timing.ttl / 3)
-                    .min(then.remaining(now));
-                self.leaves_traces(now);
-                Effect::Renew { limit, then }
-            }
-            _ => Effect::WaitUntil(hold.deadline),
-        }
-    }
-
-    pub(super) fn on_renewed(
-        &mut self,
-        sent: Moment,
-        answer: Result<Renewal, StoreError>,
-        around: Surroundings,
-    ) -> Effect {
-        let now = around.now;
-        let Phase::Holding(hold) = &mut self.phase else {
-            return Effect::Nothing;
-        };
-        hold.renewing = false;
-        match answer {
-            Ok(Renewal::Renewed) => {
-                hold.failure = None;
-                self.failures = 0;
-                // Even a good answer does not bring back a lease whose deadline has passed.
-                if !hold.deadline.is_reached(now) {
-                    hold.confirm(sent, &self.timing, self.drift);
-                }
-            }
-            Ok(Renewal::NotOwner) => return self.lose(LostCause::TakenAway, now),
-            Err(error) => {
-                hold.failure = Some(error);
-                // Even what a store refuses for good may be allowed again in time.
-                let pause = self.back_off(LOOK_AGAIN.min(self.timing.ttl / 10), around);
-                self.renew_in(pause, now);
-            }
-        }
-        self.on_tick(around)
-    }
-
-    fn renew_in(&mut self, pause: Duration, now: Moment) {
-        if let Phase::Holding(hold) = &mut self.phase {
-            hold.renew_at = Some(now.plus(pause));
-        }
-    }
-
-    pub(super) fn lose(&mut self, cause: LostCause, now: Moment) -> Effect {
-        let Phase::Holding(hold) = &self.phase else {
-            return Effect::Nothing;
-        };
-        let held_for = hold.since.elapsed(now);
-        self.phase = Phase::Lost(Loss { cause, held_for });
-        Effect::Lose
-    }
+    pub(super) failure: Option<StoreError>,
+    entered: bool,
+    /// Whether the keeper would not look, or not early enough.
+    unkept: bool,
 }
 
 impl Hold {
+    fn new(token: FencingToken, confirmed: Moment, renew_at: Moment, now: Moment) -> Self {
+        Self {
+            token,
+            since: now,
+            confirmed,
+            end: None,
+            came: now,
+            renew_at,
+            renewing: false,
+            failure: None,
+            entered: false,
+            unkept: true,
+        }
+    }
+
+    /// Whether the section knows that it holds the lease.
+    pub(super) fn is_entered(&self) -> bool {
+        self.entered
+    }
+
+    /// Past it the section must not go on.
+    pub(super) fn deadline(&self) -> Moment {
+        match self.end {
+            Some(end) => self.confirmed.earlier(end),
+            None => self.confirmed,
+        }
+    }
+
+    /// What is left of the time for which the lease may be trusted.
+    pub(super) fn remaining(&self, now: Moment) -> Duration {
+        self.confirmed.remaining(now)
+    }
+
+    /// The same lease for the next section.
+    ///
+    /// `unkept` if the keeper has to look earlier for it than for the last one.
+    pub(super) fn handed(self, token: FencingToken, unkept: bool, now: Moment) -> Self {
+        Self {
+            token,
+            since: now,
+            end: None,
+            entered: false,
+            unkept: self.unkept || unkept,
+            ..self
+        }
+    }
+
     /// The store has confirmed the lease by answering what was sent at `sent`.
-    fn confirm(&mut self, sent: Moment, timing: &Timing, drift: Duration) {
-        let confirmed = sent.plus(timing.ttl.saturating_sub(drift));
-        self.deadline = match self.end {
-            Some(end) => confirmed.earlier(end),
-            None => confirmed,
-        };
-        // A third of the TTL leaves time for two more tries.
-        self.renew_at = timing.renew.then(|| sent.plus(timing.ttl / 3));
+    fn confirm(&mut self, sent: Moment, claim: &Claim) {
+        // An answer may be older than the one before: each of them is good for its whole time.
+        self.confirmed = self.confirmed.later(sent.plus(claim.trust.asked));
+        self.renew_at = renewal_after(sent, claim.ttl);
     }
 
     fn cause_of_expiry(&self, timing: &Timing, now: Moment) -> LostCause {
@@ -169,4 +101,182 @@ impl Hold {
             None => LostCause::NotToBeRenewed,
         }
     }
+}
+
+/// A third of the TTL leaves time for two more tries.
+fn renewal_after(sent: Moment, ttl: Duration) -> Moment {
+    sent.plus(ttl / 3)
+}
+
+impl<T> Attempt<T> {
+    pub(super) fn holding(&self) -> Option<&Hold> {
+        match &self.phase {
+            Phase::Holding(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// The store has answered what was sent at `sent` with a grant.
+    pub(super) fn hold(&mut self, fence: u64, sent: Moment, around: Surroundings<'_>) -> Effect {
+        let now = around.now;
+        let Some(token) = self.claim.next_token(fence) else {
+            return self.on_failure(no_token(fence), None, around);
+        };
+        let confirmed = sent.plus(self.claim.trust.asked);
+        if confirmed.is_reached(now) {
+            // The answer took as long as the lease: it is not to be trusted, so ask again.
+            let late = StoreError::timed_out(sent.elapsed(now));
+            return self.on_failure(late, None, around);
+        }
+        self.claim.succeeded();
+        let renew_at = renewal_after(sent, self.claim.ttl);
+        self.phase = Phase::Holding(Hold::new(token, confirmed, renew_at, now));
+        self.on_wake(around)
+    }
+
+    /// The store has let us know that it has handed us the lease.
+    pub(super) fn on_grant(&mut self, fence: u64, now: Moment) -> Effect {
+        match &mut self.phase {
+            Phase::Asking { news, .. } => {
+                *news = Some(News::Granted { fence });
+                Effect::Nothing
+            }
+            Phase::Waiting { look_at } => {
+                let granted = self.claim.granted_until(fence);
+                // A lease that is not to be renewed must begin with its own TTL.
+                let believed =
+                    granted.filter(|until| self.waiter.timing.renew && !until.is_reached(now));
+                match (believed, self.claim.next_token(fence)) {
+                    (Some(until), Some(token)) => {
+                        // It may have been granted just now, or most of its short TTL ago.
+                        let renew_at = now.plus(until.remaining(now) / 3);
+                        self.phase = Phase::Holding(Hold::new(token, until, renew_at, now));
+                    }
+                    _ => *look_at = look_at.earlier(now),
+                }
+                self.claim.leaves_traces(now);
+                Effect::Ring
+            }
+            // A release that failed may be sent again.
+            Phase::Leaving => Effect::Ring,
+            _ => Effect::Nothing,
+        }
+    }
+
+    /// The task looks for the first time whether it has got the lease.
+    pub(super) fn on_lease(&mut self, now: Moment) -> Option<Effect> {
+        let timing = &self.waiter.timing;
+        let Phase::Holding(hold) = &mut self.phase else {
+            return None;
+        };
+        if hold.confirmed.is_reached(now) {
+            // Nobody has used it: asking tells whether it is still ours.
+            self.phase = Phase::Waiting { look_at: now };
+            return None;
+        }
+        hold.entered = true;
+        hold.since = now;
+        hold.end = timing.max_hold.map(|max_hold| now.plus(max_hold));
+        self.claim.spend(hold.token);
+        self.keep_until = timing.min_hold.map(|min_hold| now.plus(min_hold));
+        let keep = std::mem::take(&mut hold.unkept).then_some(self.claim.owner);
+        Some(Effect::Enter { keep })
+    }
+
+    /// Loses the lease if its deadline has passed.
+    pub(in crate::state) fn check(&mut self, now: Moment) -> Effect {
+        match &self.phase {
+            Phase::Holding(hold) if hold.entered && hold.deadline().is_reached(now) => {
+                let cause = hold.cause_of_expiry(&self.waiter.timing, now);
+                self.lose(cause, now)
+            }
+            _ => Effect::Nothing,
+        }
+    }
+
+    pub(super) fn on_tick(&mut self, around: Surroundings<'_>) -> Effect {
+        let now = around.now;
+        if self.check(now) == Effect::Lose {
+            return Effect::Lose;
+        }
+        let Phase::Holding(hold) = &mut self.phase else {
+            return Effect::Nothing;
+        };
+        if !hold.entered {
+            // A task that does not look is not to keep the lease from others for ever.
+            hold.unkept = true;
+            return Effect::Nothing;
+        }
+        if !self.waiter.timing.renew || hold.renewing {
+            return Effect::WaitUntil(hold.deadline());
+        }
+        if !hold.renew_at.is_reached(now) {
+            return Effect::WaitUntil(hold.renew_at.earlier(hold.deadline()));
+        }
+        hold.renewing = true;
+        let then = hold.deadline();
+        // Time for a second try has to be left.
+        let limit = around
+            .response_limit
+            .min(self.claim.ttl / 3)
+            .min(then.remaining(now));
+        self.claim.leaves_traces(now);
+        Effect::Renew {
+            owner: self.claim.owner,
+            limit,
+            then,
+        }
+    }
+
+    pub(super) fn on_renewed(
+        &mut self,
+        sent: Moment,
+        answer: Result<Renewal, StoreError>,
+        around: Surroundings<'_>,
+    ) -> Effect {
+        let now = around.now;
+        let Phase::Holding(hold) = &mut self.phase else {
+            return Effect::Nothing;
+        };
+        hold.renewing = false;
+        match answer {
+            Ok(Renewal::Renewed) => {
+                hold.failure = None;
+                self.claim.succeeded();
+                // Even a good answer does not bring back a lease whose deadline has passed.
+                if !hold.deadline().is_reached(now) {
+                    hold.confirm(sent, &self.claim);
+                }
+            }
+            Ok(Renewal::NotOwner) => return self.lose(LostCause::TakenAway, now),
+            Err(error) => {
+                hold.failure = Some(error);
+                // Even what a store refuses for good may be allowed again in time.
+                let longest = LOOK_AGAIN.min(self.claim.ttl / 10);
+                hold.renew_at = now.plus(self.claim.back_off(longest, around.random));
+            }
+        }
+        self.on_tick(around)
+    }
+
+    pub(super) fn lose(&mut self, cause: LostCause, now: Moment) -> Effect {
+        let Phase::Holding(hold) = &self.phase else {
+            return Effect::Nothing;
+        };
+        if !hold.entered {
+            // Its section has not begun, and asks again.
+            self.phase = Phase::Waiting { look_at: now };
+            return Effect::Ring;
+        }
+        let held_for = hold.since.elapsed(now);
+        self.phase = Phase::Lost(Loss { cause, held_for });
+        Effect::Lose
+    }
+}
+
+fn no_token(fence: u64) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::BadAnswer,
+        format!("the store counted a fence of {fence}, which makes no fencing token"),
+    )
 }

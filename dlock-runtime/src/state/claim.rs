@@ -1,0 +1,145 @@
+//! What the store may know of this process: one owner, which several attempts bear in turn.
+//!
+//! **Safety.** All requests of a claim carry the same TTL, whoever bears it. So one that is carried
+//! out late never leaves the lease less time than an earlier answer has promised.
+
+use std::time::Duration;
+
+use crate::{
+    clock::Moment,
+    fence::FencingToken,
+    owner::OwnerId,
+    random::{Random, jittered},
+    store::{ALIVE, GRANT_TTL, Holder, StoreError},
+};
+
+/// The longest time between two questions of a waiter, which keep its place in the queue.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The pause after the first failed request; it doubles up to [`LOOK_AGAIN`].
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// How many answers are kept that a hint may be believed with: they are about a second apart, and a
+/// lease that was granted earlier than three seconds ago has ended.
+const KEPT_REFRESHES: usize = 4;
+
+/// For how long a lease may be believed in, from before the request was sent that the store has
+/// confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trust {
+    /// One that was asked for.
+    pub(crate) asked: Duration,
+    /// One that was handed over by its releaser.
+    pub(crate) granted: Duration,
+}
+
+impl Trust {
+    /// By how much two clocks may disagree over a time is the store's to say.
+    pub(crate) fn new(ttl: Duration, drift: impl Fn(Duration) -> Duration) -> Self {
+        let trusted = |ttl: Duration| ttl.saturating_sub(drift(ttl));
+        Self {
+            asked: trusted(ttl),
+            // A question of ours that is carried out after the grant sets our own TTL.
+            granted: trusted(ttl.min(GRANT_TTL)),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) owner: OwnerId,
+    pub(super) ttl: Duration,
+    pub(super) trust: Trust,
+    /// Until when the store may keep something of this owner without another request.
+    pub(super) traces_until: Option<Moment>,
+    /// The last answer that was no grant, for the error if a wait ends.
+    pub(super) refusal: Refusal,
+    failures: u32,
+    /// The latest is the last.
+    refreshes: Vec<Refresh>,
+    last_token: Option<FencingToken>,
+}
+
+/// What was last heard of the store.
+#[derive(Clone, Debug)]
+pub(super) enum Refusal {
+    NotAsked,
+    Busy(Holder),
+    Failed(StoreError),
+}
+
+/// A question that found the key held.
+#[derive(Clone, Copy, Debug)]
+struct Refresh {
+    sent: Moment,
+    last_fence: u64,
+}
+
+impl Claim {
+    pub(super) fn new(owner: OwnerId, ttl: Duration, trust: Trust) -> Self {
+        Self {
+            owner,
+            ttl,
+            trust,
+            traces_until: None,
+            refusal: Refusal::NotAsked,
+            failures: 0,
+            refreshes: Vec::new(),
+            last_token: None,
+        }
+    }
+
+    /// A request is about to be sent that the store may carry out, whatever we hear of it.
+    pub(super) fn leaves_traces(&mut self, now: Moment) {
+        let until = now.plus(self.ttl.max(ALIVE + GRANT_TTL));
+        self.traces_until = Some(until);
+    }
+
+    /// The store has answered what was sent at `sent`: somebody else holds the key.
+    pub(super) fn refreshed(&mut self, sent: Moment, holder: Holder) {
+        if self.refreshes.len() == KEPT_REFRESHES {
+            self.refreshes.remove(0);
+        }
+        self.refreshes.push(Refresh {
+            sent,
+            last_fence: holder.last_fence,
+        });
+        self.failures = 0;
+        self.refusal = Refusal::Busy(holder);
+    }
+
+    /// Until when the lease may be believed in that a hint says was granted with `fence`.
+    ///
+    /// Nobody here knows when that was, only that it was after every answer that knew a smaller
+    /// fence. Simply the latest answer would not do: a hint of a lease that has expired meanwhile
+    /// may come late, and would then be believed beside the next holder's.
+    pub(super) fn granted_until(&self, fence: u64) -> Option<Moment> {
+        let mut before = self.refreshes.iter().rev();
+        let refresh = before.find(|refresh| refresh.last_fence < fence)?;
+        Some(refresh.sent.plus(self.trust.granted))
+    }
+
+    /// The token of the next section under the lease with this fence.
+    pub(super) fn next_token(&self, fence: u64) -> Option<FencingToken> {
+        match self.last_token {
+            Some(last) if last.fence() == fence => last.next(),
+            _ => FencingToken::from_fence(fence),
+        }
+    }
+
+    /// A section begins with `token`.
+    pub(super) fn spend(&mut self, token: FencingToken) {
+        self.last_token = Some(token);
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    /// The pause after one more failure in a row.
+    pub(super) fn back_off(&mut self, longest: Duration, random: &dyn Random) -> Duration {
+        let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10));
+        self.failures += 1;
+        jittered(doubled.min(longest), random.next_u64())
+    }
+}

@@ -1,0 +1,422 @@
+//! Who comes next: the tasks of one process, and a lease that another process hands over.
+
+use super::*;
+
+const TURN: Duration = Duration::from_millis(10);
+
+/// The next one is rung, looks, and has the lease; its token.
+fn takes_over(desk: &mut Desk, last: u64, next: u64) -> FencingToken {
+    let left = desk.both(last, Event::Left);
+    assert_eq!(left, (Effect::Forget(None), Some(next)));
+    assert_eq!(desk.of(next, Event::Woken), Effect::Enter { keep: None });
+    desk.lease(next).expect("it holds").token
+}
+
+#[test]
+fn a_lease_goes_from_task_to_task_in_the_order_of_arrival_with_greater_tokens() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2, 3, 4]);
+    let mut tokens = vec![desk.lease(1).unwrap().token];
+    for number in 2..=4 {
+        tokens.push(takes_over(&mut desk, number - 1, number));
+    }
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    assert!(tokens.iter().all(|token| token.fence() == 7));
+    assert_eq!(desk.both(4, Event::Left), (desk.release(), None));
+    assert_eq!(
+        desk.of(4, Event::Released(Some(Released::WasHeld))),
+        Effect::Forget(Some(Released::WasHeld))
+    );
+    assert!(desk.state.is_idle());
+}
+
+#[test]
+fn a_lease_that_came_too_long_ago_goes_back_to_the_store() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2, 3]);
+    desk.pass(TURN);
+    takes_over(&mut desk, 1, 2);
+    desk.pass(Duration::from_micros(1));
+    // By its owner's name, which the first has made.
+    assert_eq!(desk.both(2, Event::Left), (desk.release(), Some(3)));
+    let owner = desk.owner(3);
+    let asks = desk.of(3, Event::Woken);
+    assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
+}
+
+#[test]
+fn a_lease_goes_round_no_more_often_than_there_are_tokens() {
+    let mut desk = Desk::holding(Timing::default());
+    let mut holder = 1;
+    for next in 2.. {
+        desk.queue([next]);
+        let last = desk.lease(holder).unwrap().token;
+        let (effect, rung) = desk.both(holder, Event::Left);
+        assert_eq!(rung, Some(next));
+        if effect == desk.release() {
+            assert_eq!(holder, 4096, "the first and 4095 more");
+            break;
+        }
+        assert_eq!(desk.of(next, Event::Woken), Effect::Enter { keep: None });
+        assert!(desk.lease(next).unwrap().token > last);
+        holder = next;
+    }
+}
+
+#[test]
+fn nobody_gets_a_lease_past_its_deadline_or_with_too_little_left() {
+    // By the boot clock alone: the machine has slept.
+    for asleep in [TTL, TRUSTED.saturating_sub(SECOND / 2)] {
+        let mut desk = Desk::holding(Timing::default());
+        desk.queue([2]);
+        desk.now.boot += asleep;
+        assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+        assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+    }
+}
+
+#[test]
+fn without_handing_over_each_section_asks_in_its_turn() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.handover = false;
+    desk.queue([2]);
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+}
+
+#[test]
+fn a_lease_is_handed_only_to_who_can_use_it_as_it_is() {
+    let others = [
+        Timing {
+            ttl: 2 * TTL,
+            ..waits(Wait::Forever)
+        },
+        Timing {
+            ttl: TTL / 2,
+            ..waits(Wait::Forever)
+        },
+        Timing {
+            min_hold: Some(SECOND),
+            ..waits(Wait::Forever)
+        },
+    ];
+    for timing in others {
+        let mut desk = Desk::holding(Timing::default());
+        desk.enter(2, timing);
+        assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+    }
+    let mut desk = Desk::holding(Timing {
+        min_hold: Some(SECOND),
+        ..Timing::default()
+    });
+    desk.queue([2]);
+    assert_eq!(
+        desk.both(1, Event::Left),
+        (desk.release(), Some(2)),
+        "it is kept"
+    );
+}
+
+#[test]
+fn a_lease_that_is_not_to_be_renewed_begins_with_its_whole_ttl() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.enter(
+        2,
+        Timing {
+            renew: false,
+            ..waits(Wait::Forever)
+        },
+    );
+    desk.pass(TURN);
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    // It asks in the name that the store knows, and is told that the lease is its own.
+    let owner = desk.owner(1);
+    let asks = desk.of(2, Event::Woken);
+    assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
+    let sent = desk.now;
+    let effect = desk.of(
+        2,
+        Event::Answered {
+            sent,
+            answer: granted(),
+        },
+    );
+    assert!(matches!(effect, Effect::Enter { .. }));
+    let held = desk.lease(2).unwrap();
+    assert_eq!(held.deadline, sent.plus(TRUSTED));
+    assert_eq!(
+        held.token,
+        FencingToken::from_fence(7).unwrap().next().unwrap()
+    );
+}
+
+#[test]
+fn a_lease_whose_renewal_fails_is_not_handed_over() {
+    let mut desk = Desk::holding(Timing {
+        ttl: TTL / 300,
+        ..Timing::default()
+    });
+    desk.enter(
+        2,
+        Timing {
+            ttl: TTL / 300,
+            ..waits(Wait::Forever)
+        },
+    );
+    desk.pass(TTL / 900);
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+    let answer = Err(failed(StoreErrorKind::Disconnected));
+    desk.on(Event::Renewed {
+        sent: desk.now,
+        answer,
+    });
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+}
+
+#[test]
+fn a_renewal_belongs_to_the_lease_whoever_holds_it_by_then() {
+    let ttl = TTL / 1000;
+    let timing = Timing {
+        ttl,
+        ..waits(Wait::Forever)
+    };
+    let mut desk = Desk::holding(timing);
+    desk.enter(2, timing);
+    desk.pass(TURN);
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+    let sent = desk.now;
+    takes_over(&mut desk, 1, 2);
+    let around = Surroundings {
+        now: desk.now,
+        response_limit: SECOND,
+        handover: true,
+        random: &NotRandom,
+    };
+    let renewed = Event::Renewed {
+        sent,
+        answer: Ok(Renewal::Renewed),
+    };
+    let owner = desk.owner(1);
+    let (bearer, outcome) = desk
+        .state
+        .on_claim(owner, renewed, around)
+        .expect("somebody bears it");
+    assert_eq!(
+        (bearer, outcome.effect),
+        (2, Effect::WaitUntil(sent.plus(ttl / 3)))
+    );
+    let trusted = Trust::new(ttl, |ttl| ttl / 100 + Duration::from_millis(2)).asked;
+    assert_eq!(desk.lease(2).unwrap().deadline, sent.plus(trusted));
+}
+
+#[test]
+fn a_place_in_the_queue_of_the_store_is_taken_over() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.queue([2, 3]);
+    desk.is_busy(6);
+    let look_at = desk.now.plus(SECOND);
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    assert_eq!(desk.of(2, Event::Woken), Effect::WaitUntil(look_at));
+    // Dropped while its question is under way: the answer has gone with it.
+    desk.now = look_at;
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+    assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
+    let asks = desk.of(3, Event::Woken);
+    assert!(matches!(asks, Effect::Ask { owner, .. } if owner == desk.owner(1)));
+    assert_eq!(desk.both(3, Event::Left), (desk.release(), None));
+}
+
+#[test]
+fn who_is_dropped_before_it_could_look_passes_the_lease_on() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2, 3]);
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    let token = takes_over(&mut desk, 2, 3);
+    assert_eq!(
+        token,
+        FencingToken::from_fence(7).unwrap().next().unwrap(),
+        "the unused one"
+    );
+}
+
+#[test]
+fn a_waiter_that_leaves_the_queue_changes_nothing_for_the_others() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2, 3, 4]);
+    assert_eq!(desk.both(3, Event::Left), (Effect::Forget(None), None));
+    takes_over(&mut desk, 1, 2);
+    takes_over(&mut desk, 2, 4);
+}
+
+#[test]
+fn a_lost_lease_lets_the_next_ask_for_itself_while_the_body_ends() {
+    let mut desk = Desk::holding(Timing {
+        max_hold: Some(SECOND),
+        ..Timing::default()
+    });
+    desk.queue([2]);
+    desk.pass(SECOND);
+    assert_eq!(desk.both(1, Event::Tick), (Effect::Lose, Some(2)));
+    let owner = desk.owner(2);
+    let asks = desk.of(2, Event::Woken);
+    assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
+    assert_eq!(desk.cause(), LostCause::MaxHold);
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), None));
+}
+
+#[test]
+fn a_wait_behind_others_ends_in_time_and_says_who_they_are() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.enter(2, waits(Wait::For(SECOND)));
+    let end = desk.now.plus(SECOND);
+    assert_eq!(desk.of(2, Event::Woken), Effect::Queue(Some(end)));
+    desk.enter(3, waits(Wait::Never));
+    let Effect::Refuse(Denial::Busy { holder, .. }) = desk.of(3, Event::Woken) else {
+        panic!("it is held here");
+    };
+    assert!(holder.is_here);
+    assert_eq!((holder.ttl, holder.position), (Some(TRUSTED), Some(1)));
+    desk.now = end;
+    assert!(matches!(
+        desk.of(2, Event::Woken),
+        Effect::Refuse(Denial::Busy { .. })
+    ));
+
+    // Somebody who has given up is not handed anything, though it has not gone yet.
+    desk.queue([4]);
+    desk.handover = false;
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(4)));
+}
+
+#[test]
+fn who_waits_behind_a_question_without_an_answer_knows_as_much() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    desk.enter(2, waits(Wait::For(SECOND)));
+    desk.pass(SECOND);
+    assert!(matches!(
+        desk.of(2, Event::Woken),
+        Effect::Refuse(Denial::Unavailable { .. })
+    ));
+    let answer = Err(failed(StoreErrorKind::Unreachable));
+    desk.answer(desk.now, answer);
+    desk.enter(3, waits(Wait::Never));
+    assert!(matches!(
+        desk.of(3, Event::Woken),
+        Effect::Refuse(Denial::Unavailable { .. })
+    ));
+}
+
+#[test]
+fn closing_refuses_everybody_in_the_queue_and_hands_them_nothing() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2, 3]);
+    for number in 2..=3 {
+        assert_eq!(desk.of(number, Event::Closed), Effect::Ring);
+    }
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), None));
+    assert_eq!(desk.of(2, Event::Woken), Effect::Refuse(Denial::Closed));
+
+    // Nor does one keep what it was handed, but has not seen.
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2]);
+    desk.of(1, Event::Left);
+    assert_eq!(desk.of(2, Event::Closed), Effect::Ring);
+    assert_eq!(desk.of(2, Event::Woken), Effect::Refuse(Denial::Closed));
+    assert_eq!(desk.of(2, Event::Left), desk.release());
+}
+
+#[test]
+fn a_hint_is_believed_by_the_last_answer_that_knew_a_smaller_fence() {
+    let granted = |desk: &Desk| {
+        let drift = Duration::from_millis(32);
+        desk.now.plus(Duration::from_secs(3).saturating_sub(drift))
+    };
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(5);
+    let until = granted(&desk);
+    desk.pass(SECOND);
+    desk.is_busy(6);
+    desk.pass(SECOND / 2);
+    // The second answer came after that lease had been granted, and it had ended by then.
+    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Woken), desk.enters());
+    assert_eq!(
+        desk.deadline(),
+        until,
+        "not three seconds from the second answer"
+    );
+}
+
+#[test]
+fn a_hint_that_no_answer_vouches_for_only_makes_the_waiter_ask() {
+    // No answer knew a smaller fence.
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Ring);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+
+    // It is late: the lease may have ended.
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    desk.pass(3 * SECOND);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+
+    // Three seconds are not what it was promised.
+    let mut desk = Desk::new(Timing {
+        renew: false,
+        ..waits(Wait::Forever)
+    });
+    desk.is_busy(6);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+}
+
+#[test]
+fn a_hint_that_overtakes_an_answer_is_judged_by_that_answer() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Nothing);
+    let holder = Holder {
+        last_fence: 6,
+        ..Holder::default()
+    };
+    let effect = desk.answer(sent, Ok(Acquisition::Busy(holder)));
+    assert_eq!(effect, desk.enters());
+    // A short section needs no renewal; a longer one is renewed in time.
+    let Effect::WaitUntil(at) = desk.on(Event::Tick) else {
+        panic!("not yet due")
+    };
+    assert!(at.remaining(desk.now) < SECOND);
+    desk.now = at;
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+}
+
+#[test]
+fn a_short_ttl_bounds_a_grant_too() {
+    // A question that is carried out after the grant sets the shorter TTL.
+    let mut desk = Desk::new(Timing {
+        ttl: SECOND,
+        ..waits(Wait::Forever)
+    });
+    desk.is_busy(6);
+    let sent = desk.now;
+    desk.on(Event::Granted { fence: 7 });
+    assert_eq!(desk.on(Event::Woken), desk.enters());
+    assert_eq!(desk.deadline(), sent.plus(Duration::from_millis(988)));
+}
+
+#[test]
+fn a_lease_that_nobody_looked_at_is_neither_renewed_nor_believed_past_its_deadline() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2]);
+    desk.of(1, Event::Left);
+    desk.pass(TTL / 3);
+    assert_eq!(desk.of(2, Event::Tick), Effect::Nothing);
+    desk.pass(TTL);
+    let owner = desk.owner(1);
+    let asks = desk.of(2, Event::Woken);
+    assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
+}
