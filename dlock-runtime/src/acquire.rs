@@ -37,24 +37,24 @@ pub(crate) async fn acquire(
     }
     let runtime = Handle::try_current().map_err(|_| no_runtime(&key))?;
     let span = observe::span(&key, site);
-    let section = Section::enter(&shared, &key, timing, span, runtime)?;
+    let entered = shared.clock.now();
+    let section = Section::enter(&shared, &key, timing, span, runtime, entered)?;
     let place = Occupied::new(section.clone());
-    let entered = section.now();
 
-    let mut event = Event::Woken;
+    let (mut event, mut now) = (Event::Woken, entered);
     loop {
         // Made before the state is looked at, it misses no ring.
         let ring = section.ring();
-        event = match section.event(event) {
+        event = match section.event_at(event, now) {
             Effect::Ask {
                 owner,
                 limit,
                 queue,
             } => {
-                let sent = section.now();
                 let question = section.ask_acquire(owner, limit, queue);
                 match unless_refused(&section, question).await {
-                    Some(answer) => Event::Answered { sent, answer },
+                    // It was sent somewhat later than `now`, which is on the safe side.
+                    Some(answer) => Event::Answered { sent: now, answer },
                     None => Event::Woken,
                 }
             }
@@ -69,10 +69,12 @@ pub(crate) async fn acquire(
             }
             Effect::Enter { keep } => {
                 // A shutdown may have taken it in this very moment.
-                let held = section.check().map_err(|loss| section.lost_error(loss))?;
-                observe::acquired(&section, held.token, entered.elapsed(section.now()));
-                if let Some(owner) = keep {
-                    keeper::keep(&section, owner);
+                let held = section
+                    .check_at(now)
+                    .map_err(|loss| section.lost_error(loss))?;
+                observe::acquired(&section, held.token, entered.elapsed(now));
+                if let Some(keep) = keep {
+                    keeper::keep(&section, keep, now);
                 }
                 return Ok(LockGuard::new(place, held.token));
             }
@@ -88,6 +90,7 @@ pub(crate) async fn acquire(
                 return Err(LockError::Closed { key });
             }
         };
+        now = section.now();
     }
 }
 

@@ -235,7 +235,8 @@ impl fmt::Debug for Release {
 
 async fn release(mut place: Occupied) -> Result<(), LockError> {
     let section = place.section.clone();
-    let held = match section.check() {
+    let now = section.now();
+    let held = match section.check_at(now) {
         Ok(held) => held,
         Err(loss) => {
             // Nothing to wait for: what may be left in the store goes in the background.
@@ -247,7 +248,7 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
         // No timer could limit the request here; dropping the place sends it elsewhere.
         return Ok(());
     }
-    let Effect::Release { owner } = section.event(Event::Left) else {
+    let Effect::Release { owner } = section.event_at(Event::Left, now) else {
         // The next one in this process has it already.
         place.left = true;
         observe::handed_over(&section);
@@ -255,7 +256,10 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
     };
     section.shared.keeper.remove(owner);
     let answer = section.ask_release(owner).await;
-    let Effect::Forget(released) = section.event(Event::Released(answer.ok())) else {
+    // The time matters only if there is none.
+    let now = if answer.is_ok() { now } else { section.now() };
+    let released = Event::Released(answer.ok());
+    let Effect::Forget(released) = section.event_at(released, now) else {
         // Whether it arrived is unknown: dropping the place repeats it.
         return Ok(());
     };

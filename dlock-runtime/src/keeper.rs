@@ -5,7 +5,7 @@
 //! so a short section costs an entry in a map and neither spawns nor wakes anything.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -21,7 +21,7 @@ use crate::{
     manager::Shared,
     owner::OwnerId,
     section::{Section, runs_by_itself},
-    state::{Effect, Event},
+    state::{Effect, Event, Keep},
 };
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub(crate) struct Keeper {
 struct Schedule {
     /// With each of them, a section that it has been held by.
     due: BTreeMap<(Instant, OwnerId), Arc<Section>>,
-    at: HashMap<OwnerId, Instant>,
+    at: BTreeMap<OwnerId, Instant>,
     task: Option<Task>,
     generation: u64,
     /// Set when the task has panicked on the manager's runtime, which may have no timers.
@@ -61,9 +61,9 @@ struct Task {
 impl Schedule {
     /// When the task wakes; `None` if there is none, or none that still gets to run: a runtime of
     /// one thread may be kept without being run.
-    fn runs_until(&self) -> Option<Instant> {
+    fn runs_until(&self, now: Instant) -> Option<Instant> {
         let task = self.task.as_ref().filter(|task| task.accepted)?;
-        let overdue = Instant::now().saturating_duration_since(task.wakes_at);
+        let overdue = now.saturating_duration_since(task.wakes_at);
         (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
     }
 
@@ -84,9 +84,9 @@ impl Schedule {
     }
 }
 
-/// Takes the lease of `owner` into its manager's care.
-pub(crate) fn keep(section: &Arc<Section>, owner: OwnerId) {
-    tend(section, owner, Event::Tick);
+/// Takes a lease into its manager's care; `section` has just entered it.
+pub(crate) fn keep(section: &Arc<Section>, keep: Keep, now: Moment) {
+    section.shared.keeper.look_at(section, keep, now);
 }
 
 impl Keeper {
@@ -101,24 +101,21 @@ impl Keeper {
         drop(removed);
     }
 
-    /// Looks at the lease of `owner` at `at`, or earlier.
-    fn look_at(&self, section: &Arc<Section>, owner: OwnerId, at: Moment) {
-        let at = section.timer(at);
+    /// Looks at the lease when it is due, or earlier.
+    fn look_at(&self, section: &Arc<Section>, keep: Keep, now: Moment) {
+        let Keep { owner, at } = keep;
+        let at = now.monotonic + at.remaining(now);
         let mut schedule = self.schedule();
         let replaced = schedule.remove(owner);
         schedule.at.insert(owner, at);
         schedule.due.insert((at, owner), section.clone());
-        let wakes_at = schedule.runs_until();
+        let wakes_at = schedule.runs_until(now.monotonic);
         drop(schedule);
         drop(replaced);
         match wakes_at {
             None => start(section),
             Some(wakes_at) if at < wakes_at => self.wake(),
             Some(_) => {}
-        }
-        if !section.is_held_by(owner) {
-            // It was given back between the event and this entry.
-            self.remove(owner);
         }
     }
 
@@ -130,7 +127,7 @@ impl Keeper {
     /// Notes a new task; `None` if there is one that runs.
     fn begin(&self) -> Option<u64> {
         let mut schedule = self.schedule();
-        if schedule.runs_until().is_some() {
+        if schedule.runs_until(Instant::now()).is_some() {
             return None;
         }
         schedule.generation += 1;
@@ -159,7 +156,12 @@ impl Keeper {
 
 /// Makes sure that somebody looks after the leases, before a body relies on that.
 pub(crate) fn ensure(section: &Arc<Section>) {
-    let runs = section.shared.keeper.schedule().runs_until().is_some();
+    let runs = section
+        .shared
+        .keeper
+        .schedule()
+        .runs_until(Instant::now())
+        .is_some();
     if !runs {
         start(section);
     }
@@ -226,7 +228,13 @@ impl Drop for Running {
         drop(schedule);
         for section in orphans {
             start(&section);
-            if self.shared.keeper.schedule().runs_until().is_some() {
+            if self
+                .shared
+                .keeper
+                .schedule()
+                .runs_until(Instant::now())
+                .is_some()
+            {
                 return;
             }
         }
@@ -296,13 +304,18 @@ pub(crate) fn tend(section: &Section, owner: OwnerId, event: Event) {
     let Some((bearer, effect)) = section.event_of_claim(owner, event) else {
         return;
     };
+    let (at, renewal) = match effect {
+        Effect::WaitUntil(at) => (at, None),
+        Effect::Renew { limit, then, .. } => (then, Some(limit)),
+        _ => return,
+    };
     let keeper = &bearer.shared.keeper;
-    match effect {
-        Effect::WaitUntil(at) => keeper.look_at(&bearer, owner, at),
-        Effect::Renew { limit, then, .. } => {
-            keeper.look_at(&bearer, owner, then);
-            renew_in_background(&bearer, owner, limit);
-        }
-        _ => {}
+    keeper.look_at(&bearer, Keep { owner, at }, bearer.now());
+    if !bearer.is_held_by(owner) {
+        // It was given back between the event and this entry.
+        keeper.remove(owner);
+    }
+    if let Some(limit) = renewal {
+        renew_in_background(&bearer, owner, limit);
     }
 }

@@ -6,7 +6,7 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     builder::LockManagerBuilder,
-    clock::Clock,
+    clock::{Clock, Moment},
     error::{ConnectError, LockError},
     keeper::Keeper,
     key::LockKey,
@@ -47,9 +47,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
+    pub(crate) fn surroundings(&self, now: Moment) -> Surroundings<'_> {
         Surroundings {
-            now: self.clock.now(),
+            now,
             response_limit: self.response_limit,
             handover: self.handover,
             random: &*self.random,

@@ -1,6 +1,12 @@
 //! One attempt of one task at one key, as its drivers see it.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -38,16 +44,16 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Enters the local table; `Err` once the manager is closed.
+    /// Enters the local table at `now`; `Err` once the manager is closed.
     pub(crate) fn enter(
         shared: &Arc<Shared>,
         key: &LockKey,
         timing: Timing,
         span: Span,
         runtime: Handle,
+        now: Moment,
     ) -> Result<Arc<Self>, LockError> {
         let trust = Trust::new(timing.ttl, |ttl| shared.store.drift(ttl));
-        let now = shared.clock.now();
         let section = shared.local.enter(key, |slot, state| {
             // Numbered in the order in which they enter, which is the order of their turns.
             let id = shared.owners.next();
@@ -77,8 +83,13 @@ impl Section {
 
     /// Tells the state what happened, and does what concerns others.
     pub(crate) fn event(&self, event: Event) -> Effect {
+        self.event_at(event, self.now())
+    }
+
+    /// The same for who has just read the clock, which takes longer than much else here.
+    pub(crate) fn event_at(&self, event: Event, now: Moment) -> Effect {
         let mut state = self.slot.state();
-        let outcome = state.on_event(self.id, event, self.shared.surroundings());
+        let outcome = state.on_event(self.id, event, self.shared.surroundings(now));
         let is_idle = state.is_idle();
         drop(state);
         self.settle(outcome, is_idle)
@@ -129,7 +140,10 @@ impl Section {
 
     /// The lease if it is valid now, or how it was lost.
     pub(crate) fn check(&self) -> Result<Held, Loss> {
-        let now = self.now();
+        self.check_at(self.now())
+    }
+
+    pub(crate) fn check_at(&self, now: Moment) -> Result<Held, Loss> {
         let mut state = self.slot.state();
         let outcome = state.check(self.id, now);
         let held = state.lease(self.id).ok_or_else(|| {
@@ -217,6 +231,7 @@ impl Section {
     }
 
     fn kept_for(&self) -> Option<Duration> {
+        self.timing.min_hold?;
         let now = self.now();
         self.slot.state().kept_for(self.id, now)
     }
@@ -228,9 +243,14 @@ impl Section {
         request: &str,
         answer: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let answer = timeout(limit, answer)
-            .await
-            .unwrap_or_else(|_| Err(StoreError::timed_out(limit)));
+        let mut answer = pin!(answer);
+        // A store in memory answers at once, and needs no timer; any other has sent the request.
+        let answer = match poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => timeout(limit, answer)
+                .await
+                .unwrap_or_else(|_| Err(StoreError::timed_out(limit))),
+        };
         if let Err(error) = &answer {
             observe::request_failed(self, request, error);
         }
@@ -276,8 +296,9 @@ pub(crate) fn tell_bearer(
     owner: OwnerId,
     event: Event,
 ) -> Option<(Arc<Section>, Effect)> {
+    let around = shared.surroundings(shared.clock.now());
     let mut state = slot.state();
-    let (bearer, outcome) = state.on_claim(owner, event, shared.surroundings())?;
+    let (bearer, outcome) = state.on_claim(owner, event, around)?;
     let is_idle = state.is_idle();
     drop(state);
     let effect = bearer.settle(outcome, is_idle);

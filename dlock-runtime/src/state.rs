@@ -119,8 +119,11 @@ pub(crate) enum Effect {
     WaitUntil(Moment),
     /// The same behind others of this process; `None` is for ever.
     Queue(Option<Moment>),
-    /// The lease is ours. The keeper is to look after this owner, if it does not yet.
-    Enter { keep: Option<OwnerId> },
+    /// The lease is ours.
+    Enter {
+        /// What the keeper has to know, if it does not yet.
+        keep: Option<Keep>,
+    },
     /// Tell the caller that it will not get the lock.
     Refuse(Denial),
     /// Renew the lease of `owner` within `limit`, and look again at `then` in any case.
@@ -140,6 +143,13 @@ pub(crate) enum Effect {
     Forget(Option<Released>),
     /// Nothing.
     Nothing,
+}
+
+/// The lease of `owner` is to be looked after at `at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keep {
+    pub(crate) owner: OwnerId,
+    pub(crate) at: Moment,
 }
 
 /// What follows from an event.
@@ -333,23 +343,24 @@ impl<T: Clone> KeyState<T> {
 
     /// The one in front gives up what it has, if it can to the next one.
     fn leave_front(&mut self, around: Surroundings<'_>) -> Outcome<T> {
-        let Some(front) = self.front.take() else {
+        let Some(front) = &mut self.front else {
             return Outcome::of(Effect::Nothing);
         };
-        let next = self.next_place(around.now);
+        let now = around.now;
+        let next = self.behind.iter().position(|next| next.is_waiting(now));
         let heir = next.filter(|&place| front.can_pass_to(&self.behind[place], around));
         if let Some(waiter) = heir.and_then(|place| self.behind.remove(place)) {
             let next = Some(waiter.task.clone());
-            self.front = Some(front.pass_to(waiter, around.now));
+            let front = self.front.take();
+            self.front = front.map(|front| front.pass_to(waiter, now));
             let effect = Effect::Forget(None);
             return Outcome { effect, next };
         }
-        let front = self.front.insert(front);
         let effect = front.on_event(Event::Left, around);
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;
         }
-        let next = self.promote(around.now);
+        let next = self.promote(now);
         Outcome { effect, next }
     }
 
@@ -363,14 +374,10 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// Who is to be in front next.
-    fn next_place(&self, now: Moment) -> Option<usize> {
-        self.behind.iter().position(|waiter| waiter.is_waiting(now))
-    }
-
     /// Lets the next one to the front, with a claim of its own.
     fn promote(&mut self, now: Moment) -> Option<T> {
-        let waiter = self.behind.remove(self.next_place(now)?)?;
+        let next = self.behind.iter().position(|next| next.is_waiting(now))?;
+        let waiter = self.behind.remove(next)?;
         let task = waiter.task.clone();
         self.aside.extend(self.front.take());
         self.front = Some(Attempt::after_others(waiter, now));

@@ -9,7 +9,7 @@ use crate::{
     fence::FencingToken,
     options::Timing,
     state::{
-        Effect, Loss, Surroundings,
+        Effect, Keep, Loss, Surroundings,
         claim::{Claim, LOOK_AGAIN},
     },
     store::{Renewal, StoreError, StoreErrorKind},
@@ -60,6 +60,15 @@ impl Hold {
         match self.end {
             Some(end) => self.confirmed.earlier(end),
             None => self.confirmed,
+        }
+    }
+
+    /// When the lease has to be renewed, or is lost.
+    fn look_at(&self, timing: &Timing) -> Moment {
+        if timing.renew && !self.renewing {
+            self.renew_at.earlier(self.deadline())
+        } else {
+            self.deadline()
         }
     }
 
@@ -179,7 +188,10 @@ impl<T> Attempt<T> {
         hold.end = timing.max_hold.map(|max_hold| now.plus(max_hold));
         self.claim.spend(hold.token);
         self.keep_until = timing.min_hold.map(|min_hold| now.plus(min_hold));
-        let keep = std::mem::take(&mut hold.unkept).then_some(self.claim.owner);
+        let keep = std::mem::take(&mut hold.unkept).then(|| Keep {
+            owner: self.claim.owner,
+            at: hold.look_at(timing),
+        });
         Some(Effect::Enter { keep })
     }
 
@@ -207,11 +219,9 @@ impl<T> Attempt<T> {
             hold.unkept = true;
             return Effect::Nothing;
         }
-        if !self.waiter.timing.renew || hold.renewing {
-            return Effect::WaitUntil(hold.deadline());
-        }
-        if !hold.renew_at.is_reached(now) {
-            return Effect::WaitUntil(hold.renew_at.earlier(hold.deadline()));
+        let look_at = hold.look_at(&self.waiter.timing);
+        if !look_at.is_reached(now) {
+            return Effect::WaitUntil(look_at);
         }
         hold.renewing = true;
         let then = hold.deadline();

@@ -340,7 +340,7 @@ fn a_hint_is_believed_by_the_last_answer_that_knew_a_smaller_fence() {
     desk.pass(SECOND / 2);
     // The second answer came after that lease had been granted, and it had ended by then.
     assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Ring);
-    assert_eq!(desk.on(Event::Woken), desk.enters());
+    assert!(desk.on(Event::Woken).enters());
     assert_eq!(
         desk.deadline(),
         until,
@@ -384,7 +384,7 @@ fn a_hint_that_overtakes_an_answer_is_judged_by_that_answer() {
         ..Holder::default()
     };
     let effect = desk.answer(sent, Ok(Acquisition::Busy(holder)));
-    assert_eq!(effect, desk.enters());
+    assert!(effect.enters());
     // A short section needs no renewal; a longer one is renewed in time.
     let Effect::WaitUntil(at) = desk.on(Event::Tick) else {
         panic!("not yet due")
@@ -404,7 +404,7 @@ fn a_short_ttl_bounds_a_grant_too() {
     desk.is_busy(6);
     let sent = desk.now;
     desk.on(Event::Granted { fence: 7 });
-    assert_eq!(desk.on(Event::Woken), desk.enters());
+    assert!(desk.on(Event::Woken).enters());
     assert_eq!(desk.deadline(), sent.plus(Duration::from_millis(988)));
 }
 
