@@ -18,7 +18,10 @@ use std::{
 
 use dlock::{
     LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId,
-    store::{AcquireRequest, Acquisition, Released, Renewal, StoreError, memory::MemoryStore},
+    store::{
+        AcquireRequest, Acquisition, Released, RenewRequest, Renewal, StoreError,
+        memory::MemoryStore,
+    },
 };
 use dlock_testkit::eventually;
 use tokio::{
@@ -79,12 +82,7 @@ impl LockStore for Slow {
         answer
     }
 
-    async fn renew(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        ttl: Duration,
-    ) -> Result<Renewal, StoreError> {
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
         let one_less = |left: usize| left.checked_sub(1);
         let left = self
             .deaf_renewals
@@ -92,7 +90,7 @@ impl LockStore for Slow {
         if left.is_ok() {
             pending::<()>().await;
         }
-        self.store.renew(key, owner, ttl).await
+        self.store.renew(request).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {

@@ -56,6 +56,12 @@ impl Shared {
         }
     }
 
+    /// Whether no timer is needed for a request to end within `limit`.
+    pub(crate) fn store_gives_up_within(&self, limit: Duration) -> bool {
+        let by_itself = self.store.gives_up_after();
+        by_itself.is_some_and(|by_itself| by_itself <= limit)
+    }
+
     /// Tells this manager from others.
     pub(crate) fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()

@@ -26,7 +26,7 @@ use crate::{
     options::Timing,
     owner::OwnerId,
     state::{Effect, Event, Held, Loss, Outcome, Trust, Waiter},
-    store::{AcquireRequest, Acquisition, Released, Renewal, StoreError},
+    store::{AcquireRequest, Acquisition, Released, RenewRequest, Renewal, StoreError},
 };
 
 /// An attempt, from its first question until the store has nothing of it left.
@@ -193,8 +193,8 @@ impl Section {
         if !self.is_held_by(owner) {
             return None;
         }
-        let store = &self.shared.store;
-        let renewal = store.renew(self.key(), owner, self.timing.ttl);
+        let renewal = self.renewal(owner, self.timing.ttl);
+        let renewal = self.shared.store.renew(renewal);
         Some(self.within(limit, "renew", renewal).await)
     }
 
@@ -219,7 +219,7 @@ impl Section {
             let release = store.release(self.key(), owner);
             return self.within(limit, "release", release).await;
         };
-        let keep = store.renew(self.key(), owner, rest);
+        let keep = store.renew(self.renewal(owner, rest));
         let answer = self.within(limit, "keep", keep).await?;
         if answer == Renewal::Renewed {
             observe::kept(self, rest);
@@ -228,6 +228,15 @@ impl Section {
             Renewal::Renewed => Released::WasHeld,
             Renewal::NotOwner => Released::WasGone,
         })
+    }
+
+    fn renewal(&self, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
+        RenewRequest {
+            key: self.key(),
+            owner,
+            ttl,
+            label: &self.shared.label,
+        }
     }
 
     fn kept_for(&self) -> Option<Duration> {
@@ -247,6 +256,8 @@ impl Section {
         // A store in memory answers at once, and needs no timer; any other has sent the request.
         let answer = match poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
             Poll::Ready(answer) => answer,
+            // One timer is enough for a request.
+            Poll::Pending if self.shared.store_gives_up_within(limit) => answer.await,
             Poll::Pending => timeout(limit, answer)
                 .await
                 .unwrap_or_else(|_| Err(StoreError::timed_out(limit))),

@@ -8,7 +8,14 @@ pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use crate::{
     key::LockKey,
@@ -24,7 +31,8 @@ pub const GRANT_TTL: Duration = Duration::from_secs(3);
 /// Decides who holds a key.
 ///
 /// Every request is idempotent for its owner, since a client repeats what got no answer. All time
-/// is the store's own. The manager limits every request by its own timer.
+/// is the store's own. The manager limits every request by a timer, unless the store does so
+/// itself, see [`gives_up_after`](Self::gives_up_after).
 ///
 /// # Errors
 ///
@@ -48,13 +56,23 @@ pub trait LockStore: Send + Sync + 'static {
         request: AcquireRequest<'_>,
     ) -> impl Future<Output = Result<Acquisition, StoreError>> + Send;
 
-    /// Starts the TTL anew, if the key is the owner's.
+    /// Starts the TTL anew and sets the label, if the key is the owner's.
     fn renew(
         &self,
-        key: &LockKey,
-        owner: OwnerId,
-        ttl: Duration,
+        request: RenewRequest<'_>,
     ) -> impl Future<Output = Result<Renewal, StoreError>> + Send;
+
+    /// Renews several leases; the answers are in the order of the requests.
+    ///
+    /// If not given, each is asked for by [`renew`](Self::renew), all at the same time: one that
+    /// gets no answer must not keep the others from being renewed. A store that can ask for all of
+    /// them at once should.
+    fn renew_all(
+        &self,
+        requests: &[RenewRequest<'_>],
+    ) -> impl Future<Output = Vec<Result<Renewal, StoreError>>> + Send {
+        all(requests.iter().map(|request| self.renew(*request)))
+    }
 
     /// Gives up the key or the place in its queue. The first living waiter becomes the holder, for
     /// at most [`GRANT_TTL`], and is told.
@@ -78,6 +96,15 @@ pub trait LockStore: Send + Sync + 'static {
         drop((client, hints));
     }
 
+    /// After what time the store itself gives up on a request, with
+    /// [`StoreErrorKind::TimedOut`] or a kind that says more.
+    ///
+    /// A manager then sets no timer of its own for a limit that is not shorter. If not given, the
+    /// store never does.
+    fn gives_up_after(&self) -> Option<Duration> {
+        None
+    }
+
     /// By how much two clocks may disagree over `ttl`; the holder stops trusting its lease that
     /// much earlier.
     fn drift(&self, ttl: Duration) -> Duration {
@@ -97,6 +124,20 @@ pub struct AcquireRequest<'a> {
     /// Whether to wait in the queue if the key is held.
     pub queue: bool,
     /// What to tell others about the holder: printable ASCII without spaces.
+    pub label: &'a str,
+}
+
+/// What an owner asks for that holds a lease.
+#[derive(Clone, Copy, Debug)]
+pub struct RenewRequest<'a> {
+    /// The lock.
+    pub key: &'a LockKey,
+    /// Who asks.
+    pub owner: OwnerId,
+    /// How long the lease lasts from now on without another sign of life.
+    pub ttl: Duration,
+    /// What to tell others about the holder, as in [`AcquireRequest::label`]; empty to leave it as
+    /// it is. A lease that a releaser has handed to a waiter has no label before its first renewal.
     pub label: &'a str,
 }
 
@@ -126,8 +167,11 @@ pub struct Holder {
     /// Whether the label is this manager's own: another task of the process holds it, or a guard
     /// that it keeps.
     pub is_here: bool,
-    /// The last fence given when the question was answered. The manager does not use it: it asks
-    /// again before it believes a grant.
+    /// The last fence given, at the moment of this answer: not less than that of the holder it
+    /// tells of, and less than any that is given later.
+    ///
+    /// A waiter knows by it which [`Hint`] is about a grant that came after its question. Too low,
+    /// and it would take an old grant, which has run out, for a new one.
     pub last_fence: u64,
 }
 
@@ -316,14 +360,17 @@ impl StoreErrorKind {
 
 /// A word from the store that a waiter should ask again, or that it has been made the holder.
 ///
-/// Hints may be lost, late or repeated; a waiter only ever asks because of one.
+/// Hints may be lost, late or repeated. So a waiter believes one only together with a question of
+/// its own that was answered with [`Acquisition::Busy`] and a [`last_fence`](Holder::last_fence)
+/// below the hint's: then the grant came after that question was sent, and lasts for
+/// [`GRANT_TTL`] from then on at least. Because of any other hint it only asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint<'a> {
     /// The lock.
     pub key: &'a str,
     /// The waiter.
     pub owner: OwnerId,
-    /// The fence it was granted with. The manager does not use it: it asks again.
+    /// The fence it was granted with.
     pub fence: u64,
 }
 
@@ -361,15 +408,44 @@ pub(crate) trait TakesHints: Send + Sync {
     fn look_again(&self) -> bool;
 }
 
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
+
+/// The outputs of all futures, in their order. All are polled whenever one is woken, which is good
+/// enough for a store that knows no better way.
+fn all<F: Future>(futures: impl Iterator<Item = F>) -> impl Future<Output = Vec<F::Output>> {
+    let mut parts: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(move |context| {
+        let mut is_ready = true;
+        for (future, output) in &mut parts {
+            if output.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(value) => *output = Some(value),
+                    Poll::Pending => is_ready = false,
+                }
+            }
+        }
+        if !is_ready {
+            return Poll::Pending;
+        }
+        let outputs = parts.drain(..).filter_map(|(_, output)| output);
+        Poll::Ready(outputs.collect())
+    })
+}
 
 /// [`LockStore`] behind a pointer, so that a manager needs no type parameter.
 pub(crate) trait DynStore: Send + Sync {
     fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition>;
-    fn renew<'a>(&'a self, key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Answer<'a, Renewal>;
+    fn renew<'a>(&'a self, request: RenewRequest<'a>) -> Answer<'a, Renewal>;
+    #[allow(dead_code, reason = "the keeper asks for one lease at a time so far")]
+    fn renew_all<'a>(
+        &'a self,
+        requests: &'a [RenewRequest<'a>],
+    ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
     fn attach(&self, client: ClientId, hints: HintSink);
+    fn gives_up_after(&self) -> Option<Duration>;
     fn drift(&self, ttl: Duration) -> Duration;
 }
 
@@ -378,8 +454,15 @@ impl<S: LockStore> DynStore for S {
         Box::pin(LockStore::acquire(self, request))
     }
 
-    fn renew<'a>(&'a self, key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Answer<'a, Renewal> {
-        Box::pin(LockStore::renew(self, key, owner, ttl))
+    fn renew<'a>(&'a self, request: RenewRequest<'a>) -> Answer<'a, Renewal> {
+        Box::pin(LockStore::renew(self, request))
+    }
+
+    fn renew_all<'a>(
+        &'a self,
+        requests: &'a [RenewRequest<'a>],
+    ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>> {
+        Box::pin(LockStore::renew_all(self, requests))
     }
 
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {
@@ -392,6 +475,10 @@ impl<S: LockStore> DynStore for S {
 
     fn attach(&self, client: ClientId, hints: HintSink) {
         LockStore::attach(self, client, hints);
+    }
+
+    fn gives_up_after(&self) -> Option<Duration> {
+        LockStore::gives_up_after(self)
     }
 
     fn drift(&self, ttl: Duration) -> Duration {

@@ -19,7 +19,7 @@ pub(crate) use clock::TestClock;
 pub(crate) use env::Redis;
 pub(crate) use env::{Env, Memory, assert_idle};
 pub(crate) use log::Log;
-pub(crate) use one_key::OneKey;
+pub(crate) use one_key::{LABEL, OneKey};
 pub(crate) use wire::{Fate, Kind, Wire};
 
 /// Nothing in a test takes that long unless it hangs; less than the default TTL of 30 s, so what

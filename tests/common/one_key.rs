@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    store::{AcquireRequest, Acquisition, Holder, Released, Renewal},
+    store::{AcquireRequest, Acquisition, Holder, Released, RenewRequest, Renewal},
 };
 use dlock_testkit::eventually;
 
 use super::LIMIT;
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+/// What everybody here says of itself.
+pub(crate) const LABEL: &str = "test@host/1";
 
 pub(crate) struct OneKey<S> {
     pub(crate) store: S,
@@ -44,7 +47,7 @@ impl<S: LockStore> OneKey<S> {
             owner,
             ttl,
             queue,
-            label: "test@host/1",
+            label: LABEL,
         };
         self.store.acquire(request).await.unwrap()
     }
@@ -66,7 +69,17 @@ impl<S: LockStore> OneKey<S> {
     }
 
     pub(crate) async fn renew(&self, owner: OwnerId) -> Renewal {
-        self.store.renew(&self.key, owner, TTL).await.unwrap()
+        self.store.renew(self.renewal(owner)).await.unwrap()
+    }
+
+    /// A renewal for [`TTL`].
+    pub(crate) fn renewal(&self, owner: OwnerId) -> RenewRequest<'_> {
+        RenewRequest {
+            key: &self.key,
+            owner,
+            ttl: TTL,
+            label: LABEL,
+        }
     }
 
     pub(crate) async fn release(&self, owner: OwnerId) -> Released {

@@ -8,7 +8,10 @@ use std::{
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
-    store::{AcquireRequest, Acquisition, HintSink, Released, Renewal, StoreError, StoreErrorKind},
+    store::{
+        AcquireRequest, Acquisition, HintSink, Released, RenewRequest, Renewal, StoreError,
+        StoreErrorKind,
+    },
 };
 use dlock_testkit::eventually;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -91,7 +94,10 @@ enum Command {
         queue: bool,
         label: String,
     },
-    Renew(Duration),
+    Renew {
+        ttl: Duration,
+        label: String,
+    },
     Release,
 }
 
@@ -169,7 +175,7 @@ impl<S: LockStore> Wire<S> {
         let broken = || StoreError::new(StoreErrorKind::Disconnected, "the connection broke");
         let kind = match command {
             Command::Acquire { .. } => Kind::Acquire,
-            Command::Renew(_) => Kind::Renew,
+            Command::Renew { .. } => Kind::Renew,
             Command::Release => Kind::Release,
         };
         let (number, fate) = self.faults.lock().unwrap().note(kind, owner);
@@ -264,7 +270,15 @@ async fn carry_out(store: &impl LockStore, request: &Request) -> Answer {
             };
             Answer::Acquired(store.acquire(request).await.unwrap())
         }
-        Command::Renew(ttl) => Answer::Renewed(store.renew(key, owner, *ttl).await.unwrap()),
+        Command::Renew { ttl, label } => {
+            let request = RenewRequest {
+                key,
+                owner,
+                ttl: *ttl,
+                label,
+            };
+            Answer::Renewed(store.renew(request).await.unwrap())
+        }
         Command::Release => Answer::Released(store.release(key, owner).await.unwrap()),
     }
 }
@@ -282,13 +296,12 @@ impl<S: LockStore> LockStore for Wire<S> {
         }
     }
 
-    async fn renew(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        ttl: Duration,
-    ) -> Result<Renewal, StoreError> {
-        match self.send(key, owner, Command::Renew(ttl)).await? {
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let command = Command::Renew {
+            ttl: request.ttl,
+            label: request.label.to_owned(),
+        };
+        match self.send(request.key, request.owner, command).await? {
             Answer::Renewed(answer) => Ok(answer),
             other => unreachable!("{other:?} answers another request"),
         }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use dlock::store::{ALIVE, Acquisition, GRANT_TTL, Released, Renewal};
+use dlock::{
+    LockStore,
+    store::{ALIVE, Acquisition, GRANT_TTL, Released, RenewRequest, Renewal},
+};
 use dlock_testkit::eventually;
 use tokio::time::Instant;
 
@@ -10,7 +13,7 @@ use tokio::time::Instant;
 use crate::common::{Redis, soon};
 use crate::{
     TTL,
-    common::{Env, LIMIT, OneKey},
+    common::{Env, LABEL, LIMIT, OneKey},
     one_key,
 };
 
@@ -57,6 +60,98 @@ pub(crate) async fn a_renewal_starts_the_ttl_anew<E: Env>() {
     let seen = key.busy(other).await;
     assert!(seen.ttl > Some(TTL / 2), "{seen:?}");
     assert_eq!(key.granted(holder, TTL).await, fence);
+}
+
+pub(crate) async fn a_renewal_names_the_holder<E: Env>() {
+    let (env, key) = one_key::<E>().await;
+    let [holder, next, asker] = [(); 3].map(|()| OneKey::<E::Store>::owner());
+    key.granted(holder, TTL).await;
+    key.busy(next).await;
+    assert_eq!(key.release(holder).await, Released::WasHeld);
+    assert_eq!(key.busy(asker).await.label, None, "of a lease handed on");
+
+    let renewal = |label| RenewRequest {
+        label,
+        ..key.renewal(next)
+    };
+    for (label, shown) in [("", None), (LABEL, Some(LABEL)), ("", Some(LABEL))] {
+        let answer = key.store.renew(renewal(label)).await;
+        assert_eq!(answer, Ok(Renewal::Renewed));
+        let seen = key.busy(asker).await;
+        assert_eq!(seen.label.as_deref(), shown);
+        assert!(seen.ttl > Some(GRANT_TTL), "{seen:?}");
+    }
+    // Whoever does not hold it changes nothing.
+    let strangers = RenewRequest {
+        label: "x",
+        ..key.renewal(holder)
+    };
+    assert_eq!(key.store.renew(strangers).await, Ok(Renewal::NotOwner));
+    assert_eq!(key.busy(asker).await.label.as_deref(), Some(LABEL));
+    key.release(asker).await;
+    assert_eq!(key.release(next).await, Released::WasHeld);
+    env.assert_clean(1, &[]).await;
+}
+
+pub(crate) async fn many_renewals_have_an_answer_each<E: Env>() {
+    let env = E::start().await;
+    let store = env.store().await;
+    assert_eq!(store.renew_all(&[]).await, []);
+    let mut keys = Vec::new();
+    for number in 0..12 {
+        let key = OneKey::new(env.store().await, &format!("order:{number}"));
+        let owner = OneKey::<E::Store>::owner();
+        if number % 4 != 1 {
+            key.granted(owner, TTL / 2).await;
+        }
+        keys.push((key, owner));
+    }
+    // Free, held by another, and held by who asks.
+    let stranger = OneKey::<E::Store>::owner();
+    let asks: Vec<_> = (0..)
+        .zip(&keys)
+        .map(|(number, (key, owner))| key.renewal(if number % 4 == 3 { stranger } else { *owner }))
+        .collect();
+    let expected: Vec<_> = (0..asks.len())
+        .map(|number| match number % 2 {
+            0 => Ok(Renewal::Renewed),
+            _ => Ok(Renewal::NotOwner),
+        })
+        .collect();
+    assert_eq!(store.renew_all(&asks).await, expected);
+    for (number, (key, owner)) in (0..).zip(&keys) {
+        if let Acquisition::Busy(seen) = key.ask_once(stranger, TTL).await {
+            let is_renewed = seen.ttl > Some(TTL / 2);
+            assert_eq!(is_renewed, number % 4 != 3, "{number}: {seen:?}");
+        }
+        key.release(stranger).await;
+        key.release(*owner).await;
+    }
+    env.assert_clean(keys.len(), &[]).await;
+}
+
+/// A waiter may believe a hint whose fence is above what its last question was answered.
+pub(crate) async fn a_refusal_tells_old_grants_from_new_ones<E: Env>() {
+    let (env, key) = one_key::<E>().await;
+    let [holder, waiter, other] = [(); 3].map(|()| OneKey::<E::Store>::owner());
+    let held = key.granted(holder, TTL).await;
+    assert!(key.busy(waiter).await.last_fence >= held);
+    // It asks again now and then, and the last answer counts.
+    let told = key.busy(waiter).await.last_fence;
+    assert!(told >= held);
+    key.release(holder).await;
+    let granted = key.granted(waiter, TTL).await;
+    assert!(granted > told, "a grant that came after the question");
+    assert!(key.busy(other).await.last_fence >= granted);
+    key.release(waiter).await;
+    let next = key.granted(other, TTL).await;
+
+    // Nothing that is still said of the first grant may be believed any more.
+    let told = key.busy(waiter).await.last_fence;
+    assert!(told >= next && told > granted);
+    key.release(waiter).await;
+    key.release(other).await;
+    env.assert_clean(1, &[]).await;
 }
 
 pub(crate) async fn another_owner_can_neither_renew_nor_release<E: Env>() {

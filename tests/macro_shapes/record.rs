@@ -10,7 +10,9 @@ use std::{
 
 use dlock::{
     ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError,
-    store::{AcquireRequest, Acquisition, HintSink, Released, Renewal, memory::MemoryStore},
+    store::{
+        AcquireRequest, Acquisition, HintSink, Released, RenewRequest, Renewal, memory::MemoryStore,
+    },
     with_manager,
 };
 
@@ -177,13 +179,8 @@ impl LockStore for Recorder {
         Ok(answer)
     }
 
-    async fn renew(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        ttl: Duration,
-    ) -> Result<Renewal, StoreError> {
-        self.store.renew(key, owner, ttl).await
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        self.store.renew(request).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {

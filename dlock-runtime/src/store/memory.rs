@@ -1,7 +1,9 @@
 //! Locks inside one process: the reference the other stores are tested against.
 
+mod queue;
+
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -9,9 +11,10 @@ use std::{
 
 use tokio::time::Instant;
 
+use self::queue::Queue;
 use super::{
-    ALIVE, AcquireRequest, Acquisition, GRANT_TTL, Hint, HintSink, Holder, LockStore, Released,
-    Renewal, StoreError,
+    AcquireRequest, Acquisition, GRANT_TTL, Hint, HintSink, Holder, LockStore, Released,
+    RenewRequest, Renewal, StoreError,
 };
 use crate::{
     key::LockKey,
@@ -80,13 +83,15 @@ impl LockStore for MemoryStore {
         Ok(answer)
     }
 
-    async fn renew(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        ttl: Duration,
-    ) -> Result<Renewal, StoreError> {
-        Ok(self.tables().renew(key, owner, ttl, Instant::now()))
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        Ok(self.tables().renew(request, Instant::now()))
+    }
+
+    async fn renew_all(&self, requests: &[RenewRequest<'_>]) -> Vec<Result<Renewal, StoreError>> {
+        let mut tables = self.tables();
+        let now = Instant::now();
+        let renewed = requests.iter().map(|request| tables.renew(*request, now));
+        renewed.map(Ok).collect()
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -122,7 +127,7 @@ struct Tables {
 #[derive(Default)]
 struct Lock {
     held: Option<Held>,
-    queue: VecDeque<Waiter>,
+    queue: Queue,
 }
 
 struct Held {
@@ -130,11 +135,6 @@ struct Held {
     fence: u64,
     label: Option<String>,
     until: Instant,
-}
-
-struct Waiter {
-    owner: OwnerId,
-    alive_until: Instant,
 }
 
 /// A grant whose waiter is to be told.
@@ -146,6 +146,21 @@ struct Granted {
 }
 
 impl Granted {
+    /// `None` if nobody listens for that waiter.
+    fn new(
+        sinks: &HashMap<ClientId, HintSink>,
+        key: &LockKey,
+        owner: OwnerId,
+        fence: u64,
+    ) -> Option<Self> {
+        Some(Self {
+            sink: sinks.get(&owner.client())?.clone(),
+            key: key.clone(),
+            owner,
+            fence,
+        })
+    }
+
     /// Tells the waiter; `false` once its manager is gone.
     fn tell(&self) -> bool {
         self.sink.hint(&Hint {
@@ -182,51 +197,57 @@ impl Tables {
             self.sweep(now);
             self.sweep_at = 2 * self.locks.len().max(32);
         }
-        let owner = request.owner;
-        let lock = self.locks.entry(request.key.clone()).or_default();
-        lock.expire(now);
+        let AcquireRequest {
+            key, owner, label, ..
+        } = request;
+        let lock = self.locks.entry(key.clone()).or_default();
+        let until = now + request.ttl;
 
-        if let Some(held) = lock.held.as_mut().filter(|held| held.owner == owner) {
-            held.until = now + request.ttl;
-            held.label = Some(request.label.to_owned());
+        if let Some(held) = lock.held_by(owner, now) {
+            held.until = until;
+            held.name(label);
             return (Acquisition::Granted { fence: held.fence }, None);
         }
-        if lock.held.is_none() && lock.queue.front().is_none_or(|first| first.owner == owner) {
-            lock.queue.pop_front();
+        let mut granted = None;
+        if lock.held.is_none() {
             self.last_fence += 1;
-            lock.held = Some(Held {
-                owner,
-                fence: self.last_fence,
-                label: Some(request.label.to_owned()),
-                until: now + request.ttl,
-            });
             let fence = self.last_fence;
-            return (Acquisition::Granted { fence }, None);
+            let next = lock.queue.first(now).filter(|first| *first != owner);
+            lock.queue.leave(next.unwrap_or(owner));
+            let Some(next) = next else {
+                lock.held = Some(Held {
+                    owner,
+                    fence,
+                    label: Some(label.to_owned()),
+                    until,
+                });
+                return (Acquisition::Granted { fence }, None);
+            };
+            lock.hand_to(next, fence, now);
+            granted = Granted::new(&self.sinks, key, next, fence);
         }
-        let granted = self.grant(request.key, now);
-        let lock = self.locks.entry(request.key.clone()).or_default();
         if request.queue {
-            lock.enqueue(owner, now);
+            lock.queue.enter(owner, now);
+            // For the place: the dead before it do not count.
+            lock.queue.first(now);
         }
         let held = lock.held.as_ref();
         let holder = Holder {
             label: held.and_then(|held| held.label.clone()),
             ttl: held.map(|held| held.until - now),
-            position: lock.position(owner),
+            position: lock.queue.position(owner),
             last_fence: self.last_fence,
             is_here: false,
         };
         (Acquisition::Busy(holder), granted)
     }
 
-    fn renew(&mut self, key: &LockKey, owner: OwnerId, ttl: Duration, now: Instant) -> Renewal {
-        let Some(lock) = self.locks.get_mut(key) else {
-            return Renewal::NotOwner;
-        };
-        lock.expire(now);
-        match lock.held.as_mut().filter(|held| held.owner == owner) {
+    fn renew(&mut self, request: RenewRequest<'_>, now: Instant) -> Renewal {
+        let lock = self.locks.get_mut(request.key);
+        match lock.and_then(|lock| lock.held_by(request.owner, now)) {
             Some(held) => {
-                held.until = now + ttl;
+                held.until = now + request.ttl;
+                held.name(request.label);
                 Renewal::Renewed
             }
             None => Renewal::NotOwner,
@@ -239,77 +260,63 @@ impl Tables {
         owner: OwnerId,
         now: Instant,
     ) -> (Released, Option<Granted>) {
-        let Some(lock) = self.locks.get_mut(key) else {
+        let Entry::Occupied(mut entry) = self.locks.entry(key.clone()) else {
             return (Released::WasGone, None);
         };
-        lock.expire(now);
-        lock.queue.retain(|waiter| waiter.owner != owner);
-        let answer = match lock.held.take_if(|held| held.owner == owner) {
-            Some(_) => Released::WasHeld,
-            None => Released::WasGone,
-        };
-        let granted = match answer {
-            Released::WasHeld => self.grant(key, now),
-            Released::WasGone => None,
-        };
-        if self.locks.get(key).is_some_and(Lock::is_idle) {
-            self.locks.remove(key);
+        let lock = entry.get_mut();
+        lock.queue.leave(owner);
+        let mut answer = Released::WasGone;
+        let mut granted = None;
+        if lock.held_by(owner, now).is_some() {
+            answer = Released::WasHeld;
+            lock.held = None;
+            if let Some(next) = lock.queue.first(now) {
+                self.last_fence += 1;
+                lock.queue.leave(next);
+                lock.hand_to(next, self.last_fence, now);
+                granted = Granted::new(&self.sinks, key, next, self.last_fence);
+            }
+        }
+        if lock.is_idle(now) {
+            entry.remove();
         }
         (answer, granted)
     }
 
-    /// Makes the first living waiter of a free key its holder.
-    fn grant(&mut self, key: &LockKey, now: Instant) -> Option<Granted> {
-        let lock = self.locks.get_mut(key).filter(|lock| lock.held.is_none())?;
-        let owner = lock.queue.pop_front()?.owner;
-        self.last_fence += 1;
-        let fence = self.last_fence;
-        lock.held = Some(Held {
+    /// Forgets the locks whose holders and waiters are gone without a word.
+    fn sweep(&mut self, now: Instant) {
+        self.locks.retain(|_, lock| !lock.is_idle(now));
+    }
+}
+
+impl Lock {
+    /// What `owner` holds; a lease that has run out is forgotten.
+    fn held_by(&mut self, owner: OwnerId, now: Instant) -> Option<&mut Held> {
+        self.held.take_if(|held| held.until <= now);
+        self.held.as_mut().filter(|held| held.owner == owner)
+    }
+
+    /// Makes a waiter the holder, who has yet to confirm.
+    fn hand_to(&mut self, owner: OwnerId, fence: u64, now: Instant) {
+        self.held = Some(Held {
             owner,
             fence,
             label: None,
             until: now + GRANT_TTL,
         });
-        let sink = self.sinks.get(&owner.client())?.clone();
-        let key = key.clone();
-        Some(Granted {
-            sink,
-            key,
-            owner,
-            fence,
-        })
     }
 
-    /// Forgets the locks whose holders and waiters are gone without a word.
-    fn sweep(&mut self, now: Instant) {
-        self.locks.retain(|_, lock| {
-            lock.expire(now);
-            !lock.is_idle()
-        });
+    fn is_idle(&mut self, now: Instant) -> bool {
+        self.held.take_if(|held| held.until <= now);
+        self.held.is_none() && self.queue.first(now).is_none()
     }
 }
 
-impl Lock {
-    fn expire(&mut self, now: Instant) {
-        self.held.take_if(|held| held.until <= now);
-        self.queue.retain(|waiter| waiter.alive_until > now);
-    }
-
-    fn is_idle(&self) -> bool {
-        self.held.is_none() && self.queue.is_empty()
-    }
-
-    /// Enters the queue, or shows that the waiter is still alive.
-    fn enqueue(&mut self, owner: OwnerId, now: Instant) {
-        let alive_until = now + ALIVE;
-        match self.queue.iter_mut().find(|waiter| waiter.owner == owner) {
-            Some(waiter) => waiter.alive_until = alive_until,
-            None => self.queue.push_back(Waiter { owner, alive_until }),
+impl Held {
+    /// Sets the label, unless there is none.
+    fn name(&mut self, label: &str) {
+        if !label.is_empty() && self.label.as_deref() != Some(label) {
+            self.label = Some(label.to_owned());
         }
-    }
-
-    fn position(&self, owner: OwnerId) -> Option<u64> {
-        let place = self.queue.iter().position(|waiter| waiter.owner == owner)?;
-        u64::try_from(place).ok()
     }
 }

@@ -32,7 +32,8 @@ use self::{
     url::Endpoint,
 };
 use super::{
-    AcquireRequest, Acquisition, HintSink, LockStore, Released, Renewal, StoreError, StoreErrorKind,
+    AcquireRequest, Acquisition, HintSink, LockStore, Released, RenewRequest, Renewal, StoreError,
+    StoreErrorKind,
 };
 use crate::{
     error::ConnectError,
@@ -217,16 +218,31 @@ impl RedisStore {
     }
 
     async fn call(&self, call: Call) -> Result<Value, StoreError> {
-        let handle = self.handle().await.map_err(StoreError::unsent)?;
-        // From here on nobody can say of a failed request that it did nothing.
-        handle.run(&call).await
+        self.within_limit(async |handle: Handle| handle.run(&call).await)
+            .await?
+    }
+
+    /// What `request` yields, in no more time than a request may take.
+    async fn within_limit<T>(
+        &self,
+        request: impl AsyncFnOnce(Handle) -> T,
+    ) -> Result<T, StoreError> {
+        // A timer panics without one.
+        if runtime::Handle::try_current().is_err() {
+            return Err(no_runtime("no tokio runtime runs here").unsent());
+        }
+        let limit = self.response_timeout;
+        let answer = async {
+            let handle = self.handle().await.map_err(StoreError::unsent)?;
+            // From here on nobody can say of a failed request that it did nothing.
+            Ok(request(handle).await)
+        };
+        timeout(limit, answer)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
     }
 
     async fn handle(&self) -> Result<Handle, StoreError> {
-        // The timers would panic.
-        if runtime::Handle::try_current().is_err() {
-            return Err(no_runtime("no tokio runtime runs here"));
-        }
         if self.state.has_changed().is_err() {
             return Err(no_runtime(RUNTIME_ENDED));
         }
@@ -277,16 +293,30 @@ impl LockStore for RedisStore {
         script::read_acquisition(&answer)
     }
 
-    async fn renew(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        ttl: Duration,
-    ) -> Result<Renewal, StoreError> {
-        let answer = self
-            .call(Call::renew(&self.namespace, key, owner, ttl))
-            .await?;
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let answer = self.call(Call::renew(&self.namespace, &request)).await?;
         script::read_renewal(&answer)
+    }
+
+    /// All in one write.
+    async fn renew_all(&self, requests: &[RenewRequest<'_>]) -> Vec<Result<Renewal, StoreError>> {
+        let calls: Vec<_> = requests
+            .iter()
+            .map(|request| Call::renew(&self.namespace, request))
+            .collect();
+        if calls.is_empty() {
+            return Vec::new();
+        }
+        match self
+            .within_limit(async |handle: Handle| handle.run_all(&calls).await)
+            .await
+        {
+            Ok(answers) => {
+                let read = |answer: Result<Value, StoreError>| script::read_renewal(&answer?);
+                answers.into_iter().map(read).collect()
+            }
+            Err(error) => vec![Err(error); calls.len()],
+        }
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -294,6 +324,10 @@ impl LockStore for RedisStore {
             .call(Call::release(&self.namespace, key, owner))
             .await?;
         script::read_release(&answer)
+    }
+
+    fn gives_up_after(&self) -> Option<Duration> {
+        Some(self.response_timeout)
     }
 
     fn attach(&self, client: ClientId, hints: HintSink) {

@@ -12,7 +12,7 @@ use dlock_runtime::{
 use dlock_testkit::{Proxy, RedisServer, eventually};
 use tokio::{runtime::Handle, time::timeout};
 
-use crate::{DEADLINE, TTL, key, owner, run, server_and_store, take, try_take};
+use crate::{DEADLINE, key, owner, renewal, run, server_and_store, take, try_take};
 
 const LIMIT: Duration = Duration::from_millis(300);
 
@@ -99,7 +99,7 @@ async fn a_black_hole_is_left() {
     take(&store, &lock, me).await;
     proxy.freeze();
     let error = store
-        .renew(&lock, me, TTL)
+        .renew(renewal(&lock, me))
         .await
         .expect_err("nothing comes back");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut);
@@ -109,7 +109,7 @@ async fn a_black_hole_is_left() {
     .await;
     proxy.thaw();
     eventually(DEADLINE, "it works again", async || {
-        store.renew(&lock, me, TTL).await.is_ok()
+        store.renew(renewal(&lock, me)).await.is_ok()
     })
     .await;
 }
@@ -123,7 +123,7 @@ async fn a_black_hole_is_noticed_by_impatient_callers() {
     take(&store, &lock, me).await;
     proxy.freeze();
     eventually(4 * limit, "another connection is tried", async || {
-        let impatient = timeout(limit / 50, store.renew(&lock, me, TTL)).await;
+        let impatient = timeout(limit / 50, store.renew(renewal(&lock, me))).await;
         assert!(!matches!(impatient, Ok(Ok(_))));
         proxy.accepted_connections() > 1
     })
@@ -147,9 +147,9 @@ async fn a_busy_server_keeps_its_connection() {
     take(&store, &lock, me).await;
     // Callers give up all the time, but every PING is answered.
     for _ in 0..200 {
-        let given_up = timeout(Duration::ZERO, store.renew(&lock, me, TTL)).await;
+        let given_up = timeout(Duration::ZERO, store.renew(renewal(&lock, me))).await;
         assert!(!matches!(given_up, Ok(Err(_))));
-        store.renew(&lock, me, TTL).await.unwrap();
+        store.renew(renewal(&lock, me)).await.unwrap();
     }
     assert_eq!(proxy.accepted_connections(), 1);
 }
@@ -240,7 +240,7 @@ fn a_store_whose_runtime_has_ended_says_so() {
     });
     drop(first);
     let error = runtime()
-        .block_on(store.renew(&lock, me, TTL))
+        .block_on(store.renew(renewal(&lock, me)))
         .expect_err("nobody connects");
     assert_eq!(error.kind(), StoreErrorKind::NoRuntime, "{error}");
     drop((store, server));

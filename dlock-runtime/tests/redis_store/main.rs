@@ -18,7 +18,7 @@ use std::time::Duration;
 use dlock_runtime::{
     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
     store::{
-        AcquireRequest, Acquisition, Holder, StoreError,
+        AcquireRequest, Acquisition, Holder, RenewRequest, StoreError,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -58,6 +58,15 @@ fn request(key: &LockKey, owner: OwnerId) -> AcquireRequest<'_> {
         owner,
         ttl: TTL,
         queue: false,
+        label: "svc@host/1",
+    }
+}
+
+fn renewal(key: &LockKey, owner: OwnerId) -> RenewRequest<'_> {
+    RenewRequest {
+        key,
+        owner,
+        ttl: TTL,
         label: "svc@host/1",
     }
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockStore,
-    store::{ALIVE, AcquireRequest, Acquisition, Released, Renewal},
+    store::{ALIVE, AcquireRequest, Acquisition, Released, Renewal, StoreErrorKind},
 };
 use dlock_testkit::{Polled, eventually, poll_times};
 
 use crate::{
-    DEADLINE, TTL, connect, get, key, owner, queue, request, run, server_and_store, take, try_take,
+    DEADLINE, TTL, connect, get, key, owner, queue, renewal, request, run, server_and_store, take,
+    try_take,
 };
 
 /// Makes a waiter look as if it had died.
@@ -36,16 +37,19 @@ async fn a_lock_is_taken_once_and_given_back() {
     assert!(holder.ttl.is_some_and(|ttl| ttl <= TTL && ttl > TTL / 2));
     assert_eq!((holder.position, holder.last_fence), (None, fence));
 
-    assert_eq!(store.renew(&lock, other, TTL).await, Ok(Renewal::NotOwner));
+    assert_eq!(
+        store.renew(renewal(&lock, other)).await,
+        Ok(Renewal::NotOwner)
+    );
     assert_eq!(store.release(&lock, other).await, Ok(Released::WasGone));
-    assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
     assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     assert_eq!(
         store.release(&lock, me).await,
         Ok(Released::WasGone),
         "a repeated release"
     );
-    assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::NotOwner));
+    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::NotOwner));
     let left = server.keys("*").await;
     assert!(
         left.len() == 1 && left[0].starts_with("dlock:fence:{"),
@@ -236,7 +240,7 @@ async fn a_foreign_value_is_held_by_nobody_known() {
             .unwrap();
         let busy = queue(&store, &lock, me).await;
         assert_eq!((busy.label, busy.ttl, busy.position), (None, None, Some(0)));
-        assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::NotOwner));
+        assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::NotOwner));
         assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
         assert_eq!(
             get(&mut behind, "dlock:{k}").await.as_deref(),
@@ -278,10 +282,99 @@ async fn scripts_are_sent_again_to_a_server_that_forgot_them() {
         run(&mut behind, "SCRIPT FLUSH").await;
         let fence = take(&store, &lock, me).await;
         assert_eq!(take(&store, &lock, me).await, fence);
-        assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+        assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
         assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     }
     assert_eq!(server.command_count("eval").await, 6);
+}
+
+#[tokio::test]
+async fn many_leases_are_renewed_in_one_write() {
+    let (_server, store, mut behind) = server_and_store().await;
+    let leases: Vec<_> = (0..50).map(|n| (key(&format!("k{n}")), owner())).collect();
+    for (lock, me) in &leases {
+        take(&store, lock, *me).await;
+    }
+    run(&mut behind, "HSET dlock:{foreign} field value").await;
+    let (foreign, stranger) = (key("foreign"), owner());
+    let mut asks: Vec<_> = leases.iter().map(|(lock, me)| renewal(lock, *me)).collect();
+    asks[7].owner = stranger;
+    asks[9].key = &foreign;
+
+    for is_forgotten in [false, true] {
+        for (lock, _) in &leases {
+            run(&mut behind, &format!("PEXPIRE dlock:{{{lock}}} 20000")).await;
+        }
+        if is_forgotten {
+            run(&mut behind, "SCRIPT FLUSH").await;
+        }
+        let before = reads(&mut behind).await;
+        let answers = store.renew_all(&asks).await;
+        let reads = reads(&mut behind).await - before;
+        // A buffer of the server holds not quite all, and the count is read as well.
+        assert!(reads < 10, "{reads} reads for {} leases", asks.len());
+
+        assert_eq!(answers.len(), asks.len());
+        for (number, answer) in answers.into_iter().enumerate() {
+            let left: u64 = redis::cmd("PTTL")
+                .arg(format!("dlock:{{k{number}}}"))
+                .query_async(&mut behind)
+                .await
+                .unwrap();
+            match number {
+                7 => assert_eq!(answer, Ok(Renewal::NotOwner)),
+                9 => {
+                    let error = answer.expect_err("it is no lock");
+                    assert_eq!(error.kind(), StoreErrorKind::WrongType);
+                    assert!(error.to_string().contains("`dlock:{foreign}`"), "{error}");
+                }
+                _ => assert_eq!(answer, Ok(Renewal::Renewed), "{number}"),
+            }
+            assert_eq!(left > 20_000, ![7, 9].contains(&number), "{number}: {left}");
+        }
+    }
+}
+
+/// How often the server has read from a socket.
+async fn reads(behind: &mut redis::aio::MultiplexedConnection) -> u64 {
+    let stats: String = redis::cmd("INFO")
+        .arg("stats")
+        .query_async(behind)
+        .await
+        .unwrap();
+    let line = stats
+        .lines()
+        .find_map(|line| line.strip_prefix("total_reads_processed:"));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_lease_that_was_handed_on_gets_its_label_by_a_renewal() {
+    let (_server, store, mut behind) = server_and_store().await;
+    let (lock, holder, waiter) = (key("k"), owner(), owner());
+    take(&store, &lock, holder).await;
+    queue(&store, &lock, waiter).await;
+    store.release(&lock, holder).await.unwrap();
+    let granted = get(&mut behind, "dlock:{k}").await.unwrap();
+    let nameless = granted.strip_suffix(" -").unwrap();
+
+    let named = format!("{nameless} svc@host/1");
+    // What is ours is not refused.
+    run(&mut behind, "CONFIG SET maxmemory 1").await;
+    for _ in 0..2 {
+        run(&mut behind, "PEXPIRE dlock:{k} 2000").await;
+        assert_eq!(
+            store.renew(renewal(&lock, waiter)).await,
+            Ok(Renewal::Renewed)
+        );
+        assert_eq!(get(&mut behind, "dlock:{k}").await.as_ref(), Some(&named));
+        let left: u64 = redis::cmd("PTTL")
+            .arg("dlock:{k}")
+            .query_async(&mut behind)
+            .await
+            .unwrap();
+        assert!(left > 20_000, "{left}");
+    }
 }
 
 #[tokio::test]
@@ -299,5 +392,5 @@ async fn databases_and_sockets_work_too() {
         .await
         .unwrap();
     let local = connect(&format!("redis+unix://{path}")).await;
-    assert_eq!(local.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+    assert_eq!(local.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
 }

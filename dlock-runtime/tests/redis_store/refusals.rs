@@ -13,7 +13,8 @@ use dlock_testkit::{RedisServer, eventually};
 use tokio::time::timeout;
 
 use crate::{
-    DEADLINE, TTL, connect, get, key, owner, queue, request, run, server_and_store, take, try_take,
+    DEADLINE, connect, get, key, owner, queue, renewal, request, run, server_and_store, take,
+    try_take,
 };
 
 async fn refused(url: String) -> (StoreErrorKind, String) {
@@ -50,7 +51,7 @@ async fn passwords_are_asked_for_and_checked() {
     let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
     let store = RedisStore::lazy(RedisConfig::new(url)).unwrap();
     let error = store
-        .renew(&lock, me, TTL)
+        .renew(renewal(&lock, me))
         .await
         .expect_err("the password is wrong");
     assert!(error.is_final() && error.kind() == StoreErrorKind::Unauthenticated);
@@ -61,7 +62,7 @@ async fn passwords_are_asked_for_and_checked() {
     )
     .await;
     eventually(DEADLINE, "it logs in", async || {
-        store.renew(&lock, me, TTL).await.is_ok()
+        store.renew(renewal(&lock, me)).await.is_ok()
     })
     .await;
 }
@@ -77,7 +78,7 @@ async fn a_wrong_password_is_not_tried_again_and_again() {
     eventually(DEADLINE, "two seconds have passed", async || {
         asked += 1;
         let error = store
-            .renew(&lock, me, TTL)
+            .renew(renewal(&lock, me))
             .await
             .expect_err("the password is wrong");
         assert_eq!(error.kind(), StoreErrorKind::Unauthenticated);
@@ -94,7 +95,7 @@ async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are() {
     let (lock, me) = (key("k"), owner());
     run(&mut behind, "REPLICAOF 127.0.0.1 1").await;
     let error = store
-        .renew(&lock, me, TTL)
+        .renew(renewal(&lock, me))
         .await
         .expect_err("a replica cannot know");
     assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
@@ -141,7 +142,7 @@ async fn without_memory_locks_can_be_kept_and_given_back() {
         .expect_err("there is no memory");
     assert_eq!(error.kind(), StoreErrorKind::OutOfMemory);
     assert!(!error.to_string().contains("script"), "{error}");
-    assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
     assert_eq!(
         take(&store, &lock, me).await,
         fence,
@@ -165,7 +166,7 @@ async fn a_master_without_its_replicas_refuses_for_a_while() {
     run(&mut behind, "CONFIG SET min-replicas-to-write 1").await;
     for error in [
         try_take(&store, &lock, me).await.err(),
-        store.renew(&lock, me, TTL).await.err(),
+        store.renew(renewal(&lock, me)).await.err(),
         store.release(&lock, me).await.err(),
     ] {
         let error = error.expect("the server takes no writes");
@@ -186,7 +187,7 @@ async fn foreign_data_is_never_touched() {
     run(&mut behind, "HSET dlock:{k} field value").await;
     for error in [
         try_take(&store, &lock, me).await.err(),
-        store.renew(&lock, me, TTL).await.err(),
+        store.renew(renewal(&lock, me)).await.err(),
         store.release(&lock, me).await.err(),
     ] {
         let error = error.expect("it is no lock");
@@ -275,7 +276,7 @@ async fn missing_permissions_are_named() {
     run(&mut behind, "ACL SETUSER me -getex").await;
     take(&store, &lock, me).await;
     let error = store
-        .renew(&lock, me, TTL)
+        .renew(renewal(&lock, me))
         .await
         .expect_err("a command is missing");
     assert_eq!(error.kind(), StoreErrorKind::Denied);
@@ -287,7 +288,7 @@ async fn missing_permissions_are_named() {
 
     run(&mut behind, "ACL SETUSER me +getex resetkeys ~other:*").await;
     let error = store
-        .renew(&lock, me, TTL)
+        .renew(renewal(&lock, me))
         .await
         .expect_err("the key is missing");
     assert_eq!(error.kind(), StoreErrorKind::Denied);
@@ -316,7 +317,7 @@ async fn few_permissions_are_enough() {
     let (lock, me, waiter) = (key("k"), owner(), owner());
     take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
-    assert_eq!(store.renew(&lock, me, TTL).await, Ok(Renewal::Renewed));
+    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
     assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     take(&store, &lock, waiter).await;
     assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));

@@ -1,56 +1,68 @@
 -- Asks for a lock: takes it, or hands it to the first waiter, or enters the queue.
 --
--- KEYS[1]  the lock: a string `owner fence label`
+-- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}`
 -- KEYS[2]  its queue: owners by the time of their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
 -- ARGV[1]  owner            ARGV[2]  TTL in ms
 -- ARGV[3]  for how many ms the owner counts as alive in the queue; 0 does not queue
--- ARGV[4]  label            ARGV[5]  TTL in ms of a lease handed to a waiter
--- ARGV[6]  prefix of the channels for hints            ARGV[7]  what the lock is called there
+-- ARGV[4]  label
 --
--- Returns {1, fence} if the lock is the owner's, else {0, TTL left in ms or -1 for none,
--- place in the queue or -1, last fence, label of the holder or ''}.
+-- Returns the fence if the lock is the owner's, else {TTL left in ms or -1 for none, place in the
+-- queue or -1, last fence, label of the holder or ''}. The last fence is the slot's at the end of
+-- this script: whatever is granted later has a greater one.
 --
 -- It is one step because "free", "first in the queue" and "taken" must be about the same moment.
 -- A script that fails half-way is not undone: the fence is written before the lock, so that no
 -- lock ever has a fence that could be given again.
-local lock, queue, living, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, ttl, alive_for, label = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local grant_ttl, channels, name = ARGV[5], ARGV[6], ARGV[7]
+--
+-- A lock that is free and that nobody waits for costs five calls and no function: what only others
+-- need comes after it.
+local lock, queue, fence, owner, ttl, label = KEYS[1], KEYS[2], KEYS[4], ARGV[1], ARGV[2], ARGV[4]
 
-local value = redis.call('GET', lock)
--- Anything else is a foreign client's: held, by nobody we could name.
-local holder, held_fence, holder_label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
+-- Whatever lies there, so that foreign data of any type is met below.
+local is_usual = redis.call('EXISTS', lock, queue) == 0
+local value, holder, held_fence, holder_label
 
-if holder == owner then
-  -- Without a new label nothing is written that a server out of memory would refuse.
-  if holder_label == label then
-    redis.call('PEXPIRE', lock, ttl)
-  else
-    redis.call('SET', lock, owner .. ' ' .. held_fence .. ' ' .. label, 'PX', ttl)
+if not is_usual then
+  value = redis.call('GET', lock)
+  -- Anything else is a foreign client's: held, by nobody we could name.
+  holder, held_fence, holder_label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
+  if holder == owner then
+    -- Without a new label nothing is written that a server out of memory would refuse.
+    if holder_label == label then
+      redis.call('PEXPIRE', lock, ttl)
+    else
+      redis.call('SET', lock, owner .. ' ' .. held_fence .. ' ' .. label, 'PX', ttl)
+    end
+    return tonumber(held_fence)
   end
-  return {1, tonumber(held_fence)}
 end
 
 -- Before anything is written: a fence that cannot be read cannot be exceeded.
-local last = redis.call('GET', fence) or '0'
-if not string.match(last, '^%d+$') or tonumber(last) >= 2 ^ 52 then
+local text = redis.call('GET', fence) or '0'
+local last = tonumber(text)
+if not last or last >= 2 ^ 52 or string.find(text, '%D') then
   return redis.error_reply('WRONGTYPE the fence at `' .. fence .. '` is no number of dlock')
 end
-last = tonumber(last)
-
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Greater than the last fence, and than those a server has forgotten that lost its data: the
 -- floor is the time since 2024 in units of 10 us.
-local function next_fence()
-  local floor = (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)
-  last = math.max(last + 1, floor)
-  redis.call('SET', fence, string.format('%.0f', last))
-  return string.format('%.0f', last)
+local time = redis.call('TIME')
+local next_fence = (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)
+if next_fence <= last then
+  next_fence = last + 1
 end
+local granted = string.format('%.0f', next_fence)
+
+if is_usual then
+  redis.call('SET', fence, granted)
+  redis.call('SET', lock, owner .. ' ' .. granted .. ' ' .. label, 'PX', ttl)
+  return next_fence
+end
+
+local living, alive_for = KEYS[3], tonumber(ARGV[3])
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- The first waiter that is alive; the dead before it are dropped.
 local function first_waiter()
@@ -98,26 +110,33 @@ end
 
 if value then
   local place = wait_in_queue()
-  return {0, redis.call('PTTL', lock), place, last, holder_label or ''}
+  -- The holder's own counts, even if somebody has deleted the counter since.
+  local held = tonumber(held_fence or '0')
+  if held > last and held < 2 ^ 52 then
+    last = held
+  end
+  return {redis.call('PTTL', lock), place, last, holder_label or ''}
 end
 
 local first = first_waiter()
 if first and first ~= owner then
-  local granted = next_fence()
+  local grant_ttl = 3000
+  redis.call('SET', fence, granted)
   redis.call('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl)
   redis.call('ZREM', queue, first)
   redis.call('ZREM', living, first)
   local place = wait_in_queue()
   -- Last, and not allowed to fail: a user may lack the channel, and the lease is granted already.
-  redis.pcall('PUBLISH', channels .. string.match(first, '^[^.]*'),
+  local namespace, name = string.match(lock, '^(.-):{(.*)}$')
+  redis.pcall('PUBLISH', namespace .. ':wake:' .. string.match(first, '^[^.]*'),
     first .. ' ' .. granted .. ' ' .. name)
-  return {0, tonumber(grant_ttl), place, last, ''}
+  return {grant_ttl, place, next_fence, ''}
 end
 
-local taken = next_fence()
+redis.call('SET', fence, granted)
 if first then
   redis.call('ZREM', queue, owner)
   redis.call('ZREM', living, owner)
 end
-redis.call('SET', lock, owner .. ' ' .. taken .. ' ' .. label, 'PX', ttl)
-return {1, last}
+redis.call('SET', lock, owner .. ' ' .. granted .. ' ' .. label, 'PX', ttl)
+return next_fence

@@ -7,6 +7,7 @@
 
 use std::{
     collections::HashSet,
+    future::Future,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -21,6 +22,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::Notify,
     task::JoinHandle,
+    time::timeout,
 };
 
 use super::{
@@ -101,23 +103,54 @@ impl Health {
 
 impl Handle {
     /// Runs a script. An error means that it may or may not have been carried out.
-    pub(super) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
-        let mut connection = self.connection.clone();
-        let mut unanswered = Unanswered(Some(&self.health));
-        let answer = call.run(&mut connection).await;
-        if !answer.as_ref().is_err_and(RedisError::is_timeout) {
-            unanswered.0 = None;
+    ///
+    /// It waits as long as the connection lives: whoever calls limits that, and dropping it raises
+    /// a suspicion.
+    pub(super) async fn run(mut self, call: &Call) -> Result<Value, StoreError> {
+        let unanswered = Unanswered(Some(&self.health));
+        let answer = call.run(&mut self.connection).await;
+        unanswered.has_ended(answer.as_ref().err());
+        answer.map_err(|error| self.judge(call, &error))
+    }
+
+    /// Runs a script several times in one write; the answers are in the order of the calls.
+    pub(super) async fn run_all(mut self, calls: &[Call]) -> Vec<Result<Value, StoreError>> {
+        let unanswered = Unanswered(Some(&self.health));
+        let answers = Call::run_all(calls, &mut self.connection).await;
+        unanswered.has_ended(answers.as_ref().err());
+        let judged = |(call, answer): (&Call, Result<Value, RedisError>)| {
+            answer.map_err(|error| self.judge(call, &error))
+        };
+        match answers {
+            Ok(answers) => calls.iter().zip(answers).map(judged).collect(),
+            Err(error) => {
+                let all = calls.iter().map(|call| Err(self.judge(call, &error)));
+                all.collect()
+            }
         }
-        answer.map_err(|error| {
-            let explained = call.explain(&error, self.limit);
-            if error.is_unrecoverable_error() || needs_new_connection(explained.kind()) {
-                self.health.fail(explained.clone());
-            }
-            if explained.kind() == StoreErrorKind::Disconnected {
-                return self.health.broken();
-            }
-            explained
-        })
+    }
+
+    /// The failure of a call in words, after it has told whether the connection is still good.
+    fn judge(&self, call: &Call, error: &RedisError) -> StoreError {
+        let explained = call.explain(error, self.limit);
+        if error.is_unrecoverable_error() || needs_new_connection(explained.kind()) {
+            self.health.fail(explained.clone());
+        }
+        if explained.kind() == StoreErrorKind::Disconnected {
+            return self.health.broken();
+        }
+        explained
+    }
+}
+
+/// The answer to what the connection asks for itself, or that there was none within `limit`.
+async fn answered<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, StoreError> {
+    match timeout(limit, answer).await {
+        Ok(answer) => answer.map_err(|error| errors::of_request(&error, limit)),
+        Err(_) => Err(StoreError::timed_out(limit)),
     }
 }
 
@@ -127,9 +160,19 @@ fn needs_new_connection(kind: StoreErrorKind) -> bool {
     matches!(kind, Disconnected | ReadOnly | Unauthenticated)
 }
 
-/// Raises a suspicion if it is dropped with its request unanswered, as when the caller's own
-/// limit is shorter than the connection's.
+/// Raises a suspicion if it is dropped with its request unanswered: its time was up, or its caller
+/// has gone.
 struct Unanswered<'a>(Option<&'a Health>);
+
+impl Unanswered<'_> {
+    /// The request has ended, with this error if it failed; a limit of the network's own is no
+    /// answer either.
+    fn has_ended(mut self, error: Option<&RedisError>) {
+        if !error.is_some_and(RedisError::is_timeout) {
+            self.0 = None;
+        }
+    }
+}
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
@@ -177,14 +220,12 @@ impl Link {
                 _ => error,
             })
         };
-        tokio::time::timeout(limit, attempt)
-            .await
-            .unwrap_or_else(|_| {
-                Err(StoreError::new(
-                    StoreErrorKind::Unreachable,
-                    errors::cannot_connect(endpoint, format!("no answer within {limit:.0?}")),
-                ))
-            })
+        timeout(limit, attempt).await.unwrap_or_else(|_| {
+            Err(StoreError::new(
+                StoreErrorKind::Unreachable,
+                errors::cannot_connect(endpoint, format!("no answer within {limit:.0?}")),
+            ))
+        })
     }
 
     async fn log_in(
@@ -209,7 +250,8 @@ impl Link {
             }
         };
         let settings = AsyncConnectionConfig::new()
-            .set_response_timeout(Some(config.response_timeout))
+            // Whoever asks has a timer of its own, and one is enough.
+            .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUED_REQUESTS)
             .set_push_sender(pushed);
         let limit = config.response_timeout;
@@ -243,10 +285,8 @@ impl Link {
         }
         let count = requests.len();
         let connection = &mut self.handle.connection;
-        let answers = connection
-            .send_packed_commands(&requests, 0, count)
-            .await
-            .map_err(|error| errors::of_request(&error, self.handle.limit))?;
+        let answers = connection.send_packed_commands(&requests, 0, count);
+        let answers = answered(self.handle.limit, answers).await?;
         // The rest may be refused: a name is a courtesy, and a script that is not loaded is sent
         // whole when it is called. A refused HELLO tells nothing, but the login was accepted.
         answers.first().map_or(Ok(()), hello::check_server)
@@ -270,12 +310,10 @@ impl Link {
             return Ok(new);
         }
         // It returns when the server has confirmed every channel.
-        self.handle
-            .connection
-            .subscribe(&channels)
+        let confirmed = self.handle.connection.subscribe(&channels);
+        answered(self.handle.limit, confirmed)
             .await
             .map_err(|error| {
-                let error = errors::of_request(&error, self.handle.limit);
                 if error.kind() == StoreErrorKind::Denied {
                     let prefix = script::channel_prefix(&self.namespace);
                     let message = format!("{} (`SUBSCRIBE` to `{prefix}*`)", error.message());
@@ -290,11 +328,9 @@ impl Link {
 
     /// Whether the server still answers; what it answers does not matter.
     pub(super) async fn ping(&mut self) -> Result<(), StoreError> {
-        let ping = redis::cmd("PING");
-        match self.handle.connection.send_packed_command(&ping).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(errors::of_request(&error, self.handle.limit)),
-        }
+        let question = redis::cmd("PING");
+        let answer = self.handle.connection.send_packed_command(&question);
+        answered(self.handle.limit, answer).await.map(drop)
     }
 
     pub(super) fn handle(&self) -> Handle {

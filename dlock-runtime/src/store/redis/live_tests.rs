@@ -15,7 +15,10 @@ use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
     random::SystemRandom,
-    store::{AcquireRequest, Acquisition, Hint, HintSink, LockStore, StoreErrorKind, TakesHints},
+    store::{
+        AcquireRequest, Acquisition, Hint, HintSink, LockStore, RenewRequest, StoreErrorKind,
+        TakesHints,
+    },
 };
 
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -228,7 +231,13 @@ async fn a_missing_channel_is_named() {
     store.attach(client, HintSink::new(heard.clone()));
     let (key, owner) = (LockKey::new("k").unwrap(), OwnerId::new(client, 1));
     eventually(DEADLINE, "the failure is named", async || {
-        let renewal = store.renew(&key, owner, Duration::from_secs(1)).await;
+        let renewal = RenewRequest {
+            key: &key,
+            owner,
+            ttl: Duration::from_secs(1),
+            label: "x",
+        };
+        let renewal = store.renew(renewal).await;
         renewal.is_err_and(|error| {
             error.kind() == StoreErrorKind::Denied && error.to_string().contains("`dlock:wake:*`")
         })

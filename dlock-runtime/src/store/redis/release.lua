@@ -1,11 +1,10 @@
 -- Gives up a lock, or the place in its queue. The first waiter gets the lock.
 --
--- KEYS[1]  the lock: a string `owner fence label`
+-- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}`
 -- KEYS[2]  its queue: owners by the time of their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
--- ARGV[1]  owner            ARGV[2]  TTL in ms of a lease handed to a waiter
--- ARGV[3]  prefix of the channels for hints            ARGV[4]  what the lock is called there
+-- ARGV[1]  owner
 --
 -- Returns 2 if the lock was the owner's and a waiter has it now, 1 if it was the owner's and is
 -- free, 0 if it was not the owner's, who has at most left the queue.
@@ -13,15 +12,25 @@
 -- It is one step so that nobody can take the lock between the release and the grant, and so that
 -- a stranger's lock is never deleted. The fence is written before the lock. Whatever hinders the
 -- grant (no memory, foreign data in the queue), the lock is released all the same.
-local lock, queue, living, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, grant_ttl, channels, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+--
+-- A lock that nobody waits for costs three calls and no function: what only others need comes
+-- after it.
+local lock, queue, owner = KEYS[1], KEYS[2], ARGV[1]
 
 local value = redis.call('GET', lock)
-if string.match(value or '', '^(%S+) %d+ %S+$') ~= owner then
+if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
   redis.call('ZREM', queue, owner)
-  redis.call('ZREM', living, owner)
+  redis.call('ZREM', KEYS[3], owner)
   return 0
 end
+
+-- Where the server refuses to tell, it is no 0.
+if redis.pcall('EXISTS', queue) == 0 then
+  redis.call('DEL', lock)
+  return 1
+end
+
+local living, fence = KEYS[3], KEYS[4]
 
 -- The answer, or nil where the server refuses.
 local function try(...)
@@ -67,13 +76,16 @@ local function next_fence()
   return try('SET', fence, granted) and granted
 end
 
+local grant_ttl = 3000
 local first = first_waiter()
 local granted = first and next_fence()
 if granted and try('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl) then
   try('ZREM', queue, first)
   try('ZREM', living, first)
   -- Last, and not allowed to fail: a user may lack the channel, and the lock is released already.
-  try('PUBLISH', channels .. string.match(first, '^[^.]*'), first .. ' ' .. granted .. ' ' .. name)
+  local namespace, name = string.match(lock, '^(.-):{(.*)}$')
+  try('PUBLISH', namespace .. ':wake:' .. string.match(first, '^[^.]*'),
+    first .. ' ' .. granted .. ' ' .. name)
   return 2
 end
 redis.call('DEL', lock)

@@ -2,6 +2,7 @@
 --
 -- KEYS[1]  the lock: a string `owner fence label`
 -- ARGV[1]  owner            ARGV[2]  TTL in ms, greater than zero
+-- ARGV[3]  label, or nothing to leave it as it is
 --
 -- Returns 1 if it was the owner's, else 0.
 --
@@ -11,9 +12,22 @@
 --
 -- GETEX instead of GET, because it counts as a write: a replica would answer GET from data that
 -- may be old, and "not yours" must come from a master.
-local value = redis.call('GETEX', KEYS[1])
-if string.match(value or '', '^(%S+) %d+ %S+$') ~= ARGV[1] then
+--
+-- A lease that a releaser has handed on has no label yet: its first renewal writes it. A server out
+-- of memory takes that as well, since only a script's first write can be refused, which is GETEX.
+local lock, owner, ttl, label = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+
+local value = redis.call('GETEX', lock)
+if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
   return 0
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+local fence
+if label and string.sub(value, -#label - 1) ~= ' ' .. label then
+  fence = string.match(value, '^%S+ (%d+) %S+$')
+end
+if fence then
+  redis.call('SET', lock, owner .. ' ' .. fence .. ' ' .. label, 'PX', ttl)
+else
+  redis.call('PEXPIRE', lock, ttl)
+end
 return 1

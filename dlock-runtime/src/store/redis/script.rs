@@ -1,15 +1,18 @@
 //! The three scripts: how they are called, and what their answers mean.
 
-use std::{fmt::Display, sync::LazyLock, time::Duration};
+use std::{io::Write, iter, sync::LazyLock, time::Duration};
 
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection};
+use redis::{
+    Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisWrite, ServerErrorKind, Value,
+    aio::MultiplexedConnection,
+};
 
 use super::{errors, slot};
 use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
     store::{
-        ALIVE, AcquireRequest, Acquisition, GRANT_TTL, Holder, Released, Renewal, StoreError,
+        ALIVE, AcquireRequest, Acquisition, Holder, Released, RenewRequest, Renewal, StoreError,
         StoreErrorKind,
     },
 };
@@ -18,27 +21,21 @@ use crate::{
 const NO_LABEL: &str = "-";
 
 static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("acquire", include_str!("acquire.lua")));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new("renew", include_str!("renew.lua")));
+    LazyLock::new(|| Script::new("acquire", include_str!("acquire.lua"), 4));
+static RENEW: LazyLock<Script> =
+    LazyLock::new(|| Script::new("renew", include_str!("renew.lua"), 1));
 static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("release", include_str!("release.lua")));
+    LazyLock::new(|| Script::new("release", include_str!("release.lua"), 4));
 
 /// The text of every script, for a new connection to load.
 pub(super) fn sources() -> [&'static str; 3] {
     [ACQUIRE.source, RENEW.source, RELEASE.source]
 }
 
-/// One script with all it is to be called with.
+/// One script with all it is to be called with, as it is sent.
 pub(super) struct Call {
     script: &'static Script,
-    key_count: usize,
-    /// Keys first, then arguments.
-    words: Vec<Word>,
-}
-
-enum Word {
-    Text(String),
-    Number(u64),
+    command: Cmd,
 }
 
 impl Call {
@@ -48,53 +45,80 @@ impl Call {
         } else {
             0
         };
-        // A space in it, and the owner would not find its own lock again.
-        let mut label = request.label.replace(|c: char| !c.is_ascii_graphic(), "_");
-        if label.is_empty() {
-            NO_LABEL.clone_into(&mut label);
-        }
-        Self::new(&ACQUIRE, &keys(namespace, request.key))
-            .text(request.owner)
-            .number(milliseconds(request.ttl))
-            .number(alive)
-            .text(label)
-            .number(milliseconds(GRANT_TTL))
-            .text(channel_prefix(namespace))
-            .text(request.key)
+        let mut call = Self::new(&ACQUIRE, namespace, request.key);
+        call.all_keys(namespace, request.key);
+        call.owner(request.owner);
+        call.command.arg(milliseconds(request.ttl)).arg(alive);
+        call.label(request.label);
+        call
     }
 
-    pub(super) fn renew(namespace: &str, key: &LockKey, owner: OwnerId, ttl: Duration) -> Self {
-        let [lock, ..] = keys(namespace, key);
-        Self::new(&RENEW, &[lock])
-            .text(owner)
-            .number(milliseconds(ttl))
+    pub(super) fn renew(namespace: &str, request: &RenewRequest<'_>) -> Self {
+        let mut call = Self::new(&RENEW, namespace, request.key);
+        call.owner(request.owner);
+        call.command.arg(milliseconds(request.ttl));
+        if !request.label.is_empty() {
+            call.label(request.label);
+        }
+        call
     }
 
     pub(super) fn release(namespace: &str, key: &LockKey, owner: OwnerId) -> Self {
-        Self::new(&RELEASE, &keys(namespace, key))
-            .text(owner)
-            .number(milliseconds(GRANT_TTL))
-            .text(channel_prefix(namespace))
-            .text(key)
+        let mut call = Self::new(&RELEASE, namespace, key);
+        call.all_keys(namespace, key);
+        call.owner(owner);
+        call
     }
 
-    fn new(script: &'static Script, keys: &[String]) -> Self {
-        let words = keys.iter().cloned().map(Word::Text).collect();
-        Self {
-            script,
-            key_count: keys.len(),
-            words,
+    /// The call with its first key.
+    fn new(script: &'static Script, namespace: &str, key: &LockKey) -> Self {
+        // Enough for all but the longest keys: every call of a section is made here, and must not
+        // grow its buffers on the way.
+        let lock = namespace.len() + key.as_str().len();
+        let mut command = Cmd::with_capacity(12, 4 * lock + 256);
+        command
+            .arg("EVALSHA")
+            .arg(&script.hash)
+            .arg(script.key_count);
+        let mut call = Self { script, command };
+        call.text(&[namespace, ":{", key.as_str(), "}"]);
+        call
+    }
+
+    /// The keys after the first. The braces make all of them lie in one slot.
+    fn all_keys(&mut self, namespace: &str, key: &LockKey) {
+        let key = key.as_str();
+        self.text(&[namespace, ":{", key, "}:q"]);
+        self.text(&[namespace, ":{", key, "}:a"]);
+        let fence = format_args!("{namespace}:fence:{{{:x}}}", slot::tag(key));
+        self.command.write_arg_fmt(fence);
+    }
+
+    fn owner(&mut self, owner: OwnerId) {
+        self.command.write_arg_fmt(owner);
+    }
+
+    fn label(&mut self, label: &str) {
+        let is_plain = |byte: u8| byte.is_ascii_graphic();
+        if label.is_empty() {
+            self.text(&[NO_LABEL]);
+        } else if label.bytes().all(is_plain) {
+            self.text(&[label]);
+        } else {
+            // A space in it, and the owner would not find its own lock again.
+            let plain = label.replace(|c: char| !c.is_ascii_graphic(), "_");
+            self.text(&[&plain]);
         }
     }
 
-    fn text(mut self, text: impl Display) -> Self {
-        self.words.push(Word::Text(text.to_string()));
-        self
-    }
-
-    fn number(mut self, number: u64) -> Self {
-        self.words.push(Word::Number(number));
-        self
+    /// One argument, written without a string of its own.
+    fn text(&mut self, parts: &[&str]) {
+        let mut argument = self.command.writer_for_next_arg();
+        for part in parts {
+            argument
+                .write_all(part.as_bytes())
+                .expect("memory takes all that is written");
+        }
     }
 
     /// Runs the script, also on a server that has forgotten it.
@@ -102,43 +126,69 @@ impl Call {
         &self,
         connection: &mut MultiplexedConnection,
     ) -> Result<Value, RedisError> {
-        let short = self.command("EVALSHA", &self.script.hash);
         match connection
-            .send_packed_command(&short)
+            .send_packed_command(&self.command)
             .await
             .and_then(Value::extract_error)
         {
-            // The source runs it and makes the server remember it, in one round trip. Nothing has
-            // been done yet, so nothing is done twice.
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                let whole = self.command("EVAL", self.script.source);
-                connection
-                    .send_packed_command(&whole)
-                    .await
-                    .and_then(Value::extract_error)
-            }
+            Err(error) if is_forgotten(&error) => connection
+                .send_packed_command(&self.whole())
+                .await
+                .and_then(Value::extract_error),
             answer => answer,
         }
     }
 
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(self.key_count);
-        for word in &self.words {
-            match word {
-                Word::Text(text) => command.arg(text),
-                Word::Number(number) => command.arg(*number),
-            };
+    /// Runs one script several times in one write, or in two if the server has forgotten it. The
+    /// answers are in the order of the calls; an error of all is one of the connection.
+    pub(super) async fn run_all(
+        calls: &[Self],
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
+        let commands = calls.iter().map(|call| call.command.clone()).collect();
+        let mut answers = send_all(commands, connection).await?;
+        let forgotten: Vec<_> = (0..answers.len())
+            .filter(|&at| answers[at].as_ref().is_err_and(is_forgotten))
+            .collect();
+        let Some((&first, rest)) = forgotten.split_first() else {
+            return Ok(answers);
+        };
+        // By the first the server remembers the script for the rest.
+        let rest = rest.iter().map(|&at| calls[at].command.clone());
+        let commands = iter::once(calls[first].whole()).chain(rest).collect();
+        let again = send_all(commands, connection).await?;
+        for (at, answer) in forgotten.into_iter().zip(again) {
+            answers[at] = answer;
+        }
+        Ok(answers)
+    }
+
+    /// The same with the script's source, which runs it and makes the server remember it, in one
+    /// round trip. Where only that was missing nothing has been done yet, so nothing is done twice.
+    fn whole(&self) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(self.script.source);
+        for argument in self.arguments().skip(2) {
+            command.arg(argument);
         }
         command
+    }
+
+    /// All words of the command.
+    fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+        self.command
+            .args_iter()
+            .filter_map(|argument| match argument {
+                Arg::Simple(bytes) => Some(bytes),
+                _ => None,
+            })
     }
 
     /// The failure in words, with the place where one has to look.
     pub(super) fn explain(&self, error: &RedisError, limit: Duration) -> StoreError {
         let sorted = errors::of_request(error, limit);
-        let Some(Word::Text(lock)) = self.words.first() else {
-            return sorted;
-        };
+        let lock = self.arguments().nth(3).unwrap_or_default();
+        let lock = String::from_utf8_lossy(lock);
         match sorted.kind() {
             StoreErrorKind::Denied => {
                 let command = errors::script_line(error).and_then(|line| self.script.command(line));
@@ -160,16 +210,41 @@ impl Call {
     }
 }
 
+/// Whether the server no longer has the script.
+fn is_forgotten(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// Sends commands in one write; each has an answer of its own.
+async fn send_all(
+    commands: Vec<Cmd>,
+    connection: &mut MultiplexedConnection,
+) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
+    let count = commands.len();
+    let mut pipeline = Pipeline::with_capacity(count);
+    for command in commands {
+        pipeline.add_command(command);
+    }
+    let answers = connection.send_packed_commands(&pipeline, 0, count).await?;
+    Ok(answers.into_iter().map(Value::extract_error).collect())
+}
+
 struct Script {
     name: &'static str,
     source: &'static str,
     hash: String,
+    key_count: usize,
 }
 
 impl Script {
-    fn new(name: &'static str, source: &'static str) -> Self {
+    fn new(name: &'static str, source: &'static str, key_count: usize) -> Self {
         let hash = redis::Script::new(source).get_hash().to_owned();
-        Self { name, source, hash }
+        Self {
+            name,
+            source,
+            hash,
+            key_count,
+        }
     }
 
     /// The command that is called in a line.
@@ -194,16 +269,6 @@ pub(super) fn channel(namespace: &str, client: ClientId) -> String {
     format!("{namespace}:wake:{client}")
 }
 
-fn keys(namespace: &str, key: &LockKey) -> [String; 4] {
-    // The braces make all of a lock's keys, and the fence of its slot, lie in one slot.
-    [
-        format!("{namespace}:{{{key}}}"),
-        format!("{namespace}:{{{key}}}:q"),
-        format!("{namespace}:{{{key}}}:a"),
-        format!("{namespace}:fence:{{{:x}}}", slot::tag(key.as_str())),
-    ]
-}
-
 fn milliseconds(duration: Duration) -> u64 {
     // Never zero, which would delete the key, and never more than the server's clock can add.
     const FAR: u64 = 1 << 40;
@@ -213,31 +278,30 @@ fn milliseconds(duration: Duration) -> u64 {
 }
 
 pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError> {
-    let Value::Array(fields) = answer else {
-        return Err(misshapen("acquire", answer));
-    };
-    match fields.as_slice() {
-        [Value::Int(1), Value::Int(fence)] => match u64::try_from(*fence) {
-            Ok(fence) => Ok(Acquisition::Granted { fence }),
-            Err(_) => Err(misshapen("acquire", answer)),
+    let fence = |fence: i64| u64::try_from(fence).map_err(|_| misshapen("acquire", answer));
+    match answer {
+        Value::Int(granted) => Ok(Acquisition::Granted {
+            fence: fence(*granted)?,
+        }),
+        Value::Array(fields) => match fields.as_slice() {
+            [
+                Value::Int(ttl),
+                Value::Int(place),
+                Value::Int(last),
+                Value::BulkString(label),
+            ] => {
+                let label = String::from_utf8_lossy(label);
+                Ok(Acquisition::Busy(Holder {
+                    label: (!label.is_empty() && label != NO_LABEL).then(|| label.into_owned()),
+                    // Less than zero: no time to live.
+                    ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
+                    position: u64::try_from(*place).ok(),
+                    last_fence: fence(*last)?,
+                    is_here: false,
+                }))
+            }
+            _ => Err(misshapen("acquire", answer)),
         },
-        [
-            Value::Int(0),
-            Value::Int(ttl),
-            Value::Int(place),
-            Value::Int(last),
-            Value::BulkString(label),
-        ] => {
-            let label = String::from_utf8_lossy(label);
-            Ok(Acquisition::Busy(Holder {
-                label: (!label.is_empty() && label != NO_LABEL).then(|| label.into_owned()),
-                // Less than zero: no time to live.
-                ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
-                position: u64::try_from(*place).ok(),
-                last_fence: u64::try_from(*last).map_err(|_| misshapen("acquire", answer))?,
-                is_here: false,
-            }))
-        }
         _ => Err(misshapen("acquire", answer)),
     }
 }
@@ -267,23 +331,63 @@ fn misshapen(script: &str, answer: &Value) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SystemRandom;
+    use crate::{random::SystemRandom, store::GRANT_TTL};
 
     #[test]
     fn a_locks_keys_share_its_slot() {
         let key = LockKey::new("order 7").unwrap();
-        let keys = keys("dlock", &key);
-        assert_eq!(
-            keys[..3],
-            ["dlock:{order 7}", "dlock:{order 7}:q", "dlock:{order 7}:a"]
-        );
-        assert!(keys[3].starts_with("dlock:fence:{"), "{}", keys[3]);
         let owner = ClientId::new(&SystemRandom);
+        let call = Call::release("dlock", &key, OwnerId::new(owner, 7));
+        let words: Vec<_> = call.arguments().map(String::from_utf8_lossy).collect();
+        assert_eq!(
+            words[2..6],
+            [
+                "4",
+                "dlock:{order 7}",
+                "dlock:{order 7}:q",
+                "dlock:{order 7}:a"
+            ]
+        );
+        assert!(words[6].starts_with("dlock:fence:{"), "{}", words[6]);
+        assert_eq!(words[7..], [format!("{owner}.7")]);
         assert_eq!(
             channel("ns", owner),
             format!("{}{owner}", channel_prefix("ns"))
         );
         assert!(probe_channel("ns").starts_with(&channel_prefix("ns")));
+    }
+
+    #[test]
+    fn a_label_is_one_word_or_none() {
+        let key = LockKey::new("k").unwrap();
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        for (label, written) in [("a@b/1", "a@b/1"), ("a b\n\u{e9}", "a_b__"), ("", NO_LABEL)] {
+            let asks = AcquireRequest {
+                key: &key,
+                owner,
+                ttl: ALIVE,
+                queue: false,
+                label,
+            };
+            let call = Call::acquire("ns", &asks);
+            assert_eq!(call.arguments().last(), Some(written.as_bytes()));
+        }
+        let renewal = |label| RenewRequest {
+            key: &key,
+            owner,
+            ttl: ALIVE,
+            label,
+        };
+        let count = |label| Call::renew("ns", &renewal(label)).arguments().count();
+        assert_eq!((count(""), count("x y")), (6, 7));
+    }
+
+    #[test]
+    fn a_grant_lasts_as_long_as_waiters_believe() {
+        let line = format!("local grant_ttl = {}\n", GRANT_TTL.as_millis());
+        for script in [&*ACQUIRE, &*RELEASE] {
+            assert!(script.source.contains(&line), "{}", script.name);
+        }
     }
 
     #[test]
@@ -308,12 +412,11 @@ mod tests {
     fn answers_are_read_strictly() {
         let label = |text: &str| Value::BulkString(text.into());
         let busy = |ttl, place, text| {
-            let numbers = [0, ttl, place, 41].map(Value::Int);
+            let numbers = [ttl, place, 41].map(Value::Int);
             Value::Array(numbers.into_iter().chain([label(text)]).collect())
         };
-        let granted = Value::Array(vec![Value::Int(1), Value::Int(42)]);
         assert_eq!(
-            read_acquisition(&granted),
+            read_acquisition(&Value::Int(42)),
             Ok(Acquisition::Granted { fence: 42 })
         );
         assert_eq!(
@@ -338,7 +441,7 @@ mod tests {
         for nonsense in [
             Value::Nil,
             Value::Array(vec![]),
-            Value::Array(vec![Value::Int(1), Value::Int(-1)]),
+            Value::Int(-1),
             Value::Array(vec![Value::Int(2), Value::Int(3)]),
             label("PONG"),
         ] {

@@ -1,0 +1,106 @@
+//! The waiters of one key, in the order of their arrival.
+
+use std::collections::{HashMap, VecDeque};
+
+use tokio::time::Instant;
+
+use crate::{owner::OwnerId, store::ALIVE};
+
+/// Finds a waiter without looking at the others, of whom there may be thousands.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiters: HashMap<OwnerId, Waiter>,
+    /// The same waiters by their numbers, which grow.
+    order: VecDeque<(u64, OwnerId)>,
+    last: u64,
+}
+
+struct Waiter {
+    number: u64,
+    alive_until: Instant,
+}
+
+impl Queue {
+    /// Enters, or shows that the waiter is still alive.
+    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) {
+        let alive_until = now + ALIVE;
+        let waiter = self.waiters.entry(owner).or_insert_with(|| {
+            self.last += 1;
+            self.order.push_back((self.last, owner));
+            Waiter {
+                number: self.last,
+                alive_until,
+            }
+        });
+        waiter.alive_until = alive_until;
+    }
+
+    pub(super) fn leave(&mut self, owner: OwnerId) {
+        if self.order.is_empty() {
+            return;
+        }
+        if let Some(waiter) = self.waiters.remove(&owner)
+            && let Ok(index) = self.index_of(waiter.number)
+        {
+            self.order.remove(index);
+        }
+    }
+
+    /// The first waiter that is alive; the dead before it are dropped.
+    pub(super) fn first(&mut self, now: Instant) -> Option<OwnerId> {
+        while let Some(&(_, first)) = self.order.front() {
+            if self
+                .waiters
+                .get(&first)
+                .is_some_and(|waiter| waiter.alive_until > now)
+            {
+                return Some(first);
+            }
+            self.waiters.remove(&first);
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// The place of a waiter, 0 being the next. Who has died behind the first still counts.
+    pub(super) fn position(&self, owner: OwnerId) -> Option<u64> {
+        let waiter = self.waiters.get(&owner)?;
+        let index = self.index_of(waiter.number).ok()?;
+        u64::try_from(index).ok()
+    }
+
+    fn index_of(&self, number: u64) -> Result<usize, usize> {
+        self.order.binary_search_by_key(&number, |&(it, _)| it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{owner::ClientId, random::SystemRandom};
+
+    #[tokio::test(start_paused = true)]
+    async fn waiters_keep_their_order_whoever_leaves_or_dies() {
+        let mut queue = Queue::default();
+        let owners = [(); 5].map(|()| OwnerId::new(ClientId::new(&SystemRandom), 1));
+        let begin = Instant::now();
+        for owner in owners {
+            queue.enter(owner, begin);
+        }
+        queue.leave(owners[1]);
+        queue.leave(owners[1]);
+        let later = begin + ALIVE / 2;
+        for owner in [owners[4], owners[2]] {
+            queue.enter(owner, later);
+        }
+        let places = owners.map(|owner| queue.position(owner));
+        assert_eq!(places, [Some(0), None, Some(1), Some(2), Some(3)]);
+
+        let end = begin + ALIVE;
+        assert_eq!(queue.first(end), Some(owners[2]), "the first has died");
+        queue.leave(owners[2]);
+        assert_eq!(queue.first(end), Some(owners[4]));
+        assert_eq!(queue.first(later + ALIVE), None);
+        assert!(queue.order.is_empty() && queue.waiters.is_empty());
+    }
+}
