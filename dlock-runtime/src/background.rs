@@ -4,17 +4,23 @@
 //! each task here carries a value, made before it is spawned, whose drop says that the work is not
 //! done.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
-use tokio::{runtime::Handle, time::timeout_at};
+use tokio::{
+    runtime::Handle,
+    time::{timeout, timeout_at},
+};
 
 use crate::{
     keeper, observe,
     owner::OwnerId,
     section::{Section, runs_by_itself},
     state::{Effect, Event},
-    store::{StoreError, StoreErrorKind},
+    store::{Renewal, StoreError, StoreErrorKind},
 };
+
+/// More renewals than this do not go in one request: others wait for the server meanwhile.
+const MOST_AT_ONCE: usize = 256;
 
 /// Lets another worker have the task that was just spawned or woken here.
 ///
@@ -87,7 +93,7 @@ impl Drop for Releasing {
             let rest = Self {
                 section: self.section.clone(),
                 owner: self.owner,
-                runtimes: std::mem::take(&mut self.runtimes),
+                runtimes: mem::take(&mut self.runtimes),
                 done: false,
             };
             rest.go_on();
@@ -95,51 +101,104 @@ impl Drop for Releasing {
     }
 }
 
-/// Sends one renewal, preferably where the caller is.
-pub(crate) fn renew_in_background(section: &Arc<Section>, owner: OwnerId, limit: Duration) {
-    let renewing = Renewing {
-        section: section.clone(),
-        owner,
-        answered: false,
-    };
-    match Handle::try_current()
-        .ok()
-        .or_else(|| section.runtimes(false).pop())
-    {
-        Some(runtime) => {
-            runtime.spawn(renewing.run(limit));
-            let_others_take_it();
+/// A lease that has to be renewed.
+pub(crate) struct Due {
+    pub(crate) section: Arc<Section>,
+    pub(crate) owner: OwnerId,
+    /// How long to wait for the answer.
+    pub(crate) limit: Duration,
+}
+
+/// Sends renewals, preferably where the caller is, and those that fall due together in one request.
+pub(crate) fn renew_in_background(due: Vec<Due>) {
+    // A renewal of a lease with a `min_hold` may have to wait for what keeps that.
+    let (alone, together): (Vec<_>, Vec<_>) = due
+        .into_iter()
+        .partition(|due| due.section.timing.min_hold.is_some());
+    for due in alone {
+        Renewing::start(vec![due]);
+    }
+    let mut by_limit = BTreeMap::<_, Vec<_>>::new();
+    for due in together {
+        by_limit.entry(due.limit).or_default().push(due);
+    }
+    for mut together in by_limit.into_values() {
+        while !together.is_empty() {
+            let rest = together.split_off(together.len().min(MOST_AT_ONCE));
+            Renewing::start(together);
+            together = rest;
         }
-        None => drop(renewing),
     }
 }
 
-/// A renewal that counts as unanswered when its runtime has gone.
-struct Renewing {
-    section: Arc<Section>,
-    owner: OwnerId,
-    answered: bool,
-}
+/// Renewals that count as unanswered when their runtime has gone.
+struct Renewing(Vec<Due>);
 
 impl Renewing {
-    async fn run(mut self, limit: Duration) {
-        let section = &self.section;
-        let sent = section.now();
-        let answer = section.ask_renew(self.owner, limit).await;
-        self.answered = true;
-        if let Some(answer) = answer {
-            keeper::tend(&self.section, self.owner, Event::Renewed { sent, answer });
+    fn start(due: Vec<Due>) {
+        let first = due.first().expect("no request is for nothing");
+        let runtime = Handle::try_current().ok();
+        let runtime = runtime.or_else(|| first.section.runtimes(false).pop());
+        let renewing = Self(due);
+        if let Some(runtime) = runtime {
+            runtime.spawn(renewing.run());
+            let_others_take_it();
+        }
+    }
+
+    async fn run(mut self) {
+        let Some(first) = self.0.first() else { return };
+        let sent = first.section.now();
+        let answers = match &*self.0 {
+            [alone] => vec![alone.section.ask_renew(alone.owner, alone.limit).await],
+            together => ask_renewals(together).await,
+        };
+        for (due, answer) in mem::take(&mut self.0).into_iter().zip(answers) {
+            if let Some(answer) = answer {
+                keeper::tend(&due.section, due.owner, Event::Renewed { sent, answer });
+            }
         }
     }
 }
 
 impl Drop for Renewing {
     fn drop(&mut self) {
-        if !self.answered {
-            let sent = self.section.now();
+        for due in mem::take(&mut self.0) {
+            let sent = due.section.now();
             let gone = "the tokio runtime of the renewal has ended";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
-            keeper::tend(&self.section, self.owner, Event::Renewed { sent, answer });
+            keeper::tend(&due.section, due.owner, Event::Renewed { sent, answer });
         }
     }
+}
+
+/// One answer for each; `None` for a lease that was given back before it could be sent.
+async fn ask_renewals(due: &[Due]) -> Vec<Option<Result<Renewal, StoreError>>> {
+    let held: Vec<_> = due
+        .iter()
+        .map(|due| due.section.is_held_by(due.owner))
+        .collect();
+    let renewals: Vec<_> = due
+        .iter()
+        .zip(&held)
+        .filter(|(_, held)| **held)
+        .map(|(due, _)| due.section.renewal(due.owner, due.section.timing.ttl))
+        .collect();
+    let (Some(first), false) = (due.first(), renewals.is_empty()) else {
+        return Vec::new();
+    };
+    let limit = first.limit;
+    let answers = first.section.shared.store.renew_all(&renewals);
+    let answers = timeout(limit, answers).await;
+    let mut answers = answers
+        .unwrap_or_else(|_| vec![Err(StoreError::timed_out(limit)); renewals.len()])
+        .into_iter();
+    let answer_of = |(due, held): (&Due, bool)| {
+        let answer = if held { answers.next() } else { None };
+        if let Some(Err(error)) = &answer {
+            observe::request_failed(&due.section, "renew", error);
+        }
+        answer
+    };
+    due.iter().zip(held).map(answer_of).collect()
 }

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    background::{let_others_take_it, renew_in_background},
+    background::{Due, let_others_take_it, renew_in_background},
     clock::Moment,
     manager::Shared,
     owner::OwnerId,
@@ -267,9 +267,10 @@ impl Running {
                 }
                 schedule.take_due(horizon)
             };
-            for (owner, section) in due {
-                tend(&section, owner, Event::Tick);
-            }
+            let renewals = due
+                .into_iter()
+                .filter_map(|(owner, section)| look(&section, owner, Event::Tick));
+            renew_in_background(renewals.collect());
             let wakes_at = {
                 let mut schedule = keeper.schedule();
                 if schedule.due.is_empty() && idle {
@@ -301,13 +302,17 @@ fn slept(earlier: Moment, later: Moment) -> bool {
 
 /// Does what the lease of `owner` needs now and notes when it needs something next.
 pub(crate) fn tend(section: &Section, owner: OwnerId, event: Event) {
-    let Some((bearer, effect)) = section.event_of_claim(owner, event) else {
-        return;
-    };
-    let (at, renewal) = match effect {
+    let due = look(section, owner, event);
+    renew_in_background(due.into_iter().collect());
+}
+
+/// The same, but for the renewal that it needs.
+fn look(section: &Section, owner: OwnerId, event: Event) -> Option<Due> {
+    let (bearer, effect) = section.event_of_claim(owner, event)?;
+    let (at, limit) = match effect {
         Effect::WaitUntil(at) => (at, None),
         Effect::Renew { limit, then, .. } => (then, Some(limit)),
-        _ => return,
+        _ => return None,
     };
     let keeper = &bearer.shared.keeper;
     keeper.look_at(&bearer, Keep { owner, at }, bearer.now());
@@ -315,7 +320,9 @@ pub(crate) fn tend(section: &Section, owner: OwnerId, event: Event) {
         // It was given back between the event and this entry.
         keeper.remove(owner);
     }
-    if let Some(limit) = renewal {
-        renew_in_background(&bearer, owner, limit);
-    }
+    limit.map(|limit| Due {
+        section: bearer,
+        owner,
+        limit,
+    })
 }

@@ -230,7 +230,7 @@ impl Section {
         })
     }
 
-    fn renewal(&self, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
+    pub(crate) fn renewal(&self, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
         RenewRequest {
             key: self.key(),
             owner,

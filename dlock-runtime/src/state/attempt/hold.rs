@@ -112,9 +112,13 @@ impl Hold {
     }
 }
 
-/// A third of the TTL leaves time for two more tries.
+/// A third of the TTL leaves time for two more tries. Up to a 512th less, so that leases which came
+/// one after the other fall due together.
 fn renewal_after(sent: Moment, ttl: Duration) -> Moment {
-    sent.plus(ttl / 3)
+    let (third, step) = (ttl / 3, (ttl / 512).as_nanos().max(1));
+    let past_step = (sent.boot + third).as_nanos() % step;
+    let past_step = Duration::from_nanos(u64::try_from(past_step).unwrap_or(0));
+    sent.plus(third.saturating_sub(past_step))
 }
 
 impl<T> Attempt<T> {
