@@ -1,0 +1,85 @@
+//! Measures dlock beside others that lock over Redis: one run of one peer, or all of them in turn.
+
+mod arguments;
+mod clock;
+mod compare;
+mod locker;
+mod many;
+mod measure;
+mod outcome;
+mod publish;
+mod scale;
+mod stats;
+mod table;
+mod usage;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tokio::runtime::Builder;
+
+use arguments::{Mode, Peer, Settings};
+
+/// Why something could not be measured.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// Measures locks: one peer as told by words, or the peers in turn
+#[derive(Parser)]
+#[command(name = "dlock-bench", args_conflicts_with_subcommands = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// What is measured; one JSON line says how it went
+    #[arg(value_name = "KEY=VALUE")]
+    words: Vec<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs every workload with every peer on a server of its own, and compares with the aims
+    Compare(compare::Options),
+    /// Holds, waits for and takes very many locks on a server of its own
+    Many(scale::Options),
+}
+
+fn main() -> ExitCode {
+    let help = CommandLine::command().after_help(arguments::help());
+    let line = CommandLine::from_arg_matches(&help.get_matches()).unwrap_or_else(|it| it.exit());
+    let done = match line.command {
+        None => one(&Settings::read(&line.words).unwrap_or_else(|error| error.exit())),
+        Some(Command::Compare(options)) => watch(compare::run(&options)),
+        Some(Command::Many(options)) => watch(scale::run(&options)),
+    };
+    done.map_or_else(
+        |reason| {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+/// Measures in this process.
+fn one(settings: &Settings) -> Result<(), Failure> {
+    let runtime = settings.rt.build()?;
+    let done = runtime.block_on(async {
+        match settings.mode {
+            Mode::Many => many::run(settings).await,
+            Mode::Bench if settings.peer.is(Peer::Publish) => publish::run(settings).await,
+            Mode::Bench | Mode::Hold | Mode::Wait => locker::run(settings).await,
+        }
+    });
+    // Tasks that still wait for a lock would be waited for where they block.
+    runtime.shutdown_background();
+    done
+}
+
+/// Runs what only starts processes and looks at what they say.
+fn watch(comparison: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(comparison)
+}

@@ -1,0 +1,214 @@
+//! Very many leases, waiters and keys, each on a server of their own, and what may become of it.
+
+use std::time::Duration;
+
+use clap::Args;
+use dlock_testkit::RedisServer;
+
+use crate::Failure;
+use crate::compare::Process;
+use crate::many::{Distinct, Held, Report, Waiters};
+use crate::table::{self, number};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How many leases are held at once
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(10..))]
+    leases: u32,
+
+    /// How many tasks wait for one key
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(10..))]
+    waiters: u32,
+
+    /// How many keys are taken one after another
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(10..))]
+    keys: u32,
+}
+
+/// Much longer than any of it takes.
+const PATIENCE: Duration = Duration::from_secs(1800);
+/// Two tables of tasks and attempts, and some kilobytes of futures.
+const MOST_BYTES_EACH: u64 = 8 * 1024;
+/// What an allocator may keep; nothing that grows with a million keys fits into it.
+const MOST_GROWTH: u64 = 4 << 20;
+/// One for each slot.
+const MOST_FENCES: usize = 16_384;
+
+const FENCES: &str = "dlock:fence:";
+
+pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
+    let cases = [
+        ("held", options.leases),
+        ("waiters", options.waiters),
+        ("distinct", options.keys),
+    ];
+    let mut rows = Vec::new();
+    for (what, n) in cases {
+        println!("{what}: {n}");
+        let server = RedisServer::start().await;
+        let words = [
+            "mode=many".to_owned(),
+            format!("what={what}"),
+            format!("n={n}"),
+            format!("url={}", server.url()),
+            "seconds=3".to_owned(),
+            "drain_s=900".to_owned(),
+        ];
+        let report = Process::start(&words)?.outcome(PATIENCE).await?;
+        rows.extend(judge(&report));
+        rows.extend(left_over(&server.keys("*").await));
+    }
+    println!("\n{}", shown(&rows));
+    let broken: Vec<_> = rows
+        .iter()
+        .filter(|it| !it.kept())
+        .map(|it| it.name)
+        .collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    Err(format!("out of bounds: {}", broken.join(", ")).into())
+}
+
+/// Something that was measured, and what it must not exceed.
+struct Row {
+    name: &'static str,
+    value: f64,
+    most: Option<f64>,
+}
+
+impl Row {
+    fn plain(name: &'static str, value: f64) -> Self {
+        let most = None;
+        Self { name, value, most }
+    }
+
+    fn bounded(name: &'static str, value: f64, most: f64) -> Self {
+        let most = Some(most);
+        Self { name, value, most }
+    }
+
+    fn kept(&self) -> bool {
+        self.most.is_none_or(|most| self.value <= most)
+    }
+}
+
+fn judge(report: &Report) -> Vec<Row> {
+    let kib =
+        |bytes: u64| crate::outcome::count(usize::try_from(bytes).unwrap_or(usize::MAX)) / 1024.0;
+    let whole = crate::outcome::count;
+    let active = |active| Row::bounded("  keys still known to the manager", whole(active), 0.0);
+    match report {
+        Report::Held(Held {
+            n,
+            acquire_s,
+            kept_s,
+            cpu_share,
+            commands_per_s,
+            release_s,
+            rss_each,
+            lost,
+            active: left,
+        }) => vec![
+            Row::plain("leases held at once", f64::from(*n)),
+            Row::plain("  s to acquire them", *acquire_s),
+            Row::plain("  s held", *kept_s),
+            Row::plain("  processors used meanwhile", *cpu_share),
+            Row::plain("  commands a second meanwhile", *commands_per_s),
+            Row::plain("  s to release them", *release_s),
+            Row::bounded("  KiB of memory each", kib(*rss_each), kib(MOST_BYTES_EACH)),
+            Row::bounded("  lost", whole(*lost), 0.0),
+            active(*left),
+        ],
+        Report::Waiters(Waiters {
+            n,
+            through_s,
+            rss_each,
+            left,
+            active: active_after,
+        }) => vec![
+            Row::plain("tasks waiting for one key", f64::from(*n)),
+            Row::plain("  s until all were through", *through_s),
+            Row::bounded("  KiB of memory each", kib(*rss_each), kib(MOST_BYTES_EACH)),
+            Row::bounded("  without a section", f64::from(*left), 0.0),
+            active(*active_after),
+        ],
+        Report::Distinct(Distinct {
+            n,
+            took_s,
+            rss_growth,
+            active: left,
+        }) => vec![
+            Row::plain("keys one after another", f64::from(*n)),
+            Row::plain("  s", *took_s),
+            Row::bounded(
+                "  KiB of memory grown since a tenth",
+                kib(*rss_growth),
+                kib(MOST_GROWTH),
+            ),
+            active(*left),
+        ],
+    }
+}
+
+/// What is in the server when all is over.
+fn left_over(keys: &[String]) -> [Row; 2] {
+    let fences = keys.iter().filter(|key| key.starts_with(FENCES)).count();
+    let whole = crate::outcome::count;
+    [
+        Row::bounded("  fences in the server", whole(fences), whole(MOST_FENCES)),
+        Row::bounded(
+            "  other keys in the server",
+            whole(keys.len() - fences),
+            0.0,
+        ),
+    ]
+}
+
+fn shown(rows: &[Row]) -> String {
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let bound = row.most.map_or_else(String::new, |most| {
+                let verdict = if row.kept() { "" } else { "  EXCEEDED" };
+                format!("<= {}{verdict}", number(most))
+            });
+            vec![row.name.to_owned(), number(row.value), bound]
+        })
+        .collect();
+    table::shown(1, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_lease_is_out_of_bounds() {
+        let held = |lost| {
+            Report::Held(Held {
+                n: 10,
+                acquire_s: 1.0,
+                kept_s: 10.0,
+                cpu_share: 0.5,
+                commands_per_s: 3.0,
+                release_s: 1.0,
+                rss_each: 2048,
+                lost,
+                active: 0,
+            })
+        };
+        assert!(judge(&held(0)).iter().all(Row::kept));
+        let rows = judge(&held(1));
+        assert!(!rows.iter().all(Row::kept));
+        assert!(shown(&rows).contains("EXCEEDED"), "{}", shown(&rows));
+    }
+
+    #[test]
+    fn only_fences_may_stay() {
+        let keys = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
+        assert!(left_over(&keys(&["dlock:fence:{1}"])).iter().all(Row::kept));
+        let left = keys(&["dlock:fence:{1}", "dlock:{bench:1}"]);
+        assert!(!left_over(&left).iter().all(Row::kept));
+    }
+}

@@ -1,0 +1,122 @@
+//! The program as those start it who measure with it: words in, one line of JSON out.
+
+use std::process::Command;
+use std::time::Duration;
+
+use dlock_testkit::{RedisServer, Worker};
+use serde_json::Value;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn start(words: &[&str]) -> Worker {
+    Worker::spawn(Command::new(env!("CARGO_BIN_EXE_dlock-bench")).args(words))
+}
+
+/// What a process says at its end.
+async fn line(words: &[&str]) -> Value {
+    end(start(words)).await
+}
+
+async fn end(worker: Worker) -> Value {
+    let status = worker.wait(DEADLINE).await;
+    assert!(status.success(), "{status}: {}", worker.stderr());
+    let stdout = worker.stdout();
+    let line = stdout.lines().last().expect("it says something");
+    serde_json::from_str(line).expect("its last line is JSON")
+}
+
+#[tokio::test]
+async fn every_peer_prints_what_the_runner_reads() {
+    let server = RedisServer::start().await;
+    let url = format!("url={}", server.url());
+    for peer in [
+        "dlock",
+        "raw",
+        "scripts",
+        "rslock@10ms",
+        "memory",
+        "mutex",
+        "publish",
+    ] {
+        let name = format!("peer={peer}");
+        let outcome = line(&[&name, &url, "tasks=2", "seconds=0.3", "poll_ms=10"]).await;
+        assert_eq!(outcome["peer"], peer);
+        assert_eq!(outcome["overlaps"], 0, "{outcome}");
+        assert_eq!(outcome["failed"], 0, "{outcome}");
+        assert_eq!(outcome["drained"], true, "{outcome}");
+        assert!(outcome["cycles"].as_u64().unwrap() > 0, "{outcome}");
+        for number in [
+            "tasks",
+            "hold_us",
+            "elapsed_s",
+            "cps",
+            "wait_p50_us",
+            "wait_p99_us",
+            "wait_max_us",
+            "cycle_p50_us",
+            "cycle_p99_us",
+            "task_min",
+            "task_max",
+            "held_s",
+            "cpu_user_s",
+            "cpu_sys_s",
+        ] {
+            assert!(outcome[number].is_number(), "{number} in {outcome}");
+        }
+    }
+    assert_eq!(
+        server.keys("dlock:{*").await,
+        [""; 0],
+        "all has been given back"
+    );
+}
+
+#[tokio::test]
+async fn waiters_get_the_lock_when_the_holder_is_through() {
+    let server = RedisServer::start().await;
+    let url = format!("url={}", server.url());
+    let holder = start(&["mode=hold", &url, "seconds=0.5"]);
+    holder.line("HELD", DEADLINE).await;
+    let waiters = line(&["mode=wait", &url, "tasks=5", "seconds=0.1", "drain_s=30"]).await;
+    let given = end(holder).await;
+    assert!(given["rel_ns"].is_u64(), "{given}");
+    assert_eq!(
+        (&waiters["cycles"], &waiters["task_min"]),
+        (&5.into(), &1.into())
+    );
+}
+
+#[tokio::test]
+async fn very_many_of_something_are_counted() {
+    let server = RedisServer::start().await;
+    let url = format!("url={}", server.url());
+    let words = ["mode=many", "n=50", &url, "seconds=0"];
+    let waiters = line(&[&words[..], &["what=waiters"]].concat()).await;
+    assert_eq!(
+        (&waiters["left"], &waiters["active"]),
+        (&0.into(), &0.into())
+    );
+    let distinct = line(&[&words[..], &["what=distinct"]].concat()).await;
+    assert_eq!(distinct["active"], 0);
+}
+
+#[tokio::test]
+async fn what_is_wrong_ends_with_2_and_a_reason() {
+    for (words, reason) in [
+        ("taks=1", "unknown argument `taks`"),
+        ("url=redis://a,redis://b", "dlock takes one server"),
+        ("--fast", "--fast"),
+        ("tasks", "not of the form `key=value`"),
+    ] {
+        let worker = start(&[words]);
+        assert_eq!(worker.wait(DEADLINE).await.code(), Some(2), "{words}");
+        assert!(worker.stderr().contains(reason), "{}", worker.stderr());
+    }
+    let unreachable = start(&["url=redis://127.0.0.1:1", "peer=raw"]);
+    assert_eq!(unreachable.wait(DEADLINE).await.code(), Some(1));
+    assert!(
+        unreachable.stderr().contains("error: "),
+        "{}",
+        unreachable.stderr()
+    );
+}
