@@ -1,5 +1,6 @@
 //! The commands of this repository, as `cargo xtask …`: what a developer and CI run.
 
+mod bench;
 mod cargo;
 mod component;
 mod cost;
@@ -57,6 +58,42 @@ Examples:
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
+
+    /// Measures dlock beside raw Redis and rslock, and compares with what it is to reach
+    ///
+    /// Builds `dlock-bench` for release, starts a server of its own and runs every workload with
+    /// every peer. Peers of a workload come right after each other and medians count: on a machine
+    /// that does other things, trust ratios within a workload. Missing an aim is no failure; that
+    /// two held a lock at once is one.
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_long_help = "\
+Workloads:
+  W1      one task, a lock that nobody else wants
+  W2      64 tasks, each with a key of its own
+  W3      64 tasks of one process, one key; also without hand-over inside the process
+  W4a     4 processes with a task each, one key
+  W4b     4 processes with 16 tasks each, one key
+  W4h     2 processes, one key that is held for 20 ms
+  W5      100 tasks that wait for a key that is held
+  memory  one task, a lock inside the process
+
+Environment:
+  DLOCK_REDIS_SERVER  the server binary, instead of the one in the PATH
+  DLOCK_NO_INSTALL    if set, nothing is installed
+
+Examples:
+  cargo xtask bench                            everything, in some four minutes
+  cargo xtask bench --only W1,W3 --reps 5      two workloads, five times each
+  cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys"
+    )]
+    Bench {
+        #[command(subcommand)]
+        many: Option<bench::Many>,
+
+        #[command(flatten)]
+        compare: bench::Compare,
+    },
 }
 
 fn main() -> ExitCode {
@@ -65,19 +102,23 @@ fn main() -> ExitCode {
             steps::run(&Step::ALL, keep_going)
         }
         Command::Test { keep_going, steps } => steps::run(&steps, keep_going),
-        Command::Cost { runs } => cost::run(runs).map_or_else(
-            |reason| {
-                eprintln!("error: {reason}");
-                false
-            },
-            |()| true,
-        ),
+        Command::Cost { runs } => told(cost::run(runs)),
+        Command::Bench { many, compare } => {
+            told(many.map_or_else(|| compare.run(), |many| many.run()))
+        }
     };
     if succeeded {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Says why something failed, if it did.
+fn told(outcome: Result<(), String>) -> bool {
+    outcome
+        .inspect_err(|reason| eprintln!("error: {reason}"))
+        .is_ok()
 }
 
 #[cfg(test)]
@@ -98,5 +139,22 @@ mod tests {
         };
         assert_eq!(steps, [Step::Doc, Step::Fmt]);
         assert!(!keep_going);
+    }
+
+    #[test]
+    fn many_is_a_benchmark_of_its_own() {
+        let command = |words: &[&str]| {
+            let arguments = Arguments::try_parse_from(["xtask", "bench"].iter().chain(words));
+            arguments.map(|it| it.command).ok()
+        };
+        assert!(matches!(
+            command(&["many", "--leases", "100"]),
+            Some(Command::Bench { many: Some(_), .. })
+        ));
+        assert!(matches!(
+            command(&["--only", "W1,W3", "--reps", "1"]),
+            Some(Command::Bench { many: None, .. })
+        ));
+        assert!(command(&["--only", "W1", "many"]).is_none());
     }
 }

@@ -1,0 +1,128 @@
+//! What dlock costs those who run it, beside others that lock over Redis.
+//!
+//! The program that measures also starts its server and compares; here it is built, and told.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::cargo::{self, Call};
+use crate::server;
+
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// The workloads to run, such as W1,W3 [default: all]
+    #[arg(long, value_name = "WORKLOADS")]
+    only: Option<String>,
+
+    /// How long each run measures
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+
+    /// How often everything is run; medians count
+    #[arg(long, default_value_t = 3)]
+    reps: u32,
+
+    /// A file for all that was measured
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Many {
+    /// Holds, waits for and takes very many locks in one process
+    ///
+    /// Fails if a lease is lost, anything but fences is left in the server, or memory grows beyond
+    /// the bounds that the table shows.
+    Many {
+        /// How many leases are held at once
+        #[arg(long, default_value_t = 100_000)]
+        leases: u32,
+
+        /// How many tasks wait for one key
+        #[arg(long, default_value_t = 10_000)]
+        waiters: u32,
+
+        /// How many keys are taken one after another
+        #[arg(long, default_value_t = 1_000_000)]
+        keys: u32,
+    },
+}
+
+impl Compare {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        start(&self.words())
+    }
+
+    fn words(&self) -> Vec<String> {
+        let mut words = vec![
+            "compare".to_owned(),
+            format!("--seconds={}", self.seconds),
+            format!("--reps={}", self.reps),
+        ];
+        words.extend(self.only.iter().map(|it| format!("--only={it}")));
+        words.extend(
+            self.json
+                .iter()
+                .map(|path| format!("--json={}", path.display())),
+        );
+        words
+    }
+}
+
+impl Many {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let Self::Many {
+            leases,
+            waiters,
+            keys,
+        } = self;
+        start(&[
+            "many".to_owned(),
+            format!("--leases={leases}"),
+            format!("--waiters={waiters}"),
+            format!("--keys={keys}"),
+        ])
+    }
+}
+
+fn start(words: &[String]) -> Result<(), String> {
+    server::provide()?;
+    let build = Call::new("build --release --locked --package dlock-bench");
+    if !build.run() {
+        return Err(format!("this failed: {}", build.line()));
+    }
+    let program = cargo::target().join("release/dlock-bench");
+    let status = std::process::Command::new(&program)
+        .args(words)
+        .status()
+        .map_err(|error| format!("{} cannot be run: {error}", program.display()))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("dlock-bench: {status}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_passed_on() {
+        let options = Compare {
+            only: Some("W1,W3".to_owned()),
+            seconds: 0.5,
+            reps: 2,
+            json: Some("a b.json".into()),
+        };
+        let words = [
+            "compare",
+            "--seconds=0.5",
+            "--reps=2",
+            "--only=W1,W3",
+            "--json=a b.json",
+        ];
+        assert_eq!(options.words(), words);
+    }
+}
