@@ -1,6 +1,7 @@
 //! The measuring loop: tasks that take a lock and give it back, and the clock beside them.
 
 use std::io::{self, Write};
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ pub(crate) async fn bench<L: Locker>(settings: &Settings, locker: L) -> Result<(
         .map_or(Ok(false), |ended| ended.map(|()| true))?;
     let used = Usage::now().since(&before);
 
-    let records: Vec<_> = records.iter().map(|it| lock(it).clone()).collect();
+    let records: Vec<_> = records.iter().map(|it| mem::take(&mut *lock(it))).collect();
     let mut outcome = Outcome {
         peer: settings.peer.shown.clone(),
         tasks: records.len(),
@@ -114,7 +115,7 @@ impl Plan {
         clock::until(self.start).await;
         loop {
             let waited_from = now();
-            if waited_from >= self.end {
+            if waited_from >= self.end && !self.once {
                 return;
             }
             lock(&record).waiting_since = Some(waited_from);

@@ -43,7 +43,7 @@ pub(crate) async fn run(settings: &Settings) -> Result<(), Failure> {
     let (start, before) = (now(), Usage::now());
     let end = start + nanos(settings.seconds);
     let mut record = Record::default();
-    while now() < end {
+    loop {
         if settings.think_us > 0 {
             // Not spun to the microsecond: what is asked is how fast idle processors wake.
             sleep(Duration::from_micros(settings.think_us)).await;
@@ -61,6 +61,9 @@ pub(crate) async fn run(settings: &Settings) -> Result<(), Failure> {
             releasing: acquired,
             released: acquired,
         });
+        if acquired >= end {
+            break;
+        }
     }
     let used = Usage::now().since(&before);
     // That ends the other thread as well.

@@ -25,45 +25,50 @@ async fn end(worker: Worker) -> Value {
     serde_json::from_str(line).expect("its last line is JSON")
 }
 
+/// That it went well, and has every number.
+fn whole(outcome: &Value) {
+    assert_eq!(outcome["overlaps"], 0, "{outcome}");
+    assert_eq!(outcome["failed"], 0, "{outcome}");
+    assert_eq!(outcome["drained"], true, "{outcome}");
+    for number in [
+        "tasks",
+        "cycles",
+        "hold_us",
+        "elapsed_s",
+        "cps",
+        "wait_p50_us",
+        "wait_p99_us",
+        "wait_max_us",
+        "cycle_p50_us",
+        "cycle_p99_us",
+        "task_min",
+        "task_max",
+        "held_s",
+        "cpu_user_s",
+        "cpu_sys_s",
+    ] {
+        assert!(outcome[number].is_number(), "{number} in {outcome}");
+    }
+}
+
 #[tokio::test]
 async fn every_peer_prints_what_the_runner_reads() {
     let server = RedisServer::start().await;
     let url = format!("url={}", server.url());
-    for peer in [
-        "dlock",
-        "raw",
-        "scripts",
-        "rslock@10ms",
-        "memory",
-        "mutex",
-        "publish",
-    ] {
+    let words = ["tasks=2", "seconds=0.2", "poll_ms=10", "drain_s=30"];
+    for peer in ["dlock", "raw", "scripts", "rslock@10ms", "memory", "mutex"] {
         let name = format!("peer={peer}");
-        let outcome = line(&[&name, &url, "tasks=2", "seconds=0.3", "poll_ms=10"]).await;
+        let outcome = line(&[&words[..], &[&name, &url, "mode=wait"]].concat()).await;
         assert_eq!(outcome["peer"], peer);
-        assert_eq!(outcome["overlaps"], 0, "{outcome}");
-        assert_eq!(outcome["failed"], 0, "{outcome}");
-        assert_eq!(outcome["drained"], true, "{outcome}");
-        assert!(outcome["cycles"].as_u64().unwrap() > 0, "{outcome}");
-        for number in [
-            "tasks",
-            "hold_us",
-            "elapsed_s",
-            "cps",
-            "wait_p50_us",
-            "wait_p99_us",
-            "wait_max_us",
-            "cycle_p50_us",
-            "cycle_p99_us",
-            "task_min",
-            "task_max",
-            "held_s",
-            "cpu_user_s",
-            "cpu_sys_s",
-        ] {
-            assert!(outcome[number].is_number(), "{number} in {outcome}");
-        }
+        assert_eq!(outcome["cycles"], 2, "{outcome}");
+        whole(&outcome);
     }
+    let outcome = line(&[&words[..], &[&url, "rt=ct"]].concat()).await;
+    assert_eq!(outcome["peer"], "dlock");
+    whole(&outcome);
+    let outcome = line(&["peer=publish", &url, "seconds=0.1"]).await;
+    assert!(outcome["cycles"].as_u64() > Some(0), "{outcome}");
+    whole(&outcome);
     assert_eq!(
         server.keys("dlock:{*").await,
         [""; 0],
