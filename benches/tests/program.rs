@@ -106,6 +106,35 @@ async fn very_many_of_something_are_counted() {
 }
 
 #[tokio::test]
+async fn peers_are_compared_over_several_processes() {
+    let folder = tempfile::tempdir().expect("a directory can be made");
+    let json = folder.path().join("all.json");
+    let file = format!("--json={}", json.display());
+    let words = ["--only=memory,w4a", "--reps=1", "--seconds=0.2", &file];
+    let worker = start(&[&["compare"], &words[..]].concat());
+    // It would fail if two had the lock at once.
+    let status = worker.wait(DEADLINE).await;
+    assert!(status.success(), "{status}: {}", worker.stderr());
+    assert!(
+        worker.stdout().contains("than a tokio mutex"),
+        "{}",
+        worker.stdout()
+    );
+    let all = std::fs::read_to_string(json).expect("the file was written");
+    let all: Value = serde_json::from_str(&all).expect("it is JSON");
+    let results = all["results"].as_array().expect("results are a list");
+    assert_eq!(
+        results.len(),
+        5,
+        "three peers in W4a and two in memory: {all}"
+    );
+    assert_eq!(
+        (&results[0]["workload"], &results[0]["peer"]),
+        (&"W4a".into(), &"publish".into())
+    );
+}
+
+#[tokio::test]
 async fn what_is_wrong_ends_with_2_and_a_reason() {
     for (words, reason) in [
         ("taks=1", "unknown argument `taks`"),

@@ -149,6 +149,20 @@ mod tests {
     }
 
     #[test]
+    fn two_at_once_are_told_of_any_run() {
+        let mut results = Results::default();
+        let contender = &Workload::W3.contenders()[0];
+        for overlaps in [0, 3, 0] {
+            let run = Measured {
+                overlaps,
+                ..Measured::default()
+            };
+            results.add(Workload::W3, contender, run);
+        }
+        assert_eq!(results.violations(), ["rslock in W3: 3"]);
+    }
+
+    #[test]
     fn the_table_compares_within_a_workload() {
         let mut results = Results::default();
         let [raw, _, rslock, _] = Workload::W1.contenders() else {
