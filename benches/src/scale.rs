@@ -8,6 +8,7 @@ use dlock_testkit::RedisServer;
 use crate::Failure;
 use crate::compare::Process;
 use crate::many::{Distinct, Held, Report, Waiters};
+use crate::outcome::count;
 use crate::table::{self, number};
 
 #[derive(Args)]
@@ -29,7 +30,7 @@ pub(crate) struct Options {
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// Two tables of tasks and attempts, and some kilobytes of futures.
 const MOST_BYTES_EACH: u64 = 8 * 1024;
-/// What an allocator may keep; nothing that grows with a million keys fits into it.
+/// What buffers and an allocator may keep; nothing that grows with a million keys fits into it.
 const MOST_GROWTH: u64 = 4 << 20;
 /// One for each slot.
 const MOST_FENCES: usize = 16_384;
@@ -62,7 +63,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     let broken: Vec<_> = rows
         .iter()
         .filter(|it| !it.kept())
-        .map(|it| it.name)
+        .map(|it| it.name.trim())
         .collect();
     if broken.is_empty() {
         return Ok(());
@@ -93,11 +94,18 @@ impl Row {
     }
 }
 
+/// Of few things each has a large share in what is there anyway.
+fn memory_each(bytes: u64, number: u32) -> Row {
+    let most = kib(MOST_BYTES_EACH) + kib(MOST_GROWTH) / f64::from(number);
+    Row::bounded("  KiB of memory each", kib(bytes), most)
+}
+
+fn kib(bytes: u64) -> f64 {
+    count(usize::try_from(bytes).unwrap_or(usize::MAX)) / 1024.0
+}
+
 fn judge(report: &Report) -> Vec<Row> {
-    let kib =
-        |bytes: u64| crate::outcome::count(usize::try_from(bytes).unwrap_or(usize::MAX)) / 1024.0;
-    let whole = crate::outcome::count;
-    let active = |active| Row::bounded("  keys still known to the manager", whole(active), 0.0);
+    let active = |active| Row::bounded("  keys still known to the manager", count(active), 0.0);
     match report {
         Report::Held(Held {
             n,
@@ -116,8 +124,8 @@ fn judge(report: &Report) -> Vec<Row> {
             Row::plain("  processors used meanwhile", *cpu_share),
             Row::plain("  commands a second meanwhile", *commands_per_s),
             Row::plain("  s to release them", *release_s),
-            Row::bounded("  KiB of memory each", kib(*rss_each), kib(MOST_BYTES_EACH)),
-            Row::bounded("  lost", whole(*lost), 0.0),
+            memory_each(*rss_each, *n),
+            Row::bounded("  lost", count(*lost), 0.0),
             active(*left),
         ],
         Report::Waiters(Waiters {
@@ -129,7 +137,7 @@ fn judge(report: &Report) -> Vec<Row> {
         }) => vec![
             Row::plain("tasks waiting for one key", f64::from(*n)),
             Row::plain("  s until all were through", *through_s),
-            Row::bounded("  KiB of memory each", kib(*rss_each), kib(MOST_BYTES_EACH)),
+            memory_each(*rss_each, *n),
             Row::bounded("  without a section", f64::from(*left), 0.0),
             active(*active_after),
         ],
@@ -154,12 +162,11 @@ fn judge(report: &Report) -> Vec<Row> {
 /// What is in the server when all is over.
 fn left_over(keys: &[String]) -> [Row; 2] {
     let fences = keys.iter().filter(|key| key.starts_with(FENCES)).count();
-    let whole = crate::outcome::count;
     [
-        Row::bounded("  fences in the server", whole(fences), whole(MOST_FENCES)),
+        Row::bounded("  fences in the server", count(fences), count(MOST_FENCES)),
         Row::bounded(
             "  other keys in the server",
-            whole(keys.len() - fences),
+            count(keys.len() - fences),
             0.0,
         ),
     ]
@@ -169,11 +176,16 @@ fn shown(rows: &[Row]) -> String {
     let rows: Vec<_> = rows
         .iter()
         .map(|row| {
-            let bound = row.most.map_or_else(String::new, |most| {
-                let verdict = if row.kept() { "" } else { "  EXCEEDED" };
-                format!("<= {}{verdict}", number(most))
-            });
-            vec![row.name.to_owned(), number(row.value), bound]
+            let bound = row
+                .most
+                .map_or_else(String::new, |most| format!("<= {}", number(most)));
+            let verdict = if row.kept() { "" } else { "EXCEEDED" };
+            vec![
+                row.name.to_owned(),
+                number(row.value),
+                bound,
+                verdict.to_owned(),
+            ]
         })
         .collect();
     table::shown(1, &rows)
@@ -202,6 +214,13 @@ mod tests {
         let rows = judge(&held(1));
         assert!(!rows.iter().all(Row::kept));
         assert!(shown(&rows).contains("EXCEEDED"), "{}", shown(&rows));
+    }
+
+    #[test]
+    fn memory_is_bounded_however_many_there_are() {
+        assert!(memory_each(14 << 10, 100).kept());
+        assert!(memory_each(8 << 10, 100_000).kept());
+        assert!(!memory_each(9 << 10, 100_000).kept());
     }
 
     #[test]
