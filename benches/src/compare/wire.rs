@@ -8,8 +8,8 @@ use crate::stats::Stats;
 
 /// What the scripts of dlock call.
 const OF_DLOCK: &[&str] = &[
-    "get", "getex", "set", "del", "pexpire", "pttl", "time", "publish", "zadd", "zrange", "zrank",
-    "zrem", "zscore",
+    "exists", "get", "getex", "set", "del", "pexpire", "pttl", "time", "publish", "zadd", "zrange",
+    "zrank", "zrem", "zscore",
 ];
 
 /// What a script calls that compares and deletes.

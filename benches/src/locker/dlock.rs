@@ -6,7 +6,7 @@ use ::dlock::{LockGuard, LockManager, LockManagerBuilder, Wait};
 
 use super::{Locker, TTL_MS};
 use crate::Failure;
-use crate::arguments::Settings;
+use crate::arguments::{Settings, Switch};
 
 #[derive(Clone)]
 pub(super) struct Dlock(LockManager);
@@ -22,10 +22,11 @@ impl Dlock {
 }
 
 /// A manager as the settings want it.
-pub(crate) fn builder(_settings: &Settings) -> LockManagerBuilder {
+pub(crate) fn builder(settings: &Settings) -> LockManagerBuilder {
     LockManager::builder()
         .ttl(Duration::from_millis(TTL_MS))
         .wait(Wait::Forever)
+        .handover(settings.handover == Switch::On)
 }
 
 impl Locker for Dlock {

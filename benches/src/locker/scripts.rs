@@ -23,10 +23,8 @@ mod slot;
 const ACQUIRE: &str = include_str!("../../../dlock-runtime/src/store/redis/acquire.lua");
 const RELEASE: &str = include_str!("../../../dlock-runtime/src/store/redis/release.lua");
 
-/// For so long a waiter counts as alive, and has a lock that was handed to it.
+/// For so long a waiter counts as alive.
 const ALIVE_MS: u64 = 3000;
-const GRANT_TTL_MS: u64 = 3000;
-const CHANNELS: &str = "dlock:wake:";
 
 #[derive(Clone)]
 pub(super) struct Scripts(Arc<Shared>);
@@ -43,10 +41,7 @@ struct Shared {
     keys: Mutex<HashMap<String, Arc<Keys>>>,
 }
 
-struct Keys {
-    name: String,
-    all: [String; 4],
-}
+struct Keys([String; 4]);
 
 pub(super) struct Held {
     keys: Arc<Keys>,
@@ -76,15 +71,12 @@ impl Shared {
         if let Some(keys) = known.get(name) {
             return keys.clone();
         }
-        let keys = Arc::new(Keys {
-            name: name.to_owned(),
-            all: [
-                format!("dlock:{{{name}}}"),
-                format!("dlock:{{{name}}}:q"),
-                format!("dlock:{{{name}}}:a"),
-                format!("dlock:fence:{{{:x}}}", slot::tag(name)),
-            ],
-        });
+        let keys = Arc::new(Keys([
+            format!("dlock:{{{name}}}"),
+            format!("dlock:{{{name}}}:q"),
+            format!("dlock:{{{name}}}:a"),
+            format!("dlock:fence:{{{:x}}}", slot::tag(name)),
+        ]));
         known.insert(name.to_owned(), keys.clone());
         keys
     }
@@ -100,15 +92,12 @@ impl Locker for Scripts {
         let owner = format!("{}.{number}", shared.client.simple());
         let mut command = call(&shared.acquire, &keys);
         command.arg(&owner).arg(TTL_MS).arg(ALIVE_MS);
-        command.arg(&shared.label).arg(GRANT_TTL_MS);
-        command.arg(CHANNELS).arg(&keys.name);
+        command.arg(&shared.label);
         let mut connection = shared.connection.clone();
         loop {
             let answer: Value = command.query_async(&mut connection).await?;
             match answer {
-                Value::Array(fields) if fields.first() == Some(&Value::Int(1)) => {
-                    return Ok(Held { keys, owner });
-                }
+                Value::Int(_) => return Ok(Held { keys, owner }),
                 Value::Array(_) => sleep(shared.poll).await,
                 other => return Err(format!("no answer of `acquire`: {other:?}").into()),
             }
@@ -118,8 +107,7 @@ impl Locker for Scripts {
     async fn release(&self, held: Held) -> Result<(), Failure> {
         let shared = &*self.0;
         let mut command = call(&shared.release, &held.keys);
-        command.arg(&held.owner).arg(GRANT_TTL_MS);
-        command.arg(CHANNELS).arg(&held.keys.name);
+        command.arg(&held.owner);
         if command
             .query_async::<i64>(&mut shared.connection.clone())
             .await?
@@ -133,6 +121,6 @@ impl Locker for Scripts {
 
 fn call(script: &str, keys: &Keys) -> Cmd {
     let mut command = redis::cmd("EVALSHA");
-    command.arg(script).arg(keys.all.len()).arg(&keys.all);
+    command.arg(script).arg(keys.0.len()).arg(&keys.0);
     command
 }
