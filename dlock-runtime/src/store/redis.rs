@@ -232,14 +232,13 @@ impl RedisStore {
             return Err(no_runtime("no tokio runtime runs here").unsent());
         }
         let limit = self.response_timeout;
-        let answer = async {
+        timeout(limit, async {
             let handle = self.handle().await.map_err(StoreError::unsent)?;
             // From here on nobody can say of a failed request that it did nothing.
             Ok(request(handle).await)
-        };
-        timeout(limit, answer)
-            .await
-            .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+        })
+        .await
+        .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
     }
 
     async fn handle(&self) -> Result<Handle, StoreError> {

@@ -289,6 +289,20 @@ async fn scripts_are_sent_again_to_a_server_that_forgot_them() {
 }
 
 #[tokio::test]
+async fn a_refusal_never_tells_less_than_the_holders_fence() {
+    let (server, store, mut behind) = server_and_store().await;
+    let (lock, me) = (key("k"), owner());
+    let fence = take(&store, &lock, me).await;
+    let counter = server.keys("dlock:fence:*").await.remove(0);
+    run(&mut behind, &format!("DEL {counter}")).await;
+    assert_eq!(queue(&store, &lock, owner()).await.last_fence, fence);
+    let Ok(Acquisition::Busy(seen)) = try_take(&store, &lock, owner()).await else {
+        panic!("it is held")
+    };
+    assert_eq!((seen.last_fence, seen.position), (fence, None));
+}
+
+#[tokio::test]
 async fn many_leases_are_renewed_in_one_write() {
     let (_server, store, mut behind) = server_and_store().await;
     let leases: Vec<_> = (0..50).map(|n| (key(&format!("k{n}")), owner())).collect();

@@ -103,4 +103,25 @@ mod tests {
         assert_eq!(queue.first(later + ALIVE), None);
         assert!(queue.order.is_empty() && queue.waiters.is_empty());
     }
+    #[tokio::test(start_paused = true)]
+    async fn thousands_of_waiters_are_found_where_they_are() {
+        let mut queue = Queue::default();
+        let client = ClientId::new(&SystemRandom);
+        let owner = |number| OwnerId::new(client, number);
+        let now = Instant::now();
+        for number in 0..10_000 {
+            queue.enter(owner(number), now);
+        }
+        for number in (0..10_000).filter(|number| number % 3 == 0) {
+            queue.leave(owner(number));
+        }
+        for number in 0..10_000 {
+            queue.enter(owner(number), now);
+            let before = match number % 3 {
+                0 => 6_666 + number / 3,
+                rest => number / 3 * 2 + rest - 1,
+            };
+            assert_eq!(queue.position(owner(number)), Some(before));
+        }
+    }
 }

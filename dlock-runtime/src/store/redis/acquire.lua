@@ -46,6 +46,17 @@ if not last or last >= 2 ^ 52 or string.find(text, '%D') then
   return redis.error_reply('WRONGTYPE the fence at `' .. fence .. '` is no number of dlock')
 end
 
+if value then
+  -- The holder's own counts, even if somebody has deleted the counter since.
+  local held = tonumber(held_fence or '0')
+  if held > last and held < 2 ^ 52 then
+    last = held
+  end
+  if ARGV[3] == '0' then
+    return {redis.call('PTTL', lock), -1, last, holder_label or ''}
+  end
+end
+
 -- Greater than the last fence, and than those a server has forgotten that lost its data: the
 -- floor is the time since 2024 in units of 10 us.
 local time = redis.call('TIME')
@@ -110,11 +121,6 @@ end
 
 if value then
   local place = wait_in_queue()
-  -- The holder's own counts, even if somebody has deleted the counter since.
-  local held = tonumber(held_fence or '0')
-  if held > last and held < 2 ^ 52 then
-    last = held
-  end
   return {redis.call('PTTL', lock), place, last, holder_label or ''}
 end
 
