@@ -1,6 +1,7 @@
 //! The decisions about an attempt, one rule at a time, and under any order of events.
 
 mod turns;
+mod world;
 
 use proptest::prelude::*;
 use tokio::time::Instant;

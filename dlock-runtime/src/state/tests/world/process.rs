@@ -1,0 +1,464 @@
+//! The tasks of the model, as their drivers treat them, and what must be true of them at any time.
+
+use std::collections::BTreeMap;
+
+use super::{store::Store, *};
+
+/// Tasks of one process that want one key, as their drivers treat them, and the store they ask.
+pub(super) struct World {
+    pub(super) state: KeyState<usize>,
+    client: ClientId,
+    pub(super) now: Moment,
+    handover: bool,
+    store: Store,
+    pub(super) tasks: Vec<Task>,
+    requests: usize,
+    /// Those under way or answered, whoever still waits for the answers.
+    pub(super) sent: Vec<Request>,
+    /// Every hint there was: it may come at any time, and more than once.
+    pub(super) hints: Vec<(OwnerId, u64)>,
+    pub(super) renewals: Vec<Renewing>,
+    /// What the keeper is about to note: the state may change in between.
+    pub(super) noting: Vec<(OwnerId, Moment)>,
+    /// When the keeper looks at which lease.
+    pub(super) due: BTreeMap<OwnerId, Moment>,
+    last_token: Option<FencingToken>,
+}
+
+pub(super) struct Task {
+    timing: Timing,
+    at: At,
+    rung: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum At {
+    Asking { request: usize, sent: Moment },
+    Parked(Option<Moment>),
+    Inside,
+    Releasing { owner: OwnerId, request: usize },
+    Pausing { owner: OwnerId, until: Moment },
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Acquire { queue: bool },
+    Renew,
+    Release,
+}
+
+pub(super) struct Request {
+    number: usize,
+    owner: OwnerId,
+    ttl: Duration,
+    kind: Kind,
+    answer: Option<Answer>,
+}
+
+#[derive(Clone)]
+enum Answer {
+    Acquired(Acquisition),
+    Renewed(Renewal),
+    Released(Released),
+}
+
+pub(super) struct Renewing {
+    owner: OwnerId,
+    task: usize,
+    /// Once its task has run.
+    sent: Option<(usize, Moment)>,
+}
+
+impl World {
+    pub(super) fn new(handover: bool) -> Self {
+        Self {
+            state: KeyState::default(),
+            client: ClientId::new(&SystemRandom),
+            now: Moment {
+                monotonic: Instant::now(),
+                boot: SECOND,
+            },
+            handover,
+            store: Store::new(),
+            tasks: Vec::new(),
+            requests: 0,
+            sent: Vec::new(),
+            hints: Vec::new(),
+            renewals: Vec::new(),
+            noting: Vec::new(),
+            due: BTreeMap::new(),
+            last_token: None,
+        }
+    }
+
+    fn id(&self, task: usize) -> OwnerId {
+        OwnerId::new(self.client, 1 + task as u64)
+    }
+
+    fn around(&self) -> Surroundings<'static> {
+        Surroundings {
+            now: self.now,
+            response_limit: SECOND,
+            handover: self.handover,
+            random: &NotRandom,
+        }
+    }
+
+    pub(super) fn enter(&mut self, timing: Timing) {
+        let task = self.tasks.len();
+        // The model's clocks agree, so nothing hides behind the drift.
+        let trust = Trust::new(timing.ttl, |_| Duration::ZERO);
+        let waiter = Waiter::new(self.id(task), task, timing, trust, self.now);
+        self.state.enter(waiter, self.now);
+        let at = At::Parked(None);
+        self.tasks.push(Task {
+            timing,
+            at,
+            rung: true,
+        });
+    }
+
+    fn settle(&mut self, task: usize, outcome: Outcome<usize>) -> Effect {
+        if let Some(next) = outcome.next {
+            self.tasks[next].rung = true;
+        }
+        match outcome.effect {
+            Effect::Ring | Effect::Lose => self.tasks[task].rung = true,
+            Effect::Forget(_) => {
+                assert_ne!(self.tasks[task].at, At::Gone, "forgotten twice");
+                self.tasks[task].at = At::Gone;
+            }
+            _ => {}
+        }
+        outcome.effect
+    }
+
+    fn event(&mut self, task: usize, event: Event) -> Effect {
+        let outcome = self.state.on_event(self.id(task), event, self.around());
+        self.settle(task, outcome)
+    }
+
+    fn send(&mut self, task: usize, owner: OwnerId, kind: Kind) -> usize {
+        let number = self.requests;
+        self.requests += 1;
+        let ttl = self.tasks[task].timing.ttl;
+        self.sent.push(Request {
+            number,
+            owner,
+            ttl,
+            kind,
+            answer: None,
+        });
+        number
+    }
+
+    fn answer_of(&self, number: usize) -> Option<Answer> {
+        let request = self.sent.iter().find(|request| request.number == number)?;
+        request.answer.clone()
+    }
+
+    /// What a waiting task does.
+    fn wait(&mut self, task: usize, event: Event) {
+        self.tasks[task].rung = false;
+        self.tasks[task].at = match self.event(task, event) {
+            Effect::Ask { owner, queue, .. } => {
+                let request = self.send(task, owner, Kind::Acquire { queue });
+                let sent = self.now;
+                At::Asking { request, sent }
+            }
+            Effect::WaitUntil(at) | Effect::Queue(Some(at)) => At::Parked(Some(at)),
+            Effect::Queue(None) => At::Parked(None),
+            Effect::Enter { keep } => {
+                let token = self.state.lease(self.id(task)).expect("it entered").token;
+                assert!(self.last_token.is_none_or(|last| last < token), "{token}");
+                self.last_token = Some(token);
+                if let Some(owner) = keep {
+                    self.tend(owner, Event::Tick);
+                    // On the task itself, which cannot leave in between.
+                    self.note(self.noting.len() - 1);
+                }
+                At::Inside
+            }
+            Effect::Refuse(_) => return self.leave(task),
+            other => panic!("{other:?} is not for a waiting task"),
+        }
+    }
+
+    fn leave(&mut self, task: usize) {
+        match self.event(task, Event::Left) {
+            Effect::Release { owner } => {
+                self.due.remove(&owner);
+                let request = self.send(task, owner, Kind::Release);
+                self.tasks[task].at = At::Releasing { owner, request };
+            }
+            Effect::Forget(_) => {}
+            other => panic!("{other:?} is not for one who leaves"),
+        }
+    }
+
+    /// What the keeper does.
+    pub(super) fn tend(&mut self, owner: OwnerId, event: Event) {
+        let Some((task, outcome)) = self.state.on_claim(owner, event, self.around()) else {
+            return;
+        };
+        match self.settle(task, outcome) {
+            Effect::WaitUntil(at) => self.noting.push((owner, at)),
+            Effect::Renew { then, .. } => {
+                self.noting.push((owner, then));
+                self.renewals.push(Renewing {
+                    owner,
+                    task,
+                    sent: None,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn note(&mut self, index: usize) {
+        let (owner, at) = self.noting.remove(index);
+        if self.state.is_held_by(owner) {
+            self.due.insert(owner, at);
+        } else {
+            self.due.remove(&owner);
+        }
+    }
+
+    /// The store carries out a request, however late.
+    pub(super) fn carry_out(&mut self, index: usize) {
+        let now = self.now.boot;
+        let request = &mut self.sent[index];
+        if request.answer.is_some() {
+            return;
+        }
+        let (owner, ttl) = (request.owner, request.ttl);
+        let (answer, granted) = match request.kind {
+            Kind::Acquire { queue } => {
+                let (answer, granted) = self.store.acquire(owner, ttl, queue, now);
+                (Answer::Acquired(answer), granted)
+            }
+            Kind::Renew => (Answer::Renewed(self.store.renew(owner, ttl, now)), None),
+            Kind::Release => {
+                let (answer, granted) = self.store.release(owner, now);
+                (Answer::Released(answer), granted)
+            }
+        };
+        request.answer = Some(answer);
+        self.granted(granted);
+    }
+
+    /// The first of the requests of the same owner that has not been carried out, as they come over
+    /// one connection.
+    pub(super) fn first_like(&self, index: usize) -> usize {
+        let owner = self.sent[index].owner;
+        let waits = |other: &Request| other.owner == owner && other.answer.is_none();
+        self.sent.iter().position(waits).unwrap_or(index)
+    }
+
+    /// The task's own request, or all that there are, are carried out, and it goes on.
+    pub(super) fn answer(&mut self, task: usize, all: bool) {
+        let (At::Asking { request, .. } | At::Releasing { request, .. }) = self.tasks[task].at
+        else {
+            return;
+        };
+        for index in 0..self.sent.len() {
+            if all || self.sent[index].number == request {
+                self.carry_out(index);
+            }
+        }
+        self.poll(task);
+    }
+
+    fn granted(&mut self, granted: Option<(OwnerId, u64)>) {
+        match granted {
+            Some((owner, fence)) if owner == self.store.rival => self.rival_holds(fence),
+            Some(hint) => self.hints.push(hint),
+            None => {}
+        }
+    }
+
+    fn rival_holds(&mut self, fence: u64) {
+        let token = FencingToken::from_fence(fence);
+        assert!(self.last_token < token);
+        self.last_token = token;
+    }
+
+    /// Another process asks, or gives back what it holds.
+    pub(super) fn rival(&mut self, ttl: Duration) {
+        let (rival, now) = (self.store.rival, self.now.boot);
+        self.store.expire(now);
+        if self.store.held.is_some_and(|held| held.0 == rival) {
+            let (_, granted) = self.store.release(rival, now);
+            return self.granted(granted);
+        }
+        let (answer, granted) = self.store.acquire(rival, ttl, true, now);
+        if let Acquisition::Granted { fence } = answer {
+            self.rival_holds(fence);
+        }
+        self.granted(granted);
+    }
+
+    /// A task goes on, if it has something to go on with.
+    pub(super) fn poll(&mut self, task: usize) {
+        match self.tasks[task].at.clone() {
+            At::Asking { request, sent } => {
+                if let Some(Answer::Acquired(answer)) = self.answer_of(request) {
+                    self.wait(
+                        task,
+                        Event::Answered {
+                            sent,
+                            answer: Ok(answer),
+                        },
+                    );
+                } else if self.state.is_refused(self.id(task)) {
+                    self.wait(task, Event::Woken);
+                }
+            }
+            At::Parked(until) => {
+                let is_due = until.is_some_and(|until| until.is_reached(self.now));
+                if self.tasks[task].rung || is_due {
+                    self.wait(task, Event::Woken);
+                }
+            }
+            At::Releasing { owner, request } => {
+                if let Some(Answer::Released(answer)) = self.answer_of(request) {
+                    self.released(task, owner, Some(answer));
+                }
+            }
+            At::Pausing { owner, until } if until.is_reached(self.now) => {
+                let request = self.send(task, owner, Kind::Release);
+                self.tasks[task].at = At::Releasing { owner, request };
+            }
+            At::Inside | At::Pausing { .. } | At::Gone => {}
+        }
+    }
+
+    fn released(&mut self, task: usize, owner: OwnerId, answer: Option<Released>) {
+        match self.event(task, Event::Released(answer)) {
+            Effect::WaitUntil(until) => self.tasks[task].at = At::Pausing { owner, until },
+            Effect::Forget(_) => {}
+            other => panic!("{other:?} is not for a releaser"),
+        }
+    }
+
+    /// What a task waits for does not come in time.
+    pub(super) fn time_out(&mut self, task: usize) {
+        match self.tasks[task].at.clone() {
+            At::Asking { sent, .. } => {
+                let answer = Err(failed(StoreErrorKind::TimedOut));
+                self.wait(task, Event::Answered { sent, answer });
+            }
+            At::Releasing { owner, .. } => self.released(task, owner, None),
+            _ => {}
+        }
+    }
+
+    /// A renewal is sent, or ends with its answer or without.
+    pub(super) fn renew(&mut self, index: usize, comes: bool) {
+        let Renewing { owner, task, sent } = self.renewals[index];
+        let Some((request, sent)) = sent else {
+            if self.state.is_held_by(owner) {
+                let request = self.send(task, owner, Kind::Renew);
+                self.renewals[index].sent = Some((request, self.now));
+            } else {
+                self.renewals.swap_remove(index);
+            }
+            return;
+        };
+        let answer = match self.answer_of(request) {
+            Some(Answer::Renewed(answer)) if comes => Ok(answer),
+            _ if comes => return,
+            _ => Err(failed(StoreErrorKind::TimedOut)),
+        };
+        self.renewals.swap_remove(index);
+        self.tend(owner, Event::Renewed { sent, answer });
+    }
+
+    /// The store cannot be reached: the question has not been sent.
+    pub(super) fn cut_off(&mut self, task: usize) {
+        if let At::Asking { request, sent } = self.tasks[task].at
+            && self.answer_of(request).is_none()
+        {
+            self.sent.retain(|other| other.number != request);
+            let answer = Err(failed(StoreErrorKind::Unreachable));
+            self.wait(task, Event::Answered { sent, answer });
+        }
+    }
+
+    pub(super) fn drop_task(&mut self, task: usize) {
+        let at = &self.tasks[task].at;
+        if matches!(at, At::Asking { .. } | At::Parked(_) | At::Inside) {
+            self.leave(task);
+        }
+    }
+
+    pub(super) fn tell_all(&mut self, event: impl Fn() -> Event) {
+        for task in self.state.tasks() {
+            self.event(task, event());
+        }
+    }
+
+    /// What must be true at any time.
+    pub(super) fn check(&mut self) {
+        self.store.expire(self.now.boot);
+        let held: Vec<_> = (0..self.tasks.len())
+            .filter_map(|task| self.state.lease(self.id(task)))
+            .filter(|held| !held.deadline.is_reached(self.now))
+            .collect();
+        assert!(held.len() <= 1, "two sections believe in a lease");
+        for held in held {
+            let kept = self.store.held.expect("it believes in what has ended");
+            assert_eq!(
+                kept.1,
+                held.token.fence(),
+                "it believes in what another has"
+            );
+            assert_eq!(kept.0.client(), self.client);
+        }
+        let gone = self.tasks.iter().all(|task| task.at == At::Gone);
+        assert_eq!(
+            self.state.is_idle(),
+            gone,
+            "nothing is left of who has gone"
+        );
+        self.check_progress();
+    }
+
+    /// Whoever waits has somebody in front of it who will go on.
+    pub(super) fn check_progress(&self) {
+        let waits = |waiter: &Waiter<usize>| waiter.is_waiting(self.now);
+        let front = self.state.front.as_ref().filter(|front| front.is_active());
+        let Some(front) = front else {
+            assert!(!self.state.behind.iter().any(waits), "nobody is in front");
+            return;
+        };
+        let task = &self.tasks[front.waiter.task];
+        let goes_on = match task.at {
+            At::Asking { .. } | At::Inside => true,
+            At::Parked(until) => task.rung || until.is_some(),
+            _ => false,
+        };
+        assert!(goes_on, "the one in front is {:?}", task.at);
+    }
+
+    /// Everybody goes, and the store answers. Whether it knows nothing of them any more.
+    pub(super) fn end(&mut self) -> bool {
+        for task in 0..self.tasks.len() {
+            self.drop_task(task);
+            self.check();
+        }
+        while self.tasks.iter().any(|task| task.at != At::Gone) {
+            for index in 0..self.sent.len() {
+                self.carry_out(index);
+            }
+            self.now = self.now.plus(SECOND);
+            for task in 0..self.tasks.len() {
+                self.poll(task);
+            }
+        }
+        self.check();
+        self.store.expire(self.now.boot);
+        !self.store.knows(self.client)
+    }
+}
