@@ -437,3 +437,14 @@ fn a_lease_that_nobody_looked_at_is_neither_renewed_nor_believed_past_its_deadli
     let asks = desk.of(2, Event::Woken);
     assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
 }
+
+#[test]
+fn a_lease_is_looked_after_also_before_the_next_one_has_looked() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2]);
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    // Whoever notes its next look, or sends its renewal, asks this just now.
+    assert!(desk.state.is_held_by(desk.owner(1)));
+    assert_eq!(desk.of(2, Event::Woken), Effect::Enter { keep: None });
+    assert!(desk.state.is_held_by(desk.owner(1)));
+}

@@ -156,4 +156,16 @@ proptest! {
         }
         prop_assert!(world.end());
     }
+
+    /// A lease is renewed, and its end noticed, whoever holds it by then.
+    #[test]
+    fn somebody_looks_after_every_lease(
+        moves in prop::collection::vec(next_move(), 1..100),
+    ) {
+        let mut world = World::new(true);
+        for next in &moves {
+            world.make(next, false);
+            world.check_care();
+        }
+    }
 }

@@ -442,6 +442,32 @@ impl World {
         assert!(goes_on, "the one in front is {:?}", task.at);
     }
 
+    /// Somebody looks after every lease in time.
+    pub(super) fn check_care(&self) {
+        let front = self.state.front.as_ref();
+        let Some(front) = front.filter(|front| front.lease().is_some()) else {
+            return;
+        };
+        let owner = front.claim.owner;
+        let is_noted = self.noting.iter().any(|(other, _)| *other == owner);
+        let due = self.due.get(&owner);
+        assert!(is_noted || due.is_some(), "nobody looks after the lease");
+        let timing = self.tasks[front.waiter.task].timing;
+        let renewed = self.renewals.iter().any(|other| other.owner == owner);
+        if let Some(due) = due
+            && timing.renew
+            && timing.max_hold.is_none()
+            && !is_noted
+            && !renewed
+        {
+            let deadline = front.lease().expect("it is held").deadline;
+            assert!(
+                due.monotonic < deadline.monotonic,
+                "it is not to be renewed"
+            );
+        }
+    }
+
     /// Everybody goes, and the store answers. Whether it knows nothing of them any more.
     pub(super) fn end(&mut self) -> bool {
         for task in 0..self.tasks.len() {
