@@ -52,19 +52,15 @@ pub(crate) async fn acquire(
                 queue,
             } => {
                 let question = section.ask_acquire(owner, limit, queue);
-                match unless_refused(&section, question).await {
+                match unless_in_vain(&section, question).await {
                     // It was sent somewhat later than `now`, which is on the safe side.
                     Some(answer) => Event::Answered { sent: now, answer },
                     None => Event::Woken,
                 }
             }
-            Effect::WaitUntil(at) | Effect::Queue(Some(at)) => {
+            Effect::WaitUntil(at) | Effect::Queue(at) => {
                 // Woken by a ring or by the time: the state knows what to make of either.
                 drop(timeout_at(section.timer(at), ring).await);
-                Event::Woken
-            }
-            Effect::Queue(None) => {
-                ring.await;
                 Event::Woken
             }
             Effect::Enter { keep } => {
@@ -94,17 +90,25 @@ pub(crate) async fn acquire(
     }
 }
 
-/// What `question` yields, unless the manager closes first: then the answer matters no more.
-async fn unless_refused<T>(section: &Section, question: impl Future<Output = T>) -> Option<T> {
+/// What `question` yields, unless the manager closes first, or another task goes on in place of this
+/// one: then the answer matters no more, and what has not been sent yet must not be.
+async fn unless_in_vain<T>(section: &Section, question: impl Future<Output = T>) -> Option<T> {
     let mut question = pin!(question);
+    let mut is_sent = false;
     loop {
         let mut ring = pin!(section.ring());
-        if section.is_refused() {
+        if !section.is_asking() {
             return None;
         }
-        let answer = poll_fn(|context| match question.as_mut().poll(context) {
-            Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            Poll::Pending => ring.as_mut().poll(context).map(|()| None),
+        let answer = poll_fn(|context| {
+            if is_sent && ring.as_mut().poll(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            is_sent = true;
+            match question.as_mut().poll(context) {
+                Poll::Ready(answer) => Poll::Ready(Some(answer)),
+                Poll::Pending => ring.as_mut().poll(context).map(|()| None),
+            }
         });
         if let Some(answer) = answer.await {
             return Some(answer);

@@ -221,13 +221,16 @@ impl Drop for Running {
         schedule.avoids_home |= panicked;
         // Else it has ended by itself, or `start` goes on with the next runtime.
         let orphans: Vec<_> = if died && !hopeless {
-            schedule.due.values().cloned().collect()
+            let due = schedule.due.iter();
+            due.map(|((_, owner), section)| (*owner, section.clone()))
+                .collect()
         } else {
             Vec::new()
         };
         drop(schedule);
-        for section in orphans {
-            start(&section);
+        for (owner, section) in orphans {
+            // It knows a runtime that lives, if anybody does: its own.
+            start(&section.bearer(owner).unwrap_or(section));
             if self
                 .shared
                 .keeper

@@ -279,12 +279,18 @@ impl Section {
         }
     }
 
-    /// Whether the manager has closed before a lease was got.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.slot.state().is_refused(self.id)
+    /// Whether the answer to a question is still of use: neither has the manager closed, nor has
+    /// another task gone on in place of this one.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.slot.state().is_asking(self.id)
     }
 
-    /// Whether a section of this key holds the lease of `owner`, as far as anybody has looked.
+    /// Who bears the claim of `owner` by now.
+    pub(crate) fn bearer(&self, owner: OwnerId) -> Option<Arc<Self>> {
+        self.slot.state().bearer(owner)
+    }
+
+    /// Whether a section of this key has the lease of `owner`, as far as anybody has looked.
     pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
         self.slot.state().is_held_by(owner)
     }

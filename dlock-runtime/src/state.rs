@@ -32,7 +32,7 @@ use crate::{
     fence::FencingToken,
     owner::OwnerId,
     random::Random,
-    store::{Acquisition, Holder, Released, Renewal, StoreError},
+    store::{ALIVE, Acquisition, Holder, Released, Renewal, StoreError},
 };
 
 pub(crate) use self::{claim::Trust, waiter::Waiter};
@@ -117,8 +117,8 @@ pub(crate) enum Effect {
     },
     /// Wait for the bell or until then, whichever is first.
     WaitUntil(Moment),
-    /// The same behind others of this process; `None` is for ever.
-    Queue(Option<Moment>),
+    /// The same behind others of this process.
+    Queue(Moment),
     /// The lease is ours.
     Enter {
         /// What the keeper has to know, if it does not yet.
@@ -156,7 +156,7 @@ pub(crate) struct Keep {
 #[derive(Debug)]
 pub(crate) struct Outcome<T> {
     pub(crate) effect: Effect,
-    /// Who is in front now, and has to be rung.
+    /// Whom to ring besides: who is in front now, or was until now.
     pub(crate) next: Option<T>,
 }
 
@@ -223,18 +223,23 @@ impl<T: Clone> KeyState<T> {
         self.find(id)?.kept_for(now)
     }
 
-    /// Whether attempt `id` will get no lease because the manager has closed.
-    pub(crate) fn is_refused(&self, id: OwnerId) -> bool {
-        let front = self.find(id).map(|attempt| &attempt.waiter);
-        front
-            .or_else(|| self.behind.get(self.place_of(id)?))
-            .is_some_and(|waiter| waiter.refused)
+    /// Whether the answer to a question of attempt `id` is still of use.
+    pub(crate) fn is_asking(&self, id: OwnerId) -> bool {
+        let front = self.front.as_ref();
+        front.is_some_and(|front| front.id() == id && front.is_asking())
     }
 
-    /// Whether a section holds the lease of the claim `owner`, as far as anybody has looked.
+    /// Whether a section has the lease of the claim `owner`, or is about to look at it.
     pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
         let front = self.front.as_ref();
-        front.is_some_and(|front| front.claim.owner == owner && front.lease().is_some())
+        front.is_some_and(|front| front.claim.owner == owner && front.is_holding())
+    }
+
+    /// The task that bears the claim of `owner`.
+    pub(crate) fn bearer(&self, owner: OwnerId) -> Option<T> {
+        let mut attempts = self.front.iter().chain(&self.aside);
+        let bearer = attempts.find(|attempt| attempt.claim.owner == owner)?;
+        Some(bearer.waiter.task.clone())
     }
 
     fn find(&self, id: OwnerId) -> Option<&Attempt<T>> {
@@ -275,7 +280,7 @@ impl<T: Clone> KeyState<T> {
             return self.after_front(effect, around.now);
         }
         if let Some(place) = self.place_of(id) {
-            return Outcome::of(self.on_waiter(place, &event, around.now));
+            return self.on_waiter(place, &event, around);
         }
         let aside = self.aside.iter().position(|attempt| attempt.id() == id);
         let Some(index) = aside else {
@@ -306,13 +311,22 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// What happens to somebody who waits behind others.
-    fn on_waiter(&mut self, place: usize, event: &Event, now: Moment) -> Effect {
+    fn on_waiter(&mut self, place: usize, event: &Event, around: Surroundings<'_>) -> Outcome<T> {
+        let now = around.now;
         let waiter = &mut self.behind[place];
-        match event {
-            Event::Woken if waiter.is_waiting(now) => Effect::Queue(waiter.give_up),
-            Event::Woken => {
-                let known = self.known_in_front(place, now);
-                Effect::Refuse(self.behind[place].denial(&known, now))
+        Outcome::of(match event {
+            // An answer for who is in front no more says nothing else.
+            Event::Woken | Event::Answered { .. } => {
+                waiter.absent = false;
+                if !waiter.is_waiting(now) {
+                    let known = self.known_in_front(place, now);
+                    Effect::Refuse(self.behind[place].denial(&known, now))
+                } else if (self.front.as_ref()).is_some_and(|front| front.yields_to(waiter, now)) {
+                    return self.oust(place, around);
+                } else {
+                    let look_at = now.plus(ALIVE);
+                    Effect::Queue(waiter.give_up.map_or(look_at, |end| end.earlier(look_at)))
+                }
             }
             Event::Closed | Event::Revoked => {
                 waiter.refused = true;
@@ -323,7 +337,22 @@ impl<T: Clone> KeyState<T> {
                 Effect::Forget(None)
             }
             _ => Effect::Nothing,
-        }
+        })
+    }
+
+    /// The waiter at `place` goes on in place of the one in front, which waits for its next turn.
+    fn oust(&mut self, place: usize, around: Surroundings<'_>) -> Outcome<T> {
+        let (Some(front), Some(waiter)) = (self.front.take(), self.behind.remove(place)) else {
+            return Outcome::of(Effect::Nothing);
+        };
+        let (mut front, absent) = front.yield_to(waiter, around.now);
+        let effect = front.on_event(Event::Woken, around);
+        self.front = Some(front);
+        // It may wait for an answer that concerns it no more.
+        let next = Some(absent.task.clone());
+        let place = self.behind.partition_point(|other| other.id < absent.id);
+        self.behind.insert(place, absent);
+        Outcome { effect, next }
     }
 
     /// Why the waiter at `place` does not have the lock yet.
@@ -337,7 +366,14 @@ impl<T: Clone> KeyState<T> {
                 position: u64::try_from(place).ok(),
                 ..Holder::here()
             }),
-            None => front.claim.refusal.clone(),
+            None => match front.claim.refusal.clone() {
+                // Its place in the store's queue is not this one's.
+                Refusal::Busy(holder) => Refusal::Busy(Holder {
+                    position: None,
+                    ..holder
+                }),
+                other => other,
+            },
         }
     }
 

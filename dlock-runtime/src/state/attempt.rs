@@ -41,6 +41,8 @@ enum Phase {
         news: Option<News>,
         /// [`Claim::traces_until`] as it is if this request leaves nothing behind.
         traces_before: Option<Moment>,
+        /// When it is over, with an answer or without.
+        until: Moment,
     },
     /// The next question is due at `look_at`.
     Waiting {
@@ -87,6 +89,16 @@ impl<T> Attempt<T> {
     /// Whether the claim is still of use: neither lost nor being given back.
     pub(super) fn is_active(&self) -> bool {
         !matches!(self.phase, Phase::Lost(_) | Phase::Leaving)
+    }
+
+    /// Whether there is a lease, even if the task has not looked at it yet.
+    pub(super) fn is_holding(&self) -> bool {
+        self.holding().is_some()
+    }
+
+    /// Whether the answer to a question is waited for.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.phase, Phase::Asking { .. })
     }
 
     pub(super) fn lease(&self) -> Option<Held> {
@@ -139,7 +151,7 @@ impl<T> Attempt<T> {
         if self.waiter.refused {
             return Effect::Refuse(Denial::Closed);
         }
-        if let Some(entered) = self.on_lease(around.now) {
+        if let entered @ Effect::Enter { .. } = self.on_lease(around.now) {
             return entered;
         }
         let Phase::Waiting { look_at } = self.phase else {
@@ -171,6 +183,7 @@ impl<T> Attempt<T> {
         self.phase = Phase::Asking {
             news: None,
             traces_before: self.claim.traces_until,
+            until: around.now.plus(limit),
         };
         self.claim.leaves_traces(around.now);
         Effect::Ask {
@@ -189,6 +202,7 @@ impl<T> Attempt<T> {
         let Phase::Asking {
             news,
             traces_before,
+            ..
         } = self.phase
         else {
             // Refused meanwhile. What was granted is given back when the caller leaves.

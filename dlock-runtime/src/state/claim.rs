@@ -58,6 +58,8 @@ pub(super) struct Claim {
     /// The latest is the last.
     refreshes: Vec<Refresh>,
     last_token: Option<FencingToken>,
+    /// The fence of the last lease, and when it came from the store.
+    came: Option<(u64, Moment)>,
 }
 
 /// What was last heard of the store.
@@ -86,6 +88,7 @@ impl Claim {
             failures: 0,
             refreshes: Vec::new(),
             last_token: None,
+            came: None,
         }
     }
 
@@ -100,10 +103,13 @@ impl Claim {
         if self.refreshes.len() == KEPT_REFRESHES {
             self.refreshes.remove(0);
         }
-        self.refreshes.push(Refresh {
-            sent,
-            last_fence: holder.last_fence,
-        });
+        // A store that says nothing of fences would vouch for every hint.
+        if holder.last_fence > 0 {
+            self.refreshes.push(Refresh {
+                sent,
+                last_fence: holder.last_fence,
+            });
+        }
         self.failures = 0;
         self.refusal = Refusal::Busy(holder);
     }
@@ -125,6 +131,32 @@ impl Claim {
             Some(last) if last.fence() == fence => last.next(),
             _ => FencingToken::from_fence(fence),
         }
+    }
+
+    /// When the lease with this fence came from the store, if not just now.
+    ///
+    /// It may be confirmed by another answer: that makes it no younger.
+    pub(super) fn came(&mut self, fence: u64, now: Moment) -> Moment {
+        match self.came {
+            Some((known, came)) if known == fence => came,
+            _ => self.came.insert((fence, now)).1,
+        }
+    }
+
+    /// Whether a section has held a lease of this claim.
+    pub(super) fn is_spent(&self) -> bool {
+        self.last_token.is_some()
+    }
+
+    /// What has to be left of a lease for a section to begin with it: enough for a renewal, and for
+    /// another if the first gets no answer.
+    pub(super) fn least(&self) -> Duration {
+        self.ttl.min(GRANT_TTL) / 3
+    }
+
+    /// The store knows nothing of us any more.
+    pub(super) fn forgotten(&mut self) {
+        self.refreshes.clear();
     }
 
     /// A section begins with `token`.

@@ -99,7 +99,8 @@ impl Desk {
     fn queue<const N: usize>(&mut self, numbers: [u64; N]) {
         for number in numbers {
             self.enter(number, waits(Wait::Forever));
-            assert_eq!(self.of(number, Event::Woken), Effect::Queue(None));
+            let looks = Effect::Queue(self.now.plus(ALIVE));
+            assert_eq!(self.of(number, Event::Woken), looks);
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Waiter<T> {
     pub(super) give_up: Option<Moment>,
     /// The manager has closed before there was a lease.
     pub(super) refused: bool,
+    /// It did not look when it was in front, and has not looked since.
+    pub(super) absent: bool,
 }
 
 impl<T> Waiter<T> {
@@ -39,6 +41,7 @@ impl<T> Waiter<T> {
                 Wait::Forever => None,
             },
             refused: false,
+            absent: false,
         }
     }
 
@@ -47,9 +50,9 @@ impl<T> Waiter<T> {
         self.give_up.is_some_and(|give_up| give_up.is_reached(now))
     }
 
-    /// Whether the lock is still of use to the caller.
+    /// Whether the lock is still of use to the caller, and it looks like coming for it.
     pub(super) fn is_waiting(&self, now: Moment) -> bool {
-        !self.refused && !self.is_over(now)
+        !self.refused && !self.absent && !self.is_over(now)
     }
 
     pub(super) fn denial(&self, refusal: &Refusal, now: Moment) -> Denial {

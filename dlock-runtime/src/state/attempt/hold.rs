@@ -143,8 +143,11 @@ impl<T> Attempt<T> {
         }
         self.claim.succeeded();
         let renew_at = renewal_after(sent, self.claim.ttl);
-        self.phase = Phase::Holding(Hold::new(token, confirmed, renew_at, now));
-        self.on_wake(around)
+        self.phase = Phase::Holding(Hold {
+            came: self.claim.came(fence, now),
+            ..Hold::new(token, confirmed, renew_at, now)
+        });
+        self.enter(now)
     }
 
     /// The store has let us know that it has handed us the lease.
@@ -157,13 +160,17 @@ impl<T> Attempt<T> {
             Phase::Waiting { look_at } => {
                 let granted = self.claim.granted_until(fence);
                 // A lease that is not to be renewed must begin with its own TTL.
-                let believed =
-                    granted.filter(|until| self.waiter.timing.renew && !until.is_reached(now));
+                let renewed = self.waiter.timing.renew;
+                let least = self.claim.least();
+                let believed = granted.filter(|until| renewed && until.remaining(now) >= least);
                 match (believed, self.claim.next_token(fence)) {
                     (Some(until), Some(token)) => {
                         // It may have been granted just now, or most of its short TTL ago.
                         let renew_at = now.plus(until.remaining(now) / 3);
-                        self.phase = Phase::Holding(Hold::new(token, until, renew_at, now));
+                        self.phase = Phase::Holding(Hold {
+                            came: self.claim.came(fence, now),
+                            ..Hold::new(token, until, renew_at, now)
+                        });
                     }
                     _ => *look_at = look_at.earlier(now),
                 }
@@ -176,17 +183,24 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// The task looks for the first time whether it has got the lease.
-    pub(super) fn on_lease(&mut self, now: Moment) -> Option<Effect> {
+    /// The task looks for the first time at a lease that it was handed.
+    pub(super) fn on_lease(&mut self, now: Moment) -> Effect {
+        match &self.phase {
+            Phase::Holding(hold) if hold.remaining(now) < self.claim.least() => {
+                // It has not been used for a while: asking tells whether it is still ours.
+                self.phase = Phase::Waiting { look_at: now };
+                Effect::Nothing
+            }
+            _ => self.enter(now),
+        }
+    }
+
+    /// The section begins.
+    fn enter(&mut self, now: Moment) -> Effect {
         let timing = &self.waiter.timing;
         let Phase::Holding(hold) = &mut self.phase else {
-            return None;
+            return Effect::Nothing;
         };
-        if hold.confirmed.is_reached(now) {
-            // Nobody has used it: asking tells whether it is still ours.
-            self.phase = Phase::Waiting { look_at: now };
-            return None;
-        }
         hold.entered = true;
         hold.since = now;
         hold.end = timing.max_hold.map(|max_hold| now.plus(max_hold));
@@ -196,7 +210,7 @@ impl<T> Attempt<T> {
             owner: self.claim.owner,
             at: hold.look_at(timing),
         });
-        Some(Effect::Enter { keep })
+        Effect::Enter { keep }
     }
 
     /// Loses the lease if its deadline has passed.
@@ -262,7 +276,11 @@ impl<T> Attempt<T> {
                     hold.confirm(sent, &self.claim);
                 }
             }
-            Ok(Renewal::NotOwner) => return self.lose(LostCause::TakenAway, now),
+            // What was asked for before this lease came is no news of it.
+            Ok(Renewal::NotOwner) if hold.came.is_reached(sent) => {
+                return self.lose(LostCause::TakenAway, now);
+            }
+            Ok(Renewal::NotOwner) => {}
             Err(error) => {
                 hold.failure = Some(error);
                 // Even what a store refuses for good may be allowed again in time.
@@ -279,6 +297,7 @@ impl<T> Attempt<T> {
         };
         if !hold.entered {
             // Its section has not begun, and asks again.
+            self.claim.forgotten();
             self.phase = Phase::Waiting { look_at: now };
             return Effect::Ring;
         }

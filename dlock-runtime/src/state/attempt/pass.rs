@@ -12,7 +12,7 @@ use crate::{
     clock::Moment,
     options::Timing,
     state::{Surroundings, waiter::Waiter},
-    store::GRANT_TTL,
+    store::ALIVE,
 };
 
 /// How long after it came from the store a lease is given back rather than handed over.
@@ -21,29 +21,50 @@ const LONGEST_TURN: Duration = Duration::from_millis(10);
 impl<T> Attempt<T> {
     /// Whether `next` can go on with what this attempt leaves.
     pub(in crate::state) fn can_pass_to(&self, next: &Waiter<T>, around: Surroundings<'_>) -> bool {
-        if next.timing.ttl != self.claim.ttl {
-            return false;
-        }
-        match &self.phase {
-            Phase::Asking { .. } | Phase::Waiting { .. } => true,
-            Phase::Holding(hold) => {
-                around.handover
-                    && self.kept_for(around.now).is_none()
-                    && self.is_fresh(hold, around.now)
-                    // The rest of one `min_hold` must not be mixed up with a renewal for another.
-                    && next.timing.min_hold.is_none()
+        self.suits(next)
+            && match &self.phase {
+                Phase::Asking { .. } | Phase::Waiting { .. } => true,
+                Phase::Holding(hold) => {
+                    around.handover
+                        && self.kept_for(around.now).is_none()
+                        && self.is_fresh(hold, around.now)
+                        && next.timing.min_hold.is_none()
+                }
+                Phase::Lost(_) | Phase::Leaving => false,
             }
-            Phase::Lost(_) | Phase::Leaving => false,
-        }
+    }
+
+    /// Whether the claim can be `next`'s.
+    fn suits(&self, next: &Waiter<T>) -> bool {
+        // A renewal for another section must not be carried out after what keeps a `min_hold`.
+        next.timing.ttl == self.claim.ttl
+            && (next.timing.min_hold.is_none() || !self.claim.is_spent())
     }
 
     fn is_fresh(&self, hold: &Hold, now: Moment) -> bool {
-        // Enough for a renewal, and for another if the first gets no answer.
-        let least = self.claim.ttl.min(GRANT_TTL) / 3;
         hold.failure.is_none()
             && hold.came.elapsed(now) <= LONGEST_TURN
-            && hold.remaining(now) >= least
+            && hold.remaining(now) >= self.claim.least()
             && self.claim.next_token(hold.token.fence()).is_some()
+    }
+
+    /// Whether `next`, who has just looked, may go on in place of this attempt, whose task has not
+    /// looked for long: it may never do so again, and must not keep others out for ever.
+    pub(in crate::state) fn yields_to(&self, next: &Waiter<T>, now: Moment) -> bool {
+        let expected = match &self.phase {
+            Phase::Waiting { look_at } => *look_at,
+            Phase::Asking { until, .. } => *until,
+            Phase::Holding(hold) if !hold.is_entered() => hold.since,
+            _ => return false,
+        };
+        self.suits(next) && expected.plus(ALIVE).is_reached(now)
+    }
+
+    /// `next` in place of this attempt, which waits behind it from now on.
+    pub(in crate::state) fn yield_to(self, next: Waiter<T>, now: Moment) -> (Self, Waiter<T>) {
+        let mut absent = self.waiter;
+        absent.absent = true;
+        (Self::waiting(next, self.claim, now), absent)
     }
 
     /// The same claim in the hands of `next`.

@@ -267,7 +267,7 @@ fn a_wait_behind_others_ends_in_time_and_says_who_they_are() {
     let mut desk = Desk::holding(Timing::default());
     desk.enter(2, waits(Wait::For(SECOND)));
     let end = desk.now.plus(SECOND);
-    assert_eq!(desk.of(2, Event::Woken), Effect::Queue(Some(end)));
+    assert_eq!(desk.of(2, Event::Woken), Effect::Queue(end));
     desk.enter(3, waits(Wait::Never));
     let Effect::Refuse(Denial::Busy { holder, .. }) = desk.of(3, Event::Woken) else {
         panic!("it is held here");
@@ -404,6 +404,95 @@ fn a_short_ttl_bounds_a_grant_too() {
     desk.on(Event::Granted { fence: 7 });
     assert!(desk.on(Event::Woken).enters());
     assert_eq!(desk.deadline(), sent.plus(Duration::from_millis(988)));
+}
+
+#[test]
+fn another_answer_makes_a_lease_no_younger() {
+    // Three that are not renewed: each begins with a question, and is told that the lease is its own.
+    let timing = Timing {
+        renew: false,
+        ..waits(Wait::Forever)
+    };
+    let mut desk = Desk::new(timing);
+    desk.is_granted(7);
+    desk.enter(2, timing);
+    desk.enter(3, timing);
+    desk.pass(TURN);
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    let answer = granted();
+    let effect = desk.of(2, Event::Answered { sent, answer });
+    assert!(effect.enters());
+    desk.pass(Duration::from_micros(1));
+    assert_eq!(desk.both(2, Event::Left), (desk.release(), Some(3)));
+}
+
+#[test]
+fn a_lease_with_next_to_nothing_left_is_not_begun_with() {
+    // A hint that comes late, but not too late to be believed.
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    desk.pass(2 * SECOND);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+
+    // A task that looks late at what it was handed.
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2]);
+    desk.of(1, Event::Left);
+    desk.pass(TRUSTED.saturating_sub(SECOND / 2));
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+}
+
+#[test]
+fn an_answer_that_tells_no_fence_vouches_for_no_hint() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(0);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+}
+
+#[test]
+fn who_does_not_look_is_passed_over_by_those_behind_and_comes_after_them() {
+    let long = ALIVE + ALIVE;
+    for handed in [false, true] {
+        let mut desk = Desk::holding(Timing::default());
+        desk.queue([2, 3, 4]);
+        desk.handover = handed;
+        assert_eq!(desk.both(1, Event::Left).1, Some(2));
+        desk.pass(long);
+        // It goes on with the claim of the second, be it a lease or a question.
+        let (asks, rung) = desk.both(3, Event::Woken);
+        let owner = desk.owner(if handed { 1 } else { 2 });
+        assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
+        assert_eq!(rung, Some(2));
+        let answer = Ok(Acquisition::Granted { fence: 9 });
+        let sent = desk.now;
+        assert!(desk.of(3, Event::Answered { sent, answer }).enters());
+        // Not before it has looked again: then it is the first as before.
+        desk.handover = true;
+        let mut other = desk.both(3, Event::Left);
+        assert_eq!(other, (Effect::Forget(None), Some(4)));
+        assert!(matches!(desk.of(2, Event::Woken), Effect::Queue(_)));
+        desk.of(4, Event::Woken);
+        other = desk.both(4, Event::Left);
+        assert_eq!(other, (Effect::Forget(None), Some(2)));
+    }
+}
+
+#[test]
+fn who_waits_for_an_answer_in_vain_drops_the_question() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    assert!(desk.state.is_asking(desk.owner(1)));
+    desk.queue([2]);
+    desk.pass(ALIVE + SECOND);
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+    assert!(!desk.state.is_asking(desk.owner(1)));
+    // Should the answer have come at the same time, it is the second's.
+    let sent = desk.now;
+    assert!(matches!(desk.answer(sent, granted()), Effect::Queue(_)));
 }
 
 #[test]

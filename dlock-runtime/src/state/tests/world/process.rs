@@ -167,16 +167,14 @@ impl World {
                 let sent = self.now;
                 At::Asking { request, sent }
             }
-            Effect::WaitUntil(at) | Effect::Queue(Some(at)) => At::Parked(Some(at)),
-            Effect::Queue(None) => At::Parked(None),
+            Effect::WaitUntil(at) | Effect::Queue(at) => At::Parked(Some(at)),
             Effect::Enter { keep } => {
                 let token = self.state.lease(self.id(task)).expect("it entered").token;
                 assert!(self.last_token.is_none_or(|last| last < token), "{token}");
                 self.last_token = Some(token);
-                if let Some(owner) = keep {
-                    self.tend(owner, Event::Tick);
-                    // On the task itself, which cannot leave in between.
-                    self.note(self.noting.len() - 1);
+                // On the task itself, which cannot leave in between.
+                if let Some(keep) = keep {
+                    self.due.insert(keep.owner, keep.at);
                 }
                 At::Inside
             }
@@ -303,7 +301,8 @@ impl World {
     pub(super) fn poll(&mut self, task: usize) {
         match self.tasks[task].at.clone() {
             At::Asking { request, sent } => {
-                if let Some(Answer::Acquired(answer)) = self.answer_of(request) {
+                let answer = self.answer_of(request).filter(|_| !self.tasks[task].rung);
+                if let Some(Answer::Acquired(answer)) = answer {
                     self.wait(
                         task,
                         Event::Answered {
@@ -311,7 +310,7 @@ impl World {
                             answer: Ok(answer),
                         },
                     );
-                } else if self.state.is_refused(self.id(task)) {
+                } else if !self.state.is_asking(self.id(task)) {
                     self.wait(task, Event::Woken);
                 }
             }
