@@ -16,7 +16,7 @@ use tokio::{
 use tracing::Span;
 
 use crate::{
-    background::release_in_background,
+    background::{let_others_take_it, release_in_background},
     clock::Moment,
     error::{LockError, LostCause},
     key::LockKey,
@@ -107,6 +107,8 @@ impl Section {
     fn settle(&self, outcome: Outcome<Arc<Self>>, is_idle: bool) -> Effect {
         if let Some(next) = outcome.next {
             next.bell.notify_waiters();
+            // The task that leaves may go on without an await, and the next one has the lease.
+            let_others_take_it();
         }
         match &outcome.effect {
             Effect::Lose => self.report_loss(),
