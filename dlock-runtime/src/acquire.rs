@@ -1,5 +1,7 @@
 //! How a task gets a lock: asks, waits, asks again, until it holds it or its wait is over.
 
+pub(crate) mod several;
+
 use std::{
     future::{Future, poll_fn},
     pin::pin,
@@ -9,6 +11,7 @@ use std::{
 };
 
 use tokio::{runtime::Handle, time::timeout_at};
+use tracing::Span;
 
 use crate::{
     error::LockError,
@@ -17,7 +20,7 @@ use crate::{
     key::LockKey,
     manager::Shared,
     observe,
-    options::Options,
+    options::{Options, Timing},
     section::Section,
     site::LockSite,
     state::{Denial, Effect, Event},
@@ -35,10 +38,35 @@ pub(crate) async fn acquire(
     if held::contains(shared.id(), &key) {
         return Err(LockError::WouldDeadlock { key });
     }
-    let runtime = Handle::try_current().map_err(|_| no_runtime(&key))?;
     let span = observe::span(&key, site);
+    match one(&shared, &key, timing, span.clone()).await {
+        Ok(got) => {
+            observe::entered(&span, got.guard.fencing_token(), got.waited);
+            Ok(got.guard)
+        }
+        Err(error) => {
+            observe::refused(&span, timing.wait, &error);
+            Err(error)
+        }
+    }
+}
+
+/// A lock, and how long its task has waited for it.
+struct Got {
+    guard: LockGuard,
+    waited: Duration,
+}
+
+/// One attempt at `key`, which gives back whatever it has got when it is dropped.
+async fn one(
+    shared: &Arc<Shared>,
+    key: &LockKey,
+    timing: Timing,
+    span: Span,
+) -> Result<Got, LockError> {
+    let runtime = Handle::try_current().map_err(|_| no_runtime(key))?;
     let entered = shared.clock.now();
-    let section = Section::enter(&shared, &key, timing, span, runtime, entered)?;
+    let section = Section::enter(shared, key, timing, span, runtime, entered)?;
     let place = Occupied::new(section.clone());
 
     let (mut event, mut now) = (Event::Woken, entered);
@@ -68,21 +96,20 @@ pub(crate) async fn acquire(
                 let held = section
                     .check_at(now)
                     .map_err(|loss| section.lost_error(loss))?;
-                observe::acquired(&section, held.token, entered.elapsed(now));
+                let waited = entered.elapsed(now);
+                observe::acquired(&section, held.token, waited);
                 if let Some(keep) = keep {
                     keeper::keep(&section, keep, now);
                 }
-                return Ok(LockGuard::new(place, held.token));
+                let guard = LockGuard::new(place, held.token);
+                return Ok(Got { guard, waited });
             }
-            Effect::Refuse(denial) => {
-                let error = refusal(&section, denial);
-                observe::refused(&section, &error);
-                return Err(error);
-            }
+            Effect::Refuse(denial) => return Err(refusal(&section, denial)),
             // Only a shutdown comes between two steps; every other effect is for another driver.
             // Whatever it was, the body must not run.
             other => {
                 debug_assert!(false, "{other:?} is not for a waiting task");
+                let key = key.clone();
                 return Err(LockError::Closed { key });
             }
         };

@@ -1,5 +1,6 @@
 //! Proof of holding a lock: the guard that owns a lease, and the lease its body sees.
 
+mod ring;
 mod watch;
 
 use std::{
@@ -12,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 
@@ -26,6 +28,7 @@ use crate::{
     store::Released,
 };
 
+use ring::Ring;
 pub use watch::Watch;
 
 /// What an attempt occupies; dropping it gives everything back in the background.
@@ -72,20 +75,42 @@ pub struct LockGuard {
     lease: Lease,
 }
 
-/// The right to hold a key until a deadline.
+/// The right to hold a key until a deadline, or several keys.
 ///
 /// A helper that must only run under the lock takes `&Lease`: the compiler then asks its caller
 /// for the proof.
+///
+/// Of several keys that were taken together each has a lease of its own, with its own token and
+/// deadline; what is said here of "the lease" is said of all of them: it is valid while every one
+/// is, and lost with the first.
 pub struct Lease {
     place: Occupied,
     token: FencingToken,
+    /// Those of the other keys, in the order in which they were named. One pointer, since it lies
+    /// in the future of every locked function.
+    others: Option<Box<Others>>,
 }
+
+struct Others(Vec<Lease>);
 
 impl LockGuard {
     pub(crate) fn new(place: Occupied, token: FencingToken) -> Self {
         Self {
-            lease: Lease { place, token },
+            lease: Lease {
+                place,
+                token,
+                others: None,
+            },
         }
+    }
+
+    /// One guard of all, of which there is at least one; its key is that of the first.
+    pub(crate) fn of_all(guards: impl Iterator<Item = Self>) -> Self {
+        let mut leases = guards.map(|guard| guard.lease);
+        let mut lease = leases.next().expect("a list of keys has at least one");
+        let others: Vec<_> = leases.collect();
+        lease.others = (!others.is_empty()).then(|| Box::new(Others(others)));
+        Self { lease }
     }
 
     /// The lease this guard owns.
@@ -96,6 +121,10 @@ impl LockGuard {
 
     pub(crate) fn section(&self) -> &Arc<Section> {
         &self.lease.place.section
+    }
+
+    pub(crate) fn sections(&self) -> impl Iterator<Item = &Arc<Section>> {
+        self.lease.sections()
     }
 
     /// Runs `body` as long as the lease is valid.
@@ -111,13 +140,14 @@ impl LockGuard {
     ///
     /// Dropping the future drops the body; the lock stays held by the guard.
     pub fn watch<F: Future>(&self, body: F) -> Watch<'_, F> {
-        Watch::new(self.section(), body)
+        Watch::new(&self.lease, body)
     }
 
     /// Gives the lock back and waits until the store has confirmed it.
     ///
     /// A store that does not answer is not the caller's error: the release is repeated in the
-    /// background until the lease has run out.
+    /// background until the lease has run out. Several keys are given back at once, each whatever
+    /// becomes of the others.
     ///
     /// # Errors
     ///
@@ -128,7 +158,11 @@ impl LockGuard {
     ///
     /// The lock is given back whether the future is awaited to its end or dropped at any point.
     pub fn release(self) -> Release {
-        Release(Box::pin(release(self.lease.place)))
+        let Lease { place, others, .. } = self.lease;
+        match others {
+            None => Release(Box::pin(release(place))),
+            Some(others) => Release(Box::pin(release_all(place, *others))),
+        }
     }
 }
 
@@ -147,44 +181,74 @@ impl fmt::Debug for LockGuard {
 }
 
 impl Lease {
-    /// The lock.
+    /// The lock; of several keys that which was named first.
     #[must_use]
     pub fn key(&self) -> &LockKey {
         self.place.section.key()
     }
 
-    /// The number by which a protected resource can refuse a late writer.
+    /// The number by which a protected resource can refuse a late writer: that of [`key`](Self::key).
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.token
     }
 
+    /// All keys of the lease with their fencing tokens, in the order in which they were named, each
+    /// once.
+    pub fn tokens(&self) -> impl Iterator<Item = (&LockKey, FencingToken)> {
+        self.each().map(|lease| (lease.key(), lease.token))
+    }
+
+    /// The fencing token of one of the keys; `None` if the lease is not about `key`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # async fn demo() -> Result<(), dlock::LockError> {
+    /// let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock_all(["account:7", "account:4"]).acquire().await?;
+    /// assert!(guard.fencing_token_of("account:4").is_some());
+    /// assert_eq!(guard.fencing_token_of("account:7"), Some(guard.fencing_token()));
+    /// assert_eq!(guard.fencing_token_of("account:1"), None);
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+    /// ```
+    #[must_use]
+    pub fn fencing_token_of(&self, key: impl AsRef<str>) -> Option<FencingToken> {
+        let key = key.as_ref();
+        let mut tokens = self.tokens();
+        tokens.find_map(|(held, token)| (held.as_str() == key).then_some(token))
+    }
+
     /// How long the lease may still be trusted without another renewal; zero once it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let section = &self.place.section;
-        section.check().map_or(Duration::ZERO, |held| {
-            held.deadline.remaining(section.now())
-        })
+        let remaining = self.sections().map(|section| {
+            section.check().map_or(Duration::ZERO, |held| {
+                held.deadline.remaining(section.now())
+            })
+        });
+        remaining.min().unwrap_or_default()
     }
 
     /// Whether the lease ended before it was released.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.place.section.check().is_err()
+        self.sections().any(|section| section.check().is_err())
     }
 
     /// Says whether the lease is valid right now. Call it before a step that cannot be undone.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] once the lease is lost.
+    /// [`LockError::Lost`] once the lease is lost; of several keys it names the one that was lost.
     pub fn ensure(&self) -> Result<(), LockError> {
-        let section = &self.place.section;
-        section
-            .check()
-            .map(drop)
-            .map_err(|loss| section.lost_error(loss))
+        self.sections().try_for_each(|section| {
+            section
+                .check()
+                .map(drop)
+                .map_err(|loss| section.lost_error(loss))
+        })
     }
 
     /// Waits until the lease is lost and says how.
@@ -193,15 +257,24 @@ impl Lease {
     ///
     /// May be dropped and called again at any time.
     pub async fn lost(&self) -> LockError {
-        let section = &self.place.section;
         loop {
             // Made before the check, it misses no loss.
-            let ring = section.ring();
-            if let Err(loss) = section.check() {
-                return section.lost_error(loss);
+            let ring = Ring::of(self);
+            if let Err(error) = self.ensure() {
+                return error;
             }
             ring.await;
         }
+    }
+
+    /// This lease and the others, which have none.
+    fn each(&self) -> impl Iterator<Item = &Self> {
+        let others = self.others.iter().flat_map(|others| &others.0);
+        std::iter::once(self).chain(others)
+    }
+
+    fn sections(&self) -> impl Iterator<Item = &Arc<Section>> {
+        self.each().map(|lease| &lease.place.section)
     }
 }
 
@@ -231,6 +304,13 @@ impl fmt::Debug for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Release")
     }
+}
+
+/// Gives back several keys; the error is that of the first that was not valid to the end.
+async fn release_all(place: Occupied, others: Others) -> Result<(), LockError> {
+    let others = others.0.into_iter().map(|lease| lease.place);
+    let released = join_all(std::iter::once(place).chain(others).map(release)).await;
+    released.into_iter().collect()
 }
 
 async fn release(mut place: Occupied) -> Result<(), LockError> {

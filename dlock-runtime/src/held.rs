@@ -12,20 +12,27 @@ thread_local! {
     static HELD: RefCell<Vec<(usize, LockKey)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it lives, the running code holds a key. Scopes end in the reverse order of their begin.
+/// While it lives, the running code holds some keys. Scopes end in the reverse order of their begin.
 #[must_use]
-pub(crate) struct Scope(());
+pub(crate) struct Scope {
+    keys: usize,
+}
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        HELD.with_borrow_mut(Vec::pop);
+        HELD.with_borrow_mut(|held| held.truncate(held.len() - self.keys));
     }
 }
 
-/// Begins a scope of `key` under the manager with this `id`; it ends by unwinding as well.
-pub(crate) fn enter(id: usize, key: &LockKey) -> Scope {
-    HELD.with_borrow_mut(|held| held.push((id, key.clone())));
-    Scope(())
+/// Begins a scope of `keys` under the manager with this `id`; it ends by unwinding as well.
+pub(crate) fn enter<'a>(id: usize, keys: impl Iterator<Item = &'a LockKey>) -> Scope {
+    HELD.with_borrow_mut(|held| {
+        let before = held.len();
+        held.extend(keys.map(|key| (id, key.clone())));
+        Scope {
+            keys: held.len() - before,
+        }
+    })
 }
 
 /// Whether the running code is inside a [`Scope`] of `key`.
@@ -42,13 +49,24 @@ mod tests {
 
     #[test]
     fn a_scope_ends_even_by_a_panic() {
-        let key = LockKey::new("k").unwrap();
+        let keys = ["k", "l"].map(|key| LockKey::new(key).unwrap());
         let unwound = std::panic::catch_unwind(|| {
-            let _scope = enter(1, &key);
-            assert!(contains(1, &key) && !contains(2, &key));
+            let _outer = enter(1, keys[..1].iter());
+            let _inner = enter(2, keys.iter());
+            assert!(contains(1, &keys[0]) && !contains(1, &keys[1]));
+            assert!(contains(2, &keys[0]) && contains(2, &keys[1]));
             panic!("on purpose");
         });
         assert!(unwound.is_err());
-        assert!(!contains(1, &key));
+        assert!(!contains(1, &keys[0]) && !contains(2, &keys[1]));
+    }
+
+    #[test]
+    fn a_scope_ends_with_its_own_keys() {
+        let keys = ["k", "l", "m"].map(|key| LockKey::new(key).unwrap());
+        let _outer = enter(1, keys[..1].iter());
+        drop(enter(1, keys[1..].iter()));
+        assert!(contains(1, &keys[0]));
+        assert!(!contains(1, &keys[1]) && !contains(1, &keys[2]));
     }
 }

@@ -9,12 +9,14 @@
 //! and the whole is encoded again, with one difference: the joining colon becomes `%3a`, and a
 //! colon of a text `%3A`. So it is known of every value whether it is a text or parts, and which.
 
+mod list;
 mod part;
 #[cfg(test)]
 mod tests;
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
+pub use list::LockKeys;
 use part::is_delimiter;
 pub use part::{KeyPart, PartWriter};
 
@@ -129,6 +131,9 @@ pub enum KeyFault {
     /// The key has no characters.
     #[error("a key cannot be empty")]
     Empty,
+    /// A list of keys to be locked together has none.
+    #[error("a list of keys must name at least one")]
+    NoKeys,
     /// A value has no characters, so that it could not be told from a missing one.
     #[error("one of its values is empty; check the argument before the call")]
     EmptyPart,

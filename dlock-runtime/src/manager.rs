@@ -9,7 +9,7 @@ use crate::{
     clock::{Clock, Moment},
     error::{ConnectError, LockError},
     keeper::Keeper,
-    key::LockKey,
+    key::{LockKey, LockKeys},
     local::Local,
     options::Timing,
     owner::Owners,
@@ -171,7 +171,41 @@ impl LockManager {
         K: TryInto<LockKey>,
         K::Error: Into<LockError>,
     {
-        LockRequest::new(self.clone(), key.try_into().map_err(Into::into))
+        let key = key.try_into().map_err(Into::into);
+        LockRequest::new(self.clone(), key.map(LockKeys::from))
+    }
+
+    /// Several locks to be taken together: all of them, or none.
+    ///
+    /// They are asked for at once. If somebody else holds one, those that come before it in the
+    /// order of keys are kept while it is waited for, and the others given back: in whatever order
+    /// calls name their keys, they never wait for each other. That is so of the keys of one call: a
+    /// call in the body of another one waits while that holds its own. A key that is named twice
+    /// counts once; a list without any is an error when it is to be taken.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let (from, to) = (7, 4);
+    /// let accounts = [from, to].map(|id| format!("account:{id}"));
+    /// let moved = manager.lock_all(accounts).run(async |lease| {
+    ///     for (key, token) in lease.tokens() {
+    ///         println!("{token} for {key}");
+    ///     }
+    /// });
+    /// moved.await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn lock_all<I, K>(&self, keys: I) -> LockRequest
+    where
+        I: IntoIterator<Item = K>,
+        K: TryInto<LockKey>,
+        K::Error: Into<LockError>,
+    {
+        let keys = keys.into_iter();
+        let keys = keys.map(|key| key.try_into().map_err(Into::into));
+        LockRequest::new(self.clone(), LockKeys::collect(keys))
     }
 
     /// How many keys this process holds, waits for or is giving back.

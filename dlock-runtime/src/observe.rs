@@ -8,8 +8,14 @@ use std::time::Duration;
 use tracing::{Span, debug, field, info, info_span, trace, warn};
 
 use crate::{
-    error::LockError, fence::FencingToken, key::LockKey, options::Wait, section::Section,
-    site::LockSite, state::Loss, store::StoreError,
+    error::LockError,
+    fence::FencingToken,
+    key::{LockKey, LockKeys},
+    options::Wait,
+    section::Section,
+    site::LockSite,
+    state::Loss,
+    store::StoreError,
 };
 
 const TARGET: &str = "dlock";
@@ -20,6 +26,7 @@ pub(crate) fn span(key: &LockKey, site: Option<&LockSite>) -> Span {
         target: TARGET,
         "lock",
         %key,
+        keys = field::Empty,
         site = field::Empty,
         template = field::Empty,
         token = field::Empty,
@@ -32,25 +39,42 @@ pub(crate) fn span(key: &LockKey, site: Option<&LockSite>) -> Span {
     span
 }
 
+/// The same for a section of several keys, all of which stand in `keys`.
+pub(crate) fn span_of_several(keys: &LockKeys, site: Option<&LockSite>) -> Span {
+    let span = span(keys.first(), site);
+    span.record("keys", field::display(keys));
+    span
+}
+
+/// The section has all it needs; its token is that of its first key.
+pub(crate) fn entered(span: &Span, token: FencingToken, waited: Duration) {
+    span.record("token", token.to_i64());
+    span.record("waited_ms", milliseconds(waited));
+}
+
 pub(crate) fn acquired(section: &Section, token: FencingToken, waited: Duration) {
     let (key, token, waited_ms) = (section.key(), token.to_i64(), milliseconds(waited));
-    section.span.record("token", token);
-    section.span.record("waited_ms", waited_ms);
     debug!(target: TARGET, parent: &section.span, %key, token, waited_ms, "acquired");
 }
 
-pub(crate) fn refused(section: &Section, error: &LockError) {
-    let key = section.key();
+/// A lease of several was lost before the others were there.
+pub(crate) fn starts_over(span: &Span, error: &LockError) {
+    let key = error.key();
+    debug!(target: TARGET, parent: span, %key, %error, "starts over");
+}
+
+pub(crate) fn refused(span: &Span, wait: Wait, error: &LockError) {
+    let key = error.key();
     let LockError::Busy { waited, holder, .. } = error else {
-        warn!(target: TARGET, parent: &section.span, %key, %error, "not acquired");
+        warn!(target: TARGET, parent: span, %key, %error, "not acquired");
         return;
     };
     let waited_ms = milliseconds(*waited);
-    if section.timing.wait == Wait::Never {
+    if wait == Wait::Never {
         // Somebody who asks now and then finds it held most of the time.
-        debug!(target: TARGET, parent: &section.span, %key, %holder, "busy");
+        debug!(target: TARGET, parent: span, %key, %holder, "busy");
     } else {
-        info!(target: TARGET, parent: &section.span, %key, waited_ms, %holder, "busy");
+        info!(target: TARGET, parent: span, %key, waited_ms, %holder, "busy");
     }
 }
 

@@ -116,6 +116,7 @@ impl Options {
             on_lost: self.on_lost.unwrap_or(defaults.on_lost),
             max_hold: self.max_hold.or(defaults.max_hold),
             min_hold: self.min_hold,
+            on_trial: false,
         };
         timing.fault().map_or(Ok(timing), |(option, reason)| {
             Err(LockError::InvalidOption {
@@ -137,6 +138,9 @@ pub(crate) struct Timing {
     pub(crate) max_hold: Option<Duration>,
     /// Of one call only: what a job needs says nothing about other locks of the manager.
     pub(crate) min_hold: Option<Duration>,
+    /// One of several keys, of which not all may be had: until they are, the lease may be given back
+    /// before its `min_hold` has passed.
+    pub(crate) on_trial: bool,
 }
 
 impl Default for Timing {
@@ -148,6 +152,7 @@ impl Default for Timing {
             on_lost: OnLost::Cancel,
             max_hold: None,
             min_hold: None,
+            on_trial: false,
         }
     }
 }

@@ -1,16 +1,17 @@
 //! Taking a lock without the attribute.
 
 use crate::{
-    acquire::acquire,
+    acquire::several,
     error::LockError,
     guard::{Lease, LockGuard, finish},
-    key::LockKey,
+    key::LockKeys,
     manager::LockManager,
     options::{OnLost, Options, Wait},
 };
 use std::time::Duration;
 
-/// A lock about to be taken, made by [`LockManager::lock`].
+/// A lock about to be taken, made by [`LockManager::lock`], or several, by
+/// [`LockManager::lock_all`].
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -31,16 +32,16 @@ use std::time::Duration;
 #[must_use = "it does nothing until `acquire`, `try_acquire` or `run` is awaited"]
 pub struct LockRequest {
     manager: LockManager,
-    key: Result<LockKey, LockError>,
+    keys: Result<LockKeys, LockError>,
     options: Options,
 }
 
 impl LockRequest {
-    pub(crate) fn new(manager: LockManager, key: Result<LockKey, LockError>) -> Self {
+    pub(crate) fn new(manager: LockManager, keys: Result<LockKeys, LockError>) -> Self {
         let options = Options::new();
         Self {
             manager,
-            key,
+            keys,
             options,
         }
     }
@@ -72,6 +73,9 @@ impl LockRequest {
     }
 
     /// After this the lease is given up, even if it is still used. If not set, the manager's.
+    ///
+    /// Of several keys each lease counts from when it was got, which may be before the others were
+    /// there.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.options = self.options.max_hold(max_hold);
         self
@@ -82,6 +86,9 @@ impl LockRequest {
     ///
     /// For a job that each of several replicas starts by its own clock, and that must run once. When
     /// the process is killed, the TTL alone counts: the job has then not been done.
+    ///
+    /// Of several keys each lease counts from when it was got. Those that are given back since
+    /// others could not be got are not kept.
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
         self.options = self.options.min_hold(min_hold);
         self
@@ -91,7 +98,7 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] when somebody else held it for all of the wait,
+    /// [`LockError::Busy`] when somebody else held it, or one of several, for all of the wait,
     /// [`LockError::Unavailable`] when the store did not tell,
     /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOption`] and
     /// [`LockError::Closed`] at once. A lock that is held through a bare guard is not found by the
@@ -102,9 +109,9 @@ impl LockRequest {
     /// Dropping the future gives up the place in the queue, and the lock if it was just granted.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         // Boxed: the states of an acquisition must not weigh on the caller's future.
-        Box::pin(acquire(
+        Box::pin(several::acquire(
             self.manager.shared(),
-            self.key?,
+            self.keys?,
             self.options,
             None,
         ))

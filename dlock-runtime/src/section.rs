@@ -241,6 +241,11 @@ impl Section {
         }
     }
 
+    /// From now on nobody else gets the lease before its `min_hold` has passed.
+    pub(crate) fn keep(&self) {
+        self.slot.state().keep(self.id);
+    }
+
     fn kept_for(&self) -> Option<Duration> {
         self.timing.min_hold?;
         let now = self.now();

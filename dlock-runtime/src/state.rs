@@ -235,6 +235,13 @@ impl<T: Clone> KeyState<T> {
         front.is_some_and(|front| front.claim.owner == owner && front.is_holding())
     }
 
+    /// From now on the lease of attempt `id` is kept for its `min_hold`, if it is given back before.
+    pub(crate) fn keep(&mut self, id: OwnerId) {
+        if let Some(front) = self.front.as_mut().filter(|front| front.id() == id) {
+            front.keep();
+        }
+    }
+
     /// The task that bears the claim of `owner`.
     pub(crate) fn bearer(&self, owner: OwnerId) -> Option<T> {
         let mut attempts = self.front.iter().chain(&self.aside);

@@ -7,12 +7,15 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{acquire::acquire as acquire_in, global};
+use crate::{
+    acquire::{acquire as acquire_in, several},
+    global,
+};
 pub use crate::{
     detach::{Detach, Detached},
     error::LockError,
     guard::{Lease, LockGuard, finish},
-    key::{KeyPart, LockKey, PartWriter},
+    key::{KeyPart, LockKey, LockKeys, PartWriter},
     manager::LockManager,
     options::{OnLost, Options, Wait, check_max_hold, check_min_hold, check_ttl},
     site::LockSite,
@@ -135,6 +138,15 @@ pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, Lock
     })
 }
 
+/// Puts the keys of one function together.
+///
+/// # Errors
+///
+/// That of the first which has one.
+pub fn keys<const N: usize>(keys: [Result<LockKey, LockError>; N]) -> Result<LockKeys, LockError> {
+    LockKeys::collect(keys)
+}
+
 /// Takes the lock of an annotated function. Nothing happens before the future is polled.
 pub fn acquire(
     site: &'static LockSite,
@@ -149,6 +161,24 @@ pub fn acquire(
             return Err(LockError::NotInstalled { key });
         };
         acquire_in(manager.shared(), key, options, Some(site)).await
+    }))
+}
+
+/// Takes the locks of a function with several keys. Nothing happens before the future is polled.
+pub fn acquire_all(
+    site: &'static LockSite,
+    options: Options,
+    manager: Option<&LockManager>,
+    keys: Result<LockKeys, LockError>,
+) -> Acquire {
+    let manager = manager.cloned();
+    Acquire(Box::pin(async move {
+        let keys = keys?;
+        let Some(manager) = manager.or_else(global::current) else {
+            let key = keys.first().clone();
+            return Err(LockError::NotInstalled { key });
+        };
+        several::acquire(manager.shared(), keys, options, Some(site)).await
     }))
 }
 

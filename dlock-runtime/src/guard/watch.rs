@@ -3,15 +3,14 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use pin_project_lite::pin_project;
-use tokio::sync::futures::Notified;
 use tracing::span::Entered;
 
-use crate::{error::LockError, held, keeper, options::OnLost, section::Section};
+use super::{Lease, ring::Ring};
+use crate::{error::LockError, held, keeper, options::OnLost};
 
 pin_project! {
     /// The future of [`LockGuard::watch`].
@@ -43,9 +42,9 @@ impl<F: Future> Future for Watch<'_, F> {
 }
 
 impl<'a, F> Watch<'a, F> {
-    pub(super) fn new(section: &'a Arc<Section>, body: F) -> Self {
+    pub(super) fn new(lease: &'a Lease, body: F) -> Self {
         Self {
-            watching: Watching::new(section),
+            watching: Watching::new(lease),
             body: Some(body),
         }
     }
@@ -54,9 +53,9 @@ impl<'a, F> Watch<'a, F> {
 pin_project! {
     /// The lease of a [`Watch`], and whether its body has started.
     struct Watching<'a> {
-        section: &'a Arc<Section>,
+        lease: &'a Lease,
         #[pin]
-        ring: Notified<'a>,
+        ring: Ring<'a>,
         started: bool,
     }
 }
@@ -71,17 +70,18 @@ struct Inside<'a> {
 }
 
 impl<'a> Watching<'a> {
-    fn new(section: &'a Arc<Section>) -> Self {
+    fn new(lease: &'a Lease) -> Self {
         Self {
-            section,
-            ring: section.ring(),
+            lease,
+            ring: Ring::of(lease),
             started: false,
         }
     }
 
     fn enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Inside<'a> {
         let mut this = self.project();
-        let section = *this.section;
+        let lease = *this.lease;
+        let section = &lease.place.section;
         if !*this.started {
             // The guard may have come here from a runtime that has ended.
             keeper::ensure(section);
@@ -89,20 +89,23 @@ impl<'a> Watching<'a> {
         if section.timing.on_lost == OnLost::Cancel || !*this.started {
             // Registered before the check, a loss in between is not missed.
             while this.ring.as_mut().poll(context).is_ready() {
-                this.ring.set(section.ring());
+                this.ring.set(Ring::of(lease));
             }
-            if let Err(loss) = section.check() {
+            if let Err(lost) = lease.ensure() {
                 return Inside {
                     _span: section.span.enter(),
                     _held: None,
-                    lost: Some(section.lost_error(loss)),
+                    lost: Some(lost),
                 };
             }
             *this.started = true;
         }
         Inside {
             _span: section.span.enter(),
-            _held: Some(held::enter(section.shared.id(), section.key())),
+            _held: Some(held::enter(
+                section.shared.id(),
+                lease.each().map(Lease::key),
+            )),
             lost: None,
         }
     }

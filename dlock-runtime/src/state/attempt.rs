@@ -122,6 +122,12 @@ impl<T> Attempt<T> {
         }
     }
 
+    pub(super) fn keep(&mut self) {
+        if let (Some(hold), Some(min_hold)) = (self.holding(), self.waiter.timing.min_hold) {
+            self.keep_until = Some(hold.since.plus(min_hold));
+        }
+    }
+
     pub(super) fn kept_for(&self, now: Moment) -> Option<Duration> {
         let rest = self.keep_until?.longest_remaining(now);
         // A store counts in milliseconds, and a part of one is not to be lost.

@@ -205,11 +205,13 @@ impl<T> Attempt<T> {
         hold.since = now;
         hold.end = timing.max_hold.map(|max_hold| now.plus(max_hold));
         self.claim.spend(hold.token);
-        self.keep_until = timing.min_hold.map(|min_hold| now.plus(min_hold));
         let keep = std::mem::take(&mut hold.unkept).then(|| Keep {
             owner: self.claim.owner,
             at: hold.look_at(timing),
         });
+        if !timing.on_trial {
+            self.keep();
+        }
         Effect::Enter { keep }
     }
 

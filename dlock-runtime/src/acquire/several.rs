@@ -1,0 +1,310 @@
+//! How a task gets several locks together: all or none, and never two tasks that wait for each
+//! other.
+//!
+//! All keys have one order, the same in every process. A task asks for all of them at once, which
+//! is one round trip when they are free. If one is not, it keeps those that come before it, gives
+//! back those that come after, waits for that one, and then asks for the rest. So it only ever
+//! waits for a key that comes after all that it holds: of tasks that wait for each other's keys,
+//! the one that waits for the last would wait for somebody who waits for none.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures_util::future::{Either, join_all, pending, select, select_all};
+use tokio::{
+    runtime::Handle,
+    time::{sleep, timeout},
+};
+use tracing::Span;
+
+use super::{no_runtime, one};
+use crate::{
+    clock::Moment,
+    error::{LockError, LostCause},
+    guard::LockGuard,
+    held,
+    key::{LockKey, LockKeys},
+    manager::Shared,
+    observe,
+    options::{Options, Timing, Wait},
+    random::jittered,
+    site::LockSite,
+    store::{StoreError, StoreErrorKind},
+};
+
+/// The pause after a lease was lost while others were waited for: what ended it may end the next.
+const BEFORE_STARTING_OVER: Duration = Duration::from_millis(20);
+
+/// Takes all of `keys`. Dropping the future gives back whatever it has got so far.
+pub(crate) async fn acquire(
+    shared: Arc<Shared>,
+    keys: LockKeys,
+    options: Options,
+    site: Option<&'static LockSite>,
+) -> Result<LockGuard, LockError> {
+    if let Some(key) = keys.only() {
+        let only = super::acquire(shared, key.clone(), options, site);
+        return Box::pin(only).await;
+    }
+    let timing = options.resolve(&shared.defaults, keys.first())?;
+    if let Some(key) = keys.iter().find(|key| held::contains(shared.id(), key)) {
+        return Err(LockError::WouldDeadlock { key: key.clone() });
+    }
+    Handle::try_current().map_err(|_| no_runtime(keys.first()))?;
+
+    let mut sorted: Vec<_> = keys.iter().enumerate().collect();
+    sorted.sort_by_key(|(_, key)| *key);
+    let call = Call {
+        span: observe::span_of_several(&keys, site),
+        began: shared.clock.now(),
+        keys: sorted.iter().map(|(_, key)| (*key).clone()).collect(),
+        timing,
+        shared,
+    };
+    match call.all().await {
+        Ok(guards) => {
+            let places = sorted.iter().map(|(place, _)| place);
+            let mut as_written: Vec<_> = places.zip(guards).collect();
+            as_written.sort_by_key(|(place, _)| *place);
+            let guard = LockGuard::of_all(as_written.into_iter().map(|(_, guard)| guard));
+            guard.sections().for_each(|section| section.keep());
+            observe::entered(&call.span, guard.fencing_token(), call.waited());
+            Ok(guard)
+        }
+        Err(error) => {
+            let error = call.refusal(error);
+            observe::refused(&call.span, timing.wait, &error);
+            Err(error)
+        }
+    }
+}
+
+/// One call for several keys.
+struct Call {
+    shared: Arc<Shared>,
+    /// In the order of all keys.
+    keys: Vec<LockKey>,
+    timing: Timing,
+    span: Span,
+    began: Moment,
+}
+
+type Answer = Result<LockGuard, LockError>;
+
+/// Why a way through the keys has not led to its end.
+enum Setback {
+    Refused(LockError),
+    /// A lease ended before the others were there. No body has seen it, so only time is lost.
+    Lost(LockError),
+}
+
+impl Call {
+    /// The leases of all keys, in their order.
+    async fn all(&self) -> Result<Vec<LockGuard>, LockError> {
+        let mut wait = self.timing.wait;
+        if wait == Wait::Never {
+            return self.if_free().await;
+        }
+        loop {
+            let lost = match self.in_order(wait).await {
+                Ok(guards) => return Ok(guards),
+                Err(Setback::Refused(error)) => return Err(error),
+                Err(Setback::Lost(lost)) => lost,
+            };
+            let pause = jittered(BEFORE_STARTING_OVER, self.shared.random.next_u64());
+            match self.rest_of_wait() {
+                Some(Wait::For(rest)) if rest <= pause => return Err(lost),
+                None => return Err(lost),
+                Some(_) => {}
+            }
+            observe::starts_over(&self.span, &lost);
+            sleep(pause).await;
+            let Some(rest) = self.rest_of_wait() else {
+                return Err(lost);
+            };
+            wait = rest;
+        }
+    }
+
+    /// The same for a caller that does not wait.
+    async fn if_free(&self) -> Result<Vec<LockGuard>, LockError> {
+        let asked = self.keys.iter().map(|key| self.one(key, Wait::Never));
+        let (mut guards, mut failure) = (Vec::new(), None);
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(guard) => guards.push(guard),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let lost = || guards.iter().find_map(|guard| guard.ensure().err());
+        let Some(error) = failure.or_else(lost) else {
+            return Ok(guards);
+        };
+        // Waited for: who hears that one key is busy is not to find the others busy with this call.
+        join_all(guards.into_iter().map(LockGuard::release)).await;
+        Err(error)
+    }
+
+    /// One way through the keys, on which nothing is lost.
+    async fn in_order(&self, mut wait: Wait) -> Result<Vec<LockGuard>, Setback> {
+        let mut held = Vec::with_capacity(self.keys.len());
+        while let Some((next, others)) = self.keys[held.len()..].split_first() {
+            let (guard, answers) = self.wait_and_ask(&held, next, others, wait).await?;
+            held.push(guard);
+            let mut failure = None;
+            for answer in answers {
+                match answer {
+                    Ok(guard) => held.push(guard),
+                    Err(error) => {
+                        failure = Some(error);
+                        // The answers behind it are dropped, and so given back.
+                        break;
+                    }
+                }
+            }
+            let Some(missing) = self.keys.get(held.len()) else {
+                break;
+            };
+            wait = self.rest_of_wait().ok_or_else(|| {
+                Setback::Refused(failure.unwrap_or_else(|| self.out_of_time(missing)))
+            })?;
+        }
+        // The first may have ended while the last was waited for.
+        match held.iter().find_map(|guard| guard.ensure().err()) {
+            None => Ok(held),
+            Some(error) => Err(Setback::Lost(error)),
+        }
+    }
+
+    /// Waits for `next`, the first that is not `held`, and asks for those behind it meanwhile. Their
+    /// answers are left out, and what was got given back, if `next` is not free.
+    async fn wait_and_ask(
+        &self,
+        held: &[LockGuard],
+        next: &LockKey,
+        others: &[LockKey],
+        wait: Wait,
+    ) -> Result<(LockGuard, Vec<Answer>), Setback> {
+        let waiting = pin!(self.one(next, wait));
+        let asking = join_all(others.iter().map(|key| self.ask_once(key, wait)));
+        match select(waiting, asking).await {
+            Either::Left((guard, asking)) => {
+                let guard = guard.map_err(Setback::Refused)?;
+                let answers = asking.await;
+                refuse_if_hopeless(&answers)?;
+                Ok((guard, answers))
+            }
+            // A store answers in the order of the questions: `next`, asked first, is not free.
+            // To wait for it with one behind it in hand could be to wait for each other.
+            Either::Right((answers, waiting)) => {
+                refuse_if_hopeless(&answers)?;
+                drop(answers);
+                match select(waiting, pin!(any_lost(held))).await {
+                    Either::Left((guard, _)) => Ok((guard.map_err(Setback::Refused)?, Vec::new())),
+                    Either::Right((lost, _)) => Err(Setback::Lost(lost)),
+                }
+            }
+        }
+    }
+
+    /// Asks for `key` without a place in its queue.
+    async fn ask_once(&self, key: &LockKey, wait: Wait) -> Answer {
+        let asking = self.one(key, Wait::Never);
+        match wait {
+            Wait::For(rest) => timeout(rest, asking)
+                .await
+                .unwrap_or_else(|_| Err(self.out_of_time(key))),
+            Wait::Never | Wait::Forever => asking.await,
+        }
+    }
+
+    async fn one(&self, key: &LockKey, wait: Wait) -> Answer {
+        let timing = Timing {
+            wait,
+            on_trial: true,
+            ..self.timing
+        };
+        let got = one(&self.shared, key, timing, self.span.clone()).await?;
+        Ok(got.guard)
+    }
+
+    fn waited(&self) -> Duration {
+        self.began.elapsed(self.shared.clock.now())
+    }
+
+    /// What is left of the wait; `None` if the caller waits no longer.
+    fn rest_of_wait(&self) -> Option<Wait> {
+        match self.timing.wait {
+            Wait::Never => None,
+            Wait::Forever => Some(Wait::Forever),
+            Wait::For(limit) => {
+                let end = self.began.plus(limit);
+                let rest = end.remaining(self.shared.clock.now());
+                (!rest.is_zero()).then_some(Wait::For(rest))
+            }
+        }
+    }
+
+    /// The wait has ended before the store has told of `key`.
+    fn out_of_time(&self, key: &LockKey) -> LockError {
+        let waited = self.waited();
+        LockError::Unavailable {
+            key: key.clone(),
+            waited,
+            reason: StoreError::timed_out(waited),
+        }
+    }
+
+    /// `error` as one of the whole call, whose body has not run.
+    fn refusal(&self, error: LockError) -> LockError {
+        let waited = self.waited();
+        match error {
+            LockError::Busy { key, holder, .. } => LockError::Busy {
+                key,
+                waited,
+                holder,
+            },
+            LockError::Unavailable { key, reason, .. } => LockError::Unavailable {
+                key,
+                waited,
+                reason,
+            },
+            LockError::Lost {
+                key,
+                cause: LostCause::ShutDown,
+                ..
+            } => LockError::Closed { key },
+            LockError::Lost { key, cause, .. } => {
+                let text = format!("its lease ended before those of the other keys came: {cause}");
+                LockError::Unavailable {
+                    key,
+                    waited,
+                    reason: StoreError::new(StoreErrorKind::TimedOut, text),
+                }
+            }
+            error => error,
+        }
+    }
+}
+
+/// Fails if one of `answers` says that waiting is of no use.
+fn refuse_if_hopeless(answers: &[Answer]) -> Result<(), Setback> {
+    let hopeless = |error: &&LockError| match error {
+        LockError::Busy { .. } | LockError::Lost { .. } => false,
+        LockError::Unavailable { reason, .. } => reason.is_final(),
+        _ => true,
+    };
+    let mut errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+    match errors.find(hopeless) {
+        Some(error) => Err(Setback::Refused(error.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Waits until one of `held` is lost.
+async fn any_lost(held: &[LockGuard]) -> LockError {
+    if held.is_empty() {
+        return pending().await;
+    }
+    let losses = held.iter().map(|guard| Box::pin(guard.lost()));
+    select_all(losses).await.0
+}

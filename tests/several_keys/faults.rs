@@ -1,0 +1,292 @@
+//! Requests and leases that get lost, with paused time.
+
+use std::time::Duration;
+
+use dlock::{
+    KeyFault, LockError, LockManager, LostCause, OnLost, Wait, store::memory::MemoryStore,
+};
+use dlock_testkit::eventually;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    TestClock, Wire, assert_idle,
+    common::{Fate, Kind, LIMIT, OneKey, is_lost, soon},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// One manager behind a [`Wire`] over memory, and another process.
+struct Faulty {
+    store: MemoryStore,
+    wire: Wire<MemoryStore>,
+    manager: LockManager,
+    other: LockManager,
+}
+
+impl Faulty {
+    fn start() -> Self {
+        let store = MemoryStore::new();
+        let wire = Wire::new(store.clone());
+        let builder = LockManager::builder().clock(TestClock::new()).ttl(TTL);
+        Self {
+            manager: builder.clone().store(wire.clone()).unwrap(),
+            other: builder.store(store.clone()).unwrap(),
+            store,
+            wire,
+        }
+    }
+
+    async fn assert_clean(&self) {
+        assert_idle(&[&self.manager, &self.other]).await;
+        assert!(self.store.is_empty());
+        self.wire.assert_nothing_is_owed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_keys_at_all_are_an_error() {
+    let manager = LockManager::memory();
+    let none = manager.lock_all([] as [&str; 0]).acquire().await;
+    let error = none.unwrap_err();
+    let no_keys = KeyFault::NoKeys;
+    assert!(matches!(error, LockError::InvalidKey { reason, .. } if reason == no_keys));
+    assert!(error.to_string().contains("at least one"), "{error}");
+    let bad = manager.lock_all(["a", "{b}"]).try_acquire().await;
+    let error = bad.unwrap_err();
+    assert_eq!(error.key(), "{b}");
+}
+
+/// As with one key, the question is repeated while the caller waits.
+#[tokio::test(start_paused = true)]
+async fn requests_that_get_lost_are_repeated() {
+    for fate in [
+        Fate::Lost,
+        Fate::ReplyLost,
+        Fate::Swallowed,
+        Fate::ReplySwallowed,
+    ] {
+        for lost in 1..=4 {
+            let faulty = Faulty::start();
+            for _ in 0..lost {
+                faulty.wire.next(Kind::Acquire, fate.clone());
+            }
+            let call = faulty.manager.lock_all(["a", "b", "c"]);
+            let guard = soon(call.acquire()).await.unwrap();
+            assert_eq!(guard.tokens().count(), 3);
+            guard.release().await.unwrap();
+            faulty.assert_clean().await;
+        }
+    }
+}
+
+/// And with `wait = never` it is an error, which leaves nothing.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_gets_lost_gives_everything_back() {
+    for fate in [
+        Fate::Lost,
+        Fate::ReplyLost,
+        Fate::Swallowed,
+        Fate::ReplySwallowed,
+    ] {
+        let faulty = Faulty::start();
+        faulty.wire.next(Kind::Acquire, fate);
+        let call = faulty.manager.lock_all(["a", "b", "c"]).wait(Wait::Never);
+        let error = soon(call.acquire()).await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+        assert_eq!(error.key(), "a");
+        faulty.assert_clean().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_kept_even_if_no_answer_comes() {
+    // Of the first key, of the others, and of all.
+    for (answered, wait) in [(0, 300), (0, 2500), (1, 300), (2, 300), (1, 2500)] {
+        let faulty = Faulty::start();
+        let answers = std::iter::repeat_n((), answered);
+        let (_gate, opened) = tokio::sync::watch::channel(true);
+        for () in answers {
+            let fate = Fate::ReplyHeld(opened.clone());
+            faulty.wire.next(Kind::Acquire, fate);
+        }
+        faulty.wire.always(Kind::Acquire, Fate::Swallowed);
+        let wait = Duration::from_millis(wait);
+        let before = Instant::now();
+        let call = faulty.manager.lock_all(["a", "b", "c"]).wait(wait);
+        let error = call.acquire().await.unwrap_err();
+        let LockError::Unavailable { waited, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!((*waited, before.elapsed()), (wait, wait));
+        assert_eq!(error.key(), ["a", "b", "c"][answered]);
+        faulty.assert_clean().await;
+    }
+}
+
+/// Each is renewed while the others are waited for, and while the body runs.
+#[tokio::test(start_paused = true)]
+async fn leases_are_renewed_while_others_are_waited_for() {
+    let faulty = Faulty::start();
+    let holder = faulty.other.lock("b").acquire().await.unwrap();
+    let call = faulty.manager.lock_all(["a", "b"]).wait(Wait::Forever);
+    let body = call.run(async |lease| {
+        let token = lease.fencing_token_of("a");
+        sleep(3 * TTL).await;
+        (token, lease.ensure())
+    });
+    let (outcome, ()) = tokio::join!(body, async {
+        sleep(3 * TTL).await;
+        holder.release().await.unwrap();
+    });
+    let (token, valid) = outcome.unwrap();
+    assert_eq!(valid, Ok(()));
+    let first = faulty.wire.sent()[0].fence;
+    assert_eq!(
+        token.map(dlock::FencingToken::fence),
+        first,
+        "it was never lost"
+    );
+    faulty.assert_clean().await;
+}
+
+/// A body that has not begun has lost nothing: all is given back, and asked for again.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_while_others_are_waited_for_is_taken_again() {
+    let faulty = Faulty::start();
+    let holder = faulty.other.lock("b").acquire().await.unwrap();
+    let call = faulty.manager.lock_all(["b", "a"]).wait(Wait::Forever);
+    let call = tokio::spawn(call.acquire());
+    faulty.wire.until_sent(Kind::Acquire, 2).await;
+    let first = faulty.wire.sent()[0].clone();
+    let thief = OneKey::new(faulty.store.clone(), "a");
+    eventually(LIMIT, "the lease is there", async || {
+        faulty.wire.sent()[0].fence.is_some()
+    })
+    .await;
+    thief.release(first.owner).await;
+    faulty.wire.until_sent(Kind::Renew, 1).await;
+    eventually(LIMIT, "it starts over", async || {
+        faulty.wire.count(Kind::Acquire) >= 4
+    })
+    .await;
+    holder.release().await.unwrap();
+    let guard = soon(call).await.unwrap().unwrap();
+    let token = guard.fencing_token_of("a").unwrap();
+    assert!(Some(token.fence()) > first.fence, "it is a new lease");
+    assert_eq!(guard.ensure(), Ok(()));
+    guard.release().await.unwrap();
+    faulty.assert_clean().await;
+}
+
+/// It starts over as often as it has to, and no longer than it may.
+#[tokio::test(start_paused = true)]
+async fn leases_that_end_before_the_others_come_are_no_reason_to_wait_longer() {
+    let faulty = Faulty::start();
+    let holder = faulty.other.lock("b").acquire().await.unwrap();
+    let (brief, wait) = (Duration::from_secs(1), Duration::from_secs(10));
+    let before = Instant::now();
+    let call = faulty.manager.lock_all(["a", "b"]).wait(wait);
+    let error = call.max_hold(brief).acquire().await.unwrap_err();
+    assert_eq!(before.elapsed(), wait);
+    assert!(error.is_busy() && error.key() == "b", "{error}");
+    let asked = faulty.wire.count(Kind::Acquire);
+    assert!((20..60).contains(&asked), "{asked}");
+    holder.release().await.unwrap();
+    faulty.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_max_hold_counts_for_each_lease_from_when_it_was_got() {
+    let faulty = Faulty::start();
+    let holder = faulty.other.lock("b").acquire().await.unwrap();
+    let (limit, pause) = (Duration::from_secs(60), Duration::from_secs(20));
+    let call = faulty.manager.lock_all(["a", "b"]).wait(Wait::Forever);
+    let mut began = None;
+    let body = call.max_hold(limit).run(async |_| {
+        began = Some(Instant::now());
+        std::future::pending::<()>().await;
+    });
+    let (outcome, ()) = tokio::join!(body, async {
+        sleep(pause).await;
+        holder.release().await.unwrap();
+    });
+    assert!(is_lost(&outcome, |cause| *cause == LostCause::MaxHold));
+    assert_eq!(outcome.unwrap_err().key(), "a");
+    let ran = began.expect("it has begun").elapsed();
+    // The timers are exact to a millisecond.
+    assert!(
+        (pause + ran).abs_diff(limit) < Duration::from_millis(5),
+        "{ran:?}"
+    );
+    faulty.assert_clean().await;
+}
+
+/// What was only tried is given back at once; what the body has held is kept.
+#[tokio::test(start_paused = true)]
+async fn a_min_hold_is_for_bodies_that_have_run() {
+    let faulty = Faulty::start();
+    let least = Duration::from_secs(60);
+    let holder = faulty.other.lock("a").acquire().await.unwrap();
+    let call = faulty.manager.lock_all(["a", "b"]).min_hold(least);
+    assert!(call.clone().try_acquire().await.unwrap().is_none());
+    assert_idle(&[&faulty.manager]).await;
+    let free = faulty.other.lock("b").try_acquire().await.unwrap();
+    free.expect("nobody has run").release().await.unwrap();
+    holder.release().await.unwrap();
+
+    let before = Instant::now();
+    call.run(async |_| ()).await.unwrap();
+    for key in ["a", "b"] {
+        let lock = faulty.other.lock(key).wait(Wait::Forever);
+        let guard = lock.acquire().await.unwrap();
+        assert!(before.elapsed() >= least, "{:?}", before.elapsed());
+        guard.release().await.unwrap();
+    }
+    assert_idle(&[&faulty.manager, &faulty.other]).await;
+    assert!(faulty.store.is_empty());
+}
+
+/// A release that fails is repeated in the background, and hinders the others in nothing.
+#[tokio::test(start_paused = true)]
+async fn all_are_released_even_if_one_release_fails() {
+    for fate in [Fate::Lost, Fate::ReplyLost, Fate::Swallowed] {
+        for failing in 0..3 {
+            let faulty = Faulty::start();
+            let call = faulty.manager.lock_all(["a", "b", "c"]);
+            let guard = call.acquire().await.unwrap();
+            let (_gate, opened) = tokio::sync::watch::channel(true);
+            for _ in 0..failing {
+                let fate = Fate::ReplyHeld(opened.clone());
+                faulty.wire.next(Kind::Release, fate);
+            }
+            faulty.wire.next(Kind::Release, fate.clone());
+            assert_eq!(guard.release().await, Ok(()));
+            faulty.assert_clean().await;
+            assert_eq!(faulty.wire.count(Kind::Release), 4);
+        }
+    }
+}
+
+/// And so they are if one of them was lost.
+#[tokio::test(start_paused = true)]
+async fn a_release_tells_that_one_was_lost() {
+    for on_lost in [OnLost::Cancel, OnLost::Finish] {
+        for (place, key) in ["a", "b"].iter().enumerate() {
+            let faulty = Faulty::start();
+            let call = faulty.manager.lock_all(["b", "a"]).on_lost(on_lost);
+            let guard = call.acquire().await.unwrap();
+            let owner = faulty.wire.sent()[place].owner;
+            let thief = OneKey::new(faulty.store.clone(), key);
+            thief.release(owner).await;
+            let outcome = guard.release().await;
+            if on_lost == OnLost::Finish {
+                assert_eq!(outcome, Ok(()));
+            } else {
+                let taken = |cause: &LostCause| *cause == LostCause::TakenAway;
+                assert!(is_lost(&outcome, taken), "{outcome:?}");
+                assert_eq!(outcome.unwrap_err().key(), *key);
+            }
+            faulty.assert_clean().await;
+        }
+    }
+}
