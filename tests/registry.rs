@@ -48,6 +48,11 @@ async fn import<S: dlock::KeyPart, const N: usize>(
     Ok(source)
 }
 
+#[distributed_lock(key = ["account:<from>", "account:<to>"], wait = "5s")]
+async fn transfer(from: u64, to: u64) -> Result<u64, LockError> {
+    Ok(from + to)
+}
+
 macro_rules! made {
     ($name:ident) => {
         #[distributed_lock(key = "made")]
@@ -64,7 +69,7 @@ fn lines() -> Vec<u32> {
     source
         .filter(|(line, _)| {
             let line = line.trim();
-            line.starts_with("#[distributed_lock(key = \"") && !line.contains("made")
+            line.starts_with("#[distributed_lock(key = ") && !line.contains("made")
                 || line == "made!(made);"
         })
         .map(|(_, number)| number)
@@ -104,6 +109,12 @@ fn every_annotated_function_is_listed_once() {
                 Some(Wait::Never)
             ),
             ("registry::import", "import:<source>", seconds(9), None),
+            (
+                "registry::transfer",
+                "account:<from>, account:<to>",
+                None,
+                wait(5)
+            ),
             ("registry::made", "made", None, None),
         ]
     );
@@ -112,7 +123,16 @@ fn every_annotated_function_is_listed_once() {
     let import = lock_sites()
         .into_iter()
         .find(|site| site.template() == "import:<source>");
-    assert_eq!(import.expect("it is listed").computed(), ["wait"]);
+    let import = import.expect("it is listed");
+    assert_eq!(import.computed(), ["wait"]);
+    assert_eq!(import.templates(), ["import:<source>"]);
+    let transfer = lock_sites()
+        .into_iter()
+        .find(|site| site.templates().len() > 1);
+    assert_eq!(
+        transfer.expect("it is listed").templates(),
+        ["account:<from>", "account:<to>"]
+    );
 }
 
 #[test]
@@ -141,6 +161,7 @@ async fn listed_functions_still_lock() {
         assert_eq!(parcel.send().await, Ok(()));
         assert_eq!(parcel.leave().await, Ok(()));
         assert_eq!(made().await, Ok(()));
+        assert_eq!(transfer(1, 2).await, Ok(3));
     })
     .await;
     let _guard = manager

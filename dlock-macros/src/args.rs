@@ -146,7 +146,11 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
     // Only the second place is marked: an error at the first one too would be two for one mistake.
     let repeated = args.mentions(opt).then(|| {
         Fault::new(format!("`{text}` is given twice"))
-            .help("keep one of the two")
+            .help(if opt == Opt::Key {
+                "to hold both locks, write a list: `key = [\"account:<from>\", \"account:<to>\"]`"
+            } else {
+                "keep one of the two"
+            })
             .at(name.span())
     });
     args.seen.push(opt);
@@ -181,7 +185,7 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
     Ok(())
 }
 
-fn peel(value: Expr) -> Expr {
+pub(crate) fn peel(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => peel(*group.expr),
         other => other,

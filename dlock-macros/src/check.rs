@@ -12,7 +12,7 @@ use crate::message::{Fault, Faults};
 use crate::output;
 use crate::owned;
 use crate::params::Param;
-use crate::plan::{Cancel, Key, Length, Output, Patience, Plan, Setting};
+use crate::plan::{Cancel, Length, Output, Patience, Plan, Setting};
 use crate::target::{self, Shape, Target};
 use crate::values;
 
@@ -20,7 +20,7 @@ use crate::values;
 pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option<Plan> {
     let mut plan = Plan {
         krate: None,
-        key: Key::default(),
+        keys: Vec::new(),
         settings: Vec::new(),
         manager: None,
         on_busy: None,
@@ -45,10 +45,9 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         let value = &given.value;
         match given.opt {
             Opt::Key => {
-                if let Some(resolved) = key::resolve(value, target, faults) {
-                    plan.key = resolved.key;
-                    in_key = resolved.used;
-                }
+                let resolved = key::resolve(value, target, faults);
+                plan.keys = resolved.keys;
+                in_key = resolved.used;
             }
             Opt::Ttl => plan.set_length(Role::Ttl, value, target, faults),
             Opt::MaxHold => plan.set_length(Role::MaxHold, value, target, faults),

@@ -38,16 +38,26 @@ pub(crate) fn attributes(plan: &Plan, target: &Target) -> TokenStream {
 
 /// ``Holds the lock `order:<id>` while it runs; ttl 30s, wait 5s.``
 fn line(plan: &Plan) -> String {
-    let template = &plan.key.template;
-    let ticks = if template.contains('`') { "``" } else { "`" };
-    let pad = if ticks.len() > 1 { " " } else { "" };
-    let mut line = format!("Holds the lock {ticks}{pad}{template}{pad}{ticks} while it runs");
+    let locks: Vec<_> = plan.keys.iter().map(|key| code(&key.template)).collect();
+    let locks = match locks.as_slice() {
+        [most @ .., last] if !most.is_empty() => format!("locks {} and {last}", most.join(", ")),
+        one => format!("lock {}", one.concat()),
+    };
+    let mut line = format!("Holds the {locks} while it runs");
     for (index, option) in plan.settings.iter().filter_map(option).enumerate() {
         line.push_str(if index == 0 { "; " } else { ", " });
         line.push_str(&option);
     }
     line.push('.');
     line
+}
+
+fn code(template: &str) -> String {
+    if template.contains('`') {
+        format!("`` {template} ``")
+    } else {
+        format!("`{template}`")
+    }
 }
 
 /// What a caller wants to know, as far as it stands in the attribute.

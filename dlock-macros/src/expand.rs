@@ -17,7 +17,7 @@ use syn::{ExprReference, Ident, Path, Token, token};
 
 use crate::doc;
 use crate::params::Param;
-use crate::plan::{KeyPiece, Output, Plan};
+use crate::plan::{Key, KeyPiece, Output, Plan};
 use crate::target::{Shape, Target};
 
 /// Writes the function with its body guarded.
@@ -81,9 +81,14 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let private = private(plan.krate.as_ref(), site());
     let lock_site = lock_site(plan, target);
     // Editors alone: a compiler would ask whether the values can be displayed.
-    let editors = plan.key.names.as_ref().map(|names| {
+    let names: Vec<_> = plan
+        .keys
+        .iter()
+        .filter_map(|key| key.names.as_ref())
+        .collect();
+    let editors = (!names.is_empty()).then(|| {
         quote_spanned! {site()=>
-            #private::in_editors! { let _ = ::core::format_args!(#names); }
+            #private::in_editors! { #(let _ = ::core::format_args!(#names);)* }
         }
     });
     let acquiring = acquiring(plan);
@@ -151,10 +156,17 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
 fn acquiring(plan: &Plan) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let options = settings::calls(plan, false);
-    let key = key(plan);
+    let (acquire, keys) = match plan.keys.as_slice() {
+        [key] => (quote_spanned!(site()=> acquire), self::key(plan, key)),
+        keys => {
+            let keys = keys.iter().map(|key| self::key(plan, key));
+            let keys = quote_spanned!(site()=> #private::keys([#(#keys),*]));
+            (quote_spanned!(site()=> acquire_all), keys)
+        }
+    };
     let acquire = |manager: TokenStream| {
         quote_spanned! {site()=>
-            #private::acquire(__site, __site.options() #options, #manager, #key)
+            #private::#acquire(__site, __site.options() #options, #manager, #keys)
         }
     };
     let Some(manager) = &plan.manager else {
@@ -263,18 +275,18 @@ fn begins_with_item(body: &TokenStream) -> bool {
 fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let function = target.sig.ident.unraw().to_string();
-    let template = &plan.key.template;
+    let templates = plan.keys.iter().map(|key| &key.template);
     let options = settings::calls(plan, true);
     let computed = settings::computed(plan);
     quote_spanned! {site()=>
-        #private::site!(#function, #template, [#options], [#(#computed),*])
+        #private::site!(#function, [#(#templates),*], [#options], [#(#computed),*])
     }
 }
 
-fn key(plan: &Plan) -> TokenStream {
+fn key(plan: &Plan, key: &Key) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
-    let template = &plan.key.template;
-    let pieces = plan.key.pieces.iter().map(|piece| match piece {
+    let template = &key.template;
+    let pieces = key.pieces.iter().map(|piece| match piece {
         KeyPiece::Text(text) => quote_spanned!(site()=> #private::text(#text)),
         // What rustc says about the value's type is shown at the placeholder.
         KeyPiece::Part(value, place) => {

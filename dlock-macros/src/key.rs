@@ -1,9 +1,10 @@
-//! The key's placeholders, looked up among the function's parameters.
+//! The keys' placeholders, looked up among the function's parameters.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote_spanned;
 use syn::{Expr, ExprLit, Lit, LitStr};
 
+use crate::args;
 use crate::literal;
 use crate::message::{Fault, Faults};
 use crate::overlay;
@@ -13,24 +14,74 @@ use crate::suggest;
 use crate::target::{self, Target};
 use crate::template::{self, Access, Piece, Slot};
 
-/// The key of a plan, and which parameters it uses.
+/// The keys of a plan, and which parameters they use.
+#[derive(Default)]
 pub(crate) struct Resolved {
-    pub(crate) key: Key,
+    pub(crate) keys: Vec<Key>,
     pub(crate) used: Vec<String>,
 }
 
-/// Reads the template; every mistake in it is reported.
-pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Option<Resolved> {
-    let literal = faults.keep(template_literal(value))?;
+/// Reads one template, or a list of them; every mistake in it is reported.
+pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Resolved {
+    let mut resolved = Resolved::default();
+    let templates = match templates(value) {
+        Ok(templates) => templates,
+        Err(error) => {
+            faults.push(error);
+            return resolved;
+        }
+    };
+    let mut seen = Vec::new();
+    for template in templates {
+        let Some(literal) = faults.keep(template_literal(&template)) else {
+            continue;
+        };
+        if seen.contains(&literal.value()) {
+            // Its mistakes, if it has any, were reported the first time.
+            faults.push(given_twice(&literal));
+            continue;
+        }
+        seen.push(literal.value());
+        let key = resolve_one(&literal, target, &mut resolved.used, faults);
+        resolved.keys.push(key);
+    }
+    resolved
+}
+
+/// The elements of a list, or the only one.
+fn templates(value: &Expr) -> syn::Result<Vec<Expr>> {
+    match value {
+        Expr::Array(list) if list.elems.is_empty() => {
+            Err(Fault::new("the list of keys names no key")
+                .help("name at least one: `key = [\"account:<from>\", \"account:<to>\"]`")
+                .over(value))
+        }
+        Expr::Array(list) => Ok(list.elems.iter().cloned().map(args::peel).collect()),
+        one => Ok(vec![one.clone()]),
+    }
+}
+
+/// Values may turn out to be equal, and their key is then taken once. The same names always are.
+fn given_twice(literal: &LitStr) -> syn::Error {
+    Fault::new(format!("the key `{}` is given twice", literal.value()))
+        .help("leave one of the two out, or name another parameter in it")
+        .at(literal.span())
+}
+
+fn resolve_one(
+    literal: &LitStr,
+    target: &Target,
+    used: &mut Vec<String>,
+    faults: &mut Faults,
+) -> Key {
     let text = literal.value();
     let template = template::parse(&text);
     let mut found: Vec<_> = template
         .faults
         .into_iter()
-        .map(|(range, fault)| (range.start, literal::report(&literal, range, fault)))
+        .map(|(range, fault)| (range.start, literal::report(literal, range, fault)))
         .collect();
 
-    let mut used = Vec::new();
     let mut names = Vec::new();
     let mut pieces = Vec::new();
     for piece in template.pieces {
@@ -39,16 +90,16 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
             Piece::Slot(mut slot) => {
                 slot.root = composed(slot.root);
                 used.push(slot.root.clone());
-                let place = literal::place(&literal, slot.range.clone());
+                let place = literal::place(literal, slot.range.clone());
                 let Some(param) = target.params.iter().find(|param| param.name() == slot.root)
                 else {
-                    if let Err(error) = unknown_name(&slot, &literal, target, faults) {
+                    if let Err(error) = unknown_name(&slot, literal, target, faults) {
                         found.push((slot.range.start, error));
                     }
                     continue;
                 };
                 names.push(slot.name.clone());
-                match part(&slot, param, place, &literal) {
+                match part(&slot, param, place, literal) {
                     Ok(part) => KeyPiece::Part(part, place),
                     Err(error) => {
                         found.push((slot.range.start, error));
@@ -62,24 +113,23 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Opt
     for (_, error) in found {
         faults.push(error);
     }
-    let names = overlay::over(&literal, &names);
-    Some(Resolved {
-        key: Key {
-            template: text,
-            pieces,
-            names,
-        },
-        used,
-    })
+    let names = overlay::over(literal, &names);
+    Key {
+        template: text,
+        pieces,
+        names,
+    }
 }
 
-/// The parameters that a key names, whatever else is wrong with it.
+/// The parameters that the keys name, whatever else is wrong with them.
 pub(crate) fn named<'a>(value: &Expr, target: &'a Target) -> Vec<&'a Param> {
-    let text = template_literal(value).map_or_else(|_| String::new(), |literal| literal.value());
     let mut names = Vec::new();
-    for piece in template::parse(&text).pieces {
-        if let Piece::Slot(slot) = piece {
-            names.push(composed(slot.root));
+    for literal in templates(value).iter().flatten().map(template_literal) {
+        let text = literal.map_or_else(|_| String::new(), |literal| literal.value());
+        for piece in template::parse(&text).pieces {
+            if let Piece::Slot(slot) = piece {
+                names.push(composed(slot.root));
+            }
         }
     }
     let params = target.params.iter();
@@ -99,8 +149,8 @@ fn template_literal(value: &Expr) -> syn::Result<LitStr> {
             lit: Lit::Str(literal),
             ..
         }) if literal.suffix().is_empty() => Ok(literal.clone()),
-        Expr::Array(_) => Err(Fault::new("the key must be a string literal")
-            .help("give one template, for example `key = \"order:<id>\"`")
+        Expr::Tuple(_) => Err(Fault::new("several keys are given as a list")
+            .help("write brackets: `key = [\"account:<from>\", \"account:<to>\"]`")
             .over(value)),
         _ => Err(Fault::new("the key must be a string literal")
             .help("write the template here, for example `key = \"order:<id>\"`: its placeholders are checked during compilation")

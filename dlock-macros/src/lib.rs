@@ -57,7 +57,7 @@ use proc_macro::TokenStream;
 ///
 /// | option | meaning | if not set |
 /// |---|---|---|
-/// | `key = "order:<id>"` | what is locked, see [Key template](#key-template) | required |
+/// | `key = "order:<id>"`, `["a:<x>", "b:<y>"]` | what is locked, see [Key template](#key-template) and [Several keys](#several-keys) | required |
 /// | `ttl = "30s"` | how long the store keeps the lease without a sign of life | the manager's, 30 s |
 /// | `wait = "5s"`, `never`, `forever` | how long to wait while someone else holds the lock | the manager's, 10 s |
 /// | `renew = false` | whether the lease is kept alive while the body runs | `true` |
@@ -113,6 +113,25 @@ use proc_macro::TokenStream;
 /// the same reason two placeholders need a delimiter such as `:` or `/` between them: letters,
 /// digits, `-`, `_`, `.`, `~` and `%` may occur inside a value. The same template in two functions
 /// is the same lock, on purpose.
+///
+/// # Several keys
+///
+/// ```text
+/// #[distributed_lock(key = ["account:<from>", "account:<to>"])]
+/// async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), BankError> { .. }
+/// ```
+///
+/// All of them are held in the body, or none, and they are asked for at once. Calls never wait for
+/// each other, in whatever order they name their keys: a call holds what comes before the key that
+/// it waits for in the order of keys, and nothing behind it. That is so of the keys of one function:
+/// a locked function that is called in the body waits while those are held. Values that make two keys equal, as a
+/// transfer to oneself, make them one; the same template twice is refused as a mistake.
+///
+/// `wait` is for all of them together, and `on_busy` and `LockError::Busy` are for any that was
+/// held all the time. The body ends as soon as one lease is lost, and the error names its key.
+/// `lease.tokens()` has the fencing token of each, `lease.fencing_token()` is that of the first.
+/// `max_hold` and `min_hold` count for each from when it was got; what is given back because another
+/// one is busy is not kept for its `min_hold`.
 ///
 /// # Errors
 ///
@@ -173,7 +192,7 @@ use proc_macro::TokenStream;
 /// ```text
 /// async fn settle(id: u64) -> Ret {
 ///     let error = 'locked: {
-///         let site = site!("settle", "order:<id>", [.ttl(..)], []);   // a static
+///         let site = site!("settle", ["order:<id>"], [.ttl(..)], []);   // a static
 ///         let acquiring = acquire(site, site.options(), None, key(.., &[text("order:"), part(&id)]));
 ///         let guard = match acquiring.await {
 ///             Ok(guard) => guard,

@@ -12,7 +12,8 @@ use crate::params::Param;
 pub(crate) struct Plan {
     /// Where the facade is; `None` is `::dlock`.
     pub(crate) krate: Option<Path>,
-    pub(crate) key: Key,
+    /// At least one.
+    pub(crate) keys: Vec<Key>,
     pub(crate) settings: Vec<Setting>,
     pub(crate) manager: Option<Expr>,
     pub(crate) on_busy: Option<Expr>,
@@ -26,8 +27,7 @@ pub(crate) struct Plan {
     pub(crate) output: Output,
 }
 
-/// The key template with its placeholders resolved.
-#[derive(Default)]
+/// A key template with its placeholders resolved.
 pub(crate) struct Key {
     pub(crate) template: String,
     pub(crate) pieces: Vec<KeyPiece>,

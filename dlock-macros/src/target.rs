@@ -149,7 +149,7 @@ fn refuse_second(attrs: &mut Vec<Attribute>, faults: &mut Faults) {
     if let Some(second) = attrs.iter().find(|attr| is_our_attribute(attr)) {
         faults.push(
             Fault::new("this function already has `#[distributed_lock]`")
-                .help("take the second lock in the body, with `LockManager::lock`")
+                .help("to hold both locks, write a list: `key = [\"account:<from>\", \"account:<to>\"]`")
                 .note("of two attributes the lower one would be acquired first")
                 .over(second),
         );

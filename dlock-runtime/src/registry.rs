@@ -36,7 +36,7 @@ pub fn lock_sites() -> Vec<&'static LockSite> {
 ///
 /// With different TTLs, or different ideas of what a lost lease means, one of them is probably a
 /// mistake. Templates that differ in nothing but names, as `order:<id>` and `order:<order.id>` do,
-/// are the same lock. Options that are computed in each call are not compared.
+/// are the same lock. A function with several keys has to agree with the others of each. Options that are computed in each call are not compared.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -57,12 +57,19 @@ pub fn assert_lock_sites_agree() {
 }
 
 fn disagreements(sites: &[&LockSite]) -> String {
-    let mut locks: BTreeMap<String, Vec<&LockSite>> = BTreeMap::new();
+    let mut locks: BTreeMap<String, (&str, Vec<&LockSite>)> = BTreeMap::new();
     for site in sites {
-        locks.entry(shape(site.template())).or_default().push(site);
+        for template in site.templates() {
+            let lock = locks.entry(shape(template));
+            let (_, sites) = lock.or_insert_with(|| (template, Vec::new()));
+            // Two keys of one function may be the same lock but for the names.
+            if sites.last().is_none_or(|last| !std::ptr::eq(*last, *site)) {
+                sites.push(site);
+            }
+        }
     }
     let mut report = String::new();
-    for sites in locks.values() {
+    for (template, sites) in locks.values() {
         let declared: Vec<_> = sites.iter().map(|site| (site, settings(site))).collect();
         for (index, (option, _)) in declared[0].1.iter().enumerate() {
             let declared: Vec<_> = declared
@@ -73,7 +80,6 @@ fn disagreements(sites: &[&LockSite]) -> String {
             if declared.windows(2).all(|pair| pair[0].1 == pair[1].1) {
                 continue;
             }
-            let template = sites[0].template();
             push(
                 &mut report,
                 format_args!("`{option}` differs for the lock `{template}`:"),
@@ -132,22 +138,33 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(30);
 
-    static A: LockSite = LockSite::new("a", "a.rs", 1, "order:<id>", Options::new(), &[]);
-    static B: LockSite = LockSite::new(
-        "b",
-        "b.rs",
-        2,
-        "order:<order.id>",
-        Options::new().ttl(TTL),
-        &[],
-    );
-    static C: LockSite = LockSite::new("c", "c.rs", 3, "order:<c>", Options::new(), &["ttl"]);
-    static D: LockSite = LockSite::new(
-        "d",
-        "d.rs",
-        4,
-        "order:<<id>>",
-        Options::new().renew(false),
+    const fn site(
+        function: &'static str,
+        line: u32,
+        templates: &'static [&'static str],
+        options: Options,
+        computed: &'static [&'static str],
+    ) -> LockSite {
+        LockSite::new(
+            function,
+            "a.rs",
+            line,
+            templates[0],
+            templates,
+            options,
+            computed,
+        )
+    }
+
+    static A: LockSite = site("a", 1, &["order:<id>"], Options::new(), &[]);
+    static B: LockSite = site("b", 2, &["order:<order.id>"], Options::new().ttl(TTL), &[]);
+    static C: LockSite = site("c", 3, &["order:<c>"], Options::new(), &["ttl"]);
+    static D: LockSite = site("d", 4, &["order:<<id>>"], Options::new().renew(false), &[]);
+    static E: LockSite = site(
+        "e",
+        5,
+        &["shop", "order:<a>", "order:<b>"],
+        Options::new(),
         &[],
     );
 
@@ -163,8 +180,19 @@ mod tests {
             disagreements(&[&A, &B, &C, &D]),
             "`ttl` differs for the lock `order:<id>`:\n  \
              not set, in a (a.rs:1)\n  \
-             30s, in b (b.rs:2)\n"
+             30s, in b (a.rs:2)\n"
         );
+    }
+
+    #[test]
+    fn each_of_several_keys_is_a_lock_of_its_own() {
+        assert_eq!(
+            disagreements(&[&B, &E]),
+            "`ttl` differs for the lock `order:<order.id>`:\n  \
+             30s, in b (a.rs:2)\n  \
+             not set, in e (a.rs:5)\n"
+        );
+        assert_eq!(disagreements(&[&A, &E]), "");
     }
 
     #[test]

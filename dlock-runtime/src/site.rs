@@ -11,6 +11,7 @@ pub struct LockSite {
     file: &'static str,
     line: u32,
     template: &'static str,
+    templates: &'static [&'static str],
     options: Options,
     computed: &'static [&'static str],
 }
@@ -24,6 +25,7 @@ impl LockSite {
         file: &'static str,
         line: u32,
         template: &'static str,
+        templates: &'static [&'static str],
         options: Options,
         computed: &'static [&'static str],
     ) -> Self {
@@ -32,6 +34,7 @@ impl LockSite {
             file,
             line,
             template,
+            templates,
             options,
             computed,
         }
@@ -55,10 +58,17 @@ impl LockSite {
         self.line
     }
 
-    /// The key template as written: `order:<id>`.
+    /// The key template as written: `order:<id>`. Several are in one text, with a comma between
+    /// them: `account:<from>, account:<to>`.
     #[must_use]
     pub fn template(&self) -> &'static str {
         self.template
+    }
+
+    /// The key templates as written, one by one.
+    #[must_use]
+    pub fn templates(&self) -> &'static [&'static str] {
+        self.templates
     }
 
     /// The TTL; `None` if it is the manager's, or [computed](Self::computed).

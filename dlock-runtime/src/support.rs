@@ -44,12 +44,18 @@ pub use __in_editors as in_editors;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __site {
-    ($function:literal, $template:literal, [$($options:tt)*], $computed:expr) => {{
+    (
+        $function:literal,
+        [$template:literal $(, $more:literal)*],
+        [$($options:tt)*],
+        $computed:expr
+    ) => {{
         static __DLOCK_SITE: $crate::support::LockSite = $crate::support::LockSite::new(
             ::core::concat!(::core::module_path!(), "::", $function),
             ::core::file!(),
             ::core::line!(),
-            $template,
+            ::core::concat!($template $(, ", ", $more)*),
+            &[$template $(, $more)*],
             $crate::support::Options::new() $($options)*,
             &$computed,
         );

@@ -52,6 +52,14 @@ mod h1 {
         Ok(id + u64::from(page[0]))
     }
 
+    /// What several keys need more is not in the future.
+    #[distributed_lock(key = ["order:<id>", "page"], ttl = "9s", wait = "1s", lease = lease)]
+    async fn with_two_keys(id: u64, page: Page) -> Result<u64> {
+        tokio::task::yield_now().await;
+        lease.ensure()?;
+        Ok(id + u64::from(page[0]))
+    }
+
     #[distributed_lock(key = "order:<id>", on_cancel = detach)]
     async fn detached(id: u64, page: Page) -> Result<u64> {
         tokio::task::yield_now().await;
@@ -64,6 +72,7 @@ mod h1 {
         let page = [1; 256];
         let plain_with = size_of_val(&plain_with_arguments(1, page));
         let with = size_of_val(&with_arguments(1, page));
+        assert_eq!(size_of_val(&with_two_keys(1, page)), with);
         let detached = size_of_val(&detached(1, page));
         println!("{plain} and {one}, with arguments {plain_with} and {with} ({detached}) bytes");
         assert!(one <= plain + 400, "{plain} and {one}");

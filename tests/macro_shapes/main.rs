@@ -41,6 +41,7 @@ mod g_returns;
 mod h_size;
 mod i_hygiene;
 mod j_lints;
+mod k_several_keys;
 mod l_template;
 
 mod failures;

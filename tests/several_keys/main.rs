@@ -4,6 +4,7 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+mod attribute;
 #[path = "../common/mod.rs"]
 mod common;
 mod contended;

@@ -46,6 +46,11 @@ snapshots! {
         "async fn pack(shop: &Shop, Path(id): Path<u64>, line: (u32, u8)) -> Result<(), Error> {
             shop.pack(id, line).await
         }";
+    several_keys: r#"key = ["account:<from>", "account:<to>"], lease = lease"#,
+        "/// Moves money.
+        pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
+            book(from, to, cents, lease).await
+        }";
     method: r#"key = "stock:<self.name>", manager = self.locks, lease = lease"#,
         "pub(crate) async fn take(&mut self, count: u32) -> Result<u32, Error> {
             self.store.take(count, lease.fencing_token()).await?;

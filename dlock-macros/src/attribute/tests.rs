@@ -9,6 +9,9 @@ const ARGUMENTS: &str = r#"key = "order:<self.tenant>/<id>", ttl = "30s", wait =
     renew = true, max_hold = config::HOLD, on_lost = finish, on_error = |error| Err(error),
     lease = lease, manager = self.locks, crate = ::shop::dlock"#;
 
+/// A list of keys.
+const SEVERAL: &str = r#"key = ["order:<self.tenant>", "item:<id>"], wait = never"#;
+
 const ITEMS: &[&str] = &[
     "/// Pays.
     #[must_use]
@@ -99,7 +102,7 @@ fn the_boxed_form_stays_recognisable() {
 #[test]
 fn constants_are_static_and_expressions_are_not() {
     let item = "async fn pay(id: u64) -> R { BODY }";
-    let fixed = "\"a\" , [. ttl (:: core :: time :: Duration :: from_millis (30000u64))] , []";
+    let fixed = "[\"a\"] , [. ttl (:: core :: time :: Duration :: from_millis (30000u64))] , []";
     assert!(expanded(r#"key = "a", ttl = "30s""#, item).contains(fixed));
     assert!(expanded(r#"key = "a", ttl = TTL"#, item).contains("check_ttl (TTL)"));
     for (ttl, checked) in [
@@ -123,14 +126,18 @@ fn constants_are_static_and_expressions_are_not() {
 #[test]
 fn the_arguments_are_metas() {
     let metas = syn::punctuated::Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated;
-    let metas = syn::parse::Parser::parse_str(metas, ARGUMENTS).expect("metas");
-    assert_eq!(metas.len(), 10);
+    for (arguments, count) in [(ARGUMENTS, 10), (SEVERAL, 2)] {
+        let metas = syn::parse::Parser::parse_str(metas, arguments).expect("metas");
+        assert_eq!(metas.len(), count);
+    }
 }
 
 #[test]
 fn the_same_input_gives_the_same_output() {
     for item in ITEMS {
-        assert_eq!(expanded(ARGUMENTS, item), expanded(ARGUMENTS, item));
+        for arguments in [ARGUMENTS, SEVERAL] {
+            assert_eq!(expanded(arguments, item), expanded(arguments, item));
+        }
     }
 }
 
@@ -192,15 +199,16 @@ fn half_written_bodies_still_expand() {
 
 #[test]
 fn no_mutation_panics() {
-    let arguments = tokens(ARGUMENTS);
-    for item in ITEMS {
-        let item = tokens(item);
-        for mutant in mutants(&arguments) {
-            let expansion = run(mutant, item.clone()).to_string();
-            assert_eq!(expansion.matches("BODY").count(), 1, "{expansion}");
-        }
-        for mutant in mutants(&item) {
-            run(arguments.clone(), mutant);
+    for arguments in [ARGUMENTS, SEVERAL].map(tokens) {
+        for item in ITEMS {
+            let item = tokens(item);
+            for mutant in mutants(&arguments) {
+                let expansion = run(mutant, item.clone()).to_string();
+                assert_eq!(expansion.matches("BODY").count(), 1, "{expansion}");
+            }
+            for mutant in mutants(&item) {
+                run(arguments.clone(), mutant);
+            }
         }
     }
 }
@@ -209,8 +217,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn no_arguments_panic(item in select(ITEMS), edits in edits()) {
-        let arguments = edited(tokens(ARGUMENTS), &edits);
+    fn no_arguments_panic(
+        item in select(ITEMS),
+        arguments in select(&[ARGUMENTS, SEVERAL][..]),
+        edits in edits(),
+    ) {
+        let arguments = edited(tokens(arguments), &edits);
         let expansion = run(arguments, tokens(item)).to_string();
         prop_assert_eq!(expansion.matches("BODY").count(), 1, "{}", expansion);
     }

@@ -61,6 +61,13 @@ where
     Ok((key(held), items.len() + shelf.as_ref().len()))
 }
 
+#[distributed_lock(key = ["stock:<from>", "stock:<to>"], wait = "1s", lease = lease)]
+pub async fn rearrange(from: &str, to: &str) -> Result<String> {
+    std::future::ready((from, to)).await;
+    let keys: Vec<_> = lease.tokens().map(|(key, _)| key.as_str()).collect();
+    Ok(keys.join(" "))
+}
+
 pub struct Customer {
     pub id: u64,
     pub name: String,
@@ -207,6 +214,8 @@ mod tests {
             assert!(matches!(settle(0).await, Err(ShopError::Missing(0))));
             let (key, len) = restock("a/b", (4, ['x'; 2])).await.unwrap();
             assert_eq!((key.as_str(), len), ("stock:a%2Fb/4", 5));
+            let keys = rearrange("b", "a").await.unwrap();
+            assert_eq!(keys, "stock:b stock:a");
             let customer = Customer {
                 id: 3,
                 name: "Ada".to_owned(),

@@ -47,6 +47,11 @@ pub async fn patterns(Path((shop, wanted)): Path<(u32, u64)>) -> Result<u64, Loc
     Ok(u64::from(shop) + wanted)
 }
 
+#[distributed_lock(key = ["shop:<shop>", "order:<wanted>/<shop>", "item:<wanted>"])]
+pub async fn lists(shop: u64, wanted: u64) -> Result<u64, LockError> {
+    Ok(shop + wanted)
+}
+
 impl Order {
     #[distributed_lock(key = "order:<self.id>/<wanted>", on_busy = Ok(wanted))]
     pub async fn methods(&self, wanted: u64) -> Result<u64, LockError> {

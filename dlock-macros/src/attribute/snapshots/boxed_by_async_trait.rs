@@ -18,7 +18,7 @@ impl Shop {
                 let _ = ::core::format_args!(r"_____{id}");
             }
             let __error: ::dlock::__private::LockError = 'locked: {
-                let __site = ::dlock::__private::site!("settle", "order:<id>", [], []);
+                let __site = ::dlock::__private::site!("settle", ["order:<id>"], [], []);
                 #[allow(clippy::used_underscore_binding)]
                 let __acquiring = ::dlock::__private::acquire(
                     __site,

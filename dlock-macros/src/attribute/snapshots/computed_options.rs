@@ -2,7 +2,7 @@ impl Shop {
     async fn work(&self, job: Job) -> Result<(), Error> {
         let __error: ::dlock::__private::LockError = 'locked: {
             let __site = ::dlock::__private::site!(
-                "work", "job", [.ttl(::dlock::__private::check_ttl(TTL))
+                "work", ["job"], [.ttl(::dlock::__private::check_ttl(TTL))
                 .on_lost(::dlock::__private::OnLost::Finish)], ["wait", "max_hold"]
             );
             #[allow(clippy::used_underscore_binding)]

@@ -3,7 +3,7 @@ async fn pay(id: u64, card: Card, _timer: Timer) -> Result<Receipt, Error> {
         let _ = ::core::format_args!(r"_______{id}");
     }
     let __error: ::dlock::__private::LockError = 'locked: {
-        let __site = ::dlock::__private::site!("pay", "payment:<id>", [], []);
+        let __site = ::dlock::__private::site!("pay", ["payment:<id>"], [], []);
         #[allow(clippy::used_underscore_binding)]
         let __acquiring = ::dlock::__private::acquire(
             __site,

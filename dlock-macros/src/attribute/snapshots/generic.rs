@@ -9,7 +9,9 @@ where
         let _ = ::core::format_args!(r"______{source}");
     }
     let __error: crate::locks::__private::LockError = 'locked: {
-        let __site = crate::locks::__private::site!("import", "import:<source>", [], []);
+        let __site = crate::locks::__private::site!(
+            "import", ["import:<source>"], [], []
+        );
         #[allow(clippy::used_underscore_binding)]
         let __acquiring = crate::locks::__private::acquire(
             __site,

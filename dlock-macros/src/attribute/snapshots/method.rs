@@ -2,7 +2,9 @@ impl Shop {
     #[cfg_attr(doc, doc = "Holds the lock `stock:<self.name>` while it runs.")]
     pub(crate) async fn take(&mut self, count: u32) -> Result<u32, Error> {
         let __error: ::dlock::__private::LockError = 'locked: {
-            let __site = ::dlock::__private::site!("take", "stock:<self.name>", [], []);
+            let __site = ::dlock::__private::site!(
+                "take", ["stock:<self.name>"], [], []
+            );
             #[allow(clippy::used_underscore_binding)]
             let __acquiring = match &self.locks {
                 __manager => {

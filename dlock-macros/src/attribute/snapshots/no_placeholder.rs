@@ -1,7 +1,7 @@
 async fn report() -> anyhow::Result<()> {
     let __error: ::dlock::__private::LockError = 'locked: {
         let __site = ::dlock::__private::site!(
-            "report", "nightly-report", [.wait(::dlock::__private::Wait::Never)], []
+            "report", ["nightly-report"], [.wait(::dlock::__private::Wait::Never)], []
         );
         #[allow(clippy::used_underscore_binding)]
         let __acquiring = ::dlock::__private::acquire(

@@ -7,7 +7,7 @@ pub async fn settle(id: u64) -> Result<Receipt, OrderError> {
     }
     let __error: ::dlock::__private::LockError = 'locked: {
         let __site = ::dlock::__private::site!(
-            "settle", "order:<id>",
+            "settle", ["order:<id>"],
             [.ttl(::core::time::Duration::from_millis(30000u64))], []
         );
         #[allow(clippy::used_underscore_binding)]

@@ -4,7 +4,7 @@ async fn pack(shop: &Shop, Path(id): Path<u64>, line: (u32, u8)) -> Result<(), E
     }
     let __error: ::dlock::__private::LockError = 'locked: {
         let __site = ::dlock::__private::site!(
-            "pack", "shop:<shop.name>/<id>/<line.0>", [], []
+            "pack", ["shop:<shop.name>/<id>/<line.0>"], [], []
         );
         #[allow(clippy::used_underscore_binding)]
         let __acquiring = ::dlock::__private::acquire(

@@ -4,7 +4,7 @@ async fn job(name: &str) -> Result<Outcome, Error> {
     }
     let __error: ::dlock::__private::LockError = 'locked: {
         let __site = ::dlock::__private::site!(
-            "job", "job:<name>",
+            "job", ["job:<name>"],
             [.wait(::dlock::__private::Wait::For(::core::time::Duration::from_millis(2000u64)))
             .min_hold(::core::time::Duration::from_millis(10000u64))], []
         );

@@ -3,7 +3,7 @@ async fn refresh(key: String) {
         let _ = ::core::format_args!(r"_____{key}");
     }
     let __error: ::dlock::__private::LockError = 'locked: {
-        let __site = ::dlock::__private::site!("refresh", "cache:<key>", [], []);
+        let __site = ::dlock::__private::site!("refresh", ["cache:<key>"], [], []);
         #[allow(clippy::used_underscore_binding)]
         let __acquiring = ::dlock::__private::acquire(
             __site,

@@ -65,6 +65,11 @@ where
     ::core::result::Result::Ok((__key, [value; LEASE]))
 }
 
+#[::dlock::distributed_lock(key = ["a:<keys>", "b:<key>"], crate = ::dlock)]
+pub async fn both(keys: u8, key: u8) -> Answer<u8> {
+    ::core::result::Result::Ok(keys + key)
+}
+
 pub struct Shop {
     pub tenant: u32,
     pub locks: ::dlock::LockManager,

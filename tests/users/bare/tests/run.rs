@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use dlock::{LockManager, with_manager};
-use user_bare::{Shop, boxed, free, generic};
+use user_bare::{Shop, both, boxed, free, generic};
 
 #[tokio::test]
 async fn run() {
@@ -15,6 +15,7 @@ async fn run() {
         let guard = manager.lock("free:1:2").acquire().await.unwrap();
         assert_eq!(free(1, 2, 3, 4, 5).await.unwrap(), 0, "somebody holds it");
         guard.release().await.unwrap();
+        assert_eq!(both(1, 2).await.unwrap(), 3);
         let generic = generic::<_, 2>("a", 1_u8).await;
         assert_eq!(generic.unwrap(), ("a", [1, 1]));
         assert_eq!(boxed(7).await.unwrap(), 7);

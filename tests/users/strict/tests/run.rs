@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use dlock::{LockManager, with_manager};
-use user_strict::{Shop, ShopError, Till as _, boxed, generic, parsed, settle, short};
+use user_strict::{Shop, ShopError, Till as _, boxed, generic, parsed, settle, short, transfer};
 
 #[tokio::test]
 async fn functions() {
@@ -13,6 +13,8 @@ async fn functions() {
     with_manager(manager.clone(), async {
         assert_eq!(settle(7).await.unwrap(), "order:7");
         assert!(matches!(settle(0).await, Err(ShopError::Missing)));
+        assert_eq!(transfer(2, 1).await.unwrap(), 2);
+        assert_eq!(transfer(2, 2).await.unwrap(), 1);
         assert_eq!(parsed("4", Some(9)).await.unwrap(), 6);
         assert!(parsed("four", Some(9)).await.is_err());
         assert_eq!(short().await.unwrap(), 1);
