@@ -93,6 +93,48 @@ async fn quickstart_does_not_fall_back_when_the_server_is_away() {
     assert!(errors.contains("cannot use the store"), "{errors}");
 }
 
+#[tokio::test]
+async fn transfers_in_both_directions_lose_no_money() {
+    let (code, output, errors) = run("transfer", &[], None).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    assert!(output.contains("320 transfers"), "{output}");
+    assert_eq!(word_after(&output, "  sum "), "4000.00", "{output}");
+    assert!(output.contains("every cent is there"), "{output}");
+}
+
+#[tokio::test]
+async fn transfers_of_several_processes_lose_no_money() {
+    let server = RedisServer::start().await;
+    let arguments = ["--processes", "3"];
+    let (code, output, errors) = run("transfer", &arguments, Some(&server.url())).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    assert!(output.contains("960 transfers"), "{output}");
+    assert_eq!(word_after(&output, "  sum "), "4000.00", "{output}");
+    only_fences_are_left(&server).await;
+}
+
+#[tokio::test]
+async fn transfer_notices_what_happens_without_locks() {
+    for arguments in [
+        &["--without-lock"][..],
+        &["--without-lock", "--processes", "2"],
+    ] {
+        let (code, output, errors) = run("transfer", arguments, None).await;
+        assert_eq!(code, 1, "{output}{errors}");
+        assert_ne!(word_after(&output, "  sum "), "4000.00", "{output}");
+        assert!(output.contains("WRONG: "), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn transfer_asks_for_a_server_where_several_processes_meet() {
+    for url in [None, Some("memory://")] {
+        let (code, output, errors) = run("transfer", &["--processes", "2"], url).await;
+        assert_eq!((code, output.as_str()), (2, ""), "{url:?}: {errors}");
+        assert!(errors.contains("DLOCK_URL=redis://"), "{url:?}: {errors}");
+    }
+}
+
 /// The table of the example, from its input.
 fn totals() -> BTreeMap<String, u64> {
     let distinct: BTreeSet<&str> = WEBHOOKS.lines().skip(1).collect();
