@@ -1,0 +1,132 @@
+//! The lease that a body sees: one for each key of its call.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{Occupied, ring::Ring};
+use crate::{error::LockError, fence::FencingToken, key::LockKey, section::Section};
+
+/// The right to hold a key until a deadline, or several keys.
+///
+/// A helper that must only run under the lock takes `&Lease`: the compiler then asks its caller
+/// for the proof.
+///
+/// Of several keys that were taken together each has a lease of its own, with its own token and
+/// deadline; what is said here of "the lease" is said of all of them: it is valid while every one
+/// is, and lost with the first.
+pub struct Lease {
+    pub(super) place: Occupied,
+    pub(super) token: FencingToken,
+    /// Those of the other keys, in the order in which they were named. One pointer, since it lies
+    /// in the future of every locked function.
+    pub(super) others: Option<Box<Others>>,
+}
+
+pub(super) struct Others(pub(super) Vec<Lease>);
+
+impl Lease {
+    /// The lock; of several keys that which was named first.
+    #[must_use]
+    pub fn key(&self) -> &LockKey {
+        self.place.section.key()
+    }
+
+    /// The number by which a protected resource can refuse a late writer: that of [`key`](Self::key).
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// All keys of the lease with their fencing tokens, in the order in which they were named, each
+    /// once.
+    pub fn tokens(&self) -> impl Iterator<Item = (&LockKey, FencingToken)> {
+        self.each().map(|lease| (lease.key(), lease.token))
+    }
+
+    /// The fencing token of one of the keys; `None` if the lease is not about `key`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # async fn demo() -> Result<(), dlock::LockError> {
+    /// let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock_all(["account:7", "account:4"]).acquire().await?;
+    /// assert!(guard.fencing_token_of("account:4").is_some());
+    /// assert_eq!(guard.fencing_token_of("account:7"), Some(guard.fencing_token()));
+    /// assert_eq!(guard.fencing_token_of("account:1"), None);
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+    /// ```
+    #[must_use]
+    pub fn fencing_token_of(&self, key: impl AsRef<str>) -> Option<FencingToken> {
+        let key = key.as_ref();
+        let mut tokens = self.tokens();
+        tokens.find_map(|(held, token)| (held.as_str() == key).then_some(token))
+    }
+
+    /// How long the lease may still be trusted without another renewal; zero once it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let remaining = self.sections().map(|section| {
+            section.check().map_or(Duration::ZERO, |held| {
+                held.deadline.remaining(section.now())
+            })
+        });
+        remaining.min().unwrap_or_default()
+    }
+
+    /// Whether the lease ended before it was released.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.sections().any(|section| section.check().is_err())
+    }
+
+    /// Says whether the lease is valid right now. Call it before a step that cannot be undone.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] once the lease is lost; of several keys it names the one that was lost.
+    pub fn ensure(&self) -> Result<(), LockError> {
+        self.sections().try_for_each(|section| {
+            section
+                .check()
+                .map(drop)
+                .map_err(|loss| section.lost_error(loss))
+        })
+    }
+
+    /// Waits until the lease is lost and says how.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again at any time.
+    pub async fn lost(&self) -> LockError {
+        loop {
+            // Made before the check, it misses no loss.
+            let ring = Ring::of(self);
+            if let Err(error) = self.ensure() {
+                return error;
+            }
+            ring.await;
+        }
+    }
+
+    /// This lease and the others, which have none.
+    pub(super) fn each(&self) -> impl Iterator<Item = &Self> {
+        let others = self.others.iter().flat_map(|others| &others.0);
+        std::iter::once(self).chain(others)
+    }
+
+    pub(super) fn sections(&self) -> impl Iterator<Item = &Arc<Section>> {
+        self.each().map(|lease| &lease.place.section)
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("key", self.key())
+            .field("token", &self.token)
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
