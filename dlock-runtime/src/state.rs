@@ -325,14 +325,15 @@ impl<T: Clone> KeyState<T> {
             // An answer for who is in front no more says nothing else.
             Event::Woken | Event::Answered { .. } => {
                 waiter.absent = false;
+                let give_up = waiter.give_up;
                 if !waiter.is_waiting(now) {
                     let known = self.known_in_front(place, now);
                     Effect::Refuse(self.behind[place].denial(&known, now))
-                } else if (self.front.as_ref()).is_some_and(|front| front.yields_to(waiter, now)) {
-                    return self.oust(place, around);
+                } else if self.front_gives_way_to(place, now) {
+                    return self.step_forward(place, around);
                 } else {
                     let look_at = now.plus(ALIVE);
-                    Effect::Queue(waiter.give_up.map_or(look_at, |end| end.earlier(look_at)))
+                    Effect::Queue(give_up.map_or(look_at, |end| end.earlier(look_at)))
                 }
             }
             Event::Closed | Event::Revoked => {
@@ -347,18 +348,35 @@ impl<T: Clone> KeyState<T> {
         })
     }
 
-    /// The waiter at `place` goes on in place of the one in front, which waits for its next turn.
-    fn oust(&mut self, place: usize, around: Surroundings<'_>) -> Outcome<T> {
-        let (Some(front), Some(waiter)) = (self.front.take(), self.behind.remove(place)) else {
+    /// Whether nobody is in front of the waiter at `place`, or nobody who looks.
+    fn front_gives_way_to(&self, place: usize, now: Moment) -> bool {
+        let front = self.front.as_ref().filter(|front| front.is_active());
+        front.is_none_or(|front| front.yields_to(&self.behind[place], now))
+    }
+
+    /// The waiter at `place` goes to the front. Who is there, but does not look, waits for its next
+    /// turn.
+    fn step_forward(&mut self, place: usize, around: Surroundings<'_>) -> Outcome<T> {
+        let Some(waiter) = self.behind.remove(place) else {
             return Outcome::of(Effect::Nothing);
         };
-        let (mut front, absent) = front.yield_to(waiter, around.now);
+        let mut next = None;
+        let mut front = match self.front.take() {
+            Some(front) if front.is_active() => {
+                let (front, absent) = front.yield_to(waiter, around.now);
+                // It may wait for an answer that concerns it no more.
+                next = Some(absent.task.clone());
+                let place = self.behind.partition_point(|other| other.id < absent.id);
+                self.behind.insert(place, absent);
+                front
+            }
+            over => {
+                self.aside.extend(over);
+                Attempt::after_others(waiter, around.now)
+            }
+        };
         let effect = front.on_event(Event::Woken, around);
         self.front = Some(front);
-        // It may wait for an answer that concerns it no more.
-        let next = Some(absent.task.clone());
-        let place = self.behind.partition_point(|other| other.id < absent.id);
-        self.behind.insert(place, absent);
         Outcome { effect, next }
     }
 

@@ -59,13 +59,8 @@ mod f7 {
             poll_once(for_ever(Noisy::new("argument")));
         }))
         .await;
-        let expected = [
-            "acquire held",
-            "busy held",
-            "drop argument",
-            "release held",
-            "release held",
-        ];
+        // It waits in this process, and the store has nothing of it.
+        let expected = ["acquire held", "drop argument", "release held"];
         assert_eq!(events, expected);
     }
 }

@@ -196,13 +196,8 @@ mod k6 {
         .await;
         assert_eq!(output, Ok(None));
         let mut expected = around(&["a:1", "b:1"], &["a:1", "b:1"]);
-        let busy = [
-            "acquire b:1",
-            "acquire a:1",
-            "busy b:1",
-            "release a:1",
-            "release b:1",
-        ];
+        // The second is known to be held in this process, and the store is not asked for it.
+        let busy = ["acquire b:1", "acquire a:1", "release a:1", "release b:1"];
         expected.extend(busy.map(str::to_owned));
         assert_eq!(events, expected);
 
