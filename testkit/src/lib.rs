@@ -1,8 +1,9 @@
 //! Starts and breaks real servers, connections and processes for the tests of dlock.
 //!
 //! [`RedisServer`] runs a server of the test's own, [`Proxy`] makes the network in front of it
-//! misbehave, [`Worker`] is a second process. [`eventually`] waits for a condition,
-//! [`poll_times`] drops a future at a chosen await.
+//! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
+//! processes did. [`eventually`] waits for a condition, [`poll_times`] drops a future at a chosen
+//! await.
 //!
 //! A failure of this crate is a failure of the test, so its functions panic with what went
 //! wrong instead of returning errors. It needs a Unix system: a paused server is a stopped
@@ -14,6 +15,7 @@
 
 mod child;
 mod eventually;
+mod machine_time;
 mod poll;
 mod port;
 mod process;
@@ -21,6 +23,7 @@ mod proxy;
 mod server;
 
 pub use eventually::eventually;
+pub use machine_time::machine_time;
 pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use process::{Worker, example_path};
 pub use proxy::Proxy;
