@@ -1,0 +1,84 @@
+//! Hints that nobody has sent who gave a lease away.
+//!
+//! A hint names its waiter's owner, which has 122 random bits: only who may read the locks or list
+//! the channels of the server knows it, and who may also publish there is trusted like one who may
+//! write the locks. What is shown here is how far such a hint gets: until the next request.
+
+use std::time::Duration;
+
+use dlock::{
+    LostCause,
+    store::{Acquisition, Renewal},
+};
+use tokio::time::Instant;
+
+use crate::{
+    common::{Kind, OneKey, is_lost, soon},
+    victim::{Hushed, Victim},
+};
+
+const TTL: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_hint_is_found_out_by_the_first_renewal() {
+    let victim = Victim::new();
+    let holder = OneKey::<Hushed>::owner();
+    let fence = victim.key.granted(holder, TTL).await;
+    let (waiting, owner) = victim.wait().await;
+    victim.store.hint(owner, fence + 1);
+    let since = Instant::now();
+    let guard = soon(waiting).await.unwrap().unwrap();
+    assert!(guard.remaining() < Duration::from_secs(3));
+    guard.lost().await;
+    assert!(
+        since.elapsed() <= Duration::from_secs(1),
+        "{:?}",
+        since.elapsed()
+    );
+    let outcome = soon(guard.release()).await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        "{outcome:?}"
+    );
+    assert_eq!(victim.key.renew(holder).await, Renewal::Renewed);
+    victim.key.release(holder).await;
+    victim.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_section_by_a_forged_hint_ends_in_an_error_however_short_it_is() {
+    let victim = Victim::new();
+    let holder = OneKey::<Hushed>::owner();
+    let fence = victim.key.granted(holder, TTL).await;
+    let (waiting, owner) = victim.wait().await;
+    victim.store.hint(owner, fence + 1);
+    let guard = soon(waiting).await.unwrap().unwrap();
+    let outcome = soon(guard.release()).await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        "{outcome:?}"
+    );
+    assert_eq!(victim.key.renew(holder).await, Renewal::Renewed);
+
+    // The next one of the process starts afresh.
+    let (waiting, _) = victim.wait().await;
+    victim.key.release(holder).await;
+    victim.finish(waiting, fence).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_with_a_fence_that_makes_no_token_only_makes_the_waiter_ask() {
+    let victim = Victim::new();
+    let holder = OneKey::<Hushed>::owner();
+    let fence = victim.key.granted(holder, TTL).await;
+    let (waiting, owner) = victim.wait().await;
+    for forged in [0, 1, fence, 1 << 51, u64::MAX] {
+        victim.assert_asks(&waiting, (owner, forged)).await;
+    }
+    assert_eq!(victim.wire.count(Kind::Renew), 0);
+    let stranger = OneKey::<Hushed>::owner();
+    let answer = victim.key.ask_once(stranger, TTL).await;
+    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    victim.key.release(holder).await;
+    victim.finish(waiting, fence).await;
+}

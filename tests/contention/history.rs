@@ -1,0 +1,190 @@
+//! What several processes did under one lock, put in order and judged.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+    fs,
+    path::Path,
+    sync::Mutex,
+    time::Duration,
+};
+
+use dlock::FencingToken;
+use dlock_testkit::machine_time;
+use serde::{Deserialize, Serialize};
+
+/// One section of one task. Times are the machine's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Section {
+    pub(crate) key: String,
+    pub(crate) process: usize,
+    pub(crate) task: usize,
+    pub(crate) token: i64,
+    pub(crate) asked: Duration,
+    pub(crate) acquired: Duration,
+    /// When it was about to be given back.
+    pub(crate) ended: Duration,
+}
+
+impl Section {
+    /// The number of the lease, which several sections may have had in turn.
+    fn lease(&self) -> i64 {
+        self.token >> 12
+    }
+}
+
+/// Where the tasks of one process note their sections.
+#[derive(Default)]
+pub(crate) struct Notes(Mutex<Vec<Section>>);
+
+impl Notes {
+    /// Notes a section from now until the value is dropped, which comes before the guard's drop.
+    pub(crate) fn begin(
+        &self,
+        key: &str,
+        [process, task]: [usize; 2],
+        asked: Duration,
+        token: FencingToken,
+    ) -> Running<'_> {
+        let acquired = machine_time();
+        let section = Section {
+            key: key.to_owned(),
+            process,
+            task,
+            token: token.to_i64(),
+            asked,
+            acquired,
+            ended: acquired,
+        };
+        Running {
+            notes: self,
+            section,
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<Section> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    pub(crate) fn write(&self, file: &Path) {
+        let mut text = String::new();
+        for section in self.0.lock().unwrap().iter() {
+            let line = serde_json::to_string(section).unwrap();
+            writeln!(text, "{line}").unwrap();
+        }
+        fs::write(file, text).unwrap();
+    }
+}
+
+/// A section that has not ended yet. However it ends, it is noted.
+pub(crate) struct Running<'a> {
+    notes: &'a Notes,
+    section: Section,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.section.ended = machine_time();
+        self.notes.0.lock().unwrap().push(self.section.clone());
+    }
+}
+
+/// The sections of all processes.
+pub(crate) struct History(Vec<Section>);
+
+impl History {
+    pub(crate) fn new(mut sections: Vec<Section>) -> Self {
+        sections.sort_by_key(|section| section.acquired);
+        Self(sections)
+    }
+
+    pub(crate) fn read(directory: &Path) -> Self {
+        let mut sections = Vec::new();
+        for file in fs::read_dir(directory).unwrap() {
+            let text = fs::read_to_string(file.unwrap().path()).unwrap();
+            sections.extend(text.lines().map(|line| serde_json::from_str(line).unwrap()));
+        }
+        Self::new(sections)
+    }
+
+    pub(crate) fn sections(&self) -> &[Section] {
+        &self.0
+    }
+
+    /// No two sections of a key overlap, and their tokens grow in the order in which they ran.
+    pub(crate) fn assert_exclusive(&self) {
+        let mut last = HashMap::<&str, &Section>::new();
+        for section in &self.0 {
+            if let Some(before) = last.insert(&section.key, section) {
+                assert!(
+                    before.ended <= section.acquired,
+                    "two at once:\n{before:?}\n{section:?}"
+                );
+                assert!(
+                    before.token < section.token,
+                    "tokens go back:\n{before:?}\n{section:?}"
+                );
+            }
+        }
+    }
+
+    /// Nobody waited longer than this for a section.
+    pub(crate) fn assert_waits_below(&self, limit: Duration) {
+        let waited = |section: &&Section| section.acquired.saturating_sub(section.asked);
+        if let Some(longest) = self.0.iter().max_by_key(waited) {
+            println!("the longest wait: {:?}", waited(&longest));
+            assert!(waited(&longest) < limit, "it waited long: {longest:?}");
+        }
+    }
+
+    /// The part in which all processes were at work.
+    pub(crate) fn crowded(&self) -> Self {
+        let mut spans = BTreeMap::new();
+        for section in &self.0 {
+            let acquired = section.acquired;
+            let (_, last) = spans.entry(section.process).or_insert((acquired, acquired));
+            *last = acquired;
+        }
+        let start = spans.values().map(|(first, _)| *first).max();
+        let end = spans.values().map(|(_, last)| *last).min();
+        let crowded = |section: &&Section| {
+            start.is_some_and(|start| start <= section.acquired)
+                && end.is_some_and(|end| section.acquired <= end)
+        };
+        Self(self.0.iter().filter(crowded).cloned().collect())
+    }
+
+    /// How many sections each process had.
+    pub(crate) fn by_process(&self) -> BTreeMap<usize, usize> {
+        count(self.0.iter().map(|section| section.process))
+    }
+
+    /// How many sections each task had.
+    pub(crate) fn by_task(&self) -> BTreeMap<[usize; 2], usize> {
+        count(self.0.iter().map(|section| [section.process, section.task]))
+    }
+
+    /// How many leases there were.
+    pub(crate) fn leases(&self) -> usize {
+        count(self.0.iter().map(|section| (&section.key, section.lease()))).len()
+    }
+}
+
+fn count<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
+    let mut counts = BTreeMap::new();
+    for key in keys {
+        *counts.entry(key).or_default() += 1;
+    }
+    counts
+}
+
+/// All `parties` had something, and nobody less than half of what anybody had.
+pub(crate) fn assert_even<K: std::fmt::Debug>(counts: &BTreeMap<K, usize>, parties: usize) {
+    assert_eq!(counts.len(), parties, "somebody got nothing: {counts:?}");
+    println!("sections: {counts:?}");
+    let (least, most) = (counts.values().min(), counts.values().max());
+    let even = least
+        .zip(most)
+        .is_some_and(|(least, most)| 2 * least >= *most);
+    assert!(even, "somebody got less than half of another: {counts:?}");
+}

@@ -1,0 +1,129 @@
+//! Several processes with many tasks each: never two at once, and everybody gets a turn.
+
+use std::time::Duration;
+
+use dlock::Wait;
+use dlock_testkit::Worker;
+use tempfile::TempDir;
+
+use crate::{
+    common::{Env, OneKey, Redis, soon},
+    history::History,
+    worker::{Crowd, Manner, Member, Role, spawn},
+};
+
+pub(crate) const PROCESSES: usize = 4;
+pub(crate) const TASKS: usize = 16;
+
+/// Nobody takes that long unless it hangs, however loaded the machine is.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Several are waited for longer than a waiter's time between two looks only if it was forgotten.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// Processes that begin all at once, and a directory for their notes.
+pub(crate) struct Crowds {
+    pub(crate) env: Redis,
+    notes: TempDir,
+    workers: Vec<Worker>,
+}
+
+impl Crowds {
+    pub(crate) async fn start() -> Self {
+        Self {
+            env: Redis::start().await,
+            notes: TempDir::with_prefix("dlock-notes-").unwrap(),
+            workers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, handover: bool, sections: usize, members: Vec<Member>) {
+        let process = self.workers.len();
+        self.workers.push(spawn(&Role::Crowd(Crowd {
+            url: self.env.server.url(),
+            process,
+            handover,
+            members,
+            sections,
+            file: self.notes.path().join(process.to_string()),
+        })));
+    }
+
+    /// Lets everybody begin when all have come, and waits until they are done; `count` is called
+    /// in between.
+    pub(crate) async fn run<C>(self, keys: &[&str], count: impl AsyncFn(&Redis) -> C) -> Ran<C> {
+        let manager = self.env.manager().await;
+        let mut guards = Vec::new();
+        for key in keys {
+            let lock = manager.lock(*key).wait(Wait::Forever);
+            guards.push(soon(lock.acquire()).await.unwrap());
+        }
+        for key in keys {
+            let key = OneKey::new(self.env.store().await, key);
+            key.until_waiting(self.workers.len() as u64).await;
+        }
+        let before = count(&self.env).await;
+        for guard in guards {
+            soon(guard.release()).await.unwrap();
+        }
+        for worker in &self.workers {
+            let status = worker.wait(LIMIT).await;
+            assert!(status.success(), "{}\n{}", worker.stdout(), worker.stderr());
+        }
+        let after = count(&self.env).await;
+        self.env.assert_clean(keys.len(), &[&manager]).await;
+        Ran {
+            history: History::read(self.notes.path()),
+            before,
+            after,
+        }
+    }
+}
+
+pub(crate) struct Ran<C> {
+    pub(crate) history: History,
+    pub(crate) before: C,
+    pub(crate) after: C,
+}
+
+pub(crate) fn patient(key: &str) -> Member {
+    Member {
+        key: key.to_owned(),
+        ttl: Duration::from_secs(30),
+        manner: Manner::Patient,
+    }
+}
+
+/// Some hand leases over and some do not, TTLs differ, some wait for a moment only, and some are
+/// dropped at any time.
+#[tokio::test]
+async fn a_mixed_crowd_is_never_two_at_once_and_nobody_is_forgotten() {
+    const KEYS: [&str; 3] = ["order:42", "order:43", "order:44"];
+    let mut crowds = Crowds::start().await;
+    for process in 0..PROCESSES {
+        let member = |task: usize| Member {
+            // Most of them want the first one.
+            key: KEYS[if task < 10 { 0 } else { 1 + task % 2 }].to_owned(),
+            ttl: Duration::from_secs([30, 30, 2, 5][(task / 2 + process) % 4]),
+            manner: match task % 5 {
+                1 => Manner::Brief,
+                3 => Manner::Dropped,
+                _ => Manner::Patient,
+            },
+        };
+        crowds.add(process % 2 == 0, 600, (0..TASKS).map(member).collect());
+    }
+    let ran = crowds.run(&KEYS, async |_| ()).await;
+    ran.history.assert_exclusive();
+    ran.history.assert_waits_below(LONGEST_WAIT);
+    let sections = ran.history.sections();
+    let patient = (0..PROCESSES)
+        .flat_map(|process| (0..TASKS).map(move |task| [process, task]))
+        .filter(|[_, task]| !matches!(task % 5, 1 | 3));
+    for [process, task] in patient {
+        let had_turns = sections
+            .iter()
+            .any(|section| section.process == process && section.task == task);
+        assert!(had_turns, "task {task} of process {process} had no turn");
+    }
+}
