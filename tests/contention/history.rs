@@ -128,13 +128,16 @@ impl History {
         }
     }
 
-    /// Nobody waited longer than this for a section.
-    pub(crate) fn assert_waits_below(&self, limit: Duration) {
+    /// Nobody was forgotten while others had their turns: nobody waited longer than 2 s, or than a
+    /// quarter of the whole time where the machine is so loaded that everything takes long.
+    pub(crate) fn assert_nobody_was_forgotten(&self) {
         let waited = |section: &&Section| section.acquired.saturating_sub(section.asked);
-        if let Some(longest) = self.0.iter().max_by_key(waited) {
-            println!("the longest wait: {:?}", waited(&longest));
-            assert!(waited(&longest) < limit, "it waited long: {longest:?}");
-        }
+        let longest = self.0.iter().max_by_key(waited).expect("there were some");
+        let (first, last) = (&self.0[0], &self.0[self.0.len() - 1]);
+        let whole = last.ended.saturating_sub(first.acquired);
+        println!("waited {:?} of {whole:?}", waited(&longest));
+        let limit = Duration::from_secs(2).max(whole / 4);
+        assert!(waited(&longest) <= limit, "of {whole:?}: {longest:?}");
     }
 
     /// The part in which all processes were at work.
