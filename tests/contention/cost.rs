@@ -35,11 +35,11 @@ fn assert_costs(requests: u64, sections: usize, limit: f64) {
 /// One to enter the queue, one to give the lock to the next.
 #[tokio::test]
 async fn a_section_contended_between_processes_costs_two_requests() {
-    let mut crowds = Crowds::start().await;
+    let mut crowds = Crowds::start(&["order:42"]).await;
     for _ in 0..2 {
         crowds.add(true, 400, vec![patient("order:42")]);
     }
-    let ran = crowds.run(&["order:42"], requests).await;
+    let ran = crowds.run(requests).await;
     ran.history.assert_exclusive();
     let sections = ran.history.sections().len();
     assert!(sections >= 800);

@@ -6,11 +6,11 @@ use crate::{
 };
 
 async fn share(handover: bool, sections: usize) -> usize {
-    let mut crowds = Crowds::start().await;
+    let mut crowds = Crowds::start(&["order:42"]).await;
     for _ in 0..PROCESSES {
         crowds.add(handover, sections, vec![patient("order:42"); TASKS]);
     }
-    let history = crowds.run(&["order:42"], async |_| ()).await.history;
+    let history = crowds.run(async |_| ()).await.history;
     history.assert_exclusive();
     history.assert_nobody_was_forgotten();
     let crowded = history.crowded();

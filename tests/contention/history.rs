@@ -2,14 +2,14 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt::Write as _,
-    fs,
+    fs::{self, File},
+    io::Write,
     path::Path,
     sync::Mutex,
     time::Duration,
 };
 
-use dlock::FencingToken;
+use dlock::{FencingToken, Lease};
 use dlock_testkit::machine_time;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub(crate) struct Section {
     pub(crate) acquired: Duration,
     /// When it was about to be given back.
     pub(crate) ended: Duration,
+    /// Whether the lease was valid until then, if that was asked.
+    pub(crate) is_lost: bool,
 }
 
 impl Section {
@@ -35,9 +37,20 @@ impl Section {
 
 /// Where the tasks of one process note their sections.
 #[derive(Default)]
-pub(crate) struct Notes(Mutex<Vec<Section>>);
+pub(crate) struct Notes {
+    sections: Mutex<Vec<Section>>,
+    /// For others to read, even if this process is killed.
+    file: Option<Mutex<File>>,
+}
 
 impl Notes {
+    pub(crate) fn to(path: &Path) -> Self {
+        Self {
+            file: Some(Mutex::new(File::create_new(path).unwrap())),
+            ..Self::default()
+        }
+    }
+
     /// Notes a section from now until the value is dropped, which comes before the guard's drop.
     pub(crate) fn begin(
         &self,
@@ -55,37 +68,54 @@ impl Notes {
             asked,
             acquired,
             ended: acquired,
+            is_lost: false,
         };
         Running {
             notes: self,
-            section,
+            section: Some(section),
         }
     }
 
     pub(crate) fn take(&self) -> Vec<Section> {
-        std::mem::take(&mut self.0.lock().unwrap())
+        std::mem::take(&mut self.sections.lock().unwrap())
     }
 
-    pub(crate) fn write(&self, file: &Path) {
-        let mut text = String::new();
-        for section in self.0.lock().unwrap().iter() {
-            let line = serde_json::to_string(section).unwrap();
-            writeln!(text, "{line}").unwrap();
+    fn note(&self, section: Section) {
+        match &self.file {
+            Some(file) => {
+                let line = serde_json::to_string(&section).unwrap() + "\n";
+                file.lock().unwrap().write_all(line.as_bytes()).unwrap();
+            }
+            None => self.sections.lock().unwrap().push(section),
         }
-        fs::write(file, text).unwrap();
     }
 }
 
 /// A section that has not ended yet. However it ends, it is noted.
 pub(crate) struct Running<'a> {
     notes: &'a Notes,
-    section: Section,
+    section: Option<Section>,
+}
+
+impl Running<'_> {
+    /// Ends it; says whether its lease was valid to the end.
+    pub(crate) fn end(mut self, lease: &Lease) -> bool {
+        let mut section = self.section.take().expect("it ends once");
+        section.ended = machine_time();
+        // Asked after that, as the process may stand still at any point.
+        section.is_lost = lease.is_lost();
+        let is_lost = section.is_lost;
+        self.notes.note(section);
+        !is_lost
+    }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.section.ended = machine_time();
-        self.notes.0.lock().unwrap().push(self.section.clone());
+        if let Some(mut section) = self.section.take() {
+            section.ended = machine_time();
+            self.notes.note(section);
+        }
     }
 }
 
@@ -102,7 +132,11 @@ impl History {
         let mut sections = Vec::new();
         for file in fs::read_dir(directory).unwrap() {
             let text = fs::read_to_string(file.unwrap().path()).unwrap();
-            sections.extend(text.lines().map(|line| serde_json::from_str(line).unwrap()));
+            // The last line of a process that was killed may be half a line.
+            let lines = text
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'));
+            sections.extend(lines.map(|line| serde_json::from_str(line).unwrap()));
         }
         Self::new(sections)
     }
@@ -112,9 +146,12 @@ impl History {
     }
 
     /// No two sections of a key overlap, and their tokens grow in the order in which they ran.
+    ///
+    /// A process that stands still cannot end its sections: those that lost their leases meanwhile
+    /// do not count.
     pub(crate) fn assert_exclusive(&self) {
         let mut last = HashMap::<&str, &Section>::new();
-        for section in &self.0 {
+        for section in self.0.iter().filter(|section| !section.is_lost) {
             if let Some(before) = last.insert(&section.key, section) {
                 assert!(
                     before.ended <= section.acquired,
@@ -131,10 +168,11 @@ impl History {
     /// Nobody was forgotten while others had their turns: nobody waited longer than 2 s, or than a
     /// quarter of the whole time where the machine is so loaded that everything takes long.
     pub(crate) fn assert_nobody_was_forgotten(&self) {
-        let waited = |section: &&Section| section.acquired.saturating_sub(section.asked);
-        let longest = self.0.iter().max_by_key(waited).expect("there were some");
         let (first, last) = (&self.0[0], &self.0[self.0.len() - 1]);
         let whole = last.ended.saturating_sub(first.acquired);
+        // Before the first section all of them waited until all had come.
+        let waited = |it: &&Section| it.acquired.saturating_sub(it.asked.max(first.acquired));
+        let longest = self.0.iter().max_by_key(waited).unwrap_or(first);
         println!("waited {:?} of {whole:?}", waited(&longest));
         let limit = Duration::from_secs(2).max(whole / 4);
         assert!(waited(&longest) <= limit, "of {whole:?}: {longest:?}");

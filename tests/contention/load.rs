@@ -1,8 +1,8 @@
 //! Several processes with many tasks each: never two at once, and everybody gets a turn.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
-use dlock::Wait;
+use dlock::LockGuard;
 use dlock_testkit::Worker;
 use tempfile::TempDir;
 
@@ -16,19 +16,29 @@ pub(crate) const PROCESSES: usize = 4;
 pub(crate) const TASKS: usize = 16;
 
 /// Nobody takes that long unless it hangs, however loaded the machine is.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Processes that begin all at once, and a directory for their notes.
 pub(crate) struct Crowds {
     pub(crate) env: Redis,
+    /// Held until all have come.
+    guards: Vec<LockGuard>,
     notes: TempDir,
     workers: Vec<Worker>,
 }
 
 impl Crowds {
-    pub(crate) async fn start() -> Self {
+    /// Those who will want `keys`, and none but them.
+    pub(crate) async fn start(keys: &[&str]) -> Self {
+        let env = Redis::start().await;
+        let manager = env.manager().await;
+        let mut guards = Vec::new();
+        for key in keys {
+            guards.push(soon(manager.lock(*key).acquire()).await.unwrap());
+        }
         Self {
-            env: Redis::start().await,
+            env,
+            guards,
             notes: TempDir::with_prefix("dlock-notes-").unwrap(),
             workers: Vec::new(),
         }
@@ -36,44 +46,80 @@ impl Crowds {
 
     pub(crate) fn add(&mut self, handover: bool, sections: usize, members: Vec<Member>) {
         let process = self.workers.len();
-        self.workers.push(spawn(&Role::Crowd(Crowd {
+        self.spawn(Crowd {
             url: self.env.server.url(),
             process,
             handover,
             members,
             sections,
             file: self.notes.path().join(process.to_string()),
-        })));
+            may_lose: false,
+        });
+    }
+
+    /// One that may be disturbed, and reaches the server at `url`.
+    pub(crate) fn add_frail(&mut self, url: String, sections: usize, members: Vec<Member>) {
+        let process = self.workers.len();
+        self.spawn(Crowd {
+            url,
+            process,
+            handover: process.is_multiple_of(2),
+            members,
+            sections,
+            file: self.notes.path().join(process.to_string()),
+            may_lose: true,
+        });
+    }
+
+    fn spawn(&mut self, crowd: Crowd) {
+        self.workers.push(spawn(&Role::Crowd(crowd)));
     }
 
     /// Lets everybody begin when all have come, and waits until they are done; `count` is called
-    /// in between.
-    pub(crate) async fn run<C>(self, keys: &[&str], count: impl AsyncFn(&Redis) -> C) -> Ran<C> {
-        let manager = self.env.manager().await;
-        let mut guards = Vec::new();
-        for key in keys {
-            let lock = manager.lock(*key).wait(Wait::Forever);
-            guards.push(soon(lock.acquire()).await.unwrap());
-        }
-        for key in keys {
-            let key = OneKey::new(self.env.store().await, key);
-            key.until_waiting(self.workers.len() as u64).await;
-        }
+    /// before and after.
+    pub(crate) async fn run<C>(mut self, count: impl AsyncFn(&Redis) -> C) -> Ran<C> {
+        let keys = self.guards.len();
+        self.gather().await;
         let before = count(&self.env).await;
-        for guard in guards {
-            soon(guard.release()).await.unwrap();
-        }
-        for worker in &self.workers {
-            let status = worker.wait(LIMIT).await;
-            assert!(status.success(), "{}\n{}", worker.stdout(), worker.stderr());
-        }
+        self.begin().await;
+        self.join(0..self.workers.len()).await;
         let after = count(&self.env).await;
-        self.env.assert_clean(keys.len(), &[&manager]).await;
+        self.env.assert_clean(keys, &[]).await;
         Ran {
-            history: History::read(self.notes.path()),
+            history: self.history(),
             before,
             after,
         }
+    }
+
+    /// Waits until all have come, and wait for every key.
+    pub(crate) async fn gather(&self) {
+        for guard in &self.guards {
+            let key = OneKey::new(self.env.store().await, guard.key().as_str());
+            key.until_waiting(self.workers.len() as u64).await;
+        }
+    }
+
+    pub(crate) async fn begin(&mut self) {
+        for guard in self.guards.drain(..) {
+            soon(guard.release()).await.unwrap();
+        }
+    }
+
+    /// Waits until these processes are done.
+    pub(crate) async fn join(&self, processes: Range<usize>) {
+        for worker in &self.workers[processes] {
+            let status = worker.wait(LIMIT).await;
+            assert!(status.success(), "{}\n{}", worker.stdout(), worker.stderr());
+        }
+    }
+
+    pub(crate) fn worker(&self, process: usize) -> &Worker {
+        &self.workers[process]
+    }
+
+    pub(crate) fn history(&self) -> History {
+        History::read(self.notes.path())
     }
 }
 
@@ -96,7 +142,7 @@ pub(crate) fn patient(key: &str) -> Member {
 #[tokio::test]
 async fn a_mixed_crowd_is_never_two_at_once_and_nobody_is_forgotten() {
     const KEYS: [&str; 3] = ["order:42", "order:43", "order:44"];
-    let mut crowds = Crowds::start().await;
+    let mut crowds = Crowds::start(&KEYS).await;
     for process in 0..PROCESSES {
         let member = |task: usize| Member {
             // Most of them want the first one.
@@ -110,7 +156,7 @@ async fn a_mixed_crowd_is_never_two_at_once_and_nobody_is_forgotten() {
         };
         crowds.add(process % 2 == 0, 600, (0..TASKS).map(member).collect());
     }
-    let ran = crowds.run(&KEYS, async |_| ()).await;
+    let ran = crowds.run(async |_| ()).await;
     ran.history.assert_exclusive();
     ran.history.assert_nobody_was_forgotten();
     let sections = ran.history.sections();

@@ -10,6 +10,7 @@
 mod common;
 mod cost;
 mod dead_parties;
+mod disturbed;
 mod fairness;
 mod forged_hints;
 mod history;
