@@ -66,7 +66,8 @@ async fn a_lease_by_hint_ends_before_the_grant_does() {
     victim.key.release(holder).await;
     let granted = Instant::now();
     let fence = victim.last_fence().await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Later, too little would be left to begin with.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     victim.store.hint(owner, fence);
     let guard = soon(waiting).await.unwrap().unwrap();
     assert_eq!(guard.fencing_token().fence(), fence);

@@ -9,7 +9,7 @@ use std::{
 use dlock::{
     ClientId, LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId, Wait,
     store::{
-        AcquireRequest, Acquisition, Hint, HintSink, Released, Renewal, StoreError,
+        AcquireRequest, Acquisition, Hint, HintSink, Released, RenewRequest, Renewal, StoreError,
         memory::MemoryStore,
     },
 };
@@ -45,13 +45,8 @@ impl LockStore for Hushed {
         self.store.acquire(request).await
     }
 
-    async fn renew(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        ttl: Duration,
-    ) -> Result<Renewal, StoreError> {
-        self.store.renew(key, owner, ttl).await
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        self.store.renew(request).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
