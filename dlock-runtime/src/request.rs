@@ -1,7 +1,7 @@
 //! Taking a lock without the attribute.
 
 use crate::{
-    acquire::several,
+    acquire::{acquire, several},
     error::LockError,
     guard::{Lease, LockGuard, finish},
     key::LockKeys,
@@ -108,14 +108,12 @@ impl LockRequest {
     ///
     /// Dropping the future gives up the place in the queue, and the lock if it was just granted.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
+        let (shared, keys) = (self.manager.shared(), self.keys?);
         // Boxed: the states of an acquisition must not weigh on the caller's future.
-        Box::pin(several::acquire(
-            self.manager.shared(),
-            self.keys?,
-            self.options,
-            None,
-        ))
-        .await
+        match keys.only() {
+            Some(key) => Box::pin(acquire(shared, key.clone(), self.options, None)).await,
+            None => Box::pin(several::acquire(shared, keys, self.options, None)).await,
+        }
     }
 
     /// Takes the lock if it is free, without waiting; `None` if somebody else holds it.
