@@ -134,31 +134,38 @@ mod tests {
 
     use super::*;
     use crate::{
-        clock::{Clock, SystemClock},
+        clock::{Clock, Moment, SystemClock},
         options::Timing,
         owner::{ClientId, OwnerId, Owners},
         random::SystemRandom,
         state::{Effect, Event, Surroundings, Trust, Waiter},
     };
 
+    fn around(now: Moment, owners: &Owners) -> Surroundings<'_> {
+        Surroundings {
+            now,
+            response_limit: Duration::ZERO,
+            handover: true,
+            random: &SystemRandom,
+            owners,
+        }
+    }
+
     fn enter(local: &Local<()>, key: &LockKey, owner: OwnerId) -> Arc<Slot<()>> {
         let now = SystemClock.now();
         let entered = local.enter(key, |slot, state| {
             let timing = Timing::default();
             let trust = Trust::new(timing.ttl, |_| Duration::ZERO);
-            state.enter(Waiter::new(owner, (), timing, trust, now), now);
+            let waiter = Waiter::new(owner, (), timing, trust, now);
+            state.enter(waiter, around(now, &Owners::new(owner.client())));
             slot.clone()
         });
         entered.expect("it is open")
     }
 
     fn leave(slot: &Slot<()>, owner: OwnerId) {
-        let around = Surroundings {
-            now: SystemClock.now(),
-            response_limit: Duration::ZERO,
-            handover: true,
-            random: &SystemRandom,
-        };
+        let owners = Owners::new(owner.client());
+        let around = around(SystemClock.now(), &owners);
         let left = slot.state().on_event(owner, Event::Left, around);
         assert_eq!(
             left.effect,

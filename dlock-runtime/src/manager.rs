@@ -53,6 +53,7 @@ impl Shared {
             response_limit: self.response_limit,
             handover: self.handover,
             random: &*self.random,
+            owners: &self.owners,
         }
     }
 

@@ -67,7 +67,8 @@ impl Section {
                 setting_ttl: Mutex::default(),
                 runtime,
             });
-            state.enter(Waiter::new(id, section.clone(), timing, trust, now), now);
+            let waiter = Waiter::new(id, section.clone(), timing, trust, now);
+            state.enter(waiter, shared.surroundings(now));
             section
         });
         section.ok_or_else(|| LockError::Closed { key: key.clone() })
@@ -147,7 +148,7 @@ impl Section {
 
     pub(crate) fn check_at(&self, now: Moment) -> Result<Held, Loss> {
         let mut state = self.slot.state();
-        let outcome = state.check(self.id, now);
+        let outcome = state.check(self.id, self.shared.surroundings(now));
         let held = state.lease(self.id).ok_or_else(|| {
             // Only a lease that is being given back is neither held nor lost.
             state.loss(self.id).unwrap_or(Loss {

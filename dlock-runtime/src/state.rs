@@ -30,7 +30,7 @@ use crate::{
     clock::Moment,
     error::LostCause,
     fence::FencingToken,
-    owner::OwnerId,
+    owner::{OwnerId, Owners},
     random::Random,
     store::{ALIVE, Acquisition, Holder, Released, Renewal, StoreError},
 };
@@ -183,16 +183,17 @@ pub(crate) struct Surroundings<'a> {
     /// Whether a lease may go from one task of this process to the next.
     pub(crate) handover: bool,
     pub(crate) random: &'a dyn Random,
+    pub(crate) owners: &'a Owners,
 }
 
 impl<T: Clone> KeyState<T> {
     /// A task wants the key. Its driver starts with [`Event::Woken`].
-    pub(crate) fn enter(&mut self, waiter: Waiter<T>, now: Moment) {
+    pub(crate) fn enter(&mut self, waiter: Waiter<T>, around: Surroundings<'_>) {
         if self.front.as_ref().is_some_and(Attempt::is_active) {
             self.behind.push_back(waiter);
         } else {
             self.aside.extend(self.front.take());
-            self.front = Some(Attempt::new(waiter, now));
+            self.front = Some(Attempt::new(waiter, around));
         }
     }
 
@@ -260,13 +261,12 @@ impl<T: Clone> KeyState<T> {
             .ok()
     }
 
-    /// Looks whether the lease of attempt `id` is past its deadline at `now`, before somebody
-    /// relies on it.
-    pub(crate) fn check(&mut self, id: OwnerId, now: Moment) -> Outcome<T> {
+    /// Looks whether the lease of attempt `id` is past its deadline, before somebody relies on it.
+    pub(crate) fn check(&mut self, id: OwnerId, around: Surroundings<'_>) -> Outcome<T> {
         match self.front.as_mut().filter(|front| front.id() == id) {
             Some(front) => {
-                let effect = front.check(now);
-                self.after_front(effect, now)
+                let effect = front.check(around.now);
+                self.after_front(effect, around)
             }
             None => Outcome::of(Effect::Nothing),
         }
@@ -284,7 +284,7 @@ impl<T: Clone> KeyState<T> {
                 return self.leave_front(around);
             }
             let effect = front.on_event(event, around);
-            return self.after_front(effect, around.now);
+            return self.after_front(effect, around);
         }
         if let Some(place) = self.place_of(id) {
             return self.on_waiter(place, &event, around);
@@ -372,7 +372,7 @@ impl<T: Clone> KeyState<T> {
             }
             over => {
                 self.aside.extend(over);
-                Attempt::after_others(waiter, around.now)
+                Attempt::after_others(waiter, around)
             }
         };
         let effect = front.on_event(Event::Woken, around);
@@ -421,27 +421,28 @@ impl<T: Clone> KeyState<T> {
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;
         }
-        let next = self.promote(now);
+        let next = self.promote(around);
         Outcome { effect, next }
     }
 
     /// Lets somebody else to the front if who is there has just lost the lease or has gone.
-    fn after_front(&mut self, effect: Effect, now: Moment) -> Outcome<T> {
+    fn after_front(&mut self, effect: Effect, around: Surroundings<'_>) -> Outcome<T> {
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;
         }
         let is_over = matches!(effect, Effect::Forget(_) | Effect::Lose);
-        let next = if is_over { self.promote(now) } else { None };
+        let next = if is_over { self.promote(around) } else { None };
         Outcome { effect, next }
     }
 
     /// Lets the next one to the front, with a claim of its own.
-    fn promote(&mut self, now: Moment) -> Option<T> {
+    fn promote(&mut self, around: Surroundings<'_>) -> Option<T> {
+        let now = around.now;
         let next = self.behind.iter().position(|next| next.is_waiting(now))?;
         let waiter = self.behind.remove(next)?;
         let task = waiter.task.clone();
         self.aside.extend(self.front.take());
-        self.front = Some(Attempt::after_others(waiter, now));
+        self.front = Some(Attempt::after_others(waiter, around));
         Some(task)
     }
 }

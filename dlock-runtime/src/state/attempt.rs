@@ -61,14 +61,23 @@ enum News {
 }
 
 impl<T> Attempt<T> {
-    pub(super) fn new(waiter: Waiter<T>, now: Moment) -> Self {
-        let claim = Claim::new(waiter.id, waiter.timing.ttl, waiter.trust);
-        Self::waiting(waiter, claim, now)
+    /// One with a claim of its own.
+    ///
+    /// **Safety.** No two claims have the same owner: the store would take the second for the first,
+    /// which may be being given back, and would count no new fence.
+    pub(super) fn new(waiter: Waiter<T>, around: Surroundings<'_>) -> Self {
+        let owner = if waiter.has_lent_id {
+            around.owners.next()
+        } else {
+            waiter.id
+        };
+        let claim = Claim::new(owner, waiter.timing.ttl, waiter.trust);
+        Self::waiting(waiter, claim, around.now)
     }
 
     /// One whose predecessor in this process has given back its claim.
-    pub(super) fn after_others(waiter: Waiter<T>, now: Moment) -> Self {
-        let mut attempt = Self::new(waiter, now);
+    pub(super) fn after_others(waiter: Waiter<T>, around: Surroundings<'_>) -> Self {
+        let mut attempt = Self::new(waiter, around);
         attempt.claim.refusal = Refusal::Busy(Holder::here());
         attempt
     }

@@ -26,6 +26,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Desk {
     state: KeyState<u64>,
     client: ClientId,
+    owners: Owners,
     now: Moment,
     handover: bool,
 }
@@ -39,11 +40,36 @@ impl Random for NotRandom {
     }
 }
 
+/// Owners that are no attempt's id.
+fn not_numbered(client: ClientId) -> Owners {
+    let owners = Owners::new(client);
+    for _ in 0..10_000 {
+        owners.next();
+    }
+    owners
+}
+
+/// What surrounds the state; a function would borrow the state as well.
+macro_rules! around {
+    ($desk:expr) => {
+        Surroundings {
+            now: $desk.now,
+            response_limit: SECOND,
+            handover: $desk.handover,
+            random: &NotRandom,
+            owners: &$desk.owners,
+        }
+    };
+}
+use around;
+
 impl Desk {
     fn new(timing: Timing) -> Self {
+        let client = ClientId::new(&SystemRandom);
         let mut desk = Self {
             state: KeyState::default(),
-            client: ClientId::new(&SystemRandom),
+            client,
+            owners: not_numbered(client),
             now: Moment {
                 monotonic: Instant::now(),
                 boot: SECOND,
@@ -92,7 +118,7 @@ impl Desk {
     fn enter(&mut self, number: u64, timing: Timing) {
         let trust = Trust::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
         let waiter = Waiter::new(self.owner(number), number, timing, trust, self.now);
-        self.state.enter(waiter, self.now);
+        self.state.enter(waiter, around!(self));
     }
 
     /// They wait behind the first.
@@ -110,13 +136,8 @@ impl Desk {
 
     /// What follows for attempt `number`, and who is rung besides.
     fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
-        let around = Surroundings {
-            now: self.now,
-            response_limit: SECOND,
-            handover: self.handover,
-            random: &NotRandom,
-        };
-        let outcome = self.state.on_event(self.owner(number), event, around);
+        let owner = self.owner(number);
+        let outcome = self.state.on_event(owner, event, around!(self));
         (outcome.effect, outcome.next)
     }
 
@@ -129,7 +150,7 @@ impl Desk {
     }
 
     fn check(&mut self) -> Effect {
-        self.state.check(self.owner(1), self.now).effect
+        self.state.check(self.owner(1), around!(self)).effect
     }
 
     fn answer(&mut self, sent: Moment, answer: Result<Acquisition, StoreError>) -> Effect {

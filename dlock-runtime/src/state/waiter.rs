@@ -25,6 +25,8 @@ pub(crate) struct Waiter<T> {
     pub(super) refused: bool,
     /// It did not look when it was in front, and has not looked since.
     pub(super) absent: bool,
+    /// Its id is the owner of a claim that somebody else bears now, or has borne.
+    pub(super) has_lent_id: bool,
 }
 
 impl<T> Waiter<T> {
@@ -42,6 +44,7 @@ impl<T> Waiter<T> {
             },
             refused: false,
             absent: false,
+            has_lent_id: false,
         }
     }
 

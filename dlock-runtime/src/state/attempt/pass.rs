@@ -64,6 +64,7 @@ impl<T> Attempt<T> {
     pub(in crate::state) fn yield_to(self, next: Waiter<T>, now: Moment) -> (Self, Waiter<T>) {
         let mut absent = self.waiter;
         absent.absent = true;
+        absent.has_lent_id = true;
         (Self::waiting(next, self.claim, now), absent)
     }
 

@@ -8,6 +8,7 @@ use super::{store::Store, *};
 pub(super) struct World {
     pub(super) state: KeyState<usize>,
     client: ClientId,
+    owners: Owners,
     pub(super) now: Moment,
     handover: bool,
     store: Store,
@@ -72,9 +73,11 @@ pub(super) struct Renewing {
 
 impl World {
     pub(super) fn new(handover: bool) -> Self {
+        let client = ClientId::new(&SystemRandom);
         Self {
             state: KeyState::default(),
-            client: ClientId::new(&SystemRandom),
+            client,
+            owners: not_numbered(client),
             now: Moment {
                 monotonic: Instant::now(),
                 boot: SECOND,
@@ -96,21 +99,12 @@ impl World {
         OwnerId::new(self.client, 1 + task as u64)
     }
 
-    fn around(&self) -> Surroundings<'static> {
-        Surroundings {
-            now: self.now,
-            response_limit: SECOND,
-            handover: self.handover,
-            random: &NotRandom,
-        }
-    }
-
     pub(super) fn enter(&mut self, timing: Timing) {
         let task = self.tasks.len();
         // The model's clocks agree, so nothing hides behind the drift.
         let trust = Trust::new(timing.ttl, |_| Duration::ZERO);
         let waiter = Waiter::new(self.id(task), task, timing, trust, self.now);
-        self.state.enter(waiter, self.now);
+        self.state.enter(waiter, around!(self));
         let at = At::Parked(None);
         self.tasks.push(Task {
             timing,
@@ -135,7 +129,7 @@ impl World {
     }
 
     fn event(&mut self, task: usize, event: Event) -> Effect {
-        let outcome = self.state.on_event(self.id(task), event, self.around());
+        let outcome = self.state.on_event(self.id(task), event, around!(self));
         self.settle(task, outcome)
     }
 
@@ -197,7 +191,7 @@ impl World {
 
     /// What the keeper does.
     pub(super) fn tend(&mut self, owner: OwnerId, event: Event) {
-        let Some((task, outcome)) = self.state.on_claim(owner, event, self.around()) else {
+        let Some((task, outcome)) = self.state.on_claim(owner, event, around!(self)) else {
             return;
         };
         match self.settle(task, outcome) {
