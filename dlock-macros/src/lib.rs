@@ -121,11 +121,11 @@ use proc_macro::TokenStream;
 /// async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), BankError> { .. }
 /// ```
 ///
-/// All of them are held in the body, or none, and they are asked for at once. Calls never wait for
-/// each other, in whatever order they name their keys: a call holds what comes before the key that
-/// it waits for in the order of keys, and nothing behind it. That is so of the keys of one function:
-/// a locked function that is called in the body waits while those are held. Values that make two keys equal, as a
-/// transfer to oneself, make them one; the same template twice is refused as a mistake.
+/// All of them are held in the body, or none, and they are asked for at once. Calls never deadlock,
+/// in whatever order they name their keys: a call holds what comes before the key that it waits for
+/// in the order of keys, and nothing behind it. That is so of the keys of one function: a locked
+/// function that is called in the body waits while those are held. Values that make two keys equal,
+/// as a transfer to oneself, make them one; the same template twice is refused as a mistake.
 ///
 /// `wait` is for all of them together, and `on_busy` and `LockError::Busy` are for any that was
 /// held all the time. The body ends as soon as one lease is lost, and the error names its key.

@@ -13,10 +13,10 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else held the lock for all of the wait. The body did not run.
+    /// Somebody else held the lock, or one of several, for all of the wait. The body did not run.
     #[error("lock `{key}` is busy after {waited:.0?}: {holder}; try again later or raise `wait`")]
     Busy {
-        /// The lock.
+        /// The lock; of several the one that was held.
         key: LockKey,
         /// How long the caller waited.
         waited: Duration,
@@ -39,7 +39,7 @@ pub enum LockError {
         "lock `{key}` was lost after {held_for:.0?}: {cause}; check what the section has written"
     )]
     Lost {
-        /// The lock.
+        /// The lock; of several the first that was lost.
         key: LockKey,
         /// How long it was held.
         held_for: Duration,

@@ -180,8 +180,8 @@ impl LockManager {
     ///
     /// They are asked for at once. If somebody else holds one, those that come before it in the
     /// order of keys are kept while it is waited for, and the others given back: in whatever order
-    /// calls name their keys, they never wait for each other. That is so of the keys of one call: a
-    /// call in the body of another one waits while that holds its own. A key that is named twice
+    /// calls name their keys, they never deadlock. That is so of the keys of one call: a call in the
+    /// body of another one waits while that holds its own. A key that is named twice
     /// counts once; a list without any is an error when it is to be taken.
     ///
     /// ```

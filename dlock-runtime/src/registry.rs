@@ -36,7 +36,8 @@ pub fn lock_sites() -> Vec<&'static LockSite> {
 ///
 /// With different TTLs, or different ideas of what a lost lease means, one of them is probably a
 /// mistake. Templates that differ in nothing but names, as `order:<id>` and `order:<order.id>` do,
-/// are the same lock. A function with several keys has to agree with the others of each. Options that are computed in each call are not compared.
+/// are the same lock. A function with several keys has to agree with the others of each. Options
+/// that are computed in each call are not compared.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

@@ -53,7 +53,8 @@ impl LockRequest {
         self
     }
 
-    /// How long to wait while somebody else holds the lock. If not set, the manager's.
+    /// How long to wait while somebody else holds the lock, of several keys for all of them together.
+    /// If not set, the manager's.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.options = self.options.wait(wait.into());
         self

@@ -30,7 +30,8 @@ impl Lease {
         self.place.section.key()
     }
 
-    /// The number by which a protected resource can refuse a late writer: that of [`key`](Self::key).
+    /// The number by which a protected resource can refuse a late writer: that of
+    /// [`key`](Self::key).
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.token
