@@ -25,7 +25,9 @@ use crate::{
 /// How long a waiter counts as alive after its last question.
 pub const ALIVE: Duration = Duration::from_secs(3);
 
-/// The longest TTL of a lease that a releaser hands to the next waiter, which has yet to confirm.
+/// How long a lease lasts that is handed to the next waiter, unless the waiter renews it or asks.
+///
+/// Neither longer, as the waiter may have died, nor shorter, as it trusts that much, see [`Hint`].
 pub const GRANT_TTL: Duration = Duration::from_secs(3);
 
 /// Decides who holds a key.
@@ -49,8 +51,8 @@ pub trait LockStore: Send + Sync + 'static {
     ///
     /// Already the owner's: the TTL starts anew and the same fence is returned. Free and nobody
     /// living waits before this owner: it becomes the holder, with a fence greater than every
-    /// earlier one. Free but somebody waits: the first of them is made the holder and told.
-    /// Held: if [`AcquireRequest::queue`], the owner enters the queue or renews its place.
+    /// earlier one. Free but somebody waits: the first of them is made the holder for [`GRANT_TTL`]
+    /// and told. Held: if [`AcquireRequest::queue`], the owner enters the queue or renews its place.
     fn acquire(
         &self,
         request: AcquireRequest<'_>,
@@ -75,7 +77,7 @@ pub trait LockStore: Send + Sync + 'static {
     }
 
     /// Gives up the key or the place in its queue. The first living waiter becomes the holder, for
-    /// at most [`GRANT_TTL`], and is told.
+    /// [`GRANT_TTL`], and is told.
     fn release(
         &self,
         key: &LockKey,
@@ -437,7 +439,6 @@ fn all<F: Future>(futures: impl Iterator<Item = F>) -> impl Future<Output = Vec<
 pub(crate) trait DynStore: Send + Sync {
     fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition>;
     fn renew<'a>(&'a self, request: RenewRequest<'a>) -> Answer<'a, Renewal>;
-    #[allow(dead_code, reason = "the keeper asks for one lease at a time so far")]
     fn renew_all<'a>(
         &'a self,
         requests: &'a [RenewRequest<'a>],
