@@ -239,7 +239,12 @@ async fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
         println!("every cent is there");
         return Ok(ExitCode::SUCCESS);
     }
-    println!("WRONG: {} too much or too little", money(after - before));
+    let fault = if after > before {
+        "too much"
+    } else {
+        "too little"
+    };
+    println!("WRONG: {} {fault}", money((after - before).abs()));
     Ok(ExitCode::from(1))
 }
 
@@ -249,8 +254,8 @@ fn money(cents: i64) -> String {
     format!("{sign}{}.{:02}", cents / 100, cents % 100)
 }
 
-// With one thread all tasks have read before the first one writes: without a lock money is then
-// lost each time, not only when somebody is unlucky.
+// With one thread all tasks have read before the first one writes: without a lock the sum is then
+// wrong each time, not only when somebody is unlucky.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     run(&Cli::parse()).await.unwrap_or_else(|error| {
