@@ -4,6 +4,8 @@
 //! *not yours* are answers. An `Err` always means that the store did not tell: the request may or
 //! may not have been carried out.
 
+mod boxed;
+mod error;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -11,7 +13,6 @@ pub mod redis;
 use std::{
     fmt,
     future::{Future, poll_fn},
-    pin::Pin,
     sync::Arc,
     task::Poll,
     time::Duration,
@@ -21,6 +22,9 @@ use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
 };
+
+pub(crate) use boxed::DynStore;
+pub use error::{StoreError, StoreErrorKind};
 
 /// How long a waiter counts as alive after its last question.
 pub const ALIVE: Duration = Duration::from_secs(3);
@@ -225,141 +229,6 @@ pub enum Released {
     WasGone,
 }
 
-/// The store did not tell.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}; {}", self.kind.remedy())]
-pub struct StoreError {
-    kind: StoreErrorKind,
-    message: String,
-    unsent: bool,
-}
-
-impl StoreError {
-    /// An error of `kind`; `message` says what happened, in lower case, without a password.
-    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            unsent: false,
-        }
-    }
-
-    /// The same error for a request that was never sent, whatever its kind.
-    #[must_use]
-    pub fn unsent(mut self) -> Self {
-        self.unsent = true;
-        self
-    }
-
-    /// No answer within `limit`.
-    #[must_use]
-    pub fn timed_out(limit: Duration) -> Self {
-        Self::new(
-            StoreErrorKind::TimedOut,
-            format!("the store did not answer within {limit:.0?}"),
-        )
-    }
-
-    /// What sort of failure it is.
-    #[must_use]
-    pub fn kind(&self) -> StoreErrorKind {
-        self.kind
-    }
-
-    /// What happened, without what to do about it.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// Whether asking again cannot help before somebody changes something.
-    #[must_use]
-    pub fn is_final(&self) -> bool {
-        use StoreErrorKind::{
-            BadAnswer, Denied, NoRuntime, Unauthenticated, Unsupported, WrongType,
-        };
-        matches!(
-            self.kind,
-            WrongType | Denied | Unauthenticated | BadAnswer | Unsupported | NoRuntime
-        )
-    }
-
-    /// Whether the request has certainly had no effect: it was never sent, or it was refused
-    /// before the first write.
-    pub(crate) fn left_nothing(&self) -> bool {
-        use StoreErrorKind::{
-            Loading, NoRuntime, ReadOnly, Unauthenticated, Unreachable, WrongType,
-        };
-        let refused_whole = matches!(
-            self.kind,
-            Unreachable | ReadOnly | Loading | WrongType | Unauthenticated | NoRuntime
-        );
-        self.unsent || refused_whole
-    }
-}
-
-/// Sorts of [`StoreError`].
-///
-/// Some say for certain that the request had no effect; after those nothing is released. A store
-/// that cannot be sure answers [`Disconnected`](Self::Disconnected) or
-/// [`TimedOut`](Self::TimedOut).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StoreErrorKind {
-    /// The server cannot be reached: the request was never sent.
-    Unreachable,
-    /// The connection broke while the request was under way.
-    Disconnected,
-    /// The server did not answer in time.
-    TimedOut,
-    /// The server is a replica, or was made read-only; the request had no effect.
-    ReadOnly,
-    /// The server is still loading its data; the request had no effect.
-    Loading,
-    /// The server has no memory left to write.
-    OutOfMemory,
-    /// The server refuses to write, for a reason it names.
-    Refused,
-    /// Something that is no lock lies at the key; the request had no effect.
-    WrongType,
-    /// The user lacks a permission.
-    Denied,
-    /// The password or the user is wrong or missing; the request had no effect.
-    Unauthenticated,
-    /// The server's answer makes no sense.
-    BadAnswer,
-    /// The server lacks something that dlock needs.
-    Unsupported,
-    /// The caller does not run inside a tokio runtime; the request was never sent.
-    NoRuntime,
-}
-
-impl StoreErrorKind {
-    fn remedy(self) -> &'static str {
-        match self {
-            Self::Unreachable => "check that the server runs and that its address is right",
-            Self::Disconnected => "check whether the server restarts or closes connections",
-            Self::TimedOut => "check the server's load and the network to it",
-            Self::ReadOnly => "point dlock at the master",
-            Self::Loading => "wait until the server has loaded its data",
-            Self::OutOfMemory => "raise the server's `maxmemory`, with the policy `noeviction`",
-            Self::Refused => "see the server's log",
-            Self::WrongType => {
-                "remove that data or choose another namespace; dlock never deletes it"
-            }
-            Self::Denied => "grant the user the missing command, key pattern or channel",
-            Self::Unauthenticated => "check the user and the password of the server's URL",
-            Self::Unsupported => {
-                "use a single Redis 6.2 or later, or Valkey, and a database that it has"
-            }
-            Self::BadAnswer => "check that the address is that of a Redis or Valkey server",
-            Self::NoRuntime => {
-                "make the manager and call it inside a tokio runtime that outlives both"
-            }
-        }
-    }
-}
-
 /// A word from the store that a waiter should ask again, or that it has been made the holder.
 ///
 /// Hints may be lost, late or repeated. So a waiter believes one only together with a question of
@@ -410,9 +279,6 @@ pub(crate) trait TakesHints: Send + Sync {
     fn look_again(&self) -> bool;
 }
 
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
-
 /// The outputs of all futures, in their order. All are polled whenever one is woken, which is good
 /// enough for a store that knows no better way.
 fn all<F: Future>(futures: impl Iterator<Item = F>) -> impl Future<Output = Vec<F::Output>> {
@@ -433,56 +299,4 @@ fn all<F: Future>(futures: impl Iterator<Item = F>) -> impl Future<Output = Vec<
         let outputs = parts.drain(..).filter_map(|(_, output)| output);
         Poll::Ready(outputs.collect())
     })
-}
-
-/// [`LockStore`] behind a pointer, so that a manager needs no type parameter.
-pub(crate) trait DynStore: Send + Sync {
-    fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition>;
-    fn renew<'a>(&'a self, request: RenewRequest<'a>) -> Answer<'a, Renewal>;
-    fn renew_all<'a>(
-        &'a self,
-        requests: &'a [RenewRequest<'a>],
-    ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
-    fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
-    fn attach(&self, client: ClientId, hints: HintSink);
-    fn gives_up_after(&self) -> Option<Duration>;
-    fn drift(&self, ttl: Duration) -> Duration;
-}
-
-impl<S: LockStore> DynStore for S {
-    fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition> {
-        Box::pin(LockStore::acquire(self, request))
-    }
-
-    fn renew<'a>(&'a self, request: RenewRequest<'a>) -> Answer<'a, Renewal> {
-        Box::pin(LockStore::renew(self, request))
-    }
-
-    fn renew_all<'a>(
-        &'a self,
-        requests: &'a [RenewRequest<'a>],
-    ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>> {
-        Box::pin(LockStore::renew_all(self, requests))
-    }
-
-    fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {
-        Box::pin(LockStore::release(self, key, owner))
-    }
-
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
-        LockStore::release_at_once(self, key, owner)
-    }
-
-    fn attach(&self, client: ClientId, hints: HintSink) {
-        LockStore::attach(self, client, hints);
-    }
-
-    fn gives_up_after(&self) -> Option<Duration> {
-        LockStore::gives_up_after(self)
-    }
-
-    fn drift(&self, ttl: Duration) -> Duration {
-        LockStore::drift(self, ttl)
-    }
 }
