@@ -10,10 +10,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::{
-    LockError, LockGuard, LockManager, LostCause, Wait,
-    store::{StoreErrorKind, memory::MemoryStore},
-};
+use dlock::{LockError, LockGuard, LostCause, Wait, store::StoreErrorKind};
 use dlock_testkit::eventually;
 use tokio::{
     sync::watch,
@@ -23,43 +20,8 @@ use tokio::{
 
 use crate::{
     TRUSTED, TTL,
-    common::{Fate, Kind, LIMIT, TestClock, Wire, assert_idle, is_lost, soon},
+    common::{Fate, Faulty, Kind, LIMIT, is_lost, soon},
 };
-
-/// One manager behind a [`Wire`] over memory, with paused time.
-struct Faulty {
-    store: MemoryStore,
-    wire: Wire<MemoryStore>,
-    manager: LockManager,
-    /// Another process, whose connection does not fail.
-    other: LockManager,
-}
-
-impl Faulty {
-    fn start() -> Self {
-        Self::with_response_timeout(Duration::from_secs(1))
-    }
-
-    fn with_response_timeout(limit: Duration) -> Self {
-        let store = MemoryStore::new();
-        let wire = Wire::new(store.clone());
-        // The machine's boot clock goes on while time is paused; moments are to be exact here.
-        let builder = LockManager::builder().clock(TestClock::new());
-        let manager = builder.clone().response_timeout(limit).store(wire.clone());
-        Self {
-            manager: manager.unwrap(),
-            other: builder.store(store.clone()).unwrap(),
-            store,
-            wire,
-        }
-    }
-
-    async fn assert_clean(&self) {
-        assert_idle(&[&self.manager, &self.other]).await;
-        assert!(self.store.is_empty());
-        self.wire.assert_nothing_is_owed();
-    }
-}
 
 /// The retry of the same owner finds its own lease.
 #[tokio::test(start_paused = true)]

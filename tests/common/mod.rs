@@ -5,6 +5,7 @@
 
 mod clock;
 mod env;
+mod faulty;
 mod log;
 mod one_key;
 mod wire;
@@ -18,6 +19,7 @@ pub(crate) use clock::TestClock;
 #[cfg(feature = "redis")]
 pub(crate) use env::Redis;
 pub(crate) use env::{Env, Memory, assert_idle};
+pub(crate) use faulty::Faulty;
 pub(crate) use log::Log;
 pub(crate) use one_key::{LABEL, OneKey};
 pub(crate) use wire::{Fate, Kind, Wire};

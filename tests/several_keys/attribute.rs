@@ -9,8 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    assert_idle,
-    common::{Log, soon},
+    common::{Log, assert_idle, soon},
     tokens,
 };
 

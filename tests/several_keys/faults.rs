@@ -2,46 +2,13 @@
 
 use std::time::Duration;
 
-use dlock::{
-    KeyFault, LockError, LockManager, LostCause, OnLost, Wait, store::memory::MemoryStore,
-};
+use dlock::{KeyFault, LockError, LockManager, LostCause, OnLost, Wait};
 use dlock_testkit::eventually;
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    TestClock, Wire, assert_idle,
-    common::{Fate, Kind, LIMIT, OneKey, is_lost, soon},
-};
+use crate::common::{Fate, Faulty, Kind, LIMIT, OneKey, assert_idle, is_lost, soon};
 
 const TTL: Duration = Duration::from_secs(30);
-
-/// One manager behind a [`Wire`] over memory, and another process.
-struct Faulty {
-    store: MemoryStore,
-    wire: Wire<MemoryStore>,
-    manager: LockManager,
-    other: LockManager,
-}
-
-impl Faulty {
-    fn start() -> Self {
-        let store = MemoryStore::new();
-        let wire = Wire::new(store.clone());
-        let builder = LockManager::builder().clock(TestClock::new()).ttl(TTL);
-        Self {
-            manager: builder.clone().store(wire.clone()).unwrap(),
-            other: builder.store(store.clone()).unwrap(),
-            store,
-            wire,
-        }
-    }
-
-    async fn assert_clean(&self) {
-        assert_idle(&[&self.manager, &self.other]).await;
-        assert!(self.store.is_empty());
-        self.wire.assert_nothing_is_owed();
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn no_keys_at_all_are_an_error() {

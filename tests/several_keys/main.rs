@@ -14,7 +14,7 @@ mod held;
 
 use dlock::{FencingToken, LockManager, LockStore};
 
-use common::{Env, TestClock, Wire, assert_idle, soon};
+use common::{Env, Wire, soon};
 
 common::for_every_store! {
     held {

@@ -10,10 +10,9 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::Faulty;
 use crate::{
     TTL,
-    common::{Fate, Kind, assert_idle, soon},
+    common::{Fate, Faulty, Kind, assert_idle, soon},
 };
 
 /// The body's result stands, and the release is repeated behind the caller's back.
