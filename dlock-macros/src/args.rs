@@ -1,7 +1,8 @@
 //! The attribute's arguments as written: known options with their values, nothing checked yet.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, LitStr, Token};
 
@@ -168,7 +169,7 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
             .help(format!("for example `{example}`"))
             .at(name.span()));
     }
-    let value = input.parse().map(peel).map_err(|error| {
+    let value = parse_value(input).map_err(|error| {
         Fault::new(error.to_string())
             .help(format!("for example `{example}`"))
             .at(error.span())
@@ -183,6 +184,18 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
         value,
     });
     Ok(())
+}
+
+fn parse_value(input: ParseStream<'_>) -> syn::Result<Expr> {
+    // What is left inside of brackets by a mistake would be reported again at the end of the input,
+    // but not of a fork.
+    let ahead = input.fork();
+    let value = ahead.parse().map(peel);
+    if value.is_ok() {
+        input.advance_to(&ahead);
+    }
+    while input.cursor() < ahead.cursor() && input.parse::<TokenTree>().is_ok() {}
+    value
 }
 
 pub(crate) fn peel(value: Expr) -> Expr {
@@ -219,7 +232,7 @@ fn names() -> String {
 /// Leaves the broken option behind, so that the mistakes of the others are found too.
 fn skip_to_comma(input: ParseStream<'_>) {
     while !input.is_empty() && !input.peek(Token![,]) {
-        if input.parse::<proc_macro2::TokenTree>().is_err() {
+        if input.parse::<TokenTree>().is_err() {
             return;
         }
     }

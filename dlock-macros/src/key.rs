@@ -149,12 +149,21 @@ fn template_literal(value: &Expr) -> syn::Result<LitStr> {
             lit: Lit::Str(literal),
             ..
         }) if literal.suffix().is_empty() => Ok(literal.clone()),
-        Expr::Tuple(_) => Err(Fault::new("several keys are given as a list")
+        other if is_meant_as_a_list(other) => Err(Fault::new("several keys are given as a list")
             .help("write brackets: `key = [\"account:<from>\", \"account:<to>\"]`")
             .over(value)),
         _ => Err(Fault::new("the key must be a string literal")
             .help("write the template here, for example `key = \"order:<id>\"`: its placeholders are checked during compilation")
             .over(value)),
+    }
+}
+
+fn is_meant_as_a_list(value: &Expr) -> bool {
+    match value {
+        Expr::Tuple(_) | Expr::Repeat(_) => true,
+        Expr::Reference(reference) => matches!(*reference.expr, Expr::Array(_)),
+        Expr::Macro(call) => call.mac.path.is_ident("vec"),
+        _ => false,
     }
 }
 
