@@ -296,7 +296,7 @@ impl Lock {
         self.held.as_mut().filter(|held| held.owner == owner)
     }
 
-    /// Makes a waiter the holder, who has yet to confirm.
+    /// Makes a waiter the holder, who has yet to be heard of.
     fn hand_to(&mut self, owner: OwnerId, fence: u64, now: Instant) {
         self.held = Some(Held {
             owner,
