@@ -20,19 +20,14 @@ pub(crate) struct Section {
     pub(crate) process: usize,
     pub(crate) task: usize,
     pub(crate) token: i64,
+    /// The fence of its lease, which several sections may have had in turn.
+    lease: u64,
     pub(crate) asked: Duration,
     pub(crate) acquired: Duration,
     /// When it was about to be given back.
     pub(crate) ended: Duration,
     /// Whether the lease was valid until then, if that was asked.
     pub(crate) is_lost: bool,
-}
-
-impl Section {
-    /// The number of the lease, which several sections may have had in turn.
-    fn lease(&self) -> i64 {
-        self.token >> 12
-    }
 }
 
 /// Where the tasks of one process note their sections.
@@ -65,6 +60,7 @@ impl Notes {
             process,
             task,
             token: token.to_i64(),
+            lease: token.fence(),
             asked,
             acquired,
             ended: acquired,
@@ -207,7 +203,7 @@ impl History {
 
     /// How many leases there were.
     pub(crate) fn leases(&self) -> usize {
-        count(self.0.iter().map(|section| (&section.key, section.lease()))).len()
+        count(self.0.iter().map(|section| (&section.key, section.lease))).len()
     }
 }
 
