@@ -1,0 +1,125 @@
+//! What is sent for each call, and that scripts and code agree on what they share.
+
+use super::*;
+use crate::{random::SystemRandom, store::GRANT_TTL};
+
+#[test]
+fn a_locks_keys_share_its_slot() {
+    let key = LockKey::new("order 7").unwrap();
+    let owner = ClientId::new(&SystemRandom);
+    let call = Call::release("dlock", &key, OwnerId::new(owner, 7));
+    let words: Vec<_> = call.arguments().map(String::from_utf8_lossy).collect();
+    assert_eq!(
+        words[2..6],
+        [
+            "4",
+            "dlock:{order 7}",
+            "dlock:{order 7}:q",
+            "dlock:{order 7}:a"
+        ]
+    );
+    assert!(words[6].starts_with("dlock:fence:{"), "{}", words[6]);
+    assert_eq!(words[7..], [format!("{owner}.7")]);
+    assert_eq!(
+        channel("ns", owner),
+        format!("{}{owner}", channel_prefix("ns"))
+    );
+    assert!(probe_channel("ns").starts_with(&channel_prefix("ns")));
+}
+
+#[test]
+fn a_label_is_one_word_or_none() {
+    let key = LockKey::new("k").unwrap();
+    let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    for (label, written) in [("a@b/1", "a@b/1"), ("a b\n\u{e9}", "a_b__"), ("", NO_LABEL)] {
+        let asks = AcquireRequest {
+            key: &key,
+            owner,
+            ttl: ALIVE,
+            queue: false,
+            label,
+        };
+        let call = Call::acquire("ns", &asks);
+        assert_eq!(call.arguments().last(), Some(written.as_bytes()));
+    }
+    let renewal = |label| RenewRequest {
+        key: &key,
+        owner,
+        ttl: ALIVE,
+        label,
+    };
+    let count = |label| Call::renew("ns", &renewal(label)).arguments().count();
+    assert_eq!((count(""), count("x y")), (6, 7));
+}
+
+#[test]
+fn a_grant_lasts_as_long_as_waiters_believe() {
+    let line = format!("local grant_ttl = {}\n", GRANT_TTL.as_millis());
+    for script in [&*ACQUIRE, &*RELEASE] {
+        assert!(script.source.contains(&line), "{}", script.name);
+    }
+}
+
+#[test]
+fn times_are_never_zero() {
+    assert_eq!(milliseconds(Duration::ZERO), 1);
+    assert_eq!(milliseconds(Duration::from_micros(1999)), 1);
+    assert_eq!(milliseconds(Duration::MAX), 1 << 40);
+}
+
+#[test]
+fn a_line_of_a_script_names_its_command() {
+    let line = ACQUIRE
+        .source
+        .lines()
+        .position(|line| line.contains("redis.call('GET', lock"));
+    assert_eq!(ACQUIRE.command(line.unwrap() + 1), Some("GET"));
+    assert_eq!(ACQUIRE.command(0), None);
+    assert_eq!(ACQUIRE.command(10_000), None);
+}
+
+#[test]
+fn answers_are_read_strictly() {
+    let label = |text: &str| Value::BulkString(text.into());
+    let busy = |ttl, place, text| {
+        let numbers = [ttl, place, 41].map(Value::Int);
+        Value::Array(numbers.into_iter().chain([label(text)]).collect())
+    };
+    assert_eq!(
+        read_acquisition(&Value::Int(42)),
+        Ok(Acquisition::Granted { fence: 42 })
+    );
+    assert_eq!(
+        read_acquisition(&busy(1500, 0, "a@b/1")),
+        Ok(Acquisition::Busy(Holder {
+            label: Some("a@b/1".into()),
+            ttl: Some(Duration::from_millis(1500)),
+            position: Some(0),
+            last_fence: 41,
+            is_here: false,
+        }))
+    );
+    for anonymous in ["", "-"] {
+        assert_eq!(
+            read_acquisition(&busy(-1, -1, anonymous)),
+            Ok(Acquisition::Busy(Holder {
+                last_fence: 41,
+                ..Holder::default()
+            }))
+        );
+    }
+    for nonsense in [
+        Value::Nil,
+        Value::Array(vec![]),
+        Value::Int(-1),
+        Value::Array(vec![Value::Int(2), Value::Int(3)]),
+        label("PONG"),
+    ] {
+        let error = read_acquisition(&nonsense).expect_err("it makes no sense");
+        assert_eq!(error.kind(), StoreErrorKind::BadAnswer);
+        assert!(read_renewal(&nonsense).is_err() && read_release(&nonsense).is_err());
+    }
+    assert_eq!(read_renewal(&Value::Int(0)), Ok(Renewal::NotOwner));
+    assert_eq!(read_release(&Value::Int(2)), Ok(Released::WasHeld));
+    assert_eq!(read_release(&Value::Int(0)), Ok(Released::WasGone));
+}
