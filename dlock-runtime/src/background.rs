@@ -6,10 +6,7 @@
 
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
-use tokio::{
-    runtime::Handle,
-    time::{timeout, timeout_at},
-};
+use tokio::{runtime::Handle, time::timeout_at};
 
 use crate::{
     keeper, observe,
@@ -187,12 +184,9 @@ async fn ask_renewals(due: &[Due]) -> Vec<Option<Result<Renewal, StoreError>>> {
     let (Some(first), false) = (due.first(), renewals.is_empty()) else {
         return Vec::new();
     };
-    let limit = first.limit;
-    let answers = first.section.shared.store.renew_all(&renewals);
-    let answers = timeout(limit, answers).await;
-    let mut answers = answers
-        .unwrap_or_else(|_| vec![Err(StoreError::timed_out(limit)); renewals.len()])
-        .into_iter();
+    let store = &first.section.shared.store;
+    let answers = store.renew_all(&renewals, first.limit).await;
+    let mut answers = answers.into_iter();
     let answer_of = |(due, held): (&Due, bool)| {
         let answer = if held { answers.next() } else { None };
         if let Some(Err(error)) = &answer {

@@ -106,6 +106,9 @@ impl Keeper {
         let Keep { owner, at } = keep;
         let at = now.monotonic + at.remaining(now);
         let mut schedule = self.schedule();
+        // Who has the lease by now may have noted an earlier time.
+        let noted = schedule.at.get(&owner);
+        let at = noted.map_or(at, |noted| at.min(*noted));
         let replaced = schedule.remove(owner);
         schedule.at.insert(owner, at);
         schedule.due.insert((at, owner), section.clone());

@@ -111,6 +111,15 @@ impl TryFrom<&String> for LockKey {
     }
 }
 
+/// So that a list of texts can be given by reference.
+impl TryFrom<&&str> for LockKey {
+    type Error = LockError;
+
+    fn try_from(text: &&str) -> Result<Self, LockError> {
+        Self::new(text)
+    }
+}
+
 /// A map of keys can be asked for a text.
 impl Borrow<str> for LockKey {
     fn borrow(&self) -> &str {

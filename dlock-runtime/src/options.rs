@@ -158,6 +158,12 @@ impl Default for Timing {
 }
 
 impl Timing {
+    /// Whether the lease is renewed as long as it is held.
+    pub(crate) fn renews(&self) -> bool {
+        // Until all of several keys are there, the first must not run out.
+        self.renew || self.on_trial
+    }
+
     /// The option that cannot be, and why.
     pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
         if self.ttl < MIN_TTL {

@@ -242,9 +242,10 @@ impl Section {
         }
     }
 
-    /// From now on nobody else gets the lease before its `min_hold` has passed.
-    pub(crate) fn keep(&self) {
-        self.slot.state().keep(self.id);
+    /// Of several leases, all are there now: from now on nobody else gets this one before its
+    /// `min_hold` has passed.
+    pub(crate) fn end_trial(&self) {
+        self.slot.state().end_trial(self.id);
     }
 
     fn kept_for(&self) -> Option<Duration> {

@@ -236,10 +236,10 @@ impl<T: Clone> KeyState<T> {
         front.is_some_and(|front| front.claim.owner == owner && front.is_holding())
     }
 
-    /// From now on the lease of attempt `id` is kept for its `min_hold`, if it is given back before.
-    pub(crate) fn keep(&mut self, id: OwnerId) {
+    /// Attempt `id` holds one of several leases, which are all there now.
+    pub(crate) fn end_trial(&mut self, id: OwnerId) {
         if let Some(front) = self.front.as_mut().filter(|front| front.id() == id) {
-            front.keep();
+            front.end_trial();
         }
     }
 
@@ -326,14 +326,17 @@ impl<T: Clone> KeyState<T> {
             Event::Woken | Event::Answered { .. } => {
                 waiter.absent = false;
                 let give_up = waiter.give_up;
-                if !waiter.is_waiting(now) {
-                    let known = self.known_in_front(place, now);
-                    Effect::Refuse(self.behind[place].denial(&known, now))
-                } else if self.front_gives_way_to(place, now) {
+                // Who does not wait has one question, if nobody is there before it.
+                let may_ask = waiter.is_waiting(now) || waiter.asks_once();
+                if may_ask && self.front_gives_way_to(place, now) {
                     return self.step_forward(place, around);
-                } else {
+                }
+                if self.behind[place].is_waiting(now) {
                     let look_at = now.plus(ALIVE);
                     Effect::Queue(give_up.map_or(look_at, |end| end.earlier(look_at)))
+                } else {
+                    let known = self.known_in_front(place, now);
+                    Effect::Refuse(self.behind[place].denial(&known, now))
                 }
             }
             Event::Closed | Event::Revoked => {
@@ -363,7 +366,7 @@ impl<T: Clone> KeyState<T> {
         let mut next = None;
         let mut front = match self.front.take() {
             Some(front) if front.is_active() => {
-                let (front, absent) = front.yield_to(waiter, around.now);
+                let (front, absent) = front.yield_to(waiter, around);
                 // It may wait for an answer that concerns it no more.
                 next = Some(absent.task.clone());
                 let place = self.behind.partition_point(|other| other.id < absent.id);

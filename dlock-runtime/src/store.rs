@@ -10,13 +10,10 @@ pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
 
-use std::{
-    fmt,
-    future::{Future, poll_fn},
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use crate::{
     key::LockKey,
@@ -68,7 +65,8 @@ pub trait LockStore: Send + Sync + 'static {
         request: RenewRequest<'_>,
     ) -> impl Future<Output = Result<Renewal, StoreError>> + Send;
 
-    /// Renews several leases; the answers are in the order of the requests.
+    /// Renews several leases; the answers are in the order of the requests, and there after `limit`
+    /// at the latest, with [`StoreErrorKind::TimedOut`] where nothing is known.
     ///
     /// If not given, each is asked for by [`renew`](Self::renew), all at the same time: one that
     /// gets no answer must not keep the others from being renewed. A store that can ask for all of
@@ -76,8 +74,14 @@ pub trait LockStore: Send + Sync + 'static {
     fn renew_all(
         &self,
         requests: &[RenewRequest<'_>],
+        limit: Duration,
     ) -> impl Future<Output = Vec<Result<Renewal, StoreError>>> + Send {
-        all(requests.iter().map(|request| self.renew(*request)))
+        let renewals = requests.iter().map(move |request| async move {
+            timeout(limit, self.renew(*request))
+                .await
+                .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+        });
+        join_all(renewals)
     }
 
     /// Gives up the key or the place in its queue. The first living waiter becomes the holder, for
@@ -277,26 +281,4 @@ impl fmt::Debug for HintSink {
 pub(crate) trait TakesHints: Send + Sync {
     fn hint(&self, hint: &Hint<'_>) -> bool;
     fn look_again(&self) -> bool;
-}
-
-/// The outputs of all futures, in their order. All are polled whenever one is woken, which is good
-/// enough for a store that knows no better way.
-fn all<F: Future>(futures: impl Iterator<Item = F>) -> impl Future<Output = Vec<F::Output>> {
-    let mut parts: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
-    poll_fn(move |context| {
-        let mut is_ready = true;
-        for (future, output) in &mut parts {
-            if output.is_none() {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(value) => *output = Some(value),
-                    Poll::Pending => is_ready = false,
-                }
-            }
-        }
-        if !is_ready {
-            return Poll::Pending;
-        }
-        let outputs = parts.drain(..).filter_map(|(_, output)| output);
-        Poll::Ready(outputs.collect())
-    })
 }

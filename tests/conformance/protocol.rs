@@ -96,7 +96,7 @@ pub(crate) async fn a_renewal_names_the_holder<E: Env>() {
 pub(crate) async fn many_renewals_have_an_answer_each<E: Env>() {
     let env = E::start().await;
     let store = env.store().await;
-    assert_eq!(store.renew_all(&[]).await, []);
+    assert_eq!(store.renew_all(&[], LIMIT).await, []);
     let mut keys = Vec::new();
     for number in 0..12 {
         let key = OneKey::new(env.store().await, &format!("order:{number}"));
@@ -118,7 +118,7 @@ pub(crate) async fn many_renewals_have_an_answer_each<E: Env>() {
             _ => Ok(Renewal::NotOwner),
         })
         .collect();
-    assert_eq!(store.renew_all(&asks).await, expected);
+    assert_eq!(store.renew_all(&asks, LIMIT).await, expected);
     for (number, (key, owner)) in (0..).zip(&keys) {
         if let Acquisition::Busy(seen) = key.ask_once(stranger, TTL).await {
             let is_renewed = seen.ttl > Some(TTL / 2);

@@ -66,7 +66,7 @@ pub(crate) async fn acquire(
             let mut as_written: Vec<_> = places.zip(guards).collect();
             as_written.sort_by_key(|(place, _)| *place);
             let guard = LockGuard::of_all(as_written.into_iter().map(|(_, guard)| guard));
-            guard.sections().for_each(|section| section.keep());
+            guard.sections().for_each(|section| section.end_trial());
             observe::entered(&call.span, guard.fencing_token(), call.waited());
             Ok(guard)
         }
@@ -145,10 +145,22 @@ impl Call {
     }
 
     /// One way through the keys, on which nothing is lost.
-    async fn in_order(&self, mut wait: Wait) -> Result<Vec<LockGuard>, Setback> {
+    async fn in_order(&self, wait: Wait) -> Result<Vec<LockGuard>, Setback> {
         let mut held = Vec::with_capacity(self.keys.len());
+        match self.take_all(&mut held, wait).await {
+            Ok(()) => Ok(held),
+            Err(setback) => {
+                // Waited for, as above: the caller may try again at once.
+                join_all(held.into_iter().map(LockGuard::release)).await;
+                Err(setback)
+            }
+        }
+    }
+
+    /// Adds to `held` what is missing.
+    async fn take_all(&self, held: &mut Vec<LockGuard>, mut wait: Wait) -> Result<(), Setback> {
         while let Some((next, others)) = self.keys[held.len()..].split_first() {
-            let (guard, answers) = self.wait_and_ask(&held, next, others, wait).await?;
+            let (guard, answers) = self.wait_and_ask(held, next, others, wait).await?;
             held.push(guard);
             let mut failure = None;
             for answer in answers {
@@ -170,7 +182,7 @@ impl Call {
         }
         // The first may have ended while the last was waited for.
         match held.iter().find_map(|guard| guard.ensure().err()) {
-            None => Ok(held),
+            None => Ok(()),
             Some(error) => Err(Setback::Lost(error)),
         }
     }

@@ -131,7 +131,13 @@ impl<T> Attempt<T> {
         }
     }
 
-    pub(super) fn keep(&mut self) {
+    /// All of several leases are there.
+    pub(super) fn end_trial(&mut self) {
+        self.waiter.timing.on_trial = false;
+        self.keep();
+    }
+
+    fn keep(&mut self) {
         if let (Some(hold), Some(min_hold)) = (self.holding(), self.waiter.timing.min_hold) {
             self.keep_until = Some(hold.since.plus(min_hold));
         }

@@ -53,6 +53,11 @@ impl<T> Waiter<T> {
         self.give_up.is_some_and(|give_up| give_up.is_reached(now))
     }
 
+    /// Whether it wants the lock only if that is free.
+    pub(super) fn asks_once(&self) -> bool {
+        self.timing.wait == Wait::Never && !self.refused
+    }
+
     /// Whether the lock is still of use to the caller, and it looks like coming for it.
     pub(super) fn is_waiting(&self, now: Moment) -> bool {
         !self.refused && !self.absent && !self.is_over(now)

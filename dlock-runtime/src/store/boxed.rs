@@ -20,6 +20,7 @@ pub(crate) trait DynStore: Send + Sync {
     fn renew_all<'a>(
         &'a self,
         requests: &'a [RenewRequest<'a>],
+        limit: Duration,
     ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
@@ -40,8 +41,9 @@ impl<S: LockStore> DynStore for S {
     fn renew_all<'a>(
         &'a self,
         requests: &'a [RenewRequest<'a>],
+        limit: Duration,
     ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>> {
-        Box::pin(LockStore::renew_all(self, requests))
+        Box::pin(LockStore::renew_all(self, requests, limit))
     }
 
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {

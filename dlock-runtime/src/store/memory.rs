@@ -87,7 +87,11 @@ impl LockStore for MemoryStore {
         Ok(self.tables().renew(request, Instant::now()))
     }
 
-    async fn renew_all(&self, requests: &[RenewRequest<'_>]) -> Vec<Result<Renewal, StoreError>> {
+    async fn renew_all(
+        &self,
+        requests: &[RenewRequest<'_>],
+        _limit: Duration,
+    ) -> Vec<Result<Renewal, StoreError>> {
         let mut tables = self.tables();
         let now = Instant::now();
         let renewed = requests.iter().map(|request| tables.renew(*request, now));

@@ -298,7 +298,11 @@ impl LockStore for RedisStore {
     }
 
     /// All in one write.
-    async fn renew_all(&self, requests: &[RenewRequest<'_>]) -> Vec<Result<Renewal, StoreError>> {
+    async fn renew_all(
+        &self,
+        requests: &[RenewRequest<'_>],
+        limit: Duration,
+    ) -> Vec<Result<Renewal, StoreError>> {
         let calls: Vec<_> = requests
             .iter()
             .map(|request| Call::renew(&self.namespace, request))
@@ -306,10 +310,9 @@ impl LockStore for RedisStore {
         if calls.is_empty() {
             return Vec::new();
         }
-        match self
-            .within_limit(async |handle: Handle| handle.run_all(&calls).await)
-            .await
-        {
+        let answers = self.within_limit(async |handle: Handle| handle.run_all(&calls).await);
+        let answers = timeout(limit, answers).await;
+        match answers.unwrap_or_else(|_| Err(StoreError::timed_out(limit))) {
             Ok(answers) => {
                 let read = |answer: Result<Value, StoreError>| script::read_renewal(&answer?);
                 answers.into_iter().map(read).collect()

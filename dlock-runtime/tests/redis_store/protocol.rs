@@ -323,7 +323,7 @@ async fn many_leases_are_renewed_in_one_write() {
             run(&mut behind, "SCRIPT FLUSH").await;
         }
         let before = reads(&mut behind).await;
-        let answers = store.renew_all(&asks).await;
+        let answers = store.renew_all(&asks, TTL).await;
         let reads = reads(&mut behind).await - before;
         // A buffer of the server holds not quite all, and the count is read as well.
         assert!(reads < 10, "{reads} reads for {} leases", asks.len());

@@ -65,7 +65,7 @@ impl Hold {
 
     /// When the lease has to be renewed, or is lost.
     fn look_at(&self, timing: &Timing) -> Moment {
-        if timing.renew && !self.renewing {
+        if timing.renews() && !self.renewing {
             self.renew_at.earlier(self.deadline())
         } else {
             self.deadline()

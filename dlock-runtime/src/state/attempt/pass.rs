@@ -57,15 +57,32 @@ impl<T> Attempt<T> {
             Phase::Holding(hold) if !hold.is_entered() => hold.since,
             _ => return false,
         };
-        self.suits(next) && expected.plus(ALIVE).is_reached(now)
+        let is_stale = expected.plus(ALIVE).is_reached(now);
+        is_stale && (self.suits(next) || self.has_left_nothing(now))
     }
 
-    /// `next` in place of this attempt, which waits behind it from now on.
-    pub(in crate::state) fn yield_to(self, next: Waiter<T>, now: Moment) -> (Self, Waiter<T>) {
+    /// Whether the store must have forgotten the claim by itself.
+    fn has_left_nothing(&self, now: Moment) -> bool {
+        let until = self.claim.traces_until;
+        until.is_none_or(|until| until.is_reached(now))
+    }
+
+    /// `next` in place of this attempt, which waits for its next turn from now on.
+    pub(in crate::state) fn yield_to(
+        self,
+        next: Waiter<T>,
+        around: Surroundings<'_>,
+    ) -> (Self, Waiter<T>) {
+        let suits = self.suits(&next);
         let mut absent = self.waiter;
         absent.absent = true;
         absent.has_lent_id = true;
-        (Self::waiting(next, self.claim, now), absent)
+        let next = if suits {
+            Self::waiting(next, self.claim, around.now)
+        } else {
+            Self::after_others(next, around)
+        };
+        (next, absent)
     }
 
     /// The same claim in the hands of `next`.
@@ -93,5 +110,5 @@ impl<T> Attempt<T> {
 
 /// Whether the keeper will look early enough for the next section as well.
 fn looks_no_earlier(next: &Timing, last: &Timing) -> bool {
-    next.max_hold.is_none() && next.renew == last.renew
+    next.max_hold.is_none() && next.renews() == last.renews()
 }

@@ -476,6 +476,60 @@ fn who_does_not_look_is_passed_over_by_those_behind_and_comes_after_them() {
 }
 
 #[test]
+fn who_cannot_use_a_claim_waits_until_the_store_has_forgotten_it() {
+    let others = [
+        Timing {
+            ttl: 2 * TTL,
+            ..waits(Wait::Forever)
+        },
+        Timing {
+            min_hold: Some(SECOND),
+            ..waits(Wait::Forever)
+        },
+        waits(Wait::Never),
+    ];
+    for timing in others {
+        let mut desk = Desk::holding(Timing::default());
+        desk.queue([2]);
+        desk.of(1, Event::Left);
+        desk.pass(ALIVE);
+        desk.enter(3, timing);
+        if timing.wait != Wait::Never {
+            assert!(matches!(desk.of(3, Event::Woken), Effect::Queue(_)));
+        }
+        desk.pass(TTL);
+        let owner = desk.owner(3);
+        let (asks, rung) = desk.both(3, Event::Woken);
+        let Effect::Ask { owner: other, .. } = asks else {
+            panic!("{asks:?}")
+        };
+        assert_eq!(rung, Some(2), "it did not look");
+        // Who does not wait has the same TTL, and goes on with the claim.
+        assert_eq!(other == owner, timing.wait != Wait::Never);
+    }
+}
+
+#[test]
+fn of_several_leases_each_is_renewed_until_all_are_there() {
+    let mut desk = Desk::holding(Timing {
+        renew: false,
+        on_trial: true,
+        ..waits(Wait::Forever)
+    });
+    desk.pass(TTL / 3);
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+    let sent = desk.now;
+    let answer = Ok(Renewal::Renewed);
+    desk.on(Event::Renewed { sent, answer });
+    desk.state.end_trial(desk.owner(1));
+    assert_eq!(
+        desk.on(Event::Tick),
+        Effect::WaitUntil(sent.plus(TRUSTED)),
+        "not any more"
+    );
+}
+
+#[test]
 fn no_two_claims_have_the_same_owner() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.handover = false;

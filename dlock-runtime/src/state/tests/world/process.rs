@@ -211,7 +211,8 @@ impl World {
     pub(super) fn note(&mut self, index: usize) {
         let (owner, at) = self.noting.remove(index);
         if self.state.is_held_by(owner) {
-            self.due.insert(owner, at);
+            let noted = self.due.entry(owner).or_insert(at);
+            *noted = noted.earlier(at);
         } else {
             self.due.remove(&owner);
         }
@@ -400,6 +401,12 @@ impl World {
             .filter(|held| !held.deadline.is_reached(self.now))
             .collect();
         assert!(held.len() <= 1, "two sections believe in a lease");
+        let attempts = self.state.front.iter().chain(&self.state.aside);
+        let mut owners: Vec<_> = attempts.map(|attempt| attempt.claim.owner).collect();
+        let all = owners.len();
+        owners.sort();
+        owners.dedup();
+        assert_eq!(all, owners.len(), "two claims have one owner");
         for held in held {
             let kept = self.store.held.expect("it believes in what has ended");
             assert_eq!(
