@@ -328,7 +328,7 @@ impl<T: Clone> KeyState<T> {
                 let give_up = waiter.give_up;
                 // Who does not wait has one question, if nobody is there before it.
                 let may_ask = waiter.is_waiting(now) || waiter.asks_once();
-                if may_ask && self.front_gives_way_to(place, now) {
+                if may_ask && self.front_gives_way(now) {
                     return self.step_forward(place, around);
                 }
                 if self.behind[place].is_waiting(now) {
@@ -343,18 +343,31 @@ impl<T: Clone> KeyState<T> {
                 waiter.refused = true;
                 Effect::Ring
             }
-            Event::Left => {
-                self.behind.remove(place);
-                Effect::Forget(None)
-            }
+            Event::Left => return Outcome::of(self.leave_from(place, around)),
             _ => Effect::Nothing,
         })
     }
 
-    /// Whether nobody is in front of the waiter at `place`, or nobody who looks.
-    fn front_gives_way_to(&self, place: usize, now: Moment) -> bool {
+    /// The waiter at `place` waits no longer.
+    fn leave_from(&mut self, place: usize, around: Surroundings<'_>) -> Effect {
+        let Some(waiter) = self.behind.remove(place) else {
+            return Effect::Nothing;
+        };
+        if waiter.kept.is_none() {
+            return Effect::Forget(None);
+        }
+        let mut attempt = Attempt::new(waiter, around);
+        let effect = attempt.on_event(Event::Left, around);
+        if !matches!(effect, Effect::Forget(_)) {
+            self.aside.push(attempt);
+        }
+        effect
+    }
+
+    /// Whether nobody is in front, or nobody who looks.
+    fn front_gives_way(&self, now: Moment) -> bool {
         let front = self.front.as_ref().filter(|front| front.is_active());
-        front.is_none_or(|front| front.yields_to(&self.behind[place], now))
+        front.is_none_or(|front| front.is_absent(now))
     }
 
     /// The waiter at `place` goes to the front. Who is there, but does not look, waits for its next

@@ -65,13 +65,17 @@ impl<T> Attempt<T> {
     ///
     /// **Safety.** No two claims have the same owner: the store would take the second for the first,
     /// which may be being given back, and would count no new fence.
-    pub(super) fn new(waiter: Waiter<T>, around: Surroundings<'_>) -> Self {
-        let owner = if waiter.has_lent_id {
-            around.owners.next()
+    pub(super) fn new(mut waiter: Waiter<T>, around: Surroundings<'_>) -> Self {
+        let claim = if let Some(kept) = waiter.kept.take() {
+            *kept
         } else {
-            waiter.id
+            let owner = if waiter.has_lent_id {
+                around.owners.next()
+            } else {
+                waiter.id
+            };
+            Claim::new(owner, waiter.timing.ttl, waiter.trust)
         };
-        let claim = Claim::new(owner, waiter.timing.ttl, waiter.trust);
         Self::waiting(waiter, claim, around.now)
     }
 

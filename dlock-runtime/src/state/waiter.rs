@@ -2,7 +2,7 @@
 
 use super::{
     Denial,
-    claim::{Refusal, Trust},
+    claim::{Claim, Refusal, Trust},
 };
 use crate::{
     clock::Moment,
@@ -27,6 +27,8 @@ pub(crate) struct Waiter<T> {
     pub(super) absent: bool,
     /// Its id is the owner of a claim that somebody else bears now, or has borne.
     pub(super) has_lent_id: bool,
+    /// What it had when it was in front, and nobody else could use.
+    pub(super) kept: Option<Box<Claim>>,
 }
 
 impl<T> Waiter<T> {
@@ -45,6 +47,7 @@ impl<T> Waiter<T> {
             refused: false,
             absent: false,
             has_lent_id: false,
+            kept: None,
         }
     }
 

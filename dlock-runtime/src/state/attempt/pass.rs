@@ -38,6 +38,7 @@ impl<T> Attempt<T> {
     fn suits(&self, next: &Waiter<T>) -> bool {
         // A renewal for another section must not be carried out after what keeps a `min_hold`.
         next.timing.ttl == self.claim.ttl
+            && next.kept.is_none()
             && (next.timing.min_hold.is_none() || !self.claim.is_spent())
     }
 
@@ -48,26 +49,20 @@ impl<T> Attempt<T> {
             && self.claim.next_token(hold.token.fence()).is_some()
     }
 
-    /// Whether `next`, who has just looked, may go on in place of this attempt, whose task has not
-    /// looked for long: it may never do so again, and must not keep others out for ever.
-    pub(in crate::state) fn yields_to(&self, next: &Waiter<T>, now: Moment) -> bool {
+    /// Whether the task has not looked for long: it may never do so again, and must not keep others
+    /// out for ever.
+    pub(in crate::state) fn is_absent(&self, now: Moment) -> bool {
         let expected = match &self.phase {
             Phase::Waiting { look_at } => *look_at,
             Phase::Asking { until, .. } => *until,
             Phase::Holding(hold) if !hold.is_entered() => hold.since,
             _ => return false,
         };
-        let is_stale = expected.plus(ALIVE).is_reached(now);
-        is_stale && (self.suits(next) || self.has_left_nothing(now))
+        expected.plus(ALIVE).is_reached(now)
     }
 
-    /// Whether the store must have forgotten the claim by itself.
-    fn has_left_nothing(&self, now: Moment) -> bool {
-        let until = self.claim.traces_until;
-        until.is_none_or(|until| until.is_reached(now))
-    }
-
-    /// `next` in place of this attempt, which waits for its next turn from now on.
+    /// `next` in place of this attempt, which waits for its next turn from now on. It keeps a claim
+    /// that `next` cannot use, and so what the store may know of it.
     pub(in crate::state) fn yield_to(
         self,
         next: Waiter<T>,
@@ -76,10 +71,11 @@ impl<T> Attempt<T> {
         let suits = self.suits(&next);
         let mut absent = self.waiter;
         absent.absent = true;
-        absent.has_lent_id = true;
         let next = if suits {
+            absent.has_lent_id = true;
             Self::waiting(next, self.claim, around.now)
         } else {
+            absent.kept = Some(Box::new(self.claim));
             Self::after_others(next, around)
         };
         (next, absent)

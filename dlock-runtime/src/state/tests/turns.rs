@@ -476,7 +476,7 @@ fn who_does_not_look_is_passed_over_by_those_behind_and_comes_after_them() {
 }
 
 #[test]
-fn who_cannot_use_a_claim_waits_until_the_store_has_forgotten_it() {
+fn who_cannot_use_the_claim_of_an_absent_task_makes_its_own() {
     let others = [
         Timing {
             ttl: 2 * TTL,
@@ -494,19 +494,44 @@ fn who_cannot_use_a_claim_waits_until_the_store_has_forgotten_it() {
         desk.of(1, Event::Left);
         desk.pass(ALIVE);
         desk.enter(3, timing);
-        if timing.wait != Wait::Never {
-            assert!(matches!(desk.of(3, Event::Woken), Effect::Queue(_)));
-        }
-        desk.pass(TTL);
-        let owner = desk.owner(3);
         let (asks, rung) = desk.both(3, Event::Woken);
-        let Effect::Ask { owner: other, .. } = asks else {
-            panic!("{asks:?}")
-        };
         assert_eq!(rung, Some(2), "it did not look");
         // Who does not wait has the same TTL, and goes on with the claim.
-        assert_eq!(other == owner, timing.wait != Wait::Never);
+        let suits = timing.wait == Wait::Never;
+        let owner = desk.owner(if suits { 1 } else { 3 });
+        assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
+        // What the absent one has kept is given back by itself.
+        let left = desk.of(2, Event::Left);
+        assert_eq!(
+            left,
+            if suits {
+                Effect::Forget(None)
+            } else {
+                desk.release()
+            }
+        );
     }
+}
+
+#[test]
+fn an_absent_task_comes_back_to_the_claim_that_it_has_kept() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    let other = Timing {
+        ttl: 2 * TTL,
+        ..waits(Wait::Forever)
+    };
+    desk.enter(2, other);
+    desk.pass(2 * ALIVE);
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+    assert!(matches!(desk.on(Event::Woken), Effect::Queue(_)));
+    let owner = desk.owner(2);
+    assert_eq!(
+        desk.both(2, Event::Left),
+        (Effect::Release { owner }, Some(1))
+    );
+    let first = desk.owner(1);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { owner, .. } if owner == first));
 }
 
 #[test]
