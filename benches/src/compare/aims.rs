@@ -125,7 +125,7 @@ const AIMS: &[Aim] = &[
     (
         W5,
         DLOCK,
-        "commands a second while all wait",
+        "commands a second and process",
         Own(COMMANDS),
         AtMost(1.0),
     ),

@@ -15,7 +15,7 @@ pub(super) struct Measured {
     pub(super) fairness: Option<f64>,
     /// In W5, until all who waited were through.
     pub(super) worst_wait_ms: Option<f64>,
-    /// For each section; in W5 for each second.
+    /// For each section; in W5 for each second and process.
     pub(super) commands: Option<f64>,
     pub(super) overlaps: usize,
     pub(super) failed: u64,
