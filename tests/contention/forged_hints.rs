@@ -14,17 +14,18 @@ use tokio::time::Instant;
 
 use crate::{
     common::{Kind, OneKey, is_lost, soon},
-    victim::{Hushed, Victim},
+    victim::{Behind, Hushed, TTL, Victim},
 };
-
-const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
 async fn a_forged_hint_is_found_out_by_the_first_renewal() {
-    let victim = Victim::new();
-    let holder = OneKey::<Hushed>::owner();
-    let fence = victim.key.granted(holder, TTL).await;
-    let (waiting, owner) = victim.wait().await;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let Behind {
+        waiting,
+        owner,
+        holder,
+        fence,
+    } = behind;
     victim.store.hint(owner, fence + 1);
     let since = Instant::now();
     let guard = soon(waiting).await.unwrap().unwrap();
@@ -47,10 +48,13 @@ async fn a_forged_hint_is_found_out_by_the_first_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn a_section_by_a_forged_hint_ends_in_an_error_however_short_it_is() {
-    let victim = Victim::new();
-    let holder = OneKey::<Hushed>::owner();
-    let fence = victim.key.granted(holder, TTL).await;
-    let (waiting, owner) = victim.wait().await;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let Behind {
+        waiting,
+        owner,
+        holder,
+        fence,
+    } = behind;
     victim.store.hint(owner, fence + 1);
     let guard = soon(waiting).await.unwrap().unwrap();
     let outcome = soon(guard.release()).await;
@@ -68,10 +72,13 @@ async fn a_section_by_a_forged_hint_ends_in_an_error_however_short_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_with_a_fence_that_makes_no_token_only_makes_the_waiter_ask() {
-    let victim = Victim::new();
-    let holder = OneKey::<Hushed>::owner();
-    let fence = victim.key.granted(holder, TTL).await;
-    let (waiting, owner) = victim.wait().await;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let Behind {
+        waiting,
+        owner,
+        holder,
+        fence,
+    } = behind;
     for forged in [0, 1, fence, 1 << 51, u64::MAX] {
         victim.assert_asks(&waiting, (owner, forged)).await;
     }

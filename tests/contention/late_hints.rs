@@ -5,20 +5,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::{
-    common::{Fate, Kind, LIMIT, OneKey, soon},
-    victim::{Hushed, Victim},
+    common::{Fate, Kind, LIMIT, soon},
+    victim::{TTL, Victim},
 };
-
-const TTL: Duration = Duration::from_secs(30);
 
 /// The latest answer is fresh, but knew the fence of the hint already: it came after the grant,
 /// which has ended, and does not say when that was.
 #[tokio::test(start_paused = true)]
 async fn a_late_hint_is_not_believed_though_the_latest_answer_is_fresh() {
-    let victim = Victim::new();
-    let holder = OneKey::<Hushed>::owner();
-    victim.key.granted(holder, TTL).await;
-    let (waiting, owner) = victim.wait().await;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let (waiting, owner, holder) = (behind.waiting, behind.owner, behind.holder);
     victim.wire.always(Kind::Acquire, Fate::Lost);
     victim.key.release(holder).await;
     let fence = victim.last_fence().await;
@@ -38,10 +34,8 @@ async fn a_late_hint_is_not_believed_though_the_latest_answer_is_fresh() {
 /// The only answer that knew a smaller fence is too old.
 #[tokio::test(start_paused = true)]
 async fn a_late_hint_is_not_believed_past_its_deadline() {
-    let victim = Victim::new();
-    let holder = OneKey::<Hushed>::owner();
-    victim.key.granted(holder, TTL).await;
-    let (waiting, owner) = victim.wait().await;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let (waiting, owner, holder) = (behind.waiting, behind.owner, behind.holder);
     victim.wire.always(Kind::Acquire, Fate::Lost);
     victim.key.release(holder).await;
     let fence = victim.last_fence().await;
@@ -57,10 +51,8 @@ async fn a_late_hint_is_not_believed_past_its_deadline() {
 /// A hint that is late, but not too late, is believed no longer than the grant lasts.
 #[tokio::test(start_paused = true)]
 async fn a_lease_by_hint_ends_before_the_grant_does() {
-    let victim = Victim::new();
-    let holder = OneKey::<Hushed>::owner();
-    victim.key.granted(holder, TTL).await;
-    let (waiting, owner) = victim.wait().await;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let (waiting, owner, holder) = (behind.waiting, behind.owner, behind.holder);
     victim.wire.always(Kind::Acquire, Fate::Lost);
     victim.wire.always(Kind::Renew, Fate::Lost);
     victim.key.release(holder).await;
@@ -87,10 +79,8 @@ async fn a_lease_by_hint_ends_before_the_grant_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_that_comes_twice_is_believed_once() {
-    let victim = Victim::new();
-    let holder = OneKey::<Hushed>::owner();
-    victim.key.granted(holder, TTL).await;
-    let (waiting, owner) = victim.wait().await;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let (waiting, owner, holder) = (behind.waiting, behind.owner, behind.holder);
     victim.key.release(holder).await;
     let fence = victim.last_fence().await;
     let asked = victim.wire.count(Kind::Acquire);
@@ -118,10 +108,8 @@ async fn a_hint_that_comes_twice_is_believed_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_for_a_waiter_that_has_gone_keeps_the_lock_from_nobody() {
-    let victim = Victim::new();
-    let holder = OneKey::<Hushed>::owner();
-    victim.key.granted(holder, TTL).await;
-    let (waiting, owner) = victim.wait().await;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let (waiting, owner, holder) = (behind.waiting, behind.owner, behind.holder);
     victim.key.release(holder).await;
     let fence = victim.last_fence().await;
     waiting.abort();

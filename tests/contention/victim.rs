@@ -19,6 +19,8 @@ use tokio::task::JoinHandle;
 use crate::common::{Kind, LIMIT, OneKey, TestClock, Wire, soon};
 
 pub(crate) const KEY: &str = "order:42";
+/// For how long a stranger's lease lasts.
+pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// A memory store that keeps its hints to itself.
 #[derive(Clone, Default)]
@@ -58,6 +60,14 @@ impl LockStore for Hushed {
     }
 }
 
+/// A waiter, the owner by which the store knows it, and who holds the key with which fence.
+pub(crate) struct Behind {
+    pub(crate) waiting: Waiting,
+    pub(crate) owner: OwnerId,
+    pub(crate) holder: OwnerId,
+    pub(crate) fence: u64,
+}
+
 /// One manager behind a [`Wire`], and strangers who talk to the store directly.
 pub(crate) struct Victim {
     pub(crate) store: Hushed,
@@ -79,6 +89,21 @@ impl Victim {
             store,
             wire,
         }
+    }
+
+    /// One with a waiter in the queue, behind a stranger who holds the key.
+    pub(crate) async fn behind_a_holder() -> (Self, Behind) {
+        let victim = Self::new();
+        let holder = OneKey::<Hushed>::owner();
+        let fence = victim.key.granted(holder, TTL).await;
+        let (waiting, owner) = victim.wait().await;
+        let behind = Behind {
+            waiting,
+            owner,
+            holder,
+            fence,
+        };
+        (victim, behind)
     }
 
     /// A waiter in the queue of the store, and the owner by which that knows it.
