@@ -11,7 +11,7 @@ use crate::{
     options::{Timing, Wait},
     owner::ClientId,
     random::SystemRandom,
-    store::StoreErrorKind,
+    store::{ALIVE, StoreErrorKind},
 };
 
 const TTL: Duration = Duration::from_secs(30);
