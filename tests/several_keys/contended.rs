@@ -133,7 +133,9 @@ pub(crate) async fn a_wait_that_is_over_gives_everything_back<E: Env>() {
         panic!("{error}");
     };
     assert_eq!(key.as_str(), "b");
-    assert!(*waited >= E::BRIEF && before.elapsed() >= E::BRIEF);
+    // Where tokio's time is paused, what this test takes itself is counted by the boot clock.
+    let nearly = E::BRIEF * 9 / 10;
+    assert!(*waited >= nearly && before.elapsed() >= nearly);
     eventually(LIMIT, "all is given back", async || {
         one.manager.active() == 0
     })
