@@ -167,7 +167,9 @@ async fn one_that_was_forgotten_ends_with_max_hold() {
     let next = manager.lock("order:42").wait(Wait::Forever);
     let next = next.acquire().await.unwrap();
     assert!(since.elapsed() + TTL >= limit, "it was renewed so long");
-    assert!(since.elapsed() <= limit + TTL, "and no longer");
+    // A waiter looks again when the lease has ended, or up to a quarter of a second later.
+    let late = Duration::from_millis(250);
+    assert!(since.elapsed() <= limit + TTL + late, "and no longer");
     next.release().await.unwrap();
     assert!(store.is_empty());
 }
