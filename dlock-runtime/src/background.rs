@@ -144,16 +144,19 @@ impl Renewing {
     }
 
     async fn run(mut self) {
+        // Some may have been given back before they could be sent.
+        self.0.retain(|due| due.section.is_held_by(due.owner));
         let Some(first) = self.0.first() else { return };
         let sent = first.section.now();
         let answers = match &*self.0 {
-            [alone] => vec![alone.section.ask_renew(alone.owner, alone.limit).await],
-            together => ask_renewals(together).await,
+            [alone] => {
+                let answer = alone.section.ask_renew(alone.owner, alone.limit).await;
+                answer.into_iter().collect()
+            }
+            together => ask_renewals(first, together).await,
         };
         for (due, answer) in mem::take(&mut self.0).into_iter().zip(answers) {
-            if let Some(answer) = answer {
-                keeper::tend(&due.section, due.owner, Event::Renewed { sent, answer });
-            }
+            keeper::tend(&due.section, due.owner, Event::Renewed { sent, answer });
         }
     }
 }
@@ -169,30 +172,18 @@ impl Drop for Renewing {
     }
 }
 
-/// One answer for each; `None` for a lease that was given back before it could be sent.
-async fn ask_renewals(due: &[Due]) -> Vec<Option<Result<Renewal, StoreError>>> {
-    let held: Vec<_> = due
-        .iter()
-        .map(|due| due.section.is_held_by(due.owner))
-        .collect();
+/// One answer for each; `first` is one of them.
+async fn ask_renewals(first: &Due, due: &[Due]) -> Vec<Result<Renewal, StoreError>> {
     let renewals: Vec<_> = due
         .iter()
-        .zip(&held)
-        .filter(|(_, held)| **held)
-        .map(|(due, _)| due.section.renewal(due.owner, due.section.timing.ttl))
+        .map(|due| due.section.renewal(due.owner, due.section.timing.ttl))
         .collect();
-    let (Some(first), false) = (due.first(), renewals.is_empty()) else {
-        return Vec::new();
-    };
     let store = &first.section.shared.store;
     let answers = store.renew_all(&renewals, first.limit).await;
-    let mut answers = answers.into_iter();
-    let answer_of = |(due, held): (&Due, bool)| {
-        let answer = if held { answers.next() } else { None };
-        if let Some(Err(error)) = &answer {
+    for (due, answer) in due.iter().zip(&answers) {
+        if let Err(error) = answer {
             observe::request_failed(&due.section, "renew", error);
         }
-        answer
-    };
-    due.iter().zip(held).map(answer_of).collect()
+    }
+    answers
 }

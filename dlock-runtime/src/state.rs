@@ -246,9 +246,12 @@ impl<T: Clone> KeyState<T> {
 
     /// The task that bears the claim of `owner`.
     pub(crate) fn bearer(&self, owner: OwnerId) -> Option<T> {
+        Some(self.attempt_of(owner)?.waiter.task.clone())
+    }
+
+    fn attempt_of(&self, owner: OwnerId) -> Option<&Attempt<T>> {
         let mut attempts = self.front.iter().chain(&self.aside);
-        let bearer = attempts.find(|attempt| attempt.claim.owner == owner)?;
-        Some(bearer.waiter.task.clone())
+        attempts.find(|attempt| attempt.claim.owner == owner)
     }
 
     fn find(&self, id: OwnerId) -> Option<&Attempt<T>> {
@@ -309,11 +312,7 @@ impl<T: Clone> KeyState<T> {
         event: Event,
         around: Surroundings<'_>,
     ) -> Option<(T, Outcome<T>)> {
-        let attempts = self.front.iter().chain(&self.aside);
-        let waiter = &attempts
-            .into_iter()
-            .find(|attempt| attempt.claim.owner == owner)?
-            .waiter;
+        let waiter = &self.attempt_of(owner)?.waiter;
         let (id, task) = (waiter.id, waiter.task.clone());
         Some((task, self.on_event(id, event, around)))
     }
