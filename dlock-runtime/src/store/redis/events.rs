@@ -36,6 +36,11 @@ impl Events {
         }
     }
 
+    /// What the server is called in the log.
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
+
     pub(super) fn connected(&mut self) {
         let server = &self.server;
         self.told = false;

@@ -3,18 +3,25 @@
 //! What stands before `://` may be a password in the wrong place, so of a scheme nothing is shown
 //! but the names listed here.
 
-const SUPPORTED: &str = "`redis://`, `valkey://`, `redis+unix://` and `memory://` are supported";
+const SUPPORTED: &str = "`redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, \
+                         the same with `valkey`, and `memory://` are supported";
 
-/// How a server is reached.
+/// What a URL names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
-    Tcp,
-    Unix,
+pub(super) enum Names {
+    /// One server and its port.
+    Server,
+    /// The socket of a server on this machine.
+    Socket,
+    /// Sentinels, which know where the master is.
+    Sentinels,
+    /// Some nodes of a cluster, which know the others.
+    Nodes,
 }
 
 #[derive(Clone, Copy)]
 enum Known {
-    Served(Transport),
+    Served(Names),
     Memory,
     /// One that users of other lock or Redis libraries may expect.
     NotYet,
@@ -22,17 +29,19 @@ enum Known {
     Foreign,
 }
 
-const KNOWN: [(&str, Known); 17] = [
-    ("redis", Known::Served(Transport::Tcp)),
-    ("valkey", Known::Served(Transport::Tcp)),
-    ("unix", Known::Served(Transport::Unix)),
-    ("redis+unix", Known::Served(Transport::Unix)),
-    ("valkey+unix", Known::Served(Transport::Unix)),
+const KNOWN: [(&str, Known); 19] = [
+    ("redis", Known::Served(Names::Server)),
+    ("valkey", Known::Served(Names::Server)),
+    ("unix", Known::Served(Names::Socket)),
+    ("redis+unix", Known::Served(Names::Socket)),
+    ("valkey+unix", Known::Served(Names::Socket)),
+    ("redis-sentinel", Known::Served(Names::Sentinels)),
+    ("valkey-sentinel", Known::Served(Names::Sentinels)),
+    ("redis-cluster", Known::Served(Names::Nodes)),
+    ("valkey-cluster", Known::Served(Names::Nodes)),
     ("memory", Known::Memory),
     ("rediss", Known::NotYet),
     ("valkeys", Known::NotYet),
-    ("redis-sentinel", Known::NotYet),
-    ("redis-cluster", Known::NotYet),
     ("redlock", Known::NotYet),
     ("http", Known::Foreign),
     ("https", Known::Foreign),
@@ -42,8 +51,8 @@ const KNOWN: [(&str, Known); 17] = [
     ("amqp", Known::Foreign),
 ];
 
-/// How the server of a URL is reached, or why it cannot be.
-pub(super) fn check(text: &str) -> Result<Transport, String> {
+/// What a URL names, or why it cannot be used.
+pub(super) fn check(text: &str) -> Result<Names, String> {
     let Some((_, rest)) = text.split_once("://") else {
         return Err("it has no scheme; write `redis://host:6379`".to_owned());
     };
@@ -51,7 +60,7 @@ pub(super) fn check(text: &str) -> Result<Transport, String> {
         return Err(format!("its scheme is unknown; {SUPPORTED}"));
     };
     match known {
-        Known::Served(transport) => Ok(transport),
+        Known::Served(names) => Ok(names),
         Known::Memory if rest.is_empty() => Err("`memory://` is no Redis server".to_owned()),
         Known::Memory => Err("`memory://` takes nothing after it".to_owned()),
         Known::NotYet => Err(format!("`{scheme}://` is not supported yet; {SUPPORTED}")),
@@ -81,20 +90,16 @@ mod tests {
 
     #[test]
     fn schemes_are_told_apart() {
-        assert_eq!(check("redis://h"), Ok(Transport::Tcp));
-        assert_eq!(check("VALKEY://h"), Ok(Transport::Tcp));
-        assert_eq!(check("redis+unix:///s"), Ok(Transport::Unix));
+        assert_eq!(check("redis://h"), Ok(Names::Server));
+        assert_eq!(check("VALKEY://h"), Ok(Names::Server));
+        assert_eq!(check("redis+unix:///s"), Ok(Names::Socket));
+        assert_eq!(check("redis-sentinel://h,i/s"), Ok(Names::Sentinels));
+        assert_eq!(check("valkey-cluster://h,i"), Ok(Names::Nodes));
         for text in ["localhost:6379", "s3cret@host", "", "redis:host"] {
             let expected = "it has no scheme; write `redis://host:6379`";
             assert_eq!(refused(text), expected, "{text}");
         }
-        for scheme in [
-            "rediss",
-            "valkeys",
-            "redis-sentinel",
-            "redis-cluster",
-            "redlock",
-        ] {
+        for scheme in ["rediss", "valkeys", "redlock"] {
             // A list of servers is no URL, which must not be what is complained about.
             let text = refused(&format!("{scheme}://h1:1,h2:2/service"));
             let expected = format!("`{scheme}://` is not supported yet; {SUPPORTED}");

@@ -24,7 +24,7 @@ use super::{
     events::Events,
     hints::Hints,
     link::{Handle, Link},
-    url::Endpoint,
+    source::Source,
 };
 use crate::{
     random::{Random, SystemRandom, jittered},
@@ -51,8 +51,8 @@ pub(super) enum State {
 }
 
 pub(super) struct Supervisor {
-    pub(super) endpoint: Endpoint,
-    pub(super) config: RedisConfig,
+    pub(super) source: Source,
+    pub(super) config: Arc<RedisConfig>,
     pub(super) hints: Arc<Hints>,
     pub(super) state: watch::Sender<State>,
     pub(super) events: Events,
@@ -64,7 +64,7 @@ impl Supervisor {
         let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
         let mut pause = Pause::default();
         loop {
-            let error = match Link::open(&self.endpoint, &self.config, &self.hints, attempt).await {
+            let error = match self.open(attempt).await {
                 Ok(mut link) => {
                     let since = Instant::now();
                     self.events.connected();
@@ -92,6 +92,11 @@ impl Supervisor {
             self.state.send_replace(State::Failed(error));
             sleep(pause).await;
         }
+    }
+
+    async fn open(&self, limit: Duration) -> Result<Link, StoreError> {
+        let endpoint = self.source.find(limit).await?;
+        Link::open(&endpoint, &self.config, &self.hints, limit).await
     }
 
     /// Returns when the connection has to be replaced, and why.

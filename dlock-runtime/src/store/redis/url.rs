@@ -1,4 +1,4 @@
-//! Reads the URL of a server, and shows it without its secrets.
+//! Reads the URL of one or several servers, and shows it without its secrets.
 //!
 //! What is shown is put together from parts that were understood. Of anything else nothing but
 //! the scheme is shown, since one cannot know which part of it was meant to be the password.
@@ -8,7 +8,7 @@ use std::fmt;
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use url::{ParseError, Url};
 
-use super::scheme::{self, Transport};
+use super::scheme::{self, Names};
 use crate::error::ConnectError;
 
 const ENCODE: &str = "host or port cannot be read; in a password, encode `/` as `%2F`, `?` as \
@@ -16,7 +16,29 @@ const ENCODE: &str = "host or port cannot be read; in a password, encode `/` as 
 const NO_PORT: &str = "its port is not a number from 1 to 65535";
 const NO_HOST: &str = "it names no host";
 
-/// Where a server is, and who we are there.
+/// Which servers a URL names, how they belong together, and who we are there.
+#[derive(Clone)]
+pub(super) struct Location {
+    layout: Layout,
+    addresses: Vec<Address>,
+    login: RedisConnectionInfo,
+    /// What the URL of each of the servers begins with.
+    scheme: &'static str,
+    shown: String,
+}
+
+/// How several servers belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// There is one.
+    Single,
+    /// They are Sentinels, which know the master of this service.
+    Sentinel(String),
+    /// They are some nodes of a cluster.
+    Cluster,
+}
+
+/// Where one server is, and who we are there.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     address: Address,
@@ -24,14 +46,14 @@ pub(super) struct Endpoint {
     shown: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Address {
     Tcp(String, u16),
     #[cfg(unix)]
     Unix(std::path::PathBuf),
 }
 
-impl Endpoint {
+impl Location {
     pub(super) fn parse(text: &str) -> Result<Self, ConnectError> {
         read(text).map_err(|reason| ConnectError::InvalidUrl {
             url: scheme::only(text),
@@ -39,6 +61,45 @@ impl Endpoint {
         })
     }
 
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The servers it names, at least one.
+    pub(super) fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// One of these servers, or another one that belongs to them.
+    pub(super) fn endpoint(&self, address: Address) -> Endpoint {
+        let shown = match (&address, &self.layout) {
+            (_, Layout::Single) => self.shown.clone(),
+            (Address::Tcp(host, port), _) => format!("{}://{}", self.scheme, joined(host, *port)),
+            #[cfg(unix)]
+            (Address::Unix(path), _) => path.display().to_string(),
+        };
+        Endpoint {
+            address,
+            login: self.login.clone(),
+            shown,
+        }
+    }
+}
+
+/// The URL without user and password.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Location({})", self.shown)
+    }
+}
+
+impl Endpoint {
     pub(super) fn address(&self) -> &Address {
         &self.address
     }
@@ -62,13 +123,85 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-fn read(text: &str) -> Result<Endpoint, String> {
+fn read(text: &str) -> Result<Location, String> {
     // The parser would drop them silently, and then the URL is not what was written.
     if text.contains(|c: char| c.is_control() || c == ' ') {
         return Err("it holds white space; remove it, or encode it as `%20`".to_owned());
     }
-    let transport = scheme::check(text)?;
-    let url = Url::parse(text).map_err(|error| match error {
+    let names = scheme::check(text)?;
+    if names == Names::Socket {
+        return unix(parsed(text, text)?);
+    }
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let scheme = scheme.to_ascii_lowercase();
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, tail) = rest.split_at(end);
+    let (login, hosts) = match authority.rsplit_once('@') {
+        Some((login, hosts)) => (format!("{login}@"), hosts),
+        None => (String::new(), authority),
+    };
+    if names == Names::Server && hosts.contains(',') {
+        return Err(
+            "it names several servers; write `redis-sentinel://` or `redis-cluster://` \
+                    for those that belong together"
+                .to_owned(),
+        );
+    }
+    let default_port = if names == Names::Sentinels {
+        26379
+    } else {
+        6379
+    };
+    let mut servers = Vec::new();
+    for host in hosts.split(',') {
+        // Each as if it stood alone: the rest of the URL holds for all of them.
+        let url = parsed(text, &format!("redis://{login}{host}{tail}"))?;
+        servers.push(server(url, default_port)?);
+    }
+    let (url, _) = &servers[0];
+    if url.query().is_some() {
+        return Err("it has options after `?`, and there are none".to_owned());
+    }
+    check_user(!url.username().is_empty(), url.password().is_some())?;
+    let path: Vec<_> = url.path().trim_start_matches('/').split('/').collect();
+    let (layout, database) = match names {
+        Names::Sentinels => {
+            let service = service(path[0])?;
+            (Layout::Sentinel(service), path[1..].join("/"))
+        }
+        Names::Nodes if !matches!(path.as_slice(), ["" | "0"]) => {
+            return Err("a cluster has no databases: nothing follows the hosts".to_owned());
+        }
+        Names::Nodes => (Layout::Cluster, String::new()),
+        Names::Server | Names::Socket => (Layout::Single, path.join("/")),
+    };
+    let login = who(url, &database)?;
+
+    let addresses: Vec<_> = servers.iter().map(|(_, address)| address.clone()).collect();
+    if let Some(twice) = twice(&addresses) {
+        return Err(format!("it names {twice} twice"));
+    }
+    let hosts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    let user = if url.password().is_some() { "***@" } else { "" };
+    let path = url.path().trim_matches('/');
+    let slash = if path.is_empty() { "" } else { "/" };
+    let shown = format!("{scheme}://{user}{}{slash}{path}", hosts.join(","));
+    Ok(Location {
+        layout,
+        addresses,
+        login,
+        scheme: if scheme.starts_with("valkey") {
+            "valkey"
+        } else {
+            "redis"
+        },
+        shown,
+    })
+}
+
+/// `url` as the parser reads it, which is the whole `text` or a part of it.
+fn parsed(text: &str, url: &str) -> Result<Url, String> {
+    let url = Url::parse(url).map_err(|error| match error {
         _ if is_cut_short(text) => ENCODE.to_owned(),
         ParseError::InvalidPort => NO_PORT.to_owned(),
         ParseError::EmptyHost => NO_HOST.to_owned(),
@@ -78,10 +211,7 @@ fn read(text: &str) -> Result<Endpoint, String> {
     if url.fragment().is_some() {
         return Err("it has a part after `#`; in a password, encode it as `%23`".to_owned());
     }
-    match transport {
-        Transport::Tcp => tcp(url),
-        Transport::Unix => unix(url),
-    }
+    Ok(url)
 }
 
 /// Whether host and port have ended before an `@`: then they were part of a password.
@@ -91,40 +221,54 @@ fn is_cut_short(text: &str) -> bool {
         .is_some_and(|(_, after)| after.contains('@'))
 }
 
-fn tcp(url: Url) -> Result<Endpoint, String> {
-    if url.query().is_some() {
-        return Err("it has options after `?`, and there are none".to_owned());
-    }
-    if url.host_str().is_none_or(str::is_empty) {
+fn server(url: Url, default_port: u16) -> Result<(Url, Address), String> {
+    let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
         return Err(NO_HOST.to_owned());
-    }
-    if url.port() == Some(0) {
+    };
+    let host = host.trim_matches(['[', ']']).to_owned();
+    let port = url.port().unwrap_or(default_port);
+    if port == 0 {
         return Err(NO_PORT.to_owned());
     }
-    let database = url.path().trim_start_matches('/');
-    if !database.is_empty() && !database.bytes().all(|byte| byte.is_ascii_digit()) {
+    Ok((url, Address::Tcp(host, port)))
+}
+
+/// The name of what Sentinels watch over.
+fn service(path: &str) -> Result<String, String> {
+    // Those that a Sentinel takes in its configuration.
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if path.is_empty() || !path.bytes().all(plain) {
+        return Err(
+            "it names no service: write `redis-sentinel://host1,host2/mymaster`, with the name \
+             that the Sentinels know the master by"
+                .to_owned(),
+        );
+    }
+    Ok(path.to_owned())
+}
+
+fn who(url: &Url, database: &str) -> Result<RedisConnectionInfo, String> {
+    if !database.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(
             "what follows the host must be the number of a database, as in `/0`; \
                     in a password, encode `/` as `%2F`"
                 .to_owned(),
         );
     }
-    check_user(!url.username().is_empty(), url.password().is_some())?;
+    let mut url = url.clone();
+    url.set_path(database);
+    Ok(login(url)?.1)
+}
 
-    let host = url.host_str().unwrap_or_default().to_owned();
-    let login = if url.password().is_some() { "***@" } else { "" };
-    let port = url.port().unwrap_or(6379);
-    let path = if database.is_empty() {
-        String::new()
-    } else {
-        format!("/{database}")
-    };
-    let shown = format!("{}://{login}{host}:{port}{path}", url.scheme());
-    endpoint(url, shown)
+fn twice(addresses: &[Address]) -> Option<&Address> {
+    let mut rest = addresses.iter();
+    std::iter::from_fn(|| rest.next().map(|first| (first, rest.as_slice())))
+        .find(|(first, others)| others.contains(first))
+        .map(|(first, _)| first)
 }
 
 #[cfg(unix)]
-fn unix(url: Url) -> Result<Endpoint, String> {
+fn unix(url: Url) -> Result<Location, String> {
     if url.host_str().is_some_and(|host| !host.is_empty()) || !url.username().is_empty() {
         return Err(
             "the path of a socket follows three slashes, as in `redis+unix:///run/redis`; \
@@ -144,11 +288,21 @@ fn unix(url: Url) -> Result<Endpoint, String> {
     check_user(user, pass)?;
     let options = if url.query().is_some() { "?***" } else { "" };
     let shown = format!("{}://{}{options}", url.scheme(), url.path());
-    endpoint(url, shown)
+    let (address, login) = login(url)?;
+    let ConnectionAddr::Unix(path) = address else {
+        return Err("its kind of address is not supported".to_owned());
+    };
+    Ok(Location {
+        layout: Layout::Single,
+        addresses: vec![Address::Unix(path)],
+        login,
+        scheme: "redis+unix",
+        shown,
+    })
 }
 
 #[cfg(not(unix))]
-fn unix(_: Url) -> Result<Endpoint, String> {
+fn unix(_: Url) -> Result<Location, String> {
     Err("Unix sockets are not available on this platform".to_owned())
 }
 
@@ -164,27 +318,36 @@ fn check_user(user: bool, password: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn endpoint(url: Url, shown: String) -> Result<Endpoint, String> {
+fn login(url: Url) -> Result<(ConnectionAddr, RedisConnectionInfo), String> {
     // What the library says is not passed on: it might quote what it could not read.
     let info = url
         .into_connection_info()
         .map_err(|_| "its address, user, password or database cannot be read".to_owned())?;
-    let address = match info.addr() {
-        ConnectionAddr::Tcp(host, port) => Address::Tcp(host.clone(), *port),
-        #[cfg(unix)]
-        ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
-        _ => return Err("its kind of address is not supported".to_owned()),
-    };
     // Hints come over the connection of the requests, which only RESP3 can do.
     let login = info
         .redis_settings()
         .clone()
         .set_protocol(ProtocolVersion::RESP3);
-    Ok(Endpoint {
-        address,
-        login,
-        shown,
-    })
+    Ok((info.addr().clone(), login))
+}
+
+/// As it stands in a URL.
+fn joined(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) => f.write_str(&joined(host, *port)),
+            #[cfg(unix)]
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -194,33 +357,79 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        Endpoint::parse(text).expect("the URL is valid").to_string()
+        Location::parse(text).expect("the URL is valid").to_string()
+    }
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp(host.into(), port)
+    }
+
+    fn only(location: &Location) -> Endpoint {
+        assert_eq!(location.layout(), &Layout::Single);
+        location.endpoint(location.addresses()[0].clone())
     }
 
     fn refused(text: &str) -> String {
-        Endpoint::parse(text)
+        Location::parse(text)
             .expect_err("the URL is invalid")
             .to_string()
     }
 
     #[test]
     fn addresses_are_read() {
-        let endpoint = Endpoint::parse("redis://me:p%40ss@db.example:7000/3").unwrap();
-        assert_eq!(endpoint.address(), &Address::Tcp("db.example".into(), 7000));
+        let location = Location::parse("redis://me:p%40ss@db.example:7000/3").unwrap();
+        let endpoint = only(&location);
+        assert_eq!(endpoint.address(), &tcp("db.example", 7000));
         assert_eq!(endpoint.login().username(), Some("me"));
         assert_eq!(endpoint.login().password(), Some("p@ss"));
         assert_eq!(endpoint.login().db(), 3);
         assert_eq!(endpoint.to_string(), "redis://***@db.example:7000/3");
+        assert_eq!(location.to_string(), endpoint.to_string());
         assert_eq!(shown("valkey://localhost"), "valkey://localhost:6379");
         assert_eq!(shown("redis://:pw@[::1]/"), "redis://***@[::1]:6379");
-        let v6 = Endpoint::parse("redis://[::1]").unwrap();
-        assert_eq!(v6.address(), &Address::Tcp("::1".into(), 6379));
+        let v6 = Location::parse("redis://[::1]").unwrap();
+        assert_eq!(v6.addresses(), [tcp("::1", 6379)]);
+    }
+
+    #[test]
+    fn lists_of_servers_are_read() {
+        let text = "redis-sentinel://me:p%40ss@a,b:7000,[::1]/my-master/3";
+        let sentinels = Location::parse(text).unwrap();
+        assert_eq!(sentinels.layout(), &Layout::Sentinel("my-master".into()));
+        assert_eq!(
+            sentinels.addresses(),
+            [tcp("a", 26379), tcp("b", 7000), tcp("::1", 26379)]
+        );
+        assert_eq!(
+            sentinels.to_string(),
+            "redis-sentinel://***@a:26379,b:7000,[::1]:26379/my-master/3"
+        );
+        let master = sentinels.endpoint(tcp("::2", 6379));
+        assert_eq!(master.to_string(), "redis://[::2]:6379");
+        assert_eq!(master.login().password(), Some("p@ss"));
+        assert_eq!(master.login().db(), 3);
+
+        let nodes = Location::parse("valkey-cluster://a,b:7000").unwrap();
+        assert_eq!(nodes.layout(), &Layout::Cluster);
+        assert_eq!(nodes.addresses(), [tcp("a", 6379), tcp("b", 7000)]);
+        let node = nodes.endpoint(tcp("c", 1));
+        assert_eq!(node.to_string(), "valkey://c:1");
+
+        assert!(refused("redis-sentinel://a,b").contains("names no service"));
+        assert!(refused("redis-sentinel://a/x%20y").contains("names no service"));
+        assert!(refused("redis-sentinel://a/m/x").contains("number of a database"));
+        assert!(refused("redis-sentinel://a,,b/m").contains("no host"));
+        assert!(refused("redis-cluster://a:1,a:1").contains("names a:1 twice"));
+        assert!(refused("redis-cluster://a/1").contains("no databases"));
+        assert!(refused("redis-cluster://a,b:x").ends_with(NO_PORT));
+        assert!(refused("redis://a,b").contains("several servers"));
     }
 
     #[cfg(unix)]
     #[test]
     fn sockets_are_read() {
-        let endpoint = Endpoint::parse("redis+unix:///run/redis.sock?db=1&pass=secret").unwrap();
+        let location = Location::parse("redis+unix:///run/redis.sock?db=1&pass=secret").unwrap();
+        let endpoint = only(&location);
         assert_eq!(endpoint.address(), &Address::Unix("/run/redis.sock".into()));
         assert_eq!(endpoint.login().password(), Some("secret"));
         assert_eq!(endpoint.to_string(), "redis+unix:///run/redis.sock?***");
@@ -276,9 +485,11 @@ mod tests {
             ]),
         ) {
             let text = template.replace("PASS", &format!("{before}S3cret{after}"));
-            match Endpoint::parse(&text) {
-                Ok(endpoint) => {
-                    let seen = format!("{endpoint} {endpoint:?}").to_lowercase();
+            match Location::parse(&text) {
+                Ok(location) => {
+                    let endpoint = location.endpoint(location.addresses()[0].clone());
+                    let seen = format!("{location} {location:?} {endpoint} {endpoint:?}");
+                    let seen = seen.to_lowercase();
                     prop_assert!(!seen.contains("s3cret"), "{text:?} is shown as {seen}");
                 }
                 Err(error) => {

@@ -1,0 +1,126 @@
+//! What a store in Redis is made from.
+
+use std::{fmt, time::Duration};
+
+use super::url::Location;
+use crate::error::ConnectError;
+
+const LONGEST_NAMESPACE: usize = 64;
+
+/// Where the server is, and how long to wait for it.
+#[derive(Clone)]
+pub struct RedisConfig {
+    /// `redis://[user:password@]host[:port][/database]`, the same with `valkey://`, or
+    /// `redis+unix:///path[?db=0&user=...&pass=...]`.
+    pub url: String,
+    /// What all of its keys and channels start with: 1 to 64 printable ASCII characters without
+    /// spaces and braces, not ending in `:fence`.
+    pub namespace: String,
+    /// How long one request may take.
+    pub response_timeout: Duration,
+    /// How long [`RedisStore::connect`] may take.
+    pub connect_timeout: Duration,
+}
+
+impl RedisConfig {
+    /// The server at `url`, the namespace `dlock`, a second for a request, five to connect.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            namespace: "dlock".to_owned(),
+            response_timeout: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(5),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConnectError> {
+        const ZERO: &str = "it must be greater than zero";
+        let refuse = |option, reason| Err(ConnectError::InvalidOption { option, reason });
+        // A brace would choose the slot in place of the lock's name.
+        let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'{' && byte != b'}';
+        if !(1..=LONGEST_NAMESPACE).contains(&self.namespace.len())
+            || !self.namespace.bytes().all(plain)
+        {
+            return refuse(
+                "namespace",
+                "it must be 1 to 64 printable ASCII characters without spaces and braces",
+            );
+        }
+        // `dlock:fence` would have locks where `dlock` has its fences.
+        if self.namespace.ends_with(":fence") {
+            return refuse(
+                "namespace",
+                "it must not end in `:fence`, where fences are kept",
+            );
+        }
+        if self.response_timeout.is_zero() {
+            return refuse("response_timeout", ZERO);
+        }
+        if self.connect_timeout.is_zero() {
+            return refuse("connect_timeout", ZERO);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisConfig")
+            // Never as it was given: it may hold a password.
+            .field("url", &Location::parse(&self.url).ok())
+            .field("namespace", &self.namespace)
+            .field("response_timeout", &self.response_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_checked() {
+        let config = RedisConfig::new("redis://localhost");
+        let named = |namespace: &str| RedisConfig {
+            namespace: namespace.into(),
+            ..config.clone()
+        };
+        let longest = "n".repeat(LONGEST_NAMESPACE);
+        assert_eq!(named(&longest).check(), Ok(()));
+        for namespace in ["", "a b", "a{b", "\u{e9}", "a:fence", &(longest + "n")] {
+            let error = named(namespace).check().expect_err("it is refused");
+            assert!(error.to_string().contains("`namespace`"), "{error}");
+        }
+        let zero = Duration::ZERO;
+        assert!(
+            RedisConfig {
+                response_timeout: zero,
+                ..config.clone()
+            }
+            .check()
+            .is_err()
+        );
+        assert!(
+            RedisConfig {
+                connect_timeout: zero,
+                ..config
+            }
+            .check()
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn nothing_shows_the_password() {
+        for url in [
+            "redis://me:s3cret@localhost",
+            "redis://me:s3cret@localhost/x",
+            "s3cret",
+        ] {
+            let shown = format!("{:?}", RedisConfig::new(url));
+            assert!(!shown.contains("s3cret"), "{shown}");
+        }
+    }
+}

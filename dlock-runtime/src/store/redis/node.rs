@@ -1,0 +1,164 @@
+//! One server: requests to it go over the connection that a task of its own keeps.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::Value;
+use tokio::{runtime, sync::watch, task::JoinHandle, time::timeout};
+
+use super::{
+    RedisConfig, errors,
+    events::Events,
+    hints::Hints,
+    link::Handle,
+    script::Call,
+    source::Source,
+    supervisor::{State, Supervisor},
+};
+use crate::store::{StoreError, StoreErrorKind};
+
+const RUNTIME_ENDED: &str = "the tokio runtime in which the store was made has ended";
+
+/// A server, for as long as this lives.
+pub(super) struct Node {
+    shown: String,
+    response_timeout: Duration,
+    state: watch::Receiver<State>,
+    supervisor: JoinHandle<()>,
+}
+
+impl Node {
+    /// Starts to connect, in the background of the runtime this is called in.
+    pub(super) fn start(
+        source: Source,
+        config: &Arc<RedisConfig>,
+        hints: &Arc<Hints>,
+        events: Events,
+    ) -> Self {
+        let (sender, state) = watch::channel(State::Connecting);
+        let shown = events.server().to_owned();
+        let supervisor = Supervisor {
+            source,
+            config: config.clone(),
+            hints: hints.clone(),
+            state: sender,
+            events,
+        };
+        Self {
+            shown,
+            response_timeout: config.response_timeout,
+            state,
+            supervisor: tokio::spawn(supervisor.run()),
+        }
+    }
+
+    /// Waits until the server is ready, or will not be without somebody's help.
+    pub(super) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+        let mut state = self.state.clone();
+        let decided = |state: &State| match state {
+            State::Connecting => false,
+            State::Ready(_) => true,
+            State::Failed(error) => error.is_final(),
+        };
+        let failure = match timeout(limit, state.wait_for(decided)).await {
+            Ok(Ok(state)) => failure(&state),
+            Ok(Err(_)) => Some(no_runtime(RUNTIME_ENDED)),
+            Err(_) => match &*self.state.borrow() {
+                State::Connecting => Some(self.no_connection(limit)),
+                // The last failure says more than that time is up.
+                State::Failed(error) => Some(errors::given_up(&self.shown, limit, error)),
+                State::Ready(_) => None,
+            },
+        };
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Runs a script, in no more time than a request may take.
+    pub(super) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+        self.within_limit(async |handle: Handle| handle.run(call).await)
+            .await?
+    }
+
+    /// Runs a script several times in one write, within `limit`; the answers are in the order of
+    /// the calls.
+    pub(super) async fn run_all(
+        &self,
+        calls: &[Call],
+        limit: Duration,
+    ) -> Vec<Result<Value, StoreError>> {
+        let answers = self.within_limit(async |handle: Handle| handle.run_all(calls).await);
+        let answers = timeout(limit, answers).await;
+        match answers.unwrap_or_else(|_| Err(StoreError::timed_out(limit))) {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); calls.len()],
+        }
+    }
+
+    /// What `request` yields, in no more time than a request may take.
+    pub(super) async fn within_limit<T>(
+        &self,
+        request: impl AsyncFnOnce(Handle) -> T,
+    ) -> Result<T, StoreError> {
+        // A timer panics without one.
+        if runtime::Handle::try_current().is_err() {
+            return Err(no_runtime("no tokio runtime runs here").unsent());
+        }
+        let limit = self.response_timeout;
+        timeout(limit, async {
+            let handle = self.handle().await.map_err(StoreError::unsent)?;
+            // From here on nobody can say of a failed request that it did nothing.
+            Ok(request(handle).await)
+        })
+        .await
+        .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+    }
+
+    async fn handle(&self) -> Result<Handle, StoreError> {
+        if self.state.has_changed().is_err() {
+            return Err(no_runtime(RUNTIME_ENDED));
+        }
+        if let Some(known) = known(&self.state.borrow()) {
+            return known;
+        }
+        let mut state = self.state.clone();
+        // A caller whose own limit is the same shall learn that nothing was sent.
+        let limit = self.response_timeout / 10 * 9;
+        match timeout(limit, state.wait_for(|state| known(state).is_some())).await {
+            Ok(Ok(state)) => known(&state).expect("it was waited for"),
+            Ok(Err(_)) => Err(no_runtime(RUNTIME_ENDED)),
+            Err(_) => Err(self.no_connection(limit)),
+        }
+    }
+
+    fn no_connection(&self, limit: Duration) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Unreachable,
+            format!("no connection to {} within {limit:.0?}", self.shown),
+        )
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.supervisor.abort();
+    }
+}
+
+fn failure(state: &State) -> Option<StoreError> {
+    match state {
+        State::Failed(error) => Some(error.clone()),
+        State::Connecting | State::Ready(_) => None,
+    }
+}
+
+/// What a caller can do at once, if anything.
+fn known(state: &State) -> Option<Result<Handle, StoreError>> {
+    match state {
+        State::Connecting => None,
+        State::Ready(handle) => Some(Ok(handle.clone())),
+        State::Failed(error) => Some(Err(error.clone())),
+    }
+}
+
+pub(super) fn no_runtime(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::NoRuntime, message)
+}
