@@ -15,6 +15,7 @@ mod live_tests;
 mod node;
 mod scheme;
 mod script;
+mod session;
 mod slot;
 mod socket;
 mod source;

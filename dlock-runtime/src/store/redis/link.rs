@@ -7,7 +7,6 @@
 
 use std::{
     collections::HashSet,
-    future::Future,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -18,18 +17,13 @@ use std::{
 use redis::{
     AsyncConnectionConfig, PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::Notify,
-    task::JoinHandle,
-    time::timeout,
-};
+use tokio::sync::Notify;
 
 use super::{
     RedisConfig, errors, hello,
     hints::Hints,
     script::{self, Call},
-    socket,
+    session::{self, Session, answered},
     url::Endpoint,
 };
 use crate::{
@@ -143,17 +137,6 @@ impl Handle {
     }
 }
 
-/// The answer to what the connection asks for itself, or that there was none within `limit`.
-async fn answered<T>(
-    limit: Duration,
-    answer: impl Future<Output = Result<T, RedisError>>,
-) -> Result<T, StoreError> {
-    match timeout(limit, answer).await {
-        Ok(answer) => answer.map_err(|error| errors::of_request(&error, limit)),
-        Err(_) => Err(StoreError::timed_out(limit)),
-    }
-}
-
 /// Whether the same server would answer better over a new connection, or another one in its place.
 fn needs_new_connection(kind: StoreErrorKind) -> bool {
     use StoreErrorKind::{Disconnected, ReadOnly, Unauthenticated};
@@ -185,7 +168,7 @@ impl Drop for Unanswered<'_> {
 /// A connection with all that has to end with it.
 pub(super) struct Link {
     handle: Handle,
-    driver: JoinHandle<()>,
+    session: Session,
     namespace: String,
     subscribed: HashSet<ClientId>,
     /// Whether it is known that channels may be subscribed at all.
@@ -201,38 +184,19 @@ impl Link {
         limit: Duration,
     ) -> Result<Self, StoreError> {
         let attempt = async {
-            let address = endpoint.address();
-            let socket = socket::connect(address, limit)
-                .await
-                .map_err(|error| errors::of_connect(endpoint, &error))?;
-            let rest = async {
-                let mut link = Self::log_in(socket, endpoint, config, hints).await?;
-                link.prepare().await?;
-                link.subscribe(hints).await?;
-                Ok(link)
-            };
-            // Whatever went wrong on the way, no caller's request was sent.
-            rest.await.map_err(|error: StoreError| match error.kind() {
-                StoreErrorKind::Disconnected | StoreErrorKind::TimedOut => StoreError::new(
-                    StoreErrorKind::Unreachable,
-                    errors::cannot_connect(endpoint, error.message()),
-                ),
-                _ => error,
-            })
+            let mut link = Self::log_in(endpoint, config, hints, limit).await?;
+            link.prepare().await?;
+            link.subscribe(hints).await?;
+            Ok(link)
         };
-        timeout(limit, attempt).await.unwrap_or_else(|_| {
-            Err(StoreError::new(
-                StoreErrorKind::Unreachable,
-                errors::cannot_connect(endpoint, format!("no answer within {limit:.0?}")),
-            ))
-        })
+        session::named(endpoint, limit, attempt).await
     }
 
     async fn log_in(
-        socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         endpoint: &Endpoint,
         config: &RedisConfig,
         hints: &Arc<Hints>,
+        limit: Duration,
     ) -> Result<Self, StoreError> {
         let health = Arc::new(Health::default());
         let pushed = {
@@ -250,22 +214,16 @@ impl Link {
             }
         };
         let settings = AsyncConnectionConfig::new()
-            // Whoever asks has a timer of its own, and one is enough.
-            .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUED_REQUESTS)
             .set_push_sender(pushed);
-        let limit = config.response_timeout;
-        let (connection, driver) =
-            MultiplexedConnection::new_with_config(endpoint.login(), socket, settings)
-                .await
-                .map_err(|error| errors::of_login(&error, limit, endpoint.login().db()))?;
+        let session = Session::open(endpoint, settings, limit).await?;
         Ok(Self {
             handle: Handle {
-                connection,
+                connection: session.connection.clone(),
                 health,
-                limit,
+                limit: config.response_timeout,
             },
-            driver: tokio::spawn(driver),
+            session,
             namespace: config.namespace.clone(),
             subscribed: HashSet::new(),
             probed: false,
@@ -344,14 +302,8 @@ impl Link {
     /// Closes the socket; whoever still waits for an answer learns of the cause.
     pub(super) async fn close(mut self, error: StoreError) {
         self.handle.health.fail(error);
-        self.driver.abort();
-        (&mut self.driver).await.ok();
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.driver.abort();
+        self.session.driver.abort();
+        (&mut self.session.driver).await.ok();
     }
 }
 

@@ -1,0 +1,97 @@
+//! A connection to one server, on which we are logged in.
+
+use std::{future::Future, time::Duration};
+
+use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConnection};
+use tokio::{task::JoinHandle, time::timeout};
+
+use super::{errors, socket, url::Endpoint};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The connection, and the task of its own that reads and writes.
+pub(super) struct Session {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) driver: JoinHandle<()>,
+}
+
+impl Session {
+    /// Connects and logs in, within about `limit`.
+    pub(super) async fn open(
+        endpoint: &Endpoint,
+        settings: AsyncConnectionConfig,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
+        let socket = socket::connect(endpoint.address(), limit)
+            .await
+            .map_err(|error| errors::of_connect(endpoint, &error))?;
+        // Whoever asks has a timer of its own, and one is enough.
+        let settings = settings.set_response_timeout(None);
+        let login = endpoint.login();
+        let (connection, driver) = MultiplexedConnection::new_with_config(login, socket, settings)
+            .await
+            .map_err(|error| errors::of_login(&error, limit, login.db()))?;
+        Ok(Self {
+            connection,
+            driver: tokio::spawn(driver),
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// One question to one server, over a connection that is made for it.
+///
+/// # Errors
+///
+/// Every error names the server.
+#[expect(dead_code, reason = "lists of servers are not served yet")]
+pub(super) async fn ask(
+    endpoint: &Endpoint,
+    question: &Cmd,
+    limit: Duration,
+) -> Result<Value, StoreError> {
+    let asked = async {
+        let mut session = Session::open(endpoint, AsyncConnectionConfig::new(), limit).await?;
+        let answer = session.connection.send_packed_command(question);
+        let answer = answered(limit, answer).await?;
+        answer
+            .extract_error()
+            .map_err(|error| errors::of_request(&error, limit))
+    };
+    named(endpoint, limit, asked).await
+}
+
+/// What `attempt` yields in time, or why it failed: no request of a caller was sent by it, whatever
+/// went wrong on the way.
+pub(super) async fn named<T>(
+    endpoint: &Endpoint,
+    limit: Duration,
+    attempt: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let unreachable = |cause: &str| {
+        let message = errors::cannot_connect(endpoint, cause);
+        StoreError::new(StoreErrorKind::Unreachable, message)
+    };
+    let Ok(outcome) = timeout(limit, attempt).await else {
+        return Err(unreachable(&format!("no answer within {limit:.0?}")));
+    };
+    outcome.map_err(|error| match error.kind() {
+        StoreErrorKind::Disconnected | StoreErrorKind::TimedOut => unreachable(error.message()),
+        _ => error,
+    })
+}
+
+/// The answer to what the connection asks for itself, or that there was none within `limit`.
+pub(super) async fn answered<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, StoreError> {
+    match timeout(limit, answer).await {
+        Ok(answer) => answer.map_err(|error| errors::of_request(&error, limit)),
+        Err(_) => Err(StoreError::timed_out(limit)),
+    }
+}
