@@ -13,6 +13,7 @@ mod link;
 #[cfg(test)]
 mod live_tests;
 mod node;
+mod options;
 mod scheme;
 mod script;
 mod session;

@@ -5,10 +5,13 @@
 
 use std::fmt;
 
-use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
+use redis::{IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use url::{ParseError, Url};
 
-use super::scheme::{self, Names};
+use super::{
+    options::Options,
+    scheme::{self, Names},
+};
 use crate::error::ConnectError;
 
 const ENCODE: &str = "host or port cannot be read; in a password, encode `/` as `%2F`, `?` as \
@@ -130,7 +133,7 @@ fn read(text: &str) -> Result<Location, String> {
     }
     let names = scheme::check(text)?;
     if names == Names::Socket {
-        return unix(parsed(text, text)?);
+        return unix(&parsed(text, text)?);
     }
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
@@ -159,9 +162,7 @@ fn read(text: &str) -> Result<Location, String> {
         servers.push(server(url, default_port)?);
     }
     let (url, _) = &servers[0];
-    if url.query().is_some() {
-        return Err("it has options after `?`, and there are none".to_owned());
-    }
+    Options::read(url.query(), names)?;
     check_user(!url.username().is_empty(), url.password().is_some())?;
     let path: Vec<_> = url.path().trim_start_matches('/').split('/').collect();
     let (layout, database) = match names {
@@ -257,7 +258,9 @@ fn who(url: &Url, database: &str) -> Result<RedisConnectionInfo, String> {
     }
     let mut url = url.clone();
     url.set_path(database);
-    Ok(login(url)?.1)
+    // The library would read them as its own.
+    url.set_query(None);
+    login(url)
 }
 
 fn twice(addresses: &[Address]) -> Option<&Address> {
@@ -268,7 +271,7 @@ fn twice(addresses: &[Address]) -> Option<&Address> {
 }
 
 #[cfg(unix)]
-fn unix(url: Url) -> Result<Location, String> {
+fn unix(url: &Url) -> Result<Location, String> {
     if url.host_str().is_some_and(|host| !host.is_empty()) || !url.username().is_empty() {
         return Err(
             "the path of a socket follows three slashes, as in `redis+unix:///run/redis`; \
@@ -276,33 +279,33 @@ fn unix(url: Url) -> Result<Location, String> {
                 .to_owned(),
         );
     }
-    let (mut user, mut pass) = (false, false);
-    for (name, _) in url.query_pairs() {
-        match &*name {
-            "db" => {}
-            "user" => user = true,
-            "pass" => pass = true,
-            _ => return Err("its options can only be `db`, `user` and `pass`".to_owned()),
-        }
+    let options = Options::read(url.query(), Names::Socket)?;
+    let (user, password) = (options.text("user"), options.text("pass"));
+    check_user(user.is_some(), password.is_some())?;
+    let path = url
+        .to_file_path()
+        .map_err(|()| "the path of its socket cannot be read".to_owned())?;
+    let mut login = RedisConnectionInfo::default()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_db(options.number("db")?.unwrap_or_default());
+    if let Some(user) = user {
+        login = login.set_username(user);
     }
-    check_user(user, pass)?;
+    if let Some(password) = password {
+        login = login.set_password(password);
+    }
     let options = if url.query().is_some() { "?***" } else { "" };
-    let shown = format!("{}://{}{options}", url.scheme(), url.path());
-    let (address, login) = login(url)?;
-    let ConnectionAddr::Unix(path) = address else {
-        return Err("its kind of address is not supported".to_owned());
-    };
     Ok(Location {
         layout: Layout::Single,
         addresses: vec![Address::Unix(path)],
         login,
         scheme: "redis+unix",
-        shown,
+        shown: format!("{}://{}{options}", url.scheme(), url.path()),
     })
 }
 
 #[cfg(not(unix))]
-fn unix(_: Url) -> Result<Location, String> {
+fn unix(_: &Url) -> Result<Location, String> {
     Err("Unix sockets are not available on this platform".to_owned())
 }
 
@@ -318,17 +321,14 @@ fn check_user(user: bool, password: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn login(url: Url) -> Result<(ConnectionAddr, RedisConnectionInfo), String> {
+fn login(url: Url) -> Result<RedisConnectionInfo, String> {
     // What the library says is not passed on: it might quote what it could not read.
     let info = url
         .into_connection_info()
         .map_err(|_| "its address, user, password or database cannot be read".to_owned())?;
     // Hints come over the connection of the requests, which only RESP3 can do.
-    let login = info
-        .redis_settings()
-        .clone()
-        .set_protocol(ProtocolVersion::RESP3);
-    Ok((info.addr().clone(), login))
+    let login = info.redis_settings().clone();
+    Ok(login.set_protocol(ProtocolVersion::RESP3))
 }
 
 /// As it stands in a URL.
@@ -462,7 +462,7 @@ mod tests {
         assert!(refused("redis://:6379").contains("no host"));
         assert!(refused("redis://me:pw@").contains("no host"));
         assert!(refused(" redis://h").contains("white space"));
-        assert!(refused("redis://localhost?timeout=1").contains("options after `?`"));
+        assert!(refused("redis://localhost?timeout=1").contains("this kind of URL has none"));
         assert!(refused("redis://localhost/db").contains("number of a database"));
         assert!(refused("redis://user@localhost").contains("user without a password"));
         assert!(refused("redis://").contains("no host"));
@@ -482,6 +482,7 @@ mod tests {
                 "redis//:PASS@localhost", "PASS", "redis://:PASS@", "redis://:PASS@host:x/1",
                 "PASS://localhost", "redis+PASS://localhost", "memory://PASS", "http://PASS@h",
                 "redis-sentinel://:PASS@a:1,b:2", "redis://:PASS@h:0",
+                "redis://h?PASS", "redis+unix:///sock?PASS", "redis+unix:///sock?db=PASS",
             ]),
         ) {
             let text = template.replace("PASS", &format!("{before}S3cret{after}"));
