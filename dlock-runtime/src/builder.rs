@@ -37,6 +37,7 @@ pub struct LockManagerBuilder {
     defaults: Timing,
     application: Option<String>,
     namespace: String,
+    raw_keys: bool,
     response_limit: Duration,
     connect_limit: Duration,
     handover: bool,
@@ -50,6 +51,7 @@ impl Default for LockManagerBuilder {
             defaults: Timing::default(),
             application: None,
             namespace: "dlock".to_owned(),
+            raw_keys: false,
             response_limit: Duration::from_secs(1),
             connect_limit: Duration::from_secs(5),
             handover: true,
@@ -107,11 +109,52 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The prefix of all keys in the store: managers with different ones never meet. If not set,
-    /// `dlock`. Each namespace keeps up to 16384 fences in the server for good, so do not make new
+    /// The prefix of all keys in the store: managers with different ones never meet, unless they use
+    /// [raw keys](Self::raw_keys). If not set, `dlock`. Each namespace keeps up to 16384 fences in the server for good, so do not make new
     /// ones on the fly.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
+        self
+    }
+
+    /// Whether a lock lies in the server at the key's own text, so that it can be shared with
+    /// clients in other languages that lock by `SET key token NX PX ms`, such as the `Lock` of
+    /// redis-py. If not set, it does not, and lies at `dlock:{key}`. The memory store has no other
+    /// clients and takes no notice of it.
+    ///
+    /// Both sides must use the same text. A value in a key template is percent-encoded:
+    /// `"file:<name>"` with the name `a/b` is `file:a%2Fb`.
+    ///
+    /// **What holds between them.** While another client has the key, a lock is busy, for the TTL
+    /// that the client has set; waiters look every second or so, as a foreign release tells nobody.
+    /// While a manager has it, the `SET … NX` of others fails, and their scripts, which compare a
+    /// token before they delete or prolong, do nothing. A value without a TTL is never overwritten:
+    /// [`Holder`](crate::store::Holder) says so.
+    ///
+    /// **What does not.**
+    /// - A foreign holder has no fencing token. Those of managers grow all the same.
+    /// - It has no place in the queue. Managers hand a lock to the first that waits in the queue,
+    ///   so that others get it only when nobody waits there.
+    /// - A client that deletes or overwrites the key without comparing takes the lease away; the
+    ///   next renewal tells.
+    /// - Managers with and without raw keys do not see each other, and no two managers of one raw key
+    ///   should have different [namespaces](Self::namespace): they would be strangers to each other,
+    ///   without a common queue and counter of fences.
+    ///
+    /// A user of the server needs a key pattern for the locks as well, such as `~order:*`.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::LockManager;
+    ///
+    /// let manager = LockManager::builder().raw_keys(true).connect("redis://localhost").await?;
+    /// // In Python: redis.Redis().lock("order:42", timeout=30)
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// # guard.release().await?; Ok(()) }
+    /// ```
+    pub fn raw_keys(mut self, raw_keys: bool) -> Self {
+        self.raw_keys = raw_keys;
         self
     }
 
@@ -265,6 +308,7 @@ impl LockManagerBuilder {
             namespace: self.namespace.clone(),
             response_timeout: self.response_limit,
             connect_timeout: self.connect_limit,
+            raw_keys: self.raw_keys,
         }
     }
 
@@ -291,6 +335,7 @@ impl fmt::Debug for LockManagerBuilder {
             .field("defaults", &self.defaults)
             .field("application", &self.application)
             .field("namespace", &self.namespace)
+            .field("raw_keys", &self.raw_keys)
             .finish_non_exhaustive()
     }
 }

@@ -122,7 +122,7 @@ impl StoreErrorKind {
             Self::OutOfMemory => "raise the server's `maxmemory`, with the policy `noeviction`",
             Self::Refused => "see the server's log",
             Self::WrongType => {
-                "remove that data or choose another namespace; dlock never deletes it"
+                "remove that data, or choose another key or namespace; dlock never deletes it"
             }
             Self::Denied => "grant the user the missing command, key pattern or channel",
             Self::Unauthenticated => "check the user and the password of the server's URL",

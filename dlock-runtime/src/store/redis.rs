@@ -12,6 +12,7 @@ mod hints;
 mod link;
 #[cfg(test)]
 mod live_tests;
+mod names;
 mod node;
 mod options;
 mod scheme;
@@ -53,7 +54,8 @@ use crate::{
 /// # Permissions
 ///
 /// On a server with access control lists, this user can do all that locks in the namespace
-/// `dlock` need; one in a database other than 0 needs `+select` as well:
+/// `dlock` need; one in a database other than 0 needs `+select` as well, and raw keys a pattern for
+/// the locks themselves, such as `~order:*`:
 ///
 /// ```text
 #[doc = include_str!("redis/permissions.txt")]
@@ -138,16 +140,12 @@ impl RedisStore {
 
 impl LockStore for RedisStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
-        let answer = self
-            .call(Call::acquire(&self.config.namespace, &request))
-            .await?;
+        let answer = self.call(Call::acquire(&self.config, &request)).await?;
         script::read_acquisition(&answer)
     }
 
     async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let answer = self
-            .call(Call::renew(&self.config.namespace, &request))
-            .await?;
+        let answer = self.call(Call::renew(&self.config, &request)).await?;
         script::read_renewal(&answer)
     }
 
@@ -159,7 +157,7 @@ impl LockStore for RedisStore {
     ) -> Vec<Result<Renewal, StoreError>> {
         let calls: Vec<_> = requests
             .iter()
-            .map(|request| Call::renew(&self.config.namespace, request))
+            .map(|request| Call::renew(&self.config, request))
             .collect();
         if calls.is_empty() {
             return Vec::new();
@@ -170,9 +168,7 @@ impl LockStore for RedisStore {
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        let answer = self
-            .call(Call::release(&self.config.namespace, key, owner))
-            .await?;
+        let answer = self.call(Call::release(&self.config, key, owner)).await?;
         script::read_release(&answer)
     }
 

@@ -1,7 +1,7 @@
 -- Asks for a lock: takes it, or hands it to the first waiter, or enters the queue.
 --
--- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}`
--- KEYS[2]  its queue: owners by the time of their arrival
+-- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`
+-- KEYS[2]  its queue, at `namespace:{name}:q`: owners by the time of their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
 -- ARGV[1]  owner            ARGV[2]  TTL in ms
@@ -133,7 +133,7 @@ if first and first ~= owner then
   redis.call('ZREM', living, first)
   local place = wait_in_queue()
   -- Last, and not allowed to fail: a user may lack the channel, and the lease is granted already.
-  local namespace, name = string.match(lock, '^(.-):{(.*)}$')
+  local namespace, name = string.match(queue, '^(.-):{(.*)}:q$')
   redis.pcall('PUBLISH', namespace .. ':wake:' .. string.match(first, '^[^.]*'),
     first .. ' ' .. granted .. ' ' .. name)
   return {grant_ttl, place, next_fence, ''}

@@ -20,10 +20,14 @@ pub struct RedisConfig {
     pub response_timeout: Duration,
     /// How long [`RedisStore::connect`] may take.
     pub connect_timeout: Duration,
+    /// Whether a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
+    /// meets it: see [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
+    pub raw_keys: bool,
 }
 
 impl RedisConfig {
-    /// The server at `url`, the namespace `dlock`, a second for a request, five to connect.
+    /// The server at `url`, the namespace `dlock`, a second for a request, five to connect, no raw
+    /// keys.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -31,6 +35,7 @@ impl RedisConfig {
             namespace: "dlock".to_owned(),
             response_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(5),
+            raw_keys: false,
         }
     }
 
@@ -72,6 +77,7 @@ impl fmt::Debug for RedisConfig {
             .field("namespace", &self.namespace)
             .field("response_timeout", &self.response_timeout)
             .field("connect_timeout", &self.connect_timeout)
+            .field("raw_keys", &self.raw_keys)
             .finish()
     }
 }

@@ -1,7 +1,7 @@
 -- Gives up a lock, or the place in its queue. The first waiter gets the lock.
 --
--- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}`
--- KEYS[2]  its queue: owners by the time of their arrival
+-- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`
+-- KEYS[2]  its queue, at `namespace:{name}:q`: owners by the time of their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
 -- ARGV[1]  owner
@@ -83,7 +83,7 @@ if granted and try('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl
   try('ZREM', queue, first)
   try('ZREM', living, first)
   -- Last, and not allowed to fail: a user may lack the channel, and the lock is released already.
-  local namespace, name = string.match(lock, '^(.-):{(.*)}$')
+  local namespace, name = string.match(queue, '^(.-):{(.*)}:q$')
   try('PUBLISH', namespace .. ':wake:' .. string.match(first, '^[^.]*'),
     first .. ' ' .. granted .. ' ' .. name)
   return 2

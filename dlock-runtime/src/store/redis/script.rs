@@ -3,14 +3,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::{io::Write, iter, sync::LazyLock, time::Duration};
+use std::{iter, sync::LazyLock, time::Duration};
 
 use redis::{
     Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisWrite, ServerErrorKind, Value,
     aio::MultiplexedConnection,
 };
 
-use super::{errors, slot};
+use super::{RedisConfig, errors, names};
 use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
@@ -42,22 +42,22 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn acquire(namespace: &str, request: &AcquireRequest<'_>) -> Self {
+    pub(super) fn acquire(config: &RedisConfig, request: &AcquireRequest<'_>) -> Self {
         let alive = if request.queue {
             milliseconds(ALIVE)
         } else {
             0
         };
-        let mut call = Self::new(&ACQUIRE, namespace, request.key);
-        call.all_keys(namespace, request.key);
+        let mut call = Self::new(&ACQUIRE, config, request.key);
+        names::push_others(&mut call.command, config, request.key);
         call.owner(request.owner);
         call.command.arg(milliseconds(request.ttl)).arg(alive);
         call.label(request.label);
         call
     }
 
-    pub(super) fn renew(namespace: &str, request: &RenewRequest<'_>) -> Self {
-        let mut call = Self::new(&RENEW, namespace, request.key);
+    pub(super) fn renew(config: &RedisConfig, request: &RenewRequest<'_>) -> Self {
+        let mut call = Self::new(&RENEW, config, request.key);
         call.owner(request.owner);
         call.command.arg(milliseconds(request.ttl));
         if !request.label.is_empty() {
@@ -66,35 +66,24 @@ impl Call {
         call
     }
 
-    pub(super) fn release(namespace: &str, key: &LockKey, owner: OwnerId) -> Self {
-        let mut call = Self::new(&RELEASE, namespace, key);
-        call.all_keys(namespace, key);
+    pub(super) fn release(config: &RedisConfig, key: &LockKey, owner: OwnerId) -> Self {
+        let mut call = Self::new(&RELEASE, config, key);
+        names::push_others(&mut call.command, config, key);
         call.owner(owner);
         call
     }
 
     /// The call with its first key.
-    fn new(script: &'static Script, namespace: &str, key: &LockKey) -> Self {
+    fn new(script: &'static Script, config: &RedisConfig, key: &LockKey) -> Self {
         // Enough for all but the longest keys: every call of a section is made here, and must not
         // grow its buffers on the way.
-        let lock = namespace.len() + key.as_str().len();
-        let mut command = Cmd::with_capacity(12, 4 * lock + 256);
+        let mut command = Cmd::with_capacity(12, 4 * names::lock_len(config, key) + 256);
         command
             .arg("EVALSHA")
             .arg(&script.hash)
             .arg(script.key_count);
-        let mut call = Self { script, command };
-        call.text(&[namespace, ":{", key.as_str(), "}"]);
-        call
-    }
-
-    /// The keys after the first. The braces make all of them lie in one slot.
-    fn all_keys(&mut self, namespace: &str, key: &LockKey) {
-        let key = key.as_str();
-        self.text(&[namespace, ":{", key, "}:q"]);
-        self.text(&[namespace, ":{", key, "}:a"]);
-        let fence = format_args!("{namespace}:fence:{{{:x}}}", slot::tag(key));
-        self.command.write_arg_fmt(fence);
+        names::push_lock(&mut command, config, key);
+        Self { script, command }
     }
 
     fn owner(&mut self, owner: OwnerId) {
@@ -104,23 +93,13 @@ impl Call {
     fn label(&mut self, label: &str) {
         let is_plain = |byte: u8| byte.is_ascii_graphic();
         if label.is_empty() {
-            self.text(&[NO_LABEL]);
+            names::push(&mut self.command, &[NO_LABEL]);
         } else if label.bytes().all(is_plain) {
-            self.text(&[label]);
+            names::push(&mut self.command, &[label]);
         } else {
             // A space in it, and the owner would not find its own lock again.
             let plain = label.replace(|c: char| !c.is_ascii_graphic(), "_");
-            self.text(&[&plain]);
-        }
-    }
-
-    /// One argument, written without a string of its own.
-    fn text(&mut self, parts: &[&str]) {
-        let mut argument = self.command.writer_for_next_arg();
-        for part in parts {
-            argument
-                .write_all(part.as_bytes())
-                .expect("memory takes all that is written");
+            names::push(&mut self.command, &[&plain]);
         }
     }
 

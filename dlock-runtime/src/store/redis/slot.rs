@@ -37,7 +37,7 @@ pub(super) fn tag(key: &str) -> u32 {
     TAGS[usize::from(slot(key.as_bytes()))]
 }
 
-fn slot(text: &[u8]) -> u16 {
+pub(super) fn slot(text: &[u8]) -> u16 {
     crc16(text) % 16_384
 }
 

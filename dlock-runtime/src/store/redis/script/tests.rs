@@ -1,13 +1,50 @@
 //! What is sent for each call, and that scripts and code agree on what they share.
 
 use super::*;
-use crate::{random::SystemRandom, store::GRANT_TTL};
+use crate::{
+    random::SystemRandom,
+    store::{GRANT_TTL, redis::slot},
+};
+
+fn config(namespace: &str) -> RedisConfig {
+    RedisConfig {
+        namespace: namespace.to_owned(),
+        ..RedisConfig::new("redis://localhost")
+    }
+}
+
+#[test]
+fn a_raw_key_is_the_keys_own_text_and_the_others_stay_what_they_are() {
+    let key = LockKey::new("order 7").unwrap();
+    let owner = OwnerId::new(ClientId::new(&SystemRandom), 7);
+    let with_raw_keys = RedisConfig {
+        raw_keys: true,
+        ..config("dlock")
+    };
+    let words = |config: &RedisConfig| {
+        let call = Call::release(config, &key, owner);
+        let words = call
+            .arguments()
+            .map(|word| String::from_utf8_lossy(word).into_owned());
+        words.collect::<Vec<_>>()
+    };
+    let (raw, plain) = (words(&with_raw_keys), words(&config("dlock")));
+    assert_eq!(raw[3], "order 7");
+    assert_eq!((&raw[..3], &raw[4..]), (&plain[..3], &plain[4..]));
+    // What the server hashes of each, by its rule of braces.
+    let hashed = |word: &str| match word.split_once('{').map(|(_, rest)| rest.split_once('}')) {
+        Some(Some((tag, _))) if !tag.is_empty() => slot::slot(tag.as_bytes()),
+        _ => slot::slot(word.as_bytes()),
+    };
+    let slots: Vec<_> = raw[3..7].iter().map(|word| hashed(word)).collect();
+    assert_eq!(slots, [slots[0]; 4]);
+}
 
 #[test]
 fn a_locks_keys_share_its_slot() {
     let key = LockKey::new("order 7").unwrap();
     let owner = ClientId::new(&SystemRandom);
-    let call = Call::release("dlock", &key, OwnerId::new(owner, 7));
+    let call = Call::release(&config("dlock"), &key, OwnerId::new(owner, 7));
     let words: Vec<_> = call.arguments().map(String::from_utf8_lossy).collect();
     assert_eq!(
         words[2..6],
@@ -39,7 +76,7 @@ fn a_label_is_one_word_or_none() {
             queue: false,
             label,
         };
-        let call = Call::acquire("ns", &asks);
+        let call = Call::acquire(&config("ns"), &asks);
         assert_eq!(call.arguments().last(), Some(written.as_bytes()));
     }
     let renewal = |label| RenewRequest {
@@ -48,7 +85,11 @@ fn a_label_is_one_word_or_none() {
         ttl: ALIVE,
         label,
     };
-    let count = |label| Call::renew("ns", &renewal(label)).arguments().count();
+    let count = |label| {
+        Call::renew(&config("ns"), &renewal(label))
+            .arguments()
+            .count()
+    };
     assert_eq!((count(""), count("x y")), (6, 7));
 }
 
