@@ -19,6 +19,7 @@ mod machine_time;
 mod poll;
 mod port;
 mod process;
+mod program;
 mod proxy;
 mod server;
 
@@ -26,5 +27,6 @@ pub use eventually::eventually;
 pub use machine_time::machine_time;
 pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use process::{Worker, example_path};
+pub use program::{Make, python};
 pub use proxy::Proxy;
 pub use server::RedisServer;

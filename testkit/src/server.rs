@@ -1,9 +1,8 @@
 //! A Redis (or Valkey) server of a test's own.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::child::OwnedChild;
 use crate::port;
+use crate::program::Make;
 
 /// Long enough for a loaded machine; a server usually answers within 50 ms.
 const START_DEADLINE: Duration = Duration::from_secs(20);
@@ -28,6 +28,7 @@ const CLIENT_DEADLINE: Duration = Duration::from_secs(10);
 /// Dropping it kills the process, also a paused one, and removes the directory. A `static` is
 /// never dropped: keep the server in the test.
 pub struct RedisServer {
+    make: Make,
     port: u16,
     password: Option<String>,
     arguments: Vec<OsString>,
@@ -44,12 +45,32 @@ impl RedisServer {
 
     /// Starts a server with additional arguments, such as `["--requirepass", "secret"]`.
     pub async fn start_with(arguments: &[&str]) -> Self {
+        Self::start_make_with(Make::Usual, arguments).await
+    }
+
+    /// Starts a Valkey server.
+    ///
+    /// Panics with what to do if there is none.
+    pub async fn start_valkey() -> Self {
+        Self::start_make(Make::Valkey).await
+    }
+
+    /// Starts a server of a certain make.
+    ///
+    /// Panics with what to do if there is none.
+    pub async fn start_make(make: Make) -> Self {
+        Self::start_make_with(make, &[]).await
+    }
+
+    /// Starts a server of a certain make with additional arguments.
+    pub async fn start_make_with(make: Make, arguments: &[&str]) -> Self {
         let arguments: Vec<OsString> = arguments.iter().map(Into::into).collect();
         let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
         for _ in 0..PORTS_TO_TRY {
             let port = port::free();
-            if let Some(process) = launch(port, &arguments, directory.path()).await {
+            if let Some(process) = launch(make, port, &arguments, directory.path()).await {
                 return Self {
+                    make,
                     port,
                     password: password(&arguments),
                     arguments,
@@ -88,7 +109,9 @@ impl RedisServer {
         let end = Instant::now() + START_DEADLINE;
         // Something else may hold the port for a moment: a proxy's connection being closed.
         while Instant::now() < end {
-            if let Some(process) = launch(self.port, &self.arguments, self.directory.path()).await {
+            if let Some(process) =
+                launch(self.make, self.port, &self.arguments, self.directory.path()).await
+            {
                 *self.process() = process;
                 return;
             }
@@ -182,9 +205,14 @@ impl RedisServer {
 }
 
 /// Starts a server and waits for its first answer; `None` if the port was taken meanwhile.
-async fn launch(port: u16, arguments: &[OsString], directory: &Path) -> Option<OwnedChild> {
+async fn launch(
+    make: Make,
+    port: u16,
+    arguments: &[OsString],
+    directory: &Path,
+) -> Option<OwnedChild> {
     let socket = directory.join("s");
-    let program = program();
+    let program = make.program();
     let mut process = OwnedChild::spawn(
         Command::new(&program)
             .args(["--bind", "127.0.0.1", "--protected-mode", "yes"])
@@ -240,23 +268,6 @@ async fn answers(socket: &Path) -> bool {
         )
     };
     matches!(timeout(Duration::from_secs(1), ping).await, Ok(Ok(true)))
-}
-
-/// The server's binary: `DLOCK_REDIS_SERVER`, or what is in the `PATH`.
-fn program() -> PathBuf {
-    if let Some(named) = env::var_os("DLOCK_REDIS_SERVER").filter(|named| !named.is_empty()) {
-        return named.into();
-    }
-    let path = env::var_os("PATH").unwrap_or_default();
-    ["redis-server", "valkey-server"]
-        .iter()
-        .flat_map(|name| env::split_paths(&path).map(move |directory| directory.join(name)))
-        .find(|candidate| candidate.is_file())
-        .expect(
-            "these tests need redis-server or valkey-server: `cargo xtask test` installs it, \
-             or do it yourself with `apt-get install redis-server`, \
-             or name a binary in DLOCK_REDIS_SERVER",
-        )
 }
 
 fn password(arguments: &[OsString]) -> Option<String> {

@@ -94,21 +94,68 @@ impl Env for Memory {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use redis::Redis;
+pub(crate) use redis::{HasServer, OldRedis, RawKeys, Redis, Valkey};
 
 #[cfg(feature = "redis")]
 mod redis {
+    use std::marker::PhantomData;
+
     use dlock::store::redis::{RedisConfig, RedisStore};
-    use dlock_testkit::RedisServer;
+    use dlock_testkit::{Make, RedisServer};
 
     use super::{Duration, Env, LockManager, LockManagerBuilder, assert_idle};
 
-    /// A Redis server of the test's own.
-    pub(crate) struct Redis {
-        pub(crate) server: RedisServer,
+    /// Which server it is, and where locks lie in it.
+    pub(crate) trait Server {
+        const MAKE: Make = Make::Usual;
+        const RAW_KEYS: bool = false;
     }
 
-    impl Env for Redis {
+    pub(crate) enum Usual {}
+
+    impl Server for Usual {}
+
+    pub(crate) enum InValkey {}
+
+    impl Server for InValkey {
+        const MAKE: Make = Make::Valkey;
+    }
+
+    pub(crate) enum InOldRedis {}
+
+    impl Server for InOldRedis {
+        const MAKE: Make = Make::OldRedis;
+    }
+
+    pub(crate) enum Raw {}
+
+    impl Server for Raw {
+        const RAW_KEYS: bool = true;
+    }
+
+    /// A server of the test's own.
+    pub(crate) struct RedisKind<S> {
+        pub(crate) server: RedisServer,
+        kind: PhantomData<S>,
+    }
+
+    pub(crate) type Redis = RedisKind<Usual>;
+    pub(crate) type Valkey = RedisKind<InValkey>;
+    pub(crate) type OldRedis = RedisKind<InOldRedis>;
+    pub(crate) type RawKeys = RedisKind<Raw>;
+
+    /// An [`Env`] with a server that can be looked into.
+    pub(crate) trait HasServer {
+        fn server(&self) -> &RedisServer;
+    }
+
+    impl<S> HasServer for RedisKind<S> {
+        fn server(&self) -> &RedisServer {
+            &self.server
+        }
+    }
+
+    impl<S: Server> Env for RedisKind<S> {
         type Store = RedisStore;
 
         const BRIEF: Duration = Duration::from_millis(1500);
@@ -116,12 +163,16 @@ mod redis {
 
         async fn start() -> Self {
             Self {
-                server: RedisServer::start().await,
+                server: RedisServer::start_make(S::MAKE).await,
+                kind: PhantomData,
             }
         }
 
         async fn store(&self) -> RedisStore {
-            let config = RedisConfig::new(self.server.url());
+            let config = RedisConfig {
+                raw_keys: S::RAW_KEYS,
+                ..RedisConfig::new(self.server.url())
+            };
             RedisStore::connect(config).await.unwrap()
         }
 
@@ -129,7 +180,7 @@ mod redis {
             &self,
             change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
         ) -> LockManager {
-            let builder = change(LockManager::builder());
+            let builder = change(LockManager::builder().raw_keys(S::RAW_KEYS));
             builder.connect(&self.server.url()).await.unwrap()
         }
 
@@ -141,8 +192,12 @@ mod redis {
 
         async fn delete(&self, key: &str) {
             let mut connection = self.server.connection().await;
+            let lock = match S::RAW_KEYS {
+                true => key.to_owned(),
+                false => format!("dlock:{{{key}}}"),
+            };
             let deleted: u32 = redis::cmd("DEL")
-                .arg(format!("dlock:{{{key}}}"))
+                .arg(lock)
                 .query_async(&mut connection)
                 .await
                 .unwrap();

@@ -16,9 +16,9 @@ use dlock::LockError;
 use tokio::time::timeout;
 
 pub(crate) use clock::TestClock;
-#[cfg(feature = "redis")]
-pub(crate) use env::Redis;
 pub(crate) use env::{Env, Memory, assert_idle};
+#[cfg(feature = "redis")]
+pub(crate) use env::{HasServer, OldRedis, RawKeys, Redis, Valkey};
 pub(crate) use faulty::Faulty;
 pub(crate) use log::Log;
 pub(crate) use one_key::{LABEL, OneKey};
@@ -68,6 +68,44 @@ macro_rules! for_every_store {
     };
 }
 pub(crate) use for_every_store;
+
+/// The same, and for every make of server and place of a lock in it.
+macro_rules! for_every_server {
+    ($($module:ident { $($case:ident,)* })*) => {
+        crate::common::for_every_store! { $($module { $($case,)* })* }
+
+        #[cfg(feature = "redis")]
+        mod raw_keys {
+            $($(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case::<crate::common::RawKeys>().await;
+                }
+            )*)*
+        }
+
+        #[cfg(feature = "redis")]
+        mod valkey {
+            $($(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case::<crate::common::Valkey>().await;
+                }
+            )*)*
+        }
+
+        #[cfg(feature = "redis")]
+        mod old_redis {
+            $($(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case::<crate::common::OldRedis>().await;
+                }
+            )*)*
+        }
+    };
+}
+pub(crate) use for_every_server;
 
 /// What a user may see of an error.
 pub(crate) fn shown(error: &impl std::error::Error) -> String {

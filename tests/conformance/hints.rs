@@ -4,7 +4,7 @@ use dlock::LockManager;
 use tokio::time::Instant;
 
 #[cfg(feature = "redis")]
-use crate::common::{Redis, soon};
+use crate::common::{HasServer, RawKeys, Redis, soon};
 use crate::{
     TTL,
     common::{Env, Kind, Memory, OneKey, Wire},
@@ -42,15 +42,30 @@ async fn a_hint_reaches_the_granted_waiters_manager_only() {
         .await;
 }
 
-/// One message for one grant, on the channel of the one manager.
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_redis_hint_goes_to_the_channel_of_the_granted_waiter_only() {
-    let env = Redis::start().await;
-    let key = OneKey::new(env.store().await, "order:42");
-    let [holder, first, second] = [(); 3].map(|()| OneKey::<<Redis as Env>::Store>::owner());
+    one_hint_for_one_grant::<Redis>().await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_hint_for_a_raw_key_goes_to_the_channel_of_the_granted_waiter_only() {
+    one_hint_for_one_grant::<RawKeys>().await;
+}
+
+/// One message for one grant, on the channel of the one manager. The key looks like the queue of
+/// another.
+#[cfg(feature = "redis")]
+async fn one_hint_for_one_grant<E: Env + HasServer>() {
+    const KEY: &str = "order:42:q";
+
+    let env = E::start().await;
+    let server = env.server();
+    let key = OneKey::new(env.store().await, KEY);
+    let [holder, first, second, newcomer] = [(); 4].map(|()| OneKey::<E::Store>::owner());
     let (sender, mut pushed) = tokio::sync::mpsc::unbounded_channel();
-    let client = ::redis::Client::open(env.server.url() + "/?protocol=resp3").unwrap();
+    let client = ::redis::Client::open(server.url() + "/?protocol=resp3").unwrap();
     let config = ::redis::AsyncConnectionConfig::new().set_push_sender(sender);
     let mut listener = client
         .get_multiplexed_async_connection_with_config(&config)
@@ -63,10 +78,13 @@ async fn a_redis_hint_goes_to_the_channel_of_the_granted_waiter_only() {
     key.busy(second).await;
     key.release(holder).await;
     let fence = key.granted(first, TTL).await;
+    // The first of those who wait is told as well when somebody else finds the lock free.
+    env.delete(KEY).await;
+    let seen = key.busy(newcomer).await;
+    key.release(newcomer).await;
     key.release(second).await;
-    key.release(first).await;
     // Whatever was published came before this.
-    let mut connection = env.server.connection().await;
+    let mut connection = server.connection().await;
     let _: u32 = ::redis::cmd("PUBLISH")
         .arg("end")
         .arg("")
@@ -84,7 +102,10 @@ async fn a_redis_hint_goes_to_the_channel_of_the_granted_waiter_only() {
         let text: String = message.get_payload().unwrap();
         heard.push((message.get_channel_name().to_owned(), text));
     }
-    let channel = format!("dlock:wake:{}", first.client());
-    assert_eq!(heard, [(channel, format!("{first} {fence} order:42"))]);
+    let told = [(first, fence), (second, seen.last_fence)].map(|(owner, fence)| {
+        let channel = format!("dlock:wake:{}", owner.client());
+        (channel, format!("{owner} {fence} {KEY}"))
+    });
+    assert_eq!(heard, told);
     env.assert_clean(1, &[]).await;
 }

@@ -19,7 +19,7 @@ use common::{Env, OneKey};
 
 const TTL: Duration = Duration::from_secs(30);
 
-common::for_every_store! {
+common::for_every_server! {
     protocol {
         a_free_key_is_granted_and_a_held_one_is_busy,
         asking_again_returns_the_same_fence_and_starts_the_ttl_anew,

@@ -10,7 +10,7 @@ use dlock_testkit::eventually;
 use tokio::time::Instant;
 
 #[cfg(feature = "redis")]
-use crate::common::{Redis, soon};
+use crate::common::{HasServer, OldRedis, Redis, Valkey, soon};
 use crate::{
     TTL,
     common::{Env, LABEL, LIMIT, OneKey},
@@ -334,11 +334,10 @@ pub(crate) async fn fences_grow_however_the_key_changes_hands<E: Env>() {
 
 /// A server that lost its scripts gets them again, and nothing is done twice.
 #[cfg(feature = "redis")]
-#[tokio::test]
-async fn a_redis_server_that_forgot_its_scripts_is_taught_them_again() {
-    let env = Redis::start().await;
+async fn taught_again<E: Env + HasServer>() {
+    let env = E::start().await;
     let manager = env.manager().await;
-    let mut connection = env.server.connection().await;
+    let mut connection = env.server().connection().await;
     let mut forget = async || {
         ::redis::cmd("SCRIPT")
             .arg("FLUSH")
@@ -351,4 +350,22 @@ async fn a_redis_server_that_forgot_its_scripts_is_taught_them_again() {
     forget().await;
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_redis_server_that_forgot_its_scripts_is_taught_them_again() {
+    taught_again::<Redis>().await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_valkey_server_that_forgot_its_scripts_is_taught_them_again() {
+    taught_again::<Valkey>().await;
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn an_old_server_that_forgot_its_scripts_is_taught_them_again() {
+    taught_again::<OldRedis>().await;
 }

@@ -9,7 +9,7 @@ use dlock_runtime::{
         redis::{RedisConfig, RedisStore},
     },
 };
-use dlock_testkit::{Proxy, RedisServer, eventually};
+use dlock_testkit::{Make, Proxy, RedisServer, eventually};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{DEADLINE, key, owner, renewal, run, server_and_store, take, try_take};
@@ -33,7 +33,7 @@ async fn through_proxy_within(response_timeout: Duration) -> (RedisServer, Proxy
 
 #[tokio::test]
 async fn a_killed_connection_is_replaced() {
-    let (server, store, mut behind) = server_and_store().await;
+    let (server, store, mut behind) = server_and_store(Make::Usual).await;
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
     for _ in 0..3 {
@@ -234,7 +234,7 @@ fn a_store_whose_runtime_has_ended_says_so() {
     let (lock, me) = (key("k"), owner());
     let first = runtime();
     let (server, store) = first.block_on(async {
-        let (server, store, _) = server_and_store().await;
+        let (server, store, _) = server_and_store(Make::Usual).await;
         take(&store, &lock, me).await;
         (server, store)
     });

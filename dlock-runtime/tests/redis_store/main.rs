@@ -22,8 +22,74 @@ use dlock_runtime::{
         redis::{RedisConfig, RedisStore},
     },
 };
-use dlock_testkit::RedisServer;
+use dlock_testkit::{Make, RedisServer};
 use redis::aio::MultiplexedConnection;
+
+/// Makes a test of every case for every make of server: they differ in what they say when they
+/// refuse, and older ones in what they know.
+macro_rules! for_every_make {
+    ($($module:ident { $($case:ident,)* })*) => {
+        mod usual {
+            $($(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case(dlock_testkit::Make::Usual).await;
+                }
+            )*)*
+        }
+        mod valkey {
+            $($(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case(dlock_testkit::Make::Valkey).await;
+                }
+            )*)*
+        }
+        mod old_redis {
+            $($(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case(dlock_testkit::Make::OldRedis).await;
+                }
+            )*)*
+        }
+    };
+}
+
+for_every_make! {
+    protocol {
+        a_lock_is_taken_once_and_given_back,
+        asking_again_finds_ones_own_lock,
+        waiters_are_served_in_their_order,
+        a_free_lock_goes_to_who_waits_first,
+        a_grant_is_short_whoever_gives_it,
+        fences_grow_even_when_the_server_forgets,
+        nothing_stays_behind_when_everybody_dies,
+        a_foreign_value_is_held_by_nobody_known,
+        a_release_overtakes_no_acquire_that_was_given_up,
+        scripts_are_sent_again_to_a_server_that_forgot_them,
+        a_refusal_never_tells_less_than_the_holders_fence,
+        many_leases_are_renewed_in_one_write,
+        a_lease_that_was_handed_on_gets_its_label_by_a_renewal,
+        databases_and_sockets_work_too,
+    }
+    refusals {
+        passwords_are_asked_for_and_checked,
+        a_wrong_password_is_not_tried_again_and_again,
+        a_replica_takes_no_locks_and_does_not_say_whose_they_are,
+        without_memory_locks_can_be_kept_and_given_back,
+        a_master_without_its_replicas_refuses_for_a_while,
+        foreign_data_is_never_touched,
+        a_fence_that_cannot_be_read_gives_no_lock,
+        missing_permissions_are_named,
+        few_permissions_are_enough,
+    }
+    start_up {
+        a_user_who_may_not_subscribe_is_refused,
+        a_database_that_is_not_there_is_named,
+        who_gives_up_says_after_how_long,
+    }
+}
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -37,8 +103,8 @@ async fn connect(url: &str) -> RedisStore {
 }
 
 /// A server, a store, and a connection to look behind the store's back.
-async fn server_and_store() -> (RedisServer, RedisStore, MultiplexedConnection) {
-    let server = RedisServer::start().await;
+async fn server_and_store(make: Make) -> (RedisServer, RedisStore, MultiplexedConnection) {
+    let server = RedisServer::start_make(make).await;
     let store = connect(&server.url()).await;
     let behind = server.connection().await;
     (server, store, behind)

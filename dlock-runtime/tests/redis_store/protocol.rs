@@ -6,7 +6,7 @@ use dlock_runtime::{
     LockStore,
     store::{ALIVE, AcquireRequest, Acquisition, Released, Renewal, StoreErrorKind},
 };
-use dlock_testkit::{Polled, eventually, poll_times};
+use dlock_testkit::{Make, Polled, eventually, poll_times};
 
 use crate::{
     DEADLINE, TTL, connect, get, key, owner, queue, renewal, request, run, server_and_store, take,
@@ -22,9 +22,8 @@ async fn bury(
     run(behind, &format!("ZADD dlock:{{{name}}}:a 1 {owner}")).await;
 }
 
-#[tokio::test]
-async fn a_lock_is_taken_once_and_given_back() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me, other) = (key("a b:%20"), owner(), owner());
     let fence = take(&store, &lock, me).await;
     let value = get(&mut behind, "dlock:{a b:%20}").await.unwrap();
@@ -58,9 +57,8 @@ async fn a_lock_is_taken_once_and_given_back() {
     assert!(take(&store, &lock, other).await > fence);
 }
 
-#[tokio::test]
-async fn asking_again_finds_ones_own_lock() {
-    let (_server, store, mut behind) = server_and_store().await;
+pub(crate) async fn asking_again_finds_ones_own_lock(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     let short = AcquireRequest {
         ttl: Duration::from_secs(5),
@@ -84,9 +82,8 @@ async fn asking_again_finds_ones_own_lock() {
     assert_eq!(take(&store, &lock, me).await, fence, "with the same label");
 }
 
-#[tokio::test]
-async fn waiters_are_served_in_their_order() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn waiters_are_served_in_their_order(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, holder) = (key("k"), owner());
     let fence = take(&store, &lock, holder).await;
     let waiters: Vec<_> = (0..5).map(|_| owner()).collect();
@@ -127,9 +124,8 @@ async fn waiters_are_served_in_their_order() {
     assert_eq!(server.keys("dlock:{k}*").await, Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn a_free_lock_goes_to_who_waits_first() {
-    let (_server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_free_lock_goes_to_who_waits_first(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, first, second, hasty) = (key("k"), owner(), owner(), owner());
     take(&store, &lock, owner()).await;
     queue(&store, &lock, first).await;
@@ -167,9 +163,8 @@ async fn a_free_lock_goes_to_who_waits_first() {
     assert_eq!(queued, 0);
 }
 
-#[tokio::test]
-async fn a_grant_is_short_whoever_gives_it() {
-    let (_server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_grant_is_short_whoever_gives_it(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, holder, waiter) = (key("k"), owner(), owner());
     for ttl in [Duration::from_millis(900), TTL] {
         let brief = AcquireRequest {
@@ -193,9 +188,8 @@ async fn a_grant_is_short_whoever_gives_it() {
     }
 }
 
-#[tokio::test]
-async fn fences_grow_even_when_the_server_forgets() {
-    let (server, store, _behind) = server_and_store().await;
+pub(crate) async fn fences_grow_even_when_the_server_forgets(make: Make) {
+    let (server, store, _behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     let mut last = 0;
     for round in 0..20 {
@@ -210,9 +204,8 @@ async fn fences_grow_even_when_the_server_forgets() {
     }
 }
 
-#[tokio::test]
-async fn nothing_stays_behind_when_everybody_dies() {
-    let (server, store, _behind) = server_and_store().await;
+pub(crate) async fn nothing_stays_behind_when_everybody_dies(make: Make) {
+    let (server, store, _behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     let brief = AcquireRequest {
         ttl: Duration::from_millis(200),
@@ -227,9 +220,8 @@ async fn nothing_stays_behind_when_everybody_dies() {
     .await;
 }
 
-#[tokio::test]
-async fn a_foreign_value_is_held_by_nobody_known() {
-    let (_server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_foreign_value_is_held_by_nobody_known(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     for value in ["1700000000", "a b c d", ""] {
         redis::cmd("SET")
@@ -250,9 +242,8 @@ async fn a_foreign_value_is_held_by_nobody_known() {
     }
 }
 
-#[tokio::test]
-async fn a_release_overtakes_no_acquire_that_was_given_up() {
-    let (server, store, _behind) = server_and_store().await;
+pub(crate) async fn a_release_overtakes_no_acquire_that_was_given_up(make: Make) {
+    let (server, store, _behind) = server_and_store(make).await;
     for polls in 0.. {
         let (lock, me) = (key(&format!("k{polls}")), owner());
         let outcome = poll_times(try_take(&store, &lock, me), polls).await;
@@ -269,9 +260,8 @@ async fn a_release_overtakes_no_acquire_that_was_given_up() {
     }
 }
 
-#[tokio::test]
-async fn scripts_are_sent_again_to_a_server_that_forgot_them() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn scripts_are_sent_again_to_a_server_that_forgot_them(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     assert_eq!(
         server.command_count("eval").await,
@@ -288,9 +278,8 @@ async fn scripts_are_sent_again_to_a_server_that_forgot_them() {
     assert_eq!(server.command_count("eval").await, 6);
 }
 
-#[tokio::test]
-async fn a_refusal_never_tells_less_than_the_holders_fence() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_refusal_never_tells_less_than_the_holders_fence(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
     let counter = server.keys("dlock:fence:*").await.remove(0);
@@ -302,9 +291,8 @@ async fn a_refusal_never_tells_less_than_the_holders_fence() {
     assert_eq!((seen.last_fence, seen.position), (fence, None));
 }
 
-#[tokio::test]
-async fn many_leases_are_renewed_in_one_write() {
-    let (_server, store, mut behind) = server_and_store().await;
+pub(crate) async fn many_leases_are_renewed_in_one_write(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
     let leases: Vec<_> = (0..50).map(|n| (key(&format!("k{n}")), owner())).collect();
     for (lock, me) in &leases {
         take(&store, lock, *me).await;
@@ -362,9 +350,8 @@ async fn reads(behind: &mut redis::aio::MultiplexedConnection) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
-#[tokio::test]
-async fn a_lease_that_was_handed_on_gets_its_label_by_a_renewal() {
-    let (_server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_lease_that_was_handed_on_gets_its_label_by_a_renewal(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, holder, waiter) = (key("k"), owner(), owner());
     take(&store, &lock, holder).await;
     queue(&store, &lock, waiter).await;
@@ -391,9 +378,8 @@ async fn a_lease_that_was_handed_on_gets_its_label_by_a_renewal() {
     }
 }
 
-#[tokio::test]
-async fn databases_and_sockets_work_too() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn databases_and_sockets_work_too(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     take(&store, &lock, me).await;
     let second = connect(&format!("{}/3", server.url())).await;

@@ -9,7 +9,7 @@ use dlock_runtime::{
         redis::{RedisConfig, RedisStore},
     },
 };
-use dlock_testkit::{RedisServer, eventually};
+use dlock_testkit::{Make, RedisServer, eventually};
 use tokio::time::timeout;
 
 use crate::{
@@ -33,9 +33,8 @@ async fn refused(url: String) -> (StoreErrorKind, String) {
     }
 }
 
-#[tokio::test]
-async fn passwords_are_asked_for_and_checked() {
-    let server = RedisServer::start_with(&["--requirepass", "right"]).await;
+pub(crate) async fn passwords_are_asked_for_and_checked(make: Make) {
+    let server = RedisServer::start_make_with(make, &["--requirepass", "right"]).await;
     let (kind, text) = refused(format!("redis://127.0.0.1:{}", server.port())).await;
     assert_eq!(kind, StoreErrorKind::Unauthenticated);
     assert!(text.contains("the server asks for a password"), "{text}");
@@ -67,9 +66,8 @@ async fn passwords_are_asked_for_and_checked() {
     .await;
 }
 
-#[tokio::test]
-async fn a_wrong_password_is_not_tried_again_and_again() {
-    let server = RedisServer::start_with(&["--requirepass", "right"]).await;
+pub(crate) async fn a_wrong_password_is_not_tried_again_and_again(make: Make) {
+    let server = RedisServer::start_make_with(make, &["--requirepass", "right"]).await;
     let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
     let store = RedisStore::lazy(RedisConfig::new(url)).unwrap();
     let (lock, me) = (key("k"), owner());
@@ -89,9 +87,8 @@ async fn a_wrong_password_is_not_tried_again_and_again() {
     assert!(hellos <= 5, "{hellos} logins for {asked} questions");
 }
 
-#[tokio::test]
-async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     run(&mut behind, "REPLICAOF 127.0.0.1 1").await;
     let error = store
@@ -130,9 +127,8 @@ async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are() {
     .await;
 }
 
-#[tokio::test]
-async fn without_memory_locks_can_be_kept_and_given_back() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn without_memory_locks_can_be_kept_and_given_back(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me, waiter) = (key("k"), owner(), owner());
     let fence = take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
@@ -158,9 +154,8 @@ async fn without_memory_locks_can_be_kept_and_given_back() {
     assert_eq!(server.keys("dlock:{*").await, Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn a_master_without_its_replicas_refuses_for_a_while() {
-    let (_server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_master_without_its_replicas_refuses_for_a_while(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
     run(&mut behind, "CONFIG SET min-replicas-to-write 1").await;
@@ -180,9 +175,8 @@ async fn a_master_without_its_replicas_refuses_for_a_while() {
     assert_eq!(take(&store, &lock, me).await, fence);
 }
 
-#[tokio::test]
-async fn foreign_data_is_never_touched() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn foreign_data_is_never_touched(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     run(&mut behind, "HSET dlock:{k} field value").await;
     for error in [
@@ -234,9 +228,8 @@ async fn foreign_data_is_never_touched() {
     assert_eq!(get(&mut behind, "dlock:{k}:q").await.as_deref(), Some("x"));
 }
 
-#[tokio::test]
-async fn a_fence_that_cannot_be_read_gives_no_lock() {
-    let (server, store, mut behind) = server_and_store().await;
+pub(crate) async fn a_fence_that_cannot_be_read_gives_no_lock(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me, waiter) = (key("k"), owner(), owner());
     take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
@@ -260,15 +253,14 @@ async fn a_fence_that_cannot_be_read_gives_no_lock() {
     assert_eq!(server.keys("dlock:{k}").await, Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn missing_permissions_are_named() {
-    let server = RedisServer::start().await;
+pub(crate) async fn missing_permissions_are_named(make: Make) {
+    let server = RedisServer::start_make(make).await;
     let mut behind = server.connection().await;
     let (lock, me) = (key("k"), owner());
     let url = format!("redis://me:s3cret@127.0.0.1:{}", server.port());
     run(
         &mut behind,
-        "ACL SETUSER me on >s3cret +@all ~dlock:* &dlock:*",
+        "ACL SETUSER me on >s3cret +@all ~dlock:* resetchannels &dlock:*",
     )
     .await;
     let store = connect(&url).await;
@@ -303,9 +295,8 @@ async fn missing_permissions_are_named() {
     assert!(error.to_string().contains("evalsha"), "{error}");
 }
 
-#[tokio::test]
-async fn few_permissions_are_enough() {
-    let server = RedisServer::start().await;
+pub(crate) async fn few_permissions_are_enough(make: Make) {
+    let server = RedisServer::start_make(make).await;
     // The very line that the documentation shows.
     let line = include_str!("../../src/store/redis/permissions.txt");
     run(&mut server.connection().await, line.trim_end()).await;

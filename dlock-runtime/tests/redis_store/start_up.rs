@@ -9,7 +9,7 @@ use dlock_runtime::{
         redis::{RedisConfig, RedisStore},
     },
 };
-use dlock_testkit::{Proxy, RedisServer};
+use dlock_testkit::{Make, Proxy, RedisServer};
 use tokio::time::timeout;
 
 use crate::{DEADLINE, run};
@@ -29,9 +29,8 @@ async fn fails(url: String, connect_timeout: Duration) -> (StoreErrorKind, Strin
     }
 }
 
-#[tokio::test]
-async fn a_user_who_may_not_subscribe_is_refused() {
-    let server = RedisServer::start().await;
+pub(crate) async fn a_user_who_may_not_subscribe_is_refused(make: Make) {
+    let server = RedisServer::start_make(make).await;
     let url = format!("redis://me:s3cret@127.0.0.1:{}", server.port());
     for lacks in [
         "+@all resetchannels",
@@ -49,9 +48,8 @@ async fn a_user_who_may_not_subscribe_is_refused() {
     }
 }
 
-#[tokio::test]
-async fn a_database_that_is_not_there_is_named() {
-    let server = RedisServer::start().await;
+pub(crate) async fn a_database_that_is_not_there_is_named(make: Make) {
+    let server = RedisServer::start_make(make).await;
     for number in ["99", "2147483647", "9999999999"] {
         let (kind, text) = fails(format!("{}/{number}", server.url()), 2 * DEADLINE).await;
         assert_eq!(kind, StoreErrorKind::Unsupported, "{text}");
@@ -60,9 +58,8 @@ async fn a_database_that_is_not_there_is_named() {
     }
 }
 
-#[tokio::test]
-async fn who_gives_up_says_after_how_long() {
-    let server = RedisServer::start().await;
+pub(crate) async fn who_gives_up_says_after_how_long(make: Make) {
+    let server = RedisServer::start_make(make).await;
     let limit = Duration::from_millis(1300);
 
     let proxy = Proxy::start(server.port());

@@ -160,16 +160,15 @@ fn unwrapped<'a>(code: &'a str, detail: &'a str) -> (&'a str, &'a str) {
     if code != "ERR" || !detail.starts_with("Error running script") {
         return (code, detail);
     }
-    let inner = detail
-        .split_once("user_script:")
-        .map(|(_, rest)| rest.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()))
-        .and_then(|rest| rest.strip_prefix(':'));
-    let Some(inner) = inner.map(str::trim_start) else {
-        return (code, detail);
-    };
+    // Redis 6.2 names the place twice for what the server itself refuses, and not in one form.
+    let mut inner = detail;
+    while let Some((_, rest)) = inner.split_once("user_script:") {
+        let rest = rest.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
+        inner = rest.strip_prefix(':').unwrap_or(rest).trim_start();
+    }
     match inner.split_once(' ') {
         Some((first, rest)) if is_code(first) => (first.trim_start_matches('-'), rest),
-        _ => (code, inner.strip_prefix("@user_script: ").unwrap_or(inner)),
+        _ => (code, inner),
     }
 }
 
@@ -320,6 +319,27 @@ mod tests {
             ("WRONGTYPE Operation against a key", Kind::WrongType),
             ("-OOM command not allowed", Kind::OutOfMemory),
             ("-READONLY You can't write", Kind::ReadOnly),
+            // As Redis 6.2 says it.
+            (
+                "@user_script: 12: -OOM command not allowed",
+                Kind::OutOfMemory,
+            ),
+            (
+                "@user_script: 12: -READONLY You can't write",
+                Kind::ReadOnly,
+            ),
+            (
+                "@user_script: 12: -NOREPLICAS Not enough good replicas to write",
+                Kind::Refused,
+            ),
+            (
+                "@user_script: 12: The user executing the script can't run this command",
+                Kind::Denied,
+            ),
+            (
+                "@user_script: 12: Unknown Redis command called from Lua script",
+                Kind::Unsupported,
+            ),
             (
                 "@user_script: The user executing the script can't run this command",
                 Kind::Denied,
@@ -331,7 +351,8 @@ mod tests {
         ] {
             let line = format!("{WRAPPED}{inner}");
             assert_eq!(sorted(&line).0, kind, "{line}");
-            assert!(!sorted(&line).1.contains("script ("), "{line}");
+            let text = sorted(&line).1;
+            assert!(!text.contains("script (") && !text.contains("12"), "{text}");
             assert_eq!(script_line(&error(&line)), Some(12));
         }
         assert_eq!(sorted("ERR Error running script").0, Kind::Refused);

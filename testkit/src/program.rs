@@ -1,0 +1,127 @@
+//! Where the programs lie that tests start.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// A server program: they differ in what they say and in what they know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Make {
+    /// `DLOCK_REDIS_SERVER`, or the `redis-server` or `valkey-server` in the `PATH`.
+    #[default]
+    Usual,
+    /// A Valkey server: `DLOCK_VALKEY_SERVER`, or the one that `cargo xtask test` gets.
+    Valkey,
+    /// The oldest Redis that dlock works with, 6.2: `DLOCK_OLD_REDIS_SERVER`, or the one that
+    /// `cargo xtask test` gets.
+    OldRedis,
+}
+
+impl Make {
+    /// The server's binary.
+    pub(crate) fn program(self) -> PathBuf {
+        let (variable, tool, in_path): (_, _, &[&str]) = match self {
+            Self::Usual => (
+                "DLOCK_REDIS_SERVER",
+                None,
+                &["redis-server", "valkey-server"],
+            ),
+            Self::Valkey => (
+                "DLOCK_VALKEY_SERVER",
+                Some("bin/valkey-server"),
+                &["valkey-server"],
+            ),
+            Self::OldRedis => ("DLOCK_OLD_REDIS_SERVER", Some("bin/redis-6.2-server"), &[]),
+        };
+        named(variable)
+            .or_else(|| tool.and_then(tool_at))
+            .or_else(|| in_path.iter().find_map(|name| find(name)))
+            .unwrap_or_else(|| panic!("{}", self.advice()))
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Usual => {
+                "these tests need redis-server or valkey-server: `cargo xtask test server` \
+                 installs it, or do it yourself with `apt-get install redis-server`, or name a \
+                 binary in DLOCK_REDIS_SERVER"
+            }
+            Self::Valkey => {
+                "these tests need a Valkey server: `cargo xtask test server` gets one, or name a \
+                 binary in DLOCK_VALKEY_SERVER"
+            }
+            Self::OldRedis => {
+                "these tests need a Redis server of version 6.2: `cargo xtask test server` gets \
+                 one, or name a binary in DLOCK_OLD_REDIS_SERVER"
+            }
+        }
+    }
+}
+
+/// A call of Python that finds the package `redis`: `DLOCK_PYTHON`, or `python3`, with what
+/// `cargo xtask test` gets for it.
+#[must_use]
+pub fn python() -> Command {
+    static PROGRAM: OnceLock<(PathBuf, Option<OsString>)> = OnceLock::new();
+    let (program, path) = PROGRAM.get_or_init(|| {
+        let program = named("DLOCK_PYTHON").unwrap_or_else(|| "python3".into());
+        let path = python_path();
+        let is_there = call(&program, path.as_ref())
+            .args(["-c", "import redis.lock"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        assert!(
+            is_there,
+            "these tests need Python 3 and its package `redis`, which `{}` lacks: `cargo xtask \
+             test server` gets it, or name a Python that has it in DLOCK_PYTHON",
+            program.display()
+        );
+        (program, path)
+    });
+    call(program, path.as_ref())
+}
+
+fn call(program: &Path, path: Option<&OsString>) -> Command {
+    let mut command = Command::new(program);
+    // Nothing is written beside the sources, and every line is there when it is printed.
+    command.args(["-B", "-u"]);
+    command.envs(path.map(|path| ("PYTHONPATH", path)));
+    command
+}
+
+/// The package that belongs to the tests comes first.
+fn python_path() -> Option<OsString> {
+    let package = tool_at("python/redis/__init__.py")?;
+    let folder = package.ancestors().nth(2)?.to_path_buf();
+    let before = env::var_os("PYTHONPATH").unwrap_or_default();
+    let others = env::split_paths(&before).filter(|path| !path.as_os_str().is_empty());
+    env::join_paths([folder].into_iter().chain(others)).ok()
+}
+
+fn named(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable)
+        .filter(|named| !named.is_empty())
+        .map(Into::into)
+}
+
+/// A file below `target/tools`.
+fn tool_at(path: &str) -> Option<PathBuf> {
+    let test = env::current_exe().expect("a running test knows its binary");
+    // target/debug/deps/test-0123 lies below the folder in which target/tools is.
+    test.ancestors()
+        .skip(1)
+        .map(|directory| directory.join("tools").join(path))
+        .find(|candidate| candidate.is_file())
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|candidate| candidate.is_file())
+}
