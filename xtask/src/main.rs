@@ -6,8 +6,10 @@ mod component;
 mod cost;
 mod editor;
 mod machine;
+mod packages;
 mod server;
 mod steps;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -29,11 +31,16 @@ enum Command {
     ///
     /// The tests start real servers. If no `redis-server` or `valkey-server` is in the PATH,
     /// it is installed on Debian and Ubuntu (as root or with a password-free sudo); elsewhere
-    /// you are told what to install. So are rustfmt, clippy and rust-analyzer, by rustup.
+    /// you are told what to install. So are rustfmt, clippy and rust-analyzer, by rustup. Valkey,
+    /// the oldest Redis that will do, and a lock client in Python are got by pip into
+    /// target/tools.
     #[command(after_long_help = "\
 Environment:
-  DLOCK_REDIS_SERVER  the server binary for the tests, instead of the one in the PATH
-  DLOCK_NO_INSTALL    if set, nothing is installed
+  DLOCK_REDIS_SERVER      the server binary for the tests, instead of the one in the PATH
+  DLOCK_VALKEY_SERVER     a Valkey server, instead of the one that is got
+  DLOCK_OLD_REDIS_SERVER  a Redis 6.2, instead of the one that is got
+  DLOCK_PYTHON            a Python 3 for the tests with its lock client
+  DLOCK_NO_INSTALL        if set, nothing is installed
 
 Examples:
   cargo xtask test               everything, up to the first failure

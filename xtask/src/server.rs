@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::machine::{self, find, succeeds};
+use crate::machine::{self, find};
+use crate::packages;
 
 const BY_HAND: &str = "\
 install a server and run this again:
@@ -22,21 +23,7 @@ struct Facts {
     wrongly_named: Option<PathBuf>,
     /// The named server, else the one in the `PATH`.
     found: Option<PathBuf>,
-    /// A Debian or Ubuntu with `apt-get`.
-    debian: bool,
-    rights: Rights,
-    /// `DLOCK_NO_INSTALL` is set.
-    forbidden: bool,
-}
-
-/// How packages can be installed without asking anybody.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Rights {
-    #[default]
-    None,
-    /// sudo works without a password.
-    Sudo,
-    Root,
+    packages: packages::Facts,
 }
 
 /// What is to be done.
@@ -54,15 +41,7 @@ impl Facts {
         Self {
             wrongly_named: named.clone().filter(|path| !path.is_file()),
             found: named.or_else(in_path),
-            debian: Path::new("/etc/debian_version").exists() && find("apt-get").is_some(),
-            rights: if succeeds("sh", &["-c", "test \"$(id -u)\" = 0"]) {
-                Rights::Root
-            } else if succeeds("sudo", &["-n", "true"]) {
-                Rights::Sudo
-            } else {
-                Rights::None
-            },
-            forbidden: machine::nothing_may_be_installed(),
+            packages: packages::Facts::gather(),
         }
     }
 
@@ -75,17 +54,10 @@ impl Facts {
         if let Some(path) = self.found {
             return Plan::Use(path);
         }
-        let obstacle = match self.rights {
-            _ if self.forbidden => ", and DLOCK_NO_INSTALL is set",
-            _ if !self.debian => "",
-            Rights::None => ", and no right to install it without a password",
-            rights => {
-                return Plan::Install {
-                    sudo: rights == Rights::Sudo,
-                };
-            }
-        };
-        Plan::Refuse(format!("no redis-server found{obstacle}; {BY_HAND}"))
+        match self.packages.plan() {
+            Ok(sudo) => Plan::Install { sudo },
+            Err(obstacle) => Plan::Refuse(format!("no redis-server found{obstacle}; {BY_HAND}")),
+        }
     }
 }
 
@@ -106,16 +78,9 @@ pub(crate) fn provide() -> Result<(), String> {
 
 fn install(sudo: bool) -> Result<PathBuf, String> {
     println!("no redis-server found: installing it");
-    // A mirror that is down need not be the one that has the package.
-    if !apt_get(sudo, &["update"]) {
-        eprintln!("warning: the package lists are not up to date");
-    }
     // Debian may start a server of its own after this. The tests leave it alone and
     // start theirs on other ports.
-    let installed = apt_get(
-        sudo,
-        &["install", "-y", "--no-install-recommends", "redis-server"],
-    );
+    let installed = packages::install(sudo, &["redis-server"]);
     find("redis-server").ok_or_else(|| {
         if installed {
             "redis-server is installed, but not in the PATH".into()
@@ -158,36 +123,19 @@ fn too_old(said: &str) -> Option<String> {
     })
 }
 
-fn apt_get(sudo: bool, arguments: &[&str]) -> bool {
-    // Through `env`, because sudo drops variables that are set before it. The options wait
-    // for another apt-get and for a network with gaps.
-    let fixed = [
-        "env",
-        "DEBIAN_FRONTEND=noninteractive",
-        "apt-get",
-        "-o",
-        "DPkg::Lock::Timeout=120",
-        "-o",
-        "Acquire::Retries=3",
-    ];
-    let words: Vec<&str> = sudo
-        .then_some(["sudo", "-n"])
-        .into_iter()
-        .flatten()
-        .chain(fixed)
-        .chain(arguments.iter().copied())
-        .collect();
-    machine::run(&words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packages::Rights;
 
     fn debian(rights: Rights) -> Facts {
-        Facts {
+        let packages = packages::Facts {
             debian: true,
             rights,
+            forbidden: false,
+        };
+        Facts {
+            packages,
             ..Facts::default()
         }
     }
@@ -196,7 +144,10 @@ mod tests {
     fn what_is_there_is_used_whatever_the_rights() {
         let facts = Facts {
             found: Some("/usr/bin/redis-server".into()),
-            forbidden: true,
+            packages: packages::Facts {
+                forbidden: true,
+                ..packages::Facts::default()
+            },
             ..Facts::default()
         };
         assert_eq!(facts.plan(), Plan::Use("/usr/bin/redis-server".into()));
@@ -242,14 +193,10 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_to_install() {
-        let forbidden = Facts {
-            forbidden: true,
-            ..debian(Rights::Root)
-        };
-        let elsewhere = Facts {
-            debian: false,
-            ..debian(Rights::Root)
-        };
+        let mut forbidden = debian(Rights::Root);
+        forbidden.packages.forbidden = true;
+        let mut elsewhere = debian(Rights::Root);
+        elsewhere.packages.debian = false;
         for facts in [forbidden, elsewhere, debian(Rights::None)] {
             let Plan::Refuse(reason) = facts.plan() else {
                 panic!("this machine is not to be changed");

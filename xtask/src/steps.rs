@@ -6,11 +6,11 @@ use clap::ValueEnum;
 
 use crate::cargo::Call;
 use crate::component::Component;
-use crate::{editor, server};
+use crate::{editor, server, tools};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
-    /// A server for the tests, installed if need be; always before `test`
+    /// The servers and the client for the tests, installed if need be; always before `test`
     Server,
     /// The formatting of all packages
     Fmt,
@@ -110,7 +110,10 @@ impl Step {
             provided => provided?,
         }
         match self {
-            Self::Server => server::provide()?,
+            Self::Server => {
+                server::provide()?;
+                tools::provide()?;
+            }
             Self::Editor => editor::check()?,
             _ => {}
         }

