@@ -1,0 +1,80 @@
+//! A server that has forgotten everything: the tokens of a key grow all the same.
+
+use dlock::{FencingToken, LockManager};
+
+use crate::common::{Env, HasServer, LIMIT, OldRedis, RawKeys, Redis, Valkey, soon};
+
+async fn section(manager: &LockManager) -> FencingToken {
+    let lock = manager.lock("order:42").wait(LIMIT);
+    let guard = soon(lock.acquire()).await.unwrap();
+    let token = guard.fencing_token();
+    soon(guard.release()).await.unwrap();
+    token
+}
+
+async fn tokens_grow<E: Env + HasServer>() {
+    let env = E::start().await;
+    let managers = [env.manager().await, env.manager().await];
+    let server = env.server();
+    let mut tokens = Vec::new();
+    for round in 0..2 {
+        for what in ["nothing", "FLUSHALL", "SCRIPT FLUSH", "restart"] {
+            match what {
+                "nothing" => {}
+                "restart" => server.restart().await,
+                command => {
+                    let mut words = command.split(' ');
+                    let mut command = redis::cmd(words.next().unwrap());
+                    command.arg(words.collect::<Vec<_>>());
+                    let mut connection = server.connection().await;
+                    command.exec_async(&mut connection).await.unwrap();
+                }
+            }
+            if what == "FLUSHALL" || what == "restart" {
+                assert_eq!(server.keys("*").await, Vec::<String>::new());
+            }
+            // Also from one process to the other.
+            let first = &managers[round % 2];
+            for manager in [first, first, &managers[(round + 1) % 2]] {
+                tokens.push((what, section(manager).await));
+            }
+        }
+    }
+    let grow = tokens.is_sorted_by(|(_, one), (_, next)| one < next);
+    assert!(grow, "{tokens:?}");
+    env.assert_clean(1, &[&managers[0], &managers[1]]).await;
+}
+
+#[tokio::test]
+async fn tokens_grow_although_redis_forgets() {
+    tokens_grow::<Redis>().await;
+}
+
+#[tokio::test]
+async fn tokens_of_raw_keys_grow_although_redis_forgets() {
+    tokens_grow::<RawKeys>().await;
+}
+
+#[tokio::test]
+async fn tokens_grow_although_valkey_forgets() {
+    tokens_grow::<Valkey>().await;
+}
+
+#[tokio::test]
+async fn tokens_grow_although_an_old_server_forgets() {
+    tokens_grow::<OldRedis>().await;
+}
+
+/// What a holder had is gone with the server's data: nobody may have a smaller token after it.
+#[tokio::test]
+async fn a_token_grows_when_the_server_forgets_its_holder() {
+    let env = Redis::start().await;
+    let managers = [env.manager().await, env.manager().await];
+    let held = soon(managers[0].lock("order:42").acquire()).await.unwrap();
+    env.server().flush().await;
+    let next = soon(managers[1].lock("order:42").acquire()).await.unwrap();
+    assert!(next.fencing_token() > held.fencing_token());
+    soon(held.release()).await.expect_err("it is lost");
+    soon(next.release()).await.unwrap();
+    env.assert_clean(1, &[&managers[0], &managers[1]]).await;
+}
