@@ -192,9 +192,10 @@ mod redis {
 
         async fn delete(&self, key: &str) {
             let mut connection = self.server.connection().await;
-            let lock = match S::RAW_KEYS {
-                true => key.to_owned(),
-                false => format!("dlock:{{{key}}}"),
+            let lock = if S::RAW_KEYS {
+                key.to_owned()
+            } else {
+                format!("dlock:{{{key}}}")
             };
             let deleted: u32 = redis::cmd("DEL")
                 .arg(lock)

@@ -99,8 +99,10 @@ async fn a_crowd_of_both_makes_never_overlaps_and_tokens_grow() {
         managers.push(manager);
     }
 
+    // Of two foreigners either may have all the luck for a while: they have no queue.
     eventually(LONG, "both makes have had many turns", async || {
-        changes(&notes.sections()) >= CHANGES
+        let has_had_one = |number| !read(&notes.of_foreigner(number)).is_empty();
+        changes(&notes.sections()) >= CHANGES && (0..FOREIGNERS).all(has_had_one)
     })
     .await;
     notes.stop();
@@ -118,10 +120,6 @@ async fn a_crowd_of_both_makes_never_overlaps_and_tokens_grow() {
     }
     let tokens: Vec<_> = sections.iter().filter_map(|it| it.token).collect();
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
-    for number in 0..FOREIGNERS {
-        let theirs = read(&notes.of_foreigner(number));
-        assert!(!theirs.is_empty(), "number {number} had no turn");
-    }
     env.assert_clean(1, &managers.iter().collect::<Vec<_>>())
         .await;
 }

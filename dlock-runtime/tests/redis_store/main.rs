@@ -83,6 +83,8 @@ for_every_make! {
         a_fence_that_cannot_be_read_gives_no_lock,
         missing_permissions_are_named,
         few_permissions_are_enough,
+        a_raw_key_needs_a_pattern_of_its_own,
+        foreign_data_at_a_raw_key_is_never_touched,
     }
     start_up {
         a_user_who_may_not_subscribe_is_refused,

@@ -138,6 +138,8 @@ fn of_server(code: &str, detail: &str) -> StoreError {
         }
         _ if detail.starts_with("unknown command")
             || detail.starts_with("Unknown Redis command")
+            // A Valkey whose Lua is a module that was not loaded.
+            || detail.starts_with("Could not find scripting engine")
             || detail.starts_with("DB index is out of range") =>
         {
             Kind::Unsupported
@@ -301,6 +303,11 @@ mod tests {
                 "TRYAGAIN multiple keys request",
             ),
             ("CLUSTERDOWN", Kind::Refused, "CLUSTERDOWN"),
+            (
+                "ERR Could not find scripting engine 'lua'",
+                Kind::Unsupported,
+                "could not find scripting engine 'lua'",
+            ),
             (
                 "ERR DB index is out of range",
                 Kind::Unsupported,

@@ -71,6 +71,8 @@ mod tests {
             ("role", "master"),
         ];
         assert_eq!(check_server(&hello(&good)), Ok(()));
+        let valkey = [("server", "valkey"), ("version", "9.1.2"), good[1], good[2]];
+        assert_eq!(check_server(&hello(&valkey)), Ok(()));
         assert_eq!(check_server(&hello(&[])), Ok(()));
         assert_eq!(check_server(&hello(&[("version", "unstable")])), Ok(()));
         for (field, kind) in [
