@@ -1,6 +1,6 @@
 """The lock of redis-py, as somebody at the other end of a socket wants it.
 
-Usage: client.py SERVER_URL PORT
+Arguments: SERVER_URL PORT
 
 Each line that comes is one order, each line back what came of it: what the lock returned, or the
 name of the error that it raised.

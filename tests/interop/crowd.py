@@ -1,6 +1,6 @@
 """Takes one lock again and again with redis-py, and writes down when, until it is told to stop.
 
-Usage: crowd.py SERVER_URL KEY NOTES STOP
+Arguments: SERVER_URL KEY NOTES STOP
 
 Each line of the file NOTES is a section: when it began and when it ended, in nanoseconds of the
 clock that all processes of the machine share. It stops when there is a file STOP.

@@ -18,7 +18,6 @@ use tokio::{task::JoinSet, time::sleep};
 use crate::{
     KEY,
     common::{Env, HasServer, RawKeys},
-    foreign::script,
 };
 
 const FOREIGNERS: usize = 2;
@@ -82,7 +81,7 @@ async fn a_crowd_of_both_makes_never_overlaps_and_tokens_grow() {
     let foreigners: Vec<_> = (0..FOREIGNERS)
         .map(|number| {
             let mut command = python();
-            command.arg(script("crowd.py"));
+            command.args(["-c", include_str!("crowd.py")]);
             command.args([&env.server().url(), KEY]);
             command.args([notes.of_foreigner(number), notes.stop_file()]);
             Worker::spawn(&mut command)
@@ -101,6 +100,9 @@ async fn a_crowd_of_both_makes_never_overlaps_and_tokens_grow() {
 
     // Of two foreigners either may have all the luck for a while: they have no queue.
     eventually(LONG, "both makes have had many turns", async || {
+        for foreigner in &foreigners {
+            assert_eq!(foreigner.stderr(), "");
+        }
         let has_had_one = |number| !read(&notes.of_foreigner(number)).is_empty();
         changes(&notes.sections()) >= CHANGES && (0..FOREIGNERS).all(has_had_one)
     })

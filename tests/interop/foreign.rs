@@ -1,6 +1,6 @@
 //! A client of another make, in a process of its own.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use dlock_testkit::{RedisServer, Worker, python};
 use tokio::{
@@ -31,9 +31,8 @@ impl Foreign {
         let port = listener.local_addr().unwrap().port();
         let process = Worker::spawn(
             python()
-                .arg(script("client.py"))
-                .arg(server.url())
-                .arg(port.to_string()),
+                .args(["-c", include_str!("client.py")])
+                .args([server.url(), port.to_string()]),
         );
         let (stream, _) = timeout(LIMIT, listener.accept())
             .await
@@ -68,9 +67,4 @@ impl Foreign {
         let outcome = line.strip_suffix('\n');
         outcome.map_or_else(|| panic!("{}", self.process.stderr()), ToOwned::to_owned)
     }
-}
-
-pub(crate) fn script(name: &str) -> PathBuf {
-    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    package.join("tests/interop").join(name)
 }

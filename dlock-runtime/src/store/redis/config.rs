@@ -18,7 +18,7 @@ pub struct RedisConfig {
     pub namespace: String,
     /// How long one request may take.
     pub response_timeout: Duration,
-    /// How long [`RedisStore::connect`] may take.
+    /// How long [`RedisStore::connect`](super::RedisStore::connect) may take.
     pub connect_timeout: Duration,
     /// Whether a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
     /// meets it: see [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
