@@ -4,6 +4,10 @@ use std::{env::VarError, fmt, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
+#[cfg(feature = "tls")]
+use crate::store::redis::Tls;
+#[cfg(feature = "redis")]
+use crate::store::redis::{Credentials, CredentialsProvider};
 use crate::{
     clock::{Clock, SystemClock},
     error::ConnectError,
@@ -41,6 +45,10 @@ pub struct LockManagerBuilder {
     response_limit: Duration,
     connect_limit: Duration,
     handover: bool,
+    #[cfg(feature = "redis")]
+    credentials: Option<CredentialsProvider>,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
@@ -55,6 +63,10 @@ impl Default for LockManagerBuilder {
             response_limit: Duration::from_secs(1),
             connect_limit: Duration::from_secs(5),
             handover: true,
+            #[cfg(feature = "redis")]
+            credentials: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
         }
@@ -172,6 +184,44 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Whom to ask for user and password before every login on a server, for a URL without them:
+    /// so a password may change while the program runs.
+    ///
+    /// `provider` has half the time of one attempt to connect, that is a second, or half the
+    /// [`connect_timeout`](Self::connect_timeout) if that is less than two seconds. If it fails,
+    /// panics or takes longer, the attempt has failed, and others follow. The text of its error is
+    /// shown in errors and logs: it must hold no secret.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockManager, store::redis::Credentials};
+    ///
+    /// let builder = LockManager::builder().credentials(|| async {
+    ///     let password = tokio::fs::read_to_string("/run/secrets/redis").await?;
+    ///     Ok::<_, std::io::Error>(Credentials::new("billing", password.trim_end()))
+    /// });
+    /// # drop(builder);
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        self.credentials = Some(CredentialsProvider::new(provider));
+        self
+    }
+
+    /// Certificates for a server that is reached over TLS, by `rediss://` and the like. If not
+    /// set, the machine's authorities are trusted and no certificate is shown; a URL may name
+    /// files as well, as `?ca=/path.pem`.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Where the manager reads the time, for tests. If not set, the machine's clocks.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -218,28 +268,76 @@ impl LockManagerBuilder {
 
     /// As [`connect`](Self::connect), to the URL in the environment variable `DLOCK_URL`.
     ///
+    /// If neither that URL has a password nor [`credentials`](Self::credentials) is set, the
+    /// password in `DLOCK_PASSWORD` is used, for the user in `DLOCK_USER` or else for the server's
+    /// default user.
+    ///
     /// # Errors
     ///
-    /// [`ConnectError::NoUrl`] when it is not set or empty, else as [`connect`](Self::connect).
+    /// [`ConnectError::NoUrl`] when it is not set or empty, [`ConnectError::InvalidOption`] when
+    /// there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, else as [`connect`](Self::connect).
     ///
     /// # Cancel safety
     ///
     /// As for [`connect`](Self::connect).
     pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
         match std::env::var("DLOCK_URL") {
-            Ok(url) if !url.is_empty() => self.connect(&url).await.map_err(|error| match error {
-                ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
-                    url: format!("DLOCK_URL={url}"),
-                    reason,
-                },
-                error => error,
-            }),
+            Ok(url) if !url.is_empty() => {
+                self.of_environment(&url)?
+                    .connect(&url)
+                    .await
+                    .map_err(|error| match error {
+                        ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
+                            url: format!("DLOCK_URL={url}"),
+                            reason,
+                        },
+                        error => error,
+                    })
+            }
             Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
                 url: "…".to_owned(),
                 reason: "`DLOCK_URL` is not UTF-8 text".to_owned(),
             }),
             Ok(_) | Err(VarError::NotPresent) => Err(ConnectError::NoUrl),
         }
+    }
+
+    /// With the login of the environment, if nothing else says who this is.
+    #[cfg(feature = "redis")]
+    fn of_environment(mut self, url: &str) -> Result<Self, ConnectError> {
+        let read = |name| match std::env::var(name) {
+            Ok(text) if !text.is_empty() => Ok(Some(text)),
+            Ok(_) | Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidOption {
+                option: name,
+                reason: "it is not UTF-8 text",
+            }),
+        };
+        if is_memory(url) || self.credentials.is_some() || crate::store::redis::has_password(url) {
+            return Ok(self);
+        }
+        let credentials = match (read("DLOCK_USER")?, read("DLOCK_PASSWORD")?) {
+            (None, None) => return Ok(self),
+            (None, Some(password)) => Credentials::of_default_user(password),
+            (Some(user), Some(password)) => Credentials::new(user, password),
+            (Some(_), None) => {
+                return Err(ConnectError::InvalidOption {
+                    option: "DLOCK_USER",
+                    reason: "there is no `DLOCK_PASSWORD` with it",
+                });
+            }
+        };
+        self.credentials = Some(CredentialsProvider::fixed(credentials));
+        Ok(self)
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "it can fail where there is a server"
+    )]
+    fn of_environment(self, _url: &str) -> Result<Self, ConnectError> {
+        Ok(self)
     }
 
     /// A manager over a store of your own.
@@ -305,6 +403,10 @@ impl LockManagerBuilder {
     fn redis_config(&self, url: &str) -> crate::store::redis::RedisConfig {
         crate::store::redis::RedisConfig {
             url: url.to_owned(),
+            credentials: self.credentials.clone(),
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+            name: label(self.application.as_deref()),
             namespace: self.namespace.clone(),
             response_timeout: self.response_limit,
             connect_timeout: self.connect_limit,
@@ -345,7 +447,7 @@ fn is_memory(url: &str) -> bool {
 }
 
 /// `application@host/pid`, in printable ASCII without spaces.
-fn label(application: Option<&str>) -> String {
+pub(crate) fn label(application: Option<&str>) -> String {
     const LONGEST: usize = 128;
     let whole = match application {
         Some(name) => format!("{name}@{}/{}", host(), std::process::id()),

@@ -175,13 +175,23 @@ pub enum ConnectError {
     /// `from_env` found no `DLOCK_URL`.
     #[error("`DLOCK_URL` is not set; set it to the store's URL, such as `redis://127.0.0.1:6379`")]
     NoUrl,
-    /// A default option is out of bounds.
-    #[error("the manager's default `{option}` cannot be: {reason}")]
+    /// An option of the manager is out of bounds, or does not go together with another.
+    #[error("the manager's `{option}` cannot be: {reason}")]
     InvalidOption {
         /// The option at fault.
         option: &'static str,
         /// What is wrong with it.
         reason: &'static str,
+    },
+    /// A certificate or a key cannot be used.
+    #[error("cannot use the `{option}` from `{origin}`: {reason}")]
+    InvalidCertificate {
+        /// `ca`, `cert` or `key`.
+        option: &'static str,
+        /// The file, or where else it comes from.
+        origin: String,
+        /// What is wrong with it, without any of its text.
+        reason: String,
     },
     /// The store did not answer as it should.
     #[error("cannot use the store at `{url}`: {reason}")]
@@ -228,6 +238,7 @@ debug_with_text! {
         ConnectError::InvalidUrl { .. } => "InvalidUrl",
         ConnectError::NoUrl => "NoUrl",
         ConnectError::InvalidOption { .. } => "InvalidOption",
+        ConnectError::InvalidCertificate { .. } => "InvalidCertificate",
         ConnectError::Unavailable { .. } => "Unavailable",
     },
     AlreadyInstalled: |_| "AlreadyInstalled",

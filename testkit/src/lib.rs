@@ -22,6 +22,7 @@ mod process;
 mod program;
 mod proxy;
 mod server;
+mod tls;
 
 pub use eventually::eventually;
 pub use machine_time::machine_time;
@@ -30,3 +31,4 @@ pub use process::{Worker, example_path};
 pub use program::{Make, python};
 pub use proxy::Proxy;
 pub use server::RedisServer;
+pub use tls::{Authority, Identity};

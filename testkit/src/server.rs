@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::child::OwnedChild;
 use crate::port;
 use crate::program::Make;
+use crate::tls::{Authority, Identity};
 
 /// Long enough for a loaded machine; a server usually answers within 50 ms.
 const START_DEADLINE: Duration = Duration::from_secs(20);
@@ -30,6 +31,7 @@ const CLIENT_DEADLINE: Duration = Duration::from_secs(10);
 pub struct RedisServer {
     make: Make,
     port: u16,
+    tls_port: Option<u16>,
     password: Option<String>,
     arguments: Vec<OsString>,
     // The process is declared, and so dropped, before the directory it works in.
@@ -65,13 +67,42 @@ impl RedisServer {
     /// Starts a server of a certain make with additional arguments.
     pub async fn start_make_with(make: Make, arguments: &[&str]) -> Self {
         let arguments: Vec<OsString> = arguments.iter().map(Into::into).collect();
+        Self::start_as(make, || (arguments.clone(), None)).await
+    }
+
+    /// Starts a server that also speaks TLS, on a port of its own, with this certificate. Clients
+    /// must show one of the authority if there is one.
+    pub async fn start_with_tls(
+        identity: &Identity,
+        clients_of: Option<&Authority>,
+        arguments: &[&str],
+    ) -> Self {
+        Self::start_as(Make::Usual, || {
+            let port = port::free();
+            let mut all: Vec<OsString> = vec!["--tls-port".into(), port.to_string().into()];
+            all.extend(["--tls-cert-file".into(), identity.cert_file().into()]);
+            all.extend(["--tls-key-file".into(), identity.key_file().into()]);
+            // The server wants one in any case.
+            let ca = clients_of.map_or_else(|| identity.cert_file(), Authority::ca_file);
+            all.extend(["--tls-ca-cert-file".into(), ca.into()]);
+            let auth = if clients_of.is_some() { "yes" } else { "no" };
+            all.extend(["--tls-auth-clients".into(), auth.into()]);
+            all.extend(arguments.iter().map(Into::into));
+            (all, Some(port))
+        })
+        .await
+    }
+
+    async fn start_as(make: Make, arguments: impl Fn() -> (Vec<OsString>, Option<u16>)) -> Self {
         let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
         for _ in 0..PORTS_TO_TRY {
             let port = port::free();
+            let (arguments, tls_port) = arguments();
             if let Some(process) = launch(make, port, &arguments, directory.path()).await {
                 return Self {
                     make,
                     port,
+                    tls_port,
                     password: password(&arguments),
                     arguments,
                     process: Mutex::new(process),
@@ -96,6 +127,18 @@ impl RedisServer {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port on 127.0.0.1 at which it speaks TLS.
+    #[must_use]
+    pub fn tls_port(&self) -> u16 {
+        self.tls_port.expect("it was started with TLS")
+    }
+
+    /// The path of the server's Unix socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("s")
     }
 
     /// Kills the server as a power cut would. Its data is gone.

@@ -53,11 +53,11 @@ impl StoreError {
     #[must_use]
     pub fn is_final(&self) -> bool {
         use StoreErrorKind::{
-            BadAnswer, Denied, NoRuntime, Unauthenticated, Unsupported, WrongType,
+            BadAnswer, Denied, NoRuntime, Tls, Unauthenticated, Unsupported, WrongType,
         };
         matches!(
             self.kind,
-            WrongType | Denied | Unauthenticated | BadAnswer | Unsupported | NoRuntime
+            WrongType | Denied | Unauthenticated | BadAnswer | Unsupported | NoRuntime | Tls
         )
     }
 
@@ -65,11 +65,19 @@ impl StoreError {
     /// before the first write.
     pub(crate) fn left_nothing(&self) -> bool {
         use StoreErrorKind::{
-            Loading, NoRuntime, ReadOnly, Unauthenticated, Unreachable, WrongType,
+            Loading, NoCredentials, NoRuntime, ReadOnly, Tls, Unauthenticated, Unreachable,
+            WrongType,
         };
         let refused_whole = matches!(
             self.kind,
-            Unreachable | ReadOnly | Loading | WrongType | Unauthenticated | NoRuntime
+            Unreachable
+                | ReadOnly
+                | Loading
+                | WrongType
+                | Unauthenticated
+                | NoCredentials
+                | Tls
+                | NoRuntime
         );
         self.unsent || refused_whole
     }
@@ -103,6 +111,11 @@ pub enum StoreErrorKind {
     Denied,
     /// The password or the user is wrong or missing; the request had no effect.
     Unauthenticated,
+    /// The program's own source of passwords gave none; the request was never sent.
+    NoCredentials,
+    /// Server and client do not accept each other's certificates, or only one of them speaks TLS;
+    /// the request was never sent.
+    Tls,
     /// The server's answer makes no sense.
     BadAnswer,
     /// The server lacks something that dlock needs.
@@ -126,6 +139,8 @@ impl StoreErrorKind {
             }
             Self::Denied => "grant the user the missing command, key pattern or channel",
             Self::Unauthenticated => "check the user and the password of the server's URL",
+            Self::NoCredentials => "check what the manager's `credentials` were set to",
+            Self::Tls => "check the server's certificate, and the `ca`, `cert` and `key` given",
             Self::Unsupported => {
                 "use a single Redis 6.2 or later, or Valkey, and a database that it has"
             }

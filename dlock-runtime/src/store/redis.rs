@@ -5,14 +5,19 @@
 //! of one owner reach a server in the order in which they were made.
 
 mod config;
+mod credentials;
 mod errors;
 mod events;
+#[cfg(feature = "tls")]
+mod handshake;
 mod hello;
 mod hints;
 mod link;
 #[cfg(test)]
 mod live_tests;
 mod names;
+#[cfg(not(feature = "tls"))]
+mod no_tls;
 mod node;
 mod options;
 mod scheme;
@@ -21,7 +26,10 @@ mod session;
 mod slot;
 mod socket;
 mod source;
+mod subscriber;
 mod supervisor;
+#[cfg(feature = "tls")]
+mod tls;
 mod url;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -29,7 +37,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use ::redis::Value;
 use tokio::runtime;
 
-pub use self::config::RedisConfig;
+#[cfg(feature = "tls")]
+pub use self::tls::Tls;
+pub use self::{
+    config::RedisConfig,
+    credentials::{Credentials, CredentialsProvider},
+};
 use self::{
     events::Events,
     hints::Hints,
@@ -83,8 +96,9 @@ impl RedisStore {
         config: RedisConfig,
         events: impl FnOnce(String) -> Events,
     ) -> Result<Self, ConnectError> {
-        let location = Location::parse(&config.url)?;
+        let mut location = Location::parse(&config.url)?;
         config.check()?;
+        location.prepare(&config)?;
         let shown = location.to_string();
         if runtime::Handle::try_current().is_err() {
             return Err(ConnectError::Unavailable {
@@ -136,6 +150,11 @@ impl RedisStore {
     async fn call(&self, call: Call) -> Result<Value, StoreError> {
         self.node.run(&call).await
     }
+}
+
+/// Whether the URL says who the program is on the server; not if it is no URL of one.
+pub(crate) fn has_password(url: &str) -> bool {
+    Location::parse(url).is_ok_and(|location| location.has_password())
 }
 
 impl LockStore for RedisStore {

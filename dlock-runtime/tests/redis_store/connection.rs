@@ -50,7 +50,7 @@ async fn a_killed_connection_is_replaced() {
             .query_async(&mut server.connection().await)
             .await
             .unwrap();
-        list.matches("name=dlock-").count()
+        list.matches("name=dlock:").count()
     };
     eventually(DEADLINE, "one connection is left", async || {
         clients().await == 1

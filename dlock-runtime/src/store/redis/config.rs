@@ -2,17 +2,27 @@
 
 use std::{fmt, time::Duration};
 
-use super::url::Location;
-use crate::error::ConnectError;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
+use super::{credentials::CredentialsProvider, url::Location};
+use crate::{builder::label, error::ConnectError};
 
 const LONGEST_NAMESPACE: usize = 64;
 
 /// Where the server is, and how long to wait for it.
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// `redis://[user:password@]host[:port][/database]`, the same with `valkey://`, or
-    /// `redis+unix:///path[?db=0&user=...&pass=...]`.
+    /// `redis://[user:password@]host[:port][/database]`, the same with `valkey://`, over TLS with
+    /// `rediss://` or `valkeys://`, or `redis+unix:///path[?db=0&user=...&pass=...]`.
     pub url: String,
+    /// Who the program is there, if the URL does not say it.
+    pub credentials: Option<CredentialsProvider>,
+    /// Certificates for a URL over TLS, besides those that it names.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Tls>,
+    /// Who this is, for whoever lists the server's connections: they are called `dlock:` and
+    /// this, with `_` in place of what is no printable ASCII character.
+    pub name: String,
     /// What all of its keys and channels start with: 1 to 64 printable ASCII characters without
     /// spaces and braces, not ending in `:fence`.
     pub namespace: String,
@@ -32,11 +42,23 @@ impl RedisConfig {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            credentials: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+            name: label(None),
             namespace: "dlock".to_owned(),
             response_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(5),
             raw_keys: false,
         }
+    }
+
+    /// What the connections are called on the server.
+    pub(super) fn connection_name(&self) -> String {
+        const LONGEST: usize = 160;
+        let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+        let name = self.name.chars().map(plain).take(LONGEST);
+        "dlock:".chars().chain(name).collect()
     }
 
     pub(super) fn check(&self) -> Result<(), ConnectError> {
@@ -71,9 +93,15 @@ impl RedisConfig {
 
 impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisConfig")
-            // Never as it was given: it may hold a password.
+        let mut shown = f.debug_struct("RedisConfig");
+        // Never as it was given: it may hold a password.
+        shown
             .field("url", &Location::parse(&self.url).ok())
+            .field("credentials", &self.credentials);
+        #[cfg(feature = "tls")]
+        shown.field("tls", &self.tls);
+        shown
+            .field("name", &self.name)
             .field("namespace", &self.namespace)
             .field("response_timeout", &self.response_timeout)
             .field("connect_timeout", &self.connect_timeout)

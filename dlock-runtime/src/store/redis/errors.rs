@@ -29,7 +29,10 @@ pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     }
     match error.kind() {
         ErrorKind::Io => StoreError::new(StoreErrorKind::Disconnected, BROKEN),
-        ErrorKind::RESP3NotSupported => too_old("it does not know HELLO"),
+        ErrorKind::RESP3NotSupported => unsupported(
+            "the server does not know `HELLO 3`: if it is Redis 6.2 or later behind a proxy, write \
+             `?protocol=resp2` at the end of the URL",
+        ),
         ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => of_server(
             error.code().unwrap_or_default(),
             error.detail().unwrap_or_default(),

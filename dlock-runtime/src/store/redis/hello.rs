@@ -7,8 +7,14 @@ use crate::store::{StoreError, StoreErrorKind};
 
 /// Refuses a server on which locks would not work, by what it says of itself.
 pub(super) fn check_server(hello: &Value) -> Result<(), StoreError> {
-    let Value::Map(fields) = hello else {
-        return Ok(());
+    let fields: Vec<_> = match hello {
+        Value::Map(fields) => fields.iter().map(|(key, value)| (key, value)).collect(),
+        // RESP2 has no maps.
+        Value::Array(words) => words
+            .chunks_exact(2)
+            .map(|pair| (&pair[0], &pair[1]))
+            .collect(),
+        _ => return Ok(()),
     };
     let field = |name: &str| {
         fields
@@ -84,6 +90,8 @@ mod tests {
         ] {
             let error = check_server(&hello(&[field])).expect_err("it cannot serve");
             assert_eq!(error.kind(), kind, "{field:?}");
+            let words = [field.0, field.1].map(|word| Value::BulkString(word.into()));
+            assert_eq!(check_server(&Value::Array(words.into())), Err(error));
         }
     }
 }

@@ -40,10 +40,15 @@ impl Hints {
         if push.kind != PushKind::Message {
             return;
         }
-        // Channel and message. Anybody may publish, so anything may come.
-        if let [_, Value::BulkString(message)] = push.data.as_slice()
-            && let Some(hint) = parse(message)
-        {
+        // Channel and message.
+        if let [_, Value::BulkString(message)] = push.data.as_slice() {
+            self.hear(message);
+        }
+    }
+
+    /// Passes on a message. Anybody may publish, so anything may come.
+    pub(super) fn hear(&self, message: &[u8]) {
+        if let Some(hint) = parse(message) {
             self.tell(hint.owner.client(), |sink| sink.hint(&hint));
         }
     }

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::try_join;
 use redis::{
     AsyncConnectionConfig, PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection,
 };
@@ -24,6 +25,7 @@ use super::{
     hints::Hints,
     script::{self, Call},
     session::{self, Session, answered},
+    subscriber::Subscriber,
     url::Endpoint,
 };
 use crate::{
@@ -52,7 +54,7 @@ pub(super) struct Health {
 
 impl Health {
     /// The connection is to be replaced.
-    fn fail(&self, error: StoreError) {
+    pub(super) fn fail(&self, error: StoreError) {
         // The first error is the cause of the others.
         self.fault.set(error).ok();
         self.changed.notify_one();
@@ -169,7 +171,11 @@ impl Drop for Unanswered<'_> {
 pub(super) struct Link {
     handle: Handle,
     session: Session,
+    /// Where hints come from, if not over the same connection.
+    subscriber: Option<Subscriber>,
     namespace: String,
+    /// What the server calls the connection.
+    name: String,
     subscribed: HashSet<ClientId>,
     /// Whether it is known that channels may be subscribed at all.
     probed: bool,
@@ -213,10 +219,17 @@ impl Link {
                 Ok::<(), ()>(())
             }
         };
-        let settings = AsyncConnectionConfig::new()
-            .set_pipeline_buffer_size(QUEUED_REQUESTS)
-            .set_push_sender(pushed);
-        let session = Session::open(endpoint, settings, limit).await?;
+        let name = config.connection_name();
+        let settings = AsyncConnectionConfig::new().set_pipeline_buffer_size(QUEUED_REQUESTS);
+        let (session, subscriber) = if endpoint.pushes() {
+            let settings = settings.set_push_sender(pushed);
+            (Session::open(endpoint, settings, limit).await?, None)
+        } else {
+            let session = Session::open(endpoint, settings, limit).await?;
+            let (hints, health) = (hints.clone(), health.clone());
+            let hears = Subscriber::open(endpoint, &name, hints, health, limit).await?;
+            (session, Some(hears))
+        };
         Ok(Self {
             handle: Handle {
                 connection: session.connection.clone(),
@@ -224,7 +237,9 @@ impl Link {
                 limit: config.response_timeout,
             },
             session,
+            subscriber,
             namespace: config.namespace.clone(),
+            name,
             subscribed: HashSet::new(),
             probed: false,
         })
@@ -233,11 +248,11 @@ impl Link {
     /// Looks at who answers, and loads the scripts.
     async fn prepare(&mut self) -> Result<(), StoreError> {
         let mut requests = redis::pipe();
-        requests.cmd("HELLO").arg(3);
-        requests
-            .cmd("CLIENT")
-            .arg("SETNAME")
-            .arg(format!("dlock-{}", std::process::id()));
+        let hello = requests.cmd("HELLO");
+        if self.subscriber.is_none() {
+            hello.arg(3);
+        }
+        requests.cmd("CLIENT").arg("SETNAME").arg(&self.name);
         for source in script::sources() {
             requests.cmd("SCRIPT").arg("LOAD").arg(source);
         }
@@ -268,7 +283,12 @@ impl Link {
             return Ok(new);
         }
         // It returns when the server has confirmed every channel.
-        let confirmed = self.handle.connection.subscribe(&channels);
+        let confirmed = async {
+            match &mut self.subscriber {
+                Some(subscriber) => subscriber.subscribe(&channels).await,
+                None => self.handle.connection.subscribe(&channels).await,
+            }
+        };
         answered(self.handle.limit, confirmed)
             .await
             .map_err(|error| {
@@ -288,7 +308,19 @@ impl Link {
     pub(super) async fn ping(&mut self) -> Result<(), StoreError> {
         let question = redis::cmd("PING");
         let answer = self.handle.connection.send_packed_command(&question);
-        answered(self.handle.limit, answer).await.map(drop)
+        let answer = answered(self.handle.limit, answer);
+        let Some(subscriber) = &mut self.subscriber else {
+            return answer.await.map(drop);
+        };
+        let heard = answered(self.handle.limit, subscriber.ping());
+        try_join(answer, heard).await.map(drop)
+    }
+
+    /// Returns when the connection of the requests has broken, and why.
+    pub(super) async fn broken(&mut self) -> StoreError {
+        (&mut self.session.driver).await.ok();
+        let fault = self.handle.health.fault.get().cloned();
+        fault.unwrap_or_else(|| StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN))
     }
 
     pub(super) fn handle(&self) -> Handle {
@@ -302,8 +334,12 @@ impl Link {
     /// Closes the socket; whoever still waits for an answer learns of the cause.
     pub(super) async fn close(mut self, error: StoreError) {
         self.handle.health.fail(error);
-        self.session.driver.abort();
-        (&mut self.session.driver).await.ok();
+        drop(self.subscriber.take());
+        // One that has ended by itself has been awaited.
+        if !self.session.driver.is_finished() {
+            self.session.driver.abort();
+            (&mut self.session.driver).await.ok();
+        }
     }
 }
 

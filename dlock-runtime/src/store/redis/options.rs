@@ -15,7 +15,25 @@ struct Known {
     fits: &'static [Names],
 }
 
-const KNOWN: [Known; 3] = [
+const SERVERS: &[Names] = &[Names::Server, Names::Sentinels, Names::Nodes];
+
+const KNOWN: &[Known] = &[
+    Known {
+        name: "protocol",
+        fits: &[Names::Server, Names::Socket, Names::Sentinels, Names::Nodes],
+    },
+    Known {
+        name: "ca",
+        fits: SERVERS,
+    },
+    Known {
+        name: "cert",
+        fits: SERVERS,
+    },
+    Known {
+        name: "key",
+        fits: SERVERS,
+    },
     Known {
         name: "db",
         fits: &[Names::Socket],
@@ -30,13 +48,22 @@ const KNOWN: [Known; 3] = [
     },
 ];
 
+/// These are for connections over TLS only.
+const OF_TLS: [&str; 3] = ["ca", "cert", "key"];
+
+impl Known {
+    fn takes(&self, names: Names, tls: bool) -> bool {
+        self.fits.contains(&names) && (tls || !OF_TLS.contains(&self.name))
+    }
+}
+
 /// What a URL sets; every name is one that its kind of URL takes, and is there once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Options(Vec<(&'static str, String)>);
 
 impl Options {
     /// Reads what follows the `?` of a URL, if anything does.
-    pub(super) fn read(query: Option<&str>, names: Names) -> Result<Self, String> {
+    pub(super) fn read(query: Option<&str>, names: Names, tls: bool) -> Result<Self, String> {
         let Some(query) = query else {
             return Ok(Self::default());
         };
@@ -52,12 +79,15 @@ impl Options {
                 };
                 return Err(format!(
                     "one of its options is unknown: {}{encode}",
-                    there_are(names)
+                    there_are(names, tls)
                 ));
             };
             let name = known.name;
-            if !known.fits.contains(&names) {
-                return Err(format!("it cannot have `{name}`: {}", there_are(names)));
+            if !known.takes(names, tls) {
+                return Err(format!(
+                    "it cannot have `{name}`: {}",
+                    there_are(names, tls)
+                ));
             }
             if options.text(name).is_some() {
                 return Err(format!("it has `{name}` twice"));
@@ -81,6 +111,18 @@ impl Options {
         Some(value)
     }
 
+    /// The path of a file, from the root.
+    ///
+    /// Anything else may be the file's text, or a password that went astray.
+    pub(super) fn path(&self, name: &'static str) -> Result<Option<&str>, String> {
+        match self.text(name) {
+            Some(text) if !text.starts_with('/') || text.contains("-----BEGIN") => Err(format!(
+                "its `{name}` must be the path of a file, from the root: `{name}=/path.pem`"
+            )),
+            path => Ok(path),
+        }
+    }
+
     /// A number in decimal digits, no more than its type can hold.
     pub(super) fn number<N: FromStr>(&self, name: &'static str) -> Result<Option<N>, String> {
         let Some(text) = self.text(name) else {
@@ -95,8 +137,8 @@ impl Options {
 }
 
 /// What could be written in place of an option that is refused.
-fn there_are(names: Names) -> String {
-    let fitting = KNOWN.iter().filter(|known| known.fits.contains(&names));
+fn there_are(names: Names, tls: bool) -> String {
+    let fitting = KNOWN.iter().filter(|known| known.takes(names, tls));
     let fitting: Vec<_> = fitting.map(|known| format!("`{}`", known.name)).collect();
     match fitting.as_slice() {
         [] => "this kind of URL has none".to_owned(),
@@ -110,11 +152,11 @@ mod tests {
     use super::*;
 
     fn read(query: &str) -> Options {
-        Options::read(Some(query), Names::Socket).expect("it is valid")
+        Options::read(Some(query), Names::Socket, false).expect("it is valid")
     }
 
     fn refused(query: &str) -> String {
-        Options::read(Some(query), Names::Socket)
+        Options::read(Some(query), Names::Socket, false)
             .err()
             .expect("it is refused")
     }
@@ -126,12 +168,12 @@ mod tests {
         assert_eq!(options.number::<i64>("db"), Ok(Some(3)));
         assert_eq!(options.text("user"), None);
         assert_eq!(read("").number::<i64>("db"), Ok(None));
-        assert!(Options::read(None, Names::Server).is_ok());
+        assert!(Options::read(None, Names::Server, false).is_ok());
     }
 
     #[test]
     fn refusals_name_what_there_is_and_no_value() {
-        const LIST: &str = "`db`, `user` and `pass`";
+        const LIST: &str = "`protocol`, `db`, `user` and `pass`";
         for query in ["s3cret", "s3cret=1", "timeout=s3cret", "=s3cret", "DB=1"] {
             let text = refused(query);
             assert!(text.contains("unknown: there are"), "{query}: {text}");
@@ -148,9 +190,17 @@ mod tests {
             let text = read(&format!("db={number}")).number::<i64>("db");
             assert_eq!(text, Err("its `db` must be a number, as in `db=1`".into()));
         }
-        let elsewhere = Options::read(Some("pass=s3cret"), Names::Server);
+        let elsewhere = Options::read(Some("pass=s3cret"), Names::Server, false);
         let text = elsewhere.err().expect("a server has it before the host");
         assert!(text.starts_with("it cannot have `pass`: "), "{text}");
+        for path in ["s3cret", "ca.pem", "/-----BEGIN s3cret"] {
+            let query = format!("key={path}");
+            let options = Options::read(Some(&query), Names::Server, true).expect("it is known");
+            let text = options.path("key").expect_err("it is no path");
+            assert!(text.contains("`key=/path.pem`") && !text.contains("s3cret"));
+        }
+        let plain = Options::read(Some("ca=/x"), Names::Server, false).err();
+        assert!(plain.is_some_and(|text| text.contains("there is only `protocol`")));
         for query in ["pass=s3cret&x", "s3cret", "s3cret=s3cret", "x=s3cret"] {
             assert!(!refused(query).contains("s3cret"), "{query}");
         }

@@ -4,6 +4,7 @@
 //! but the names listed here.
 
 const SUPPORTED: &str = "`redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, \
+                         over TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, \
                          the same with `valkey`, and `memory://` are supported";
 
 /// What a URL names.
@@ -22,6 +23,7 @@ pub(super) enum Names {
 #[derive(Clone, Copy)]
 enum Known {
     Served(Names),
+    OverTls(Names),
     Memory,
     /// One that users of other lock or Redis libraries may expect.
     NotYet,
@@ -29,7 +31,7 @@ enum Known {
     Foreign,
 }
 
-const KNOWN: [(&str, Known); 19] = [
+const KNOWN: [(&str, Known); 23] = [
     ("redis", Known::Served(Names::Server)),
     ("valkey", Known::Served(Names::Server)),
     ("unix", Known::Served(Names::Socket)),
@@ -40,8 +42,12 @@ const KNOWN: [(&str, Known); 19] = [
     ("redis-cluster", Known::Served(Names::Nodes)),
     ("valkey-cluster", Known::Served(Names::Nodes)),
     ("memory", Known::Memory),
-    ("rediss", Known::NotYet),
-    ("valkeys", Known::NotYet),
+    ("rediss", Known::OverTls(Names::Server)),
+    ("valkeys", Known::OverTls(Names::Server)),
+    ("rediss-sentinel", Known::OverTls(Names::Sentinels)),
+    ("valkeys-sentinel", Known::OverTls(Names::Sentinels)),
+    ("rediss-cluster", Known::OverTls(Names::Nodes)),
+    ("valkeys-cluster", Known::OverTls(Names::Nodes)),
     ("redlock", Known::NotYet),
     ("http", Known::Foreign),
     ("https", Known::Foreign),
@@ -61,11 +67,20 @@ pub(super) fn check(text: &str) -> Result<Names, String> {
     };
     match known {
         Known::Served(names) => Ok(names),
+        Known::OverTls(names) if cfg!(feature = "tls") => Ok(names),
+        Known::OverTls(_) => Err(format!(
+            "`{scheme}://` needs the feature `tls` of `dlock-rs`, which is not enabled"
+        )),
         Known::Memory if rest.is_empty() => Err("`memory://` is no Redis server".to_owned()),
         Known::Memory => Err("`memory://` takes nothing after it".to_owned()),
         Known::NotYet => Err(format!("`{scheme}://` is not supported yet; {SUPPORTED}")),
         Known::Foreign => Err(format!("`{scheme}://` is not supported; {SUPPORTED}")),
     }
+}
+
+/// Whether connections to what a URL names are TLS connections.
+pub(super) fn is_over_tls(text: &str) -> bool {
+    matches!(find(text), Some((_, Known::OverTls(_))))
 }
 
 /// What may be shown of a URL that was refused.
@@ -99,12 +114,21 @@ mod tests {
             let expected = "it has no scheme; write `redis://host:6379`";
             assert_eq!(refused(text), expected, "{text}");
         }
-        for scheme in ["rediss", "valkeys", "redlock"] {
-            // A list of servers is no URL, which must not be what is complained about.
-            let text = refused(&format!("{scheme}://h1:1,h2:2/service"));
-            let expected = format!("`{scheme}://` is not supported yet; {SUPPORTED}");
-            assert_eq!(text, expected);
+        // A list of servers is no URL, which must not be what is complained about.
+        assert_eq!(
+            refused("redlock://h1:1,h2:2/service"),
+            format!("`redlock://` is not supported yet; {SUPPORTED}")
+        );
+        for scheme in ["rediss", "valkeys-sentinel", "rediss-cluster"] {
+            let url = format!("{scheme}://h");
+            assert!(is_over_tls(&url));
+            if cfg!(feature = "tls") {
+                assert!(check(&url).is_ok());
+            } else {
+                assert!(refused(&url).contains("feature `tls`"));
+            }
         }
+        assert!(!is_over_tls("redis://h"));
         let foreign = refused("http://localhost");
         assert_eq!(foreign, format!("`http://` is not supported; {SUPPORTED}"));
         assert_eq!(

@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConnection};
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::{errors, socket, url::Endpoint};
+use super::{errors, socket::Socket, url::Endpoint};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The connection, and the task of its own that reads and writes.
@@ -21,15 +21,13 @@ impl Session {
         settings: AsyncConnectionConfig,
         limit: Duration,
     ) -> Result<Self, StoreError> {
-        let socket = socket::connect(endpoint.address(), limit)
-            .await
-            .map_err(|error| errors::of_connect(endpoint, &error))?;
+        let login = endpoint.login_now(limit / 2).await?;
+        let (stream, omen) = Socket::connect(endpoint, limit).await?.parts();
         // Whoever asks has a timer of its own, and one is enough.
         let settings = settings.set_response_timeout(None);
-        let login = endpoint.login();
-        let (connection, driver) = MultiplexedConnection::new_with_config(login, socket, settings)
+        let (connection, driver) = MultiplexedConnection::new_with_config(&login, stream, settings)
             .await
-            .map_err(|error| errors::of_login(&error, limit, login.db()))?;
+            .map_err(|error| omen.explain(errors::of_login(&error, limit, login.db())))?;
         Ok(Self {
             connection,
             driver: tokio::spawn(driver),

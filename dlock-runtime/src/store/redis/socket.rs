@@ -6,9 +6,18 @@ use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
+    time::{Instant, timeout},
 };
 
-use super::url::Address;
+#[cfg(feature = "tls")]
+use super::handshake::Verdict;
+#[cfg(not(feature = "tls"))]
+use super::no_tls::Verdict;
+use super::{
+    errors,
+    url::{Address, Endpoint},
+};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// How long the peer may leave bytes unacknowledged, or keep-alive probes unanswered.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
@@ -17,16 +26,90 @@ const DEAD_AFTER: Duration = Duration::from_secs(5);
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send {}
 impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
 
-/// Connects within about `limit`.
-pub(super) async fn connect(
-    address: &Address,
-    limit: Duration,
-) -> io::Result<Pin<Box<dyn Stream>>> {
-    match address {
-        Address::Tcp(host, port) => Ok(Box::pin(tcp(host, *port, limit).await?)),
-        #[cfg(unix)]
-        Address::Unix(path) => Ok(Box::pin(tokio::net::UnixStream::connect(path).await?)),
+/// A connection on which nothing has been said yet.
+pub(super) struct Socket {
+    stream: Pin<Box<dyn Stream>>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// TCP without TLS.
+    Plain,
+    Secured(Verdict),
+    /// Of this machine.
+    #[cfg(unix)]
+    Local,
+}
+
+/// What is known of a connection that breaks before the first answer.
+pub(super) struct Omen(Kind);
+
+impl Omen {
+    /// The failure of a login, if that is one of TLS.
+    pub(super) fn explain(&self, error: StoreError) -> StoreError {
+        const HINT: &str = "; if it speaks TLS at this port, write `rediss://`";
+        let no_answer = matches!(
+            error.kind(),
+            StoreErrorKind::Disconnected | StoreErrorKind::BadAnswer
+        );
+        match &self.0 {
+            Kind::Secured(verdict) if no_answer => verdict.of_broken().unwrap_or(error),
+            Kind::Plain if no_answer => {
+                StoreError::new(error.kind(), format!("{}{HINT}", error.message()))
+            }
+            _ => error,
+        }
     }
+}
+
+impl Socket {
+    pub(super) fn parts(self) -> (Pin<Box<dyn Stream>>, Omen) {
+        (self.stream, Omen(self.kind))
+    }
+
+    /// Connects within about `limit`.
+    pub(super) async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
+        let begin = Instant::now();
+        let failed = |error: io::Error| errors::of_connect(endpoint, &error);
+        match endpoint.address() {
+            Address::Tcp(host, port) => {
+                let stream = tcp(host, *port, limit).await.map_err(failed)?;
+                let Some(connector) = endpoint.connector() else {
+                    return Ok(Self::of(stream, Kind::Plain));
+                };
+                let left = limit.saturating_sub(begin.elapsed());
+                let (stream, verdict) = connector.connect(endpoint, host, stream, left).await?;
+                Ok(Self::of(stream, Kind::Secured(verdict)))
+            }
+            #[cfg(unix)]
+            Address::Unix(path) => {
+                let stream = tokio::net::UnixStream::connect(path).await;
+                Ok(Self::of(stream.map_err(failed)?, Kind::Local))
+            }
+        }
+    }
+
+    fn of(stream: impl Stream + 'static, kind: Kind) -> Self {
+        let stream = Box::pin(stream);
+        Self { stream, kind }
+    }
+}
+
+/// Whether a Redis server answers there that does not want TLS. No secret is sent.
+#[cfg(feature = "tls")]
+pub(super) async fn speaks_plainly(address: &Address, limit: Duration) -> bool {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let Address::Tcp(host, port) = address else {
+        return false;
+    };
+    let asked = async {
+        let mut stream = tcp(host, *port, limit).await?;
+        stream.write_all(b"PING\r\n").await?;
+        stream.read_u8().await
+    };
+    // `+PONG`, or an error in its place.
+    matches!(timeout(limit, asked).await, Ok(Ok(b'+' | b'-')))
 }
 
 async fn tcp(host: &str, port: u16, limit: Duration) -> io::Result<TcpStream> {
@@ -35,7 +118,7 @@ async fn tcp(host: &str, port: u16, limit: Duration) -> io::Result<TcpStream> {
     let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
-        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+        match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 set_up(&stream)?;
                 return Ok(stream);

@@ -9,6 +9,9 @@
 //!   nothing but that limit. An idle connection is asked from time to time, since hints come over
 //!   it as well.
 //!
+//! Where hints need a connection of their own, which is so with RESP2, all of this holds for the
+//! two of them together.
+//!
 //! The old socket is closed before the new one serves. While there is none, callers wait for the
 //! first attempt, and get the last failure at once after that: they know best how long to go on.
 
@@ -116,6 +119,7 @@ impl Supervisor {
                     }
                     Err(error) => Err(error),
                 },
+                error = link.broken() => Err(error),
                 () = sleep(idle) => link.ping().await,
             };
             if let Err(error) = checked {

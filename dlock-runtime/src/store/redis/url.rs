@@ -3,16 +3,22 @@
 //! What is shown is put together from parts that were understood. Of anything else nothing but
 //! the scheme is shown, since one cannot know which part of it was meant to be the password.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use redis::{IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use url::{ParseError, Url};
 
+#[cfg(feature = "tls")]
+use super::handshake::Connector;
+#[cfg(not(feature = "tls"))]
+use super::no_tls::Connector;
 use super::{
+    RedisConfig,
+    credentials::{Credentials, CredentialsProvider},
     options::Options,
     scheme::{self, Names},
 };
-use crate::error::ConnectError;
+use crate::{error::ConnectError, store::StoreError};
 
 const ENCODE: &str = "host or port cannot be read; in a password, encode `/` as `%2F`, `?` as \
                       `%3F`, `#` as `%23` and `@` as `%40`";
@@ -25,9 +31,23 @@ pub(super) struct Location {
     layout: Layout,
     addresses: Vec<Address>,
     login: RedisConnectionInfo,
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "it names certificates")
+    )]
+    options: Options,
+    security: Security,
     /// What the URL of each of the servers begins with.
     scheme: &'static str,
     shown: String,
+}
+
+/// What connections need besides the login of the URL.
+#[derive(Clone, Default)]
+struct Security {
+    over_tls: bool,
+    connector: Option<Connector>,
+    credentials: Option<CredentialsProvider>,
 }
 
 /// How several servers belong together.
@@ -46,6 +66,7 @@ pub(super) enum Layout {
 pub(super) struct Endpoint {
     address: Address,
     login: RedisConnectionInfo,
+    security: Security,
     shown: String,
 }
 
@@ -62,6 +83,52 @@ impl Location {
             url: scheme::only(text),
             reason,
         })
+    }
+
+    /// Adds what is set beside the URL, and reads the files of both.
+    pub(super) fn prepare(&mut self, config: &RedisConfig) -> Result<(), ConnectError> {
+        if config.credentials.is_some() && self.has_password() {
+            return Err(ConnectError::InvalidOption {
+                option: "credentials",
+                reason: "the URL has a password as well: give it in one place",
+            });
+        }
+        self.security.credentials.clone_from(&config.credentials);
+        self.prepare_tls(config)
+    }
+
+    #[cfg(feature = "tls")]
+    fn prepare_tls(&mut self, config: &RedisConfig) -> Result<(), ConnectError> {
+        use super::tls::Tls;
+
+        if !self.security.over_tls {
+            return match config.tls {
+                None => Ok(()),
+                Some(_) => Err(ConnectError::InvalidOption {
+                    option: "tls",
+                    reason: "the URL asks for none: write `rediss://` in place of `redis://`",
+                }),
+            };
+        }
+        let [ca, cert, key] = ["ca", "cert", "key"].map(|name| self.options.text(name));
+        let tls = config.tls.clone().unwrap_or_default();
+        let tls = tls.merged(Tls::from_paths(ca, cert, key))?;
+        self.security.connector = Some(tls.connector()?);
+        Ok(())
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "it is used where there is TLS"
+    )]
+    fn prepare_tls(&mut self, _: &RedisConfig) -> Result<(), ConnectError> {
+        Ok(())
+    }
+
+    pub(super) fn has_password(&self) -> bool {
+        self.login.password().is_some()
     }
 
     pub(super) fn layout(&self) -> &Layout {
@@ -84,6 +151,7 @@ impl Location {
         Endpoint {
             address,
             login: self.login.clone(),
+            security: self.security.clone(),
             shown,
         }
     }
@@ -107,9 +175,28 @@ impl Endpoint {
         &self.address
     }
 
-    /// User, password, database and protocol.
-    pub(super) fn login(&self) -> &RedisConnectionInfo {
-        &self.login
+    /// Whether the server may say on a connection what was not asked for, as RESP3 allows.
+    pub(super) fn pushes(&self) -> bool {
+        self.login.protocol() == ProtocolVersion::RESP3
+    }
+
+    /// User, password, database and protocol; who does not stand in the URL is known within
+    /// `limit`.
+    pub(super) async fn login_now(
+        &self,
+        limit: Duration,
+    ) -> Result<RedisConnectionInfo, StoreError> {
+        let login = self.login.clone();
+        match &self.security.credentials {
+            None => Ok(login),
+            Some(provider) => Ok(as_user(login, &provider.ask(limit).await?)),
+        }
+    }
+
+    /// How the connection becomes a TLS connection, if it has to.
+    pub(super) fn connector(&self) -> Option<&Connector> {
+        debug_assert_eq!(self.security.over_tls, self.security.connector.is_some());
+        self.security.connector.as_ref()
     }
 }
 
@@ -162,7 +249,11 @@ fn read(text: &str) -> Result<Location, String> {
         servers.push(server(url, default_port)?);
     }
     let (url, _) = &servers[0];
-    Options::read(url.query(), names)?;
+    let over_tls = scheme::is_over_tls(text);
+    let options = Options::read(url.query(), names, over_tls)?;
+    for name in ["ca", "cert", "key"] {
+        options.path(name)?;
+    }
     check_user(!url.username().is_empty(), url.password().is_some())?;
     let path: Vec<_> = url.path().trim_start_matches('/').split('/').collect();
     let (layout, database) = match names {
@@ -176,7 +267,7 @@ fn read(text: &str) -> Result<Location, String> {
         Names::Nodes => (Layout::Cluster, String::new()),
         Names::Server | Names::Socket => (Layout::Single, path.join("/")),
     };
-    let login = who(url, &database)?;
+    let login = who(url, &database)?.set_protocol(protocol(&options)?);
 
     let addresses: Vec<_> = servers.iter().map(|(_, address)| address.clone()).collect();
     if let Some(twice) = twice(&addresses) {
@@ -191,10 +282,16 @@ fn read(text: &str) -> Result<Location, String> {
         layout,
         addresses,
         login,
-        scheme: if scheme.starts_with("valkey") {
-            "valkey"
-        } else {
-            "redis"
+        options,
+        security: Security {
+            over_tls,
+            ..Security::default()
+        },
+        scheme: match (scheme.starts_with("valkey"), over_tls) {
+            (false, false) => "redis",
+            (false, true) => "rediss",
+            (true, false) => "valkey",
+            (true, true) => "valkeys",
         },
         shown,
     })
@@ -279,28 +376,31 @@ fn unix(url: &Url) -> Result<Location, String> {
                 .to_owned(),
         );
     }
-    let options = Options::read(url.query(), Names::Socket)?;
+    let options = Options::read(url.query(), Names::Socket, false)?;
     let (user, password) = (options.text("user"), options.text("pass"));
     check_user(user.is_some(), password.is_some())?;
     let path = url
         .to_file_path()
         .map_err(|()| "the path of its socket cannot be read".to_owned())?;
     let mut login = RedisConnectionInfo::default()
-        .set_protocol(ProtocolVersion::RESP3)
+        .set_protocol(protocol(&options)?)
         .set_db(options.number("db")?.unwrap_or_default());
-    if let Some(user) = user {
-        login = login.set_username(user);
-    }
     if let Some(password) = password {
-        login = login.set_password(password);
+        let credentials = match user {
+            Some(user) => Credentials::new(user, password),
+            None => Credentials::of_default_user(password),
+        };
+        login = as_user(login, &credentials);
     }
-    let options = if url.query().is_some() { "?***" } else { "" };
+    let hidden = if url.query().is_some() { "?***" } else { "" };
     Ok(Location {
         layout: Layout::Single,
         addresses: vec![Address::Unix(path)],
         login,
+        options,
+        security: Security::default(),
         scheme: "redis+unix",
-        shown: format!("{}://{}{options}", url.scheme(), url.path()),
+        shown: format!("{}://{}{hidden}", url.scheme(), url.path()),
     })
 }
 
@@ -321,14 +421,29 @@ fn check_user(user: bool, password: bool) -> Result<(), String> {
     Ok(())
 }
 
+fn as_user(login: RedisConnectionInfo, credentials: &Credentials) -> RedisConnectionInfo {
+    let login = login.set_password(credentials.password());
+    match credentials.user() {
+        Some(user) => login.set_username(user),
+        None => login,
+    }
+}
+
+/// How to speak with the server. With RESP3 hints come over the connection of the requests.
+fn protocol(options: &Options) -> Result<ProtocolVersion, String> {
+    match options.text("protocol") {
+        None | Some("resp3") => Ok(ProtocolVersion::RESP3),
+        Some("resp2") => Ok(ProtocolVersion::RESP2),
+        Some(_) => Err("its `protocol` must be `resp2` or `resp3`".to_owned()),
+    }
+}
+
 fn login(url: Url) -> Result<RedisConnectionInfo, String> {
     // What the library says is not passed on: it might quote what it could not read.
     let info = url
         .into_connection_info()
         .map_err(|_| "its address, user, password or database cannot be read".to_owned())?;
-    // Hints come over the connection of the requests, which only RESP3 can do.
-    let login = info.redis_settings().clone();
-    Ok(login.set_protocol(ProtocolVersion::RESP3))
+    Ok(info.redis_settings().clone())
 }
 
 /// As it stands in a URL.
@@ -380,9 +495,9 @@ mod tests {
         let location = Location::parse("redis://me:p%40ss@db.example:7000/3").unwrap();
         let endpoint = only(&location);
         assert_eq!(endpoint.address(), &tcp("db.example", 7000));
-        assert_eq!(endpoint.login().username(), Some("me"));
-        assert_eq!(endpoint.login().password(), Some("p@ss"));
-        assert_eq!(endpoint.login().db(), 3);
+        assert_eq!(endpoint.login.username(), Some("me"));
+        assert_eq!(endpoint.login.password(), Some("p@ss"));
+        assert_eq!(endpoint.login.db(), 3);
         assert_eq!(endpoint.to_string(), "redis://***@db.example:7000/3");
         assert_eq!(location.to_string(), endpoint.to_string());
         assert_eq!(shown("valkey://localhost"), "valkey://localhost:6379");
@@ -406,8 +521,8 @@ mod tests {
         );
         let master = sentinels.endpoint(tcp("::2", 6379));
         assert_eq!(master.to_string(), "redis://[::2]:6379");
-        assert_eq!(master.login().password(), Some("p@ss"));
-        assert_eq!(master.login().db(), 3);
+        assert_eq!(master.login.password(), Some("p@ss"));
+        assert_eq!(master.login.db(), 3);
 
         let nodes = Location::parse("valkey-cluster://a,b:7000").unwrap();
         assert_eq!(nodes.layout(), &Layout::Cluster);
@@ -431,7 +546,7 @@ mod tests {
         let location = Location::parse("redis+unix:///run/redis.sock?db=1&pass=secret").unwrap();
         let endpoint = only(&location);
         assert_eq!(endpoint.address(), &Address::Unix("/run/redis.sock".into()));
-        assert_eq!(endpoint.login().password(), Some("secret"));
+        assert_eq!(endpoint.login.password(), Some("secret"));
         assert_eq!(endpoint.to_string(), "redis+unix:///run/redis.sock?***");
         assert!(refused("unix:///run/redis.sock?timeout=1").contains("`db`, `user` and `pass`"));
     }
@@ -442,7 +557,8 @@ mod tests {
             refused("localhost:6379"),
             "`…` is no URL of a lock store: it has no scheme; write `redis://host:6379`"
         );
-        assert!(refused("rediss://:pw@h").starts_with("`rediss://…` is no URL of a lock store"));
+        assert!(refused("redlock://:pw@h").starts_with("`redlock://…` is no URL of a lock store"));
+        assert!(refused("redis://h?protocol=s3cret").ends_with("must be `resp2` or `resp3`"));
         for port in [
             "0",
             "65536",
@@ -462,7 +578,7 @@ mod tests {
         assert!(refused("redis://:6379").contains("no host"));
         assert!(refused("redis://me:pw@").contains("no host"));
         assert!(refused(" redis://h").contains("white space"));
-        assert!(refused("redis://localhost?timeout=1").contains("this kind of URL has none"));
+        assert!(refused("redis://localhost?timeout=1").contains("there is only `protocol`"));
         assert!(refused("redis://localhost/db").contains("number of a database"));
         assert!(refused("redis://user@localhost").contains("user without a password"));
         assert!(refused("redis://").contains("no host"));

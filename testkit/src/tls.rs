@@ -1,0 +1,132 @@
+//! Authorities and certificates of a test's own.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+use tempfile::TempDir;
+
+/// A certificate with its private key, as PEM texts and as files that vanish with it.
+pub struct Identity {
+    cert: String,
+    key: String,
+    directory: TempDir,
+}
+
+impl Identity {
+    fn new(cert: String, key: String) -> Self {
+        let directory = TempDir::with_prefix("dlock-tls-").expect("a directory can be made");
+        fs::write(directory.path().join("cert.pem"), &cert).expect("it can be written");
+        fs::write(directory.path().join("key.pem"), &key).expect("it can be written");
+        Self {
+            cert,
+            key,
+            directory,
+        }
+    }
+
+    /// The certificate as PEM text.
+    #[must_use]
+    pub fn cert_pem(&self) -> &str {
+        &self.cert
+    }
+
+    /// The private key as PEM text.
+    #[must_use]
+    pub fn key_pem(&self) -> &str {
+        &self.key
+    }
+
+    /// The file with the certificate.
+    #[must_use]
+    pub fn cert_file(&self) -> PathBuf {
+        self.directory.path().join("cert.pem")
+    }
+
+    /// The file with the private key.
+    #[must_use]
+    pub fn key_file(&self) -> PathBuf {
+        self.directory.path().join("key.pem")
+    }
+}
+
+/// Issues certificates.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    root: Identity,
+}
+
+impl Authority {
+    /// One that nobody knows yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut params = params(&[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "An authority of a test");
+        let key = KeyPair::generate().expect("a key can be made");
+        let cert = params.self_signed(&key).expect("the parameters are valid");
+        let root = Identity::new(cert.pem(), key.serialize_pem());
+        let issuer = Issuer::new(params, key);
+        Self { issuer, root }
+    }
+
+    /// The PEM file to trust.
+    #[must_use]
+    pub fn ca_file(&self) -> PathBuf {
+        self.root.cert_file()
+    }
+
+    /// The PEM text to trust.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        self.root.cert_pem()
+    }
+
+    /// A certificate for these names and addresses, for a server or a client.
+    #[must_use]
+    pub fn issue(&self, names: &[&str]) -> Identity {
+        self.sign(&params(names))
+    }
+
+    /// One that was valid once.
+    #[must_use]
+    pub fn issue_expired(&self, names: &[&str]) -> Identity {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
+        self.sign(&params)
+    }
+
+    /// One that will be valid.
+    #[must_use]
+    pub fn issue_early(&self, names: &[&str]) -> Identity {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(4000, 1, 1);
+        self.sign(&params)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Identity {
+        let key = KeyPair::generate().expect("a key can be made");
+        let cert = params
+            .signed_by(&key, &self.issuer)
+            .expect("the parameters are valid");
+        Identity::new(cert.pem(), key.serialize_pem())
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+    CertificateParams::new(names).expect("these are names")
+}
