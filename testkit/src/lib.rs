@@ -1,9 +1,9 @@
 //! Starts and breaks real servers, connections and processes for the tests of dlock.
 //!
-//! [`RedisServer`] runs a server of the test's own, [`Proxy`] makes the network in front of it
-//! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
-//! processes did. [`eventually`] waits for a condition, [`poll_times`] drops a future at a chosen
-//! await.
+//! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the master,
+//! [`Proxy`] makes the network in front of one misbehave, [`Worker`] is a second process, and
+//! [`machine_time`] puts in order what several processes did. [`eventually`] waits for a condition,
+//! [`poll_times`] drops a future at a chosen await.
 //!
 //! A failure of this crate is a failure of the test, so its functions panic with what went
 //! wrong instead of returning errors. It needs a Unix system: a paused server is a stopped
@@ -21,6 +21,7 @@ mod port;
 mod process;
 mod program;
 mod proxy;
+mod sentinel;
 mod server;
 mod tls;
 
@@ -30,5 +31,6 @@ pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use process::{Worker, example_path};
 pub use program::{Make, python};
 pub use proxy::Proxy;
+pub use sentinel::{SentinelShape, Sentinels};
 pub use server::RedisServer;
 pub use tls::{Authority, Identity};

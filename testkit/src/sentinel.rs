@@ -1,0 +1,458 @@
+//! A master with replicas, and the Sentinels that watch over them.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::child::OwnedChild;
+use crate::eventually::eventually;
+use crate::port;
+use crate::program::Make;
+use crate::server::RedisServer;
+
+/// Sentinels tell each other of themselves every two seconds.
+const START_DEADLINE: Duration = Duration::from_secs(40);
+const PORTS_TO_TRY: usize = 5;
+/// One that is paused gives no answer.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// How many servers of which sort there are, and how the Sentinels judge them.
+#[derive(Clone, Debug)]
+pub struct SentinelShape {
+    /// Servers beside the master.
+    pub replicas: usize,
+    /// Most of them have to agree before a replica becomes the master.
+    pub sentinels: usize,
+    /// What the master and its replicas want of a client, and of each other.
+    pub password: Option<&'static str>,
+    /// What the Sentinels want of a client.
+    pub sentinel_password: Option<&'static str>,
+    /// After what silence a server counts as down.
+    pub down_after: Duration,
+    /// After what time a Sentinel tries again, or sets right a replica of a wrong master.
+    pub failover_timeout: Duration,
+}
+
+impl Default for SentinelShape {
+    /// Two replicas, three Sentinels, no passwords, down after 700 ms.
+    fn default() -> Self {
+        Self {
+            replicas: 2,
+            sentinels: 3,
+            password: None,
+            sentinel_password: None,
+            down_after: Duration::from_millis(700),
+            failover_timeout: Duration::from_secs(3),
+        }
+    }
+}
+
+/// A master, its replicas and the Sentinels that watch over them, of a test's own.
+///
+/// The service has a name that no other test's Sentinels know. Dropping it ends all of them.
+pub struct Sentinels {
+    shape: SentinelShape,
+    service: String,
+    // They are declared, and so dropped, before those they watch.
+    sentinels: Vec<SentinelProcess>,
+    servers: Vec<RedisServer>,
+}
+
+impl Sentinels {
+    /// Starts a master, two replicas and three Sentinels, and waits until all know each other.
+    pub async fn start() -> Self {
+        Self::start_with(SentinelShape::default()).await
+    }
+
+    /// Starts one replica and one Sentinel, which is faster, and enough where none of them dies
+    /// but the master.
+    pub async fn start_small() -> Self {
+        Self::start_with(SentinelShape {
+            replicas: 1,
+            sentinels: 1,
+            ..SentinelShape::default()
+        })
+        .await
+    }
+
+    /// Starts another number of servers, or with passwords.
+    pub async fn start_with(shape: SentinelShape) -> Self {
+        let mut servers = vec![server(&shape, None).await];
+        for _ in 0..shape.replicas {
+            servers.push(server(&shape, Some(servers[0].port())).await);
+        }
+        for replica in &servers[1..] {
+            eventually(START_DEADLINE, "a replica follows the master", async || {
+                is_in_sync(replica).await
+            })
+            .await;
+        }
+        let service = format!("test-{}-{}", std::process::id(), servers[0].port());
+        let mut sentinels = Vec::new();
+        for _ in 0..shape.sentinels {
+            sentinels.push(SentinelProcess::start(&shape, &service, servers[0].port()).await);
+        }
+        let started = Self {
+            shape,
+            service,
+            sentinels,
+            servers,
+        };
+        eventually(
+            START_DEADLINE,
+            "all Sentinels know all servers",
+            async || started.is_complete().await,
+        )
+        .await;
+        started
+    }
+
+    /// The URL with all Sentinels and the service, and the password of the servers if they have
+    /// one, but not that of the Sentinels.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_of(&self.service)
+    }
+
+    /// The same for another service.
+    #[must_use]
+    pub fn url_of(&self, service: &str) -> String {
+        let login = self.shape.password.map(|it| format!(":{it}@"));
+        let ports = self.sentinels.iter().map(|it| it.port);
+        let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+        let (login, hosts) = (login.unwrap_or_default(), hosts.join(","));
+        format!("redis-sentinel://{login}{hosts}/{service}")
+    }
+
+    /// The name by which the Sentinels know the master.
+    #[must_use]
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Master and replicas, in whatever role they are by now; the first was the first master.
+    #[must_use]
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The master, as the Sentinel sees it that knows of the latest change.
+    pub async fn master(&self) -> &RedisServer {
+        let mut latest = None;
+        for sentinel in &self.sentinels {
+            let Some(known) = sentinel.master(&self.service).await else {
+                continue;
+            };
+            let epoch: u64 = known["config-epoch"].parse().expect("it is a number");
+            let Some(port) = sentinel.address(&self.service).await else {
+                continue;
+            };
+            if latest.is_none_or(|(other, _)| other < epoch) {
+                latest = Some((epoch, port));
+            }
+        }
+        let (_, port) = latest.expect("a Sentinel answers");
+        self.at(port)
+    }
+
+    /// Waits until the Sentinels have made another server the master than `last`, and that one
+    /// answers as a master. Returns it.
+    pub async fn master_after(&self, last: &RedisServer) -> &RedisServer {
+        eventually(START_DEADLINE, "there is a new master", async || {
+            let master = self.master().await;
+            master.port() != last.port() && info(master, "role").await.as_deref() == Some("master")
+        })
+        .await;
+        self.master().await
+    }
+
+    /// Those that are not `master`.
+    pub fn others<'a>(&'a self, master: &RedisServer) -> impl Iterator<Item = &'a RedisServer> {
+        let port = master.port();
+        self.servers.iter().filter(move |it| it.port() != port)
+    }
+
+    /// Stops a Sentinel: its connections stay open, and nothing is answered.
+    pub fn pause_sentinel(&self, index: usize) {
+        self.sentinels[index].process().pause();
+    }
+
+    /// Lets a paused Sentinel go on.
+    pub fn resume_sentinel(&self, index: usize) {
+        self.sentinels[index].process().resume();
+    }
+
+    /// Kills a Sentinel.
+    pub fn kill_sentinel(&self, index: usize) {
+        self.sentinels[index].process().kill();
+    }
+
+    /// Starts a killed Sentinel again, with what it knew.
+    pub async fn restart_sentinel(&self, index: usize) {
+        let sentinel = &self.sentinels[index];
+        sentinel.process().kill();
+        let process = sentinel.launch();
+        *sentinel.process() = process;
+        eventually(START_DEADLINE, "the Sentinel is back", async || {
+            sentinel.master(&self.service).await.is_some()
+        })
+        .await;
+    }
+
+    /// A connection to a Sentinel of the test's own.
+    pub async fn sentinel_connection(&self, index: usize) -> MultiplexedConnection {
+        let sentinel = &self.sentinels[index];
+        sentinel.connection().await.expect("the Sentinel answers")
+    }
+
+    /// Cuts the replication of `replica`, which keeps what it has. The Sentinels set it right after
+    /// the fail-over timeout, or when they choose a new master.
+    pub async fn cut_off(&self, replica: &RedisServer) {
+        let mut connection = replica.connection().await;
+        // Nobody listens there.
+        redis::cmd("REPLICAOF")
+            .arg("127.0.0.1")
+            .arg(1)
+            .query_async::<()>(&mut connection)
+            .await
+            .expect("a replica can be sent elsewhere");
+    }
+
+    /// Waits until every server that runs beside `master` follows it.
+    pub async fn until_in_sync(&self, replicas: &[&RedisServer]) {
+        for replica in replicas {
+            eventually(START_DEADLINE, "a replica follows the master", async || {
+                is_in_sync(replica).await
+            })
+            .await;
+        }
+    }
+
+    fn at(&self, port: u16) -> &RedisServer {
+        let mut servers = self.servers.iter();
+        servers
+            .find(|it| it.port() == port)
+            .expect("the Sentinels name one of ours")
+    }
+
+    async fn is_complete(&self) -> bool {
+        for sentinel in &self.sentinels {
+            let Some(known) = sentinel.master(&self.service).await else {
+                return false;
+            };
+            let counts = [&known["num-slaves"], &known["num-other-sentinels"]];
+            let expected = [self.shape.replicas, self.shape.sentinels - 1];
+            if counts != [&expected[0].to_string(), &expected[1].to_string()]
+                || known["flags"] != "master"
+                || !sentinel.has_good_replicas(&self.service).await
+            {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+async fn server(shape: &SentinelShape, master: Option<u16>) -> RedisServer {
+    // A replica that joins is served at once, and one that lags behind is noticed.
+    let mut arguments = vec!["--repl-diskless-sync-delay", "0"];
+    arguments.extend(["--repl-ping-replica-period", "1"]);
+    if let Some(password) = shape.password {
+        arguments.extend(["--requirepass", password, "--masterauth", password]);
+    }
+    let port = master.map(|port| port.to_string());
+    if let Some(port) = &port {
+        arguments.extend(["--replicaof", "127.0.0.1", port]);
+    }
+    RedisServer::start_with(&arguments).await
+}
+
+/// One field of what a server tells of its replication; `None` if it does not answer.
+async fn info(server: &RedisServer, field: &str) -> Option<String> {
+    let client = Client::open(server.url()).ok()?;
+    let mut connection = client
+        .get_multiplexed_async_connection_with_config(&brief())
+        .await
+        .ok()?;
+    let report: String = redis::cmd("INFO")
+        .arg("replication")
+        .query_async(&mut connection)
+        .await
+        .ok()?;
+    let mut lines = report.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.find(|(name, _)| *name == field)?;
+    Some(value.to_owned())
+}
+
+async fn is_in_sync(replica: &RedisServer) -> bool {
+    info(replica, "role").await.as_deref() == Some("slave")
+        && info(replica, "master_link_status").await.as_deref() == Some("up")
+}
+
+fn brief() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(ANSWER))
+        .set_response_timeout(Some(ANSWER))
+}
+
+/// One Sentinel with a directory of its own, in which it keeps what it knows.
+struct SentinelProcess {
+    port: u16,
+    password: Option<&'static str>,
+    process: Mutex<OwnedChild>,
+    directory: TempDir,
+}
+
+impl SentinelProcess {
+    async fn start(shape: &SentinelShape, service: &str, master: u16) -> Self {
+        for _ in 0..PORTS_TO_TRY {
+            let port = port::free();
+            let directory =
+                TempDir::with_prefix("dlock-sentinel-").expect("a directory can be made");
+            let text = configuration(shape, service, master, port);
+            fs::write(directory.path().join("conf"), text).expect("the directory is ours");
+            let started = Self {
+                port,
+                password: shape.sentinel_password,
+                process: Mutex::new(launch(&directory)),
+                directory,
+            };
+            if started.until_it_answers(service).await {
+                started.calm_down().await;
+                return started;
+            }
+        }
+        panic!("no Sentinel starts");
+    }
+
+    fn launch(&self) -> OwnedChild {
+        launch(&self.directory)
+    }
+
+    /// `false` if it has ended: the port was taken meanwhile.
+    async fn until_it_answers(&self, service: &str) -> bool {
+        let end = Instant::now() + START_DEADLINE;
+        while Instant::now() < end {
+            if self.process().exited().is_some() {
+                let log = self.log();
+                assert!(
+                    log.contains("already in use"),
+                    "the Sentinel ended at once:\n{log}"
+                );
+                return false;
+            }
+            // Nobody else's knows the service.
+            if self.master(service).await.is_some() {
+                return true;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        panic!("the Sentinel gives no answer:\n{}", self.log());
+    }
+
+    /// On a machine under load a Sentinel takes its own delays for a clock that jumps, and then does
+    /// nothing for half a minute. Older ones cannot be told.
+    async fn calm_down(&self) {
+        let Some(mut connection) = self.connection().await else {
+            return;
+        };
+        redis::cmd("SENTINEL")
+            .arg(&["DEBUG", "TILT-TRIGGER", "60000"])
+            .query_async::<()>(&mut connection)
+            .await
+            .ok();
+    }
+
+    async fn connection(&self) -> Option<MultiplexedConnection> {
+        let login = self.password.map(|it| format!(":{it}@"));
+        let (login, port) = (login.unwrap_or_default(), self.port);
+        let client = Client::open(format!("redis://{login}127.0.0.1:{port}"));
+        let client = client.expect("the URL is well formed");
+        let config = brief();
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        connection.await.ok()
+    }
+
+    async fn ask<T: redis::FromRedisValue>(&self, question: &[&str]) -> Option<T> {
+        let mut connection = self.connection().await?;
+        let mut command = redis::cmd("SENTINEL");
+        command.arg(question);
+        command.query_async(&mut connection).await.ok()
+    }
+
+    /// What it knows of the master; `None` if it does not answer.
+    async fn master(&self, service: &str) -> Option<HashMap<String, String>> {
+        self.ask(&["MASTER", service]).await
+    }
+
+    async fn address(&self, service: &str) -> Option<u16> {
+        let address: (String, u16) = self.ask(&["GET-MASTER-ADDR-BY-NAME", service]).await?;
+        Some(address.1)
+    }
+
+    async fn has_good_replicas(&self, service: &str) -> bool {
+        let replicas: Option<Vec<HashMap<String, String>>> = self.ask(&["REPLICAS", service]).await;
+        replicas.is_some_and(|replicas| {
+            let mut replicas = replicas.iter();
+            replicas.all(|it| it["flags"] == "slave" && it["master-link-status"] == "ok")
+        })
+    }
+
+    fn process(&self) -> MutexGuard<'_, OwnedChild> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> String {
+        let log = fs::read_to_string(self.directory.path().join("log"));
+        log.unwrap_or_else(|_| "it left no log".to_owned())
+    }
+}
+
+fn launch(directory: &TempDir) -> OwnedChild {
+    let path = directory.path();
+    let program = Make::Usual.program();
+    OwnedChild::spawn(
+        Command::new(&program)
+            .arg(path.join("conf"))
+            .arg("--sentinel")
+            .arg("--dir")
+            .arg(path)
+            .arg("--logfile")
+            .arg(path.join("log"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    )
+    .unwrap_or_else(|error| panic!("{} cannot be run: {error}", program.display()))
+}
+
+fn configuration(shape: &SentinelShape, service: &str, master: u16, port: u16) -> String {
+    let mut text = format!(
+        "port {port}\nbind 127.0.0.1\nprotected-mode no\ndaemonize no\n\
+         sentinel resolve-hostnames no\n\
+         sentinel monitor {service} 127.0.0.1 {master} {}\n\
+         sentinel down-after-milliseconds {service} {}\n\
+         sentinel failover-timeout {service} {}\n\
+         sentinel parallel-syncs {service} 1\n",
+        shape.sentinels / 2 + 1,
+        shape.down_after.as_millis(),
+        shape.failover_timeout.as_millis(),
+    );
+    let mut line = |line: String| writeln!(text, "{line}").expect("text takes all");
+    if let Some(password) = shape.password {
+        line(format!("sentinel auth-pass {service} {password}"));
+    }
+    if let Some(password) = shape.sentinel_password {
+        line(format!("requirepass {password}"));
+        line(format!("sentinel sentinel-pass {password}"));
+    }
+    text
+}
