@@ -207,7 +207,7 @@ impl Sentinels {
         .await;
     }
 
-    /// A connection to a Sentinel of the test's own.
+    /// A connection of the test's own to a Sentinel that runs.
     pub async fn sentinel_connection(&self, index: usize) -> MultiplexedConnection {
         let sentinel = &self.sentinels[index];
         sentinel.connection().await.expect("the Sentinel answers")

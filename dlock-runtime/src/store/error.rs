@@ -53,11 +53,19 @@ impl StoreError {
     #[must_use]
     pub fn is_final(&self) -> bool {
         use StoreErrorKind::{
-            BadAnswer, Denied, NoRuntime, Tls, Unauthenticated, Unsupported, WrongType,
+            BadAnswer, Denied, NoRuntime, Tls, Unauthenticated, UnknownService, Unsupported,
+            WrongType,
         };
         matches!(
             self.kind,
-            WrongType | Denied | Unauthenticated | BadAnswer | Unsupported | NoRuntime | Tls
+            WrongType
+                | Denied
+                | Unauthenticated
+                | BadAnswer
+                | Unsupported
+                | NoRuntime
+                | Tls
+                | UnknownService
         )
     }
 
@@ -65,8 +73,8 @@ impl StoreError {
     /// before the first write.
     pub(crate) fn left_nothing(&self) -> bool {
         use StoreErrorKind::{
-            Loading, NoCredentials, NoRuntime, ReadOnly, Tls, Unauthenticated, Unreachable,
-            WrongType,
+            Loading, NoCredentials, NoRuntime, ReadOnly, Tls, Unauthenticated, UnknownService,
+            Unreachable, WrongType,
         };
         let refused_whole = matches!(
             self.kind,
@@ -78,6 +86,7 @@ impl StoreError {
                 | NoCredentials
                 | Tls
                 | NoRuntime
+                | UnknownService
         );
         self.unsent || refused_whole
     }
@@ -122,6 +131,8 @@ pub enum StoreErrorKind {
     Unsupported,
     /// The caller does not run inside a tokio runtime; the request was never sent.
     NoRuntime,
+    /// No Sentinel knows the service; the request was never sent.
+    UnknownService,
 }
 
 impl StoreErrorKind {
@@ -144,6 +155,7 @@ impl StoreErrorKind {
             Self::Unsupported => {
                 "use a single Redis 6.2 or later, or Valkey, and a database that it has"
             }
+            Self::UnknownService => "check the name of the service, after the hosts in the URL",
             Self::BadAnswer => "check that the address is that of a Redis or Valkey server",
             Self::NoRuntime => {
                 "make the manager and call it inside a tokio runtime that outlives both"

@@ -22,6 +22,7 @@ mod node;
 mod options;
 mod scheme;
 mod script;
+mod sentinel;
 mod session;
 mod slot;
 mod socket;
@@ -48,6 +49,7 @@ use self::{
     hints::Hints,
     node::{Node, no_runtime},
     script::Call,
+    sentinel::Sentinels,
     source::Source,
     url::{Layout, Location},
 };
@@ -112,10 +114,13 @@ impl RedisStore {
         let hints = Arc::new(Hints::default());
         let source = match location.layout() {
             Layout::Single => Source::Fixed(location.endpoint(location.addresses()[0].clone())),
-            Layout::Sentinel(_) | Layout::Cluster => {
+            Layout::Sentinel(service) => {
+                Source::Sentinel(Arc::new(Sentinels::new(&location, service)))
+            }
+            Layout::Cluster => {
                 return Err(ConnectError::InvalidUrl {
                     url: shown,
-                    reason: "lists of servers are not supported yet".to_owned(),
+                    reason: "clusters are not supported yet".to_owned(),
                 });
             }
         };

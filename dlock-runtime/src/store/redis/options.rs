@@ -46,6 +46,18 @@ const KNOWN: &[Known] = &[
         name: "pass",
         fits: &[Names::Socket],
     },
+    Known {
+        name: "sentinel_user",
+        fits: &[Names::Sentinels],
+    },
+    Known {
+        name: "sentinel_pass",
+        fits: &[Names::Sentinels],
+    },
+    Known {
+        name: "min_replicas",
+        fits: &[Names::Server, Names::Sentinels],
+    },
 ];
 
 /// These are for connections over TLS only.

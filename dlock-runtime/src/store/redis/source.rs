@@ -1,8 +1,8 @@
 //! Where a server is to be found at this moment.
 
-use std::time::Duration;
+use std::{future::pending, sync::Arc, time::Duration};
 
-use super::url::Endpoint;
+use super::{sentinel::Sentinels, url::Endpoint};
 use crate::store::StoreError;
 
 /// Asked before each connection is made.
@@ -10,14 +10,24 @@ use crate::store::StoreError;
 pub(super) enum Source {
     /// Always at the same place.
     Fixed(Endpoint),
+    /// Wherever the master is at the moment.
+    Sentinel(Arc<Sentinels>),
 }
 
 impl Source {
     /// The place, found within about `limit`.
-    #[expect(clippy::unused_async, reason = "those who know may have to be asked")]
-    pub(super) async fn find(&self, _limit: Duration) -> Result<Endpoint, StoreError> {
+    pub(super) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
         match self {
             Self::Fixed(endpoint) => Ok(endpoint.clone()),
+            Self::Sentinel(sentinels) => sentinels.find(limit).await,
+        }
+    }
+
+    /// Returns when the server is no longer at `known`, after about `pause` at the latest.
+    pub(super) async fn moved(&self, known: &Endpoint, pause: Duration) -> StoreError {
+        match self {
+            Self::Fixed(_) => pending().await,
+            Self::Sentinel(sentinels) => sentinels.moved(known.address(), pause).await,
         }
     }
 }

@@ -7,7 +7,8 @@
 //!   up before, raises a suspicion; then a PING must be answered within the response timeout. As
 //!   answers come in the order of the requests, a slow server and a dead one are told apart by
 //!   nothing but that limit. An idle connection is asked from time to time, since hints come over
-//!   it as well.
+//!   it as well;
+//! - when those who know the place of the master name another one.
 //!
 //! Where hints need a connection of their own, which is so with RESP2, all of this holds for the
 //! two of them together.
@@ -15,7 +16,7 @@
 //! The old socket is closed before the new one serves. While there is none, callers wait for the
 //! first attempt, and get the last failure at once after that: they know best how long to go on.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
@@ -28,6 +29,7 @@ use super::{
     hints::Hints,
     link::{Handle, Link},
     source::Source,
+    url::Endpoint,
 };
 use crate::{
     random::{Random, SystemRandom, jittered},
@@ -68,12 +70,12 @@ impl Supervisor {
         let mut pause = Pause::default();
         loop {
             let error = match self.open(attempt).await {
-                Ok(mut link) => {
+                Ok((endpoint, mut link)) => {
                     let since = Instant::now();
                     self.events.connected();
                     self.state.send_replace(State::Ready(link.handle()));
                     self.hints.look_again(&self.hints.clients());
-                    let error = self.watch_over(&mut link).await;
+                    let error = self.watch_over(&endpoint, &mut link).await;
                     // Nobody starts a request on a connection that is about to be closed.
                     self.state.send_replace(State::Connecting);
                     self.events.lost(&error);
@@ -97,15 +99,17 @@ impl Supervisor {
         }
     }
 
-    async fn open(&self, limit: Duration) -> Result<Link, StoreError> {
+    async fn open(&self, limit: Duration) -> Result<(Endpoint, Link), StoreError> {
         let endpoint = self.source.find(limit).await?;
-        Link::open(&endpoint, &self.config, &self.hints, limit).await
+        let link = Link::open(&endpoint, &self.config, &self.hints, limit).await?;
+        Ok((endpoint, link))
     }
 
     /// Returns when the connection has to be replaced, and why.
-    async fn watch_over(&self, link: &mut Link) -> StoreError {
+    async fn watch_over(&self, endpoint: &Endpoint, link: &mut Link) -> StoreError {
         let idle = self.config.response_timeout.saturating_mul(IDLE_FACTOR);
         let health = link.health();
+        let mut moved = pin!(self.source.moved(endpoint, idle));
         loop {
             let checked = tokio::select! {
                 news = health.news() => match news {
@@ -121,6 +125,7 @@ impl Supervisor {
                 },
                 error = link.broken() => Err(error),
                 () = sleep(idle) => link.ping().await,
+                elsewhere = &mut moved => Err(elsewhere),
             };
             if let Err(error) = checked {
                 return error;

@@ -37,6 +37,9 @@ pub(super) struct Location {
     )]
     options: Options,
     security: Security,
+    /// Who we are for Sentinels, which have users of their own.
+    sentinel_login: RedisConnectionInfo,
+    min_replicas: u32,
     /// What the URL of each of the servers begins with.
     scheme: &'static str,
     shown: String,
@@ -140,6 +143,26 @@ impl Location {
         &self.addresses
     }
 
+    /// How many replicas have to confirm a lease.
+    pub(super) fn min_replicas(&self) -> u32 {
+        self.min_replicas
+    }
+
+    /// The servers it names, where these are Sentinels.
+    pub(super) fn sentinels(&self) -> Vec<Endpoint> {
+        let sentinel = |address: &Address| Endpoint {
+            address: address.clone(),
+            login: self.sentinel_login.clone(),
+            // The credentials are those of the servers.
+            security: Security {
+                credentials: None,
+                ..self.security.clone()
+            },
+            shown: format!("the Sentinel at {address}"),
+        };
+        self.addresses.iter().map(sentinel).collect()
+    }
+
     /// One of these servers, or another one that belongs to them.
     pub(super) fn endpoint(&self, address: Address) -> Endpoint {
         let shown = match (&address, &self.layout) {
@@ -197,6 +220,12 @@ impl Endpoint {
     pub(super) fn connector(&self) -> Option<&Connector> {
         debug_assert_eq!(self.security.over_tls, self.security.connector.is_some());
         self.security.connector.as_ref()
+    }
+
+    /// The same under another name.
+    pub(super) fn shown_as(mut self, shown: String) -> Self {
+        self.shown = shown;
+        self
     }
 }
 
@@ -277,11 +306,14 @@ fn read(text: &str) -> Result<Location, String> {
     let user = if url.password().is_some() { "***@" } else { "" };
     let path = url.path().trim_matches('/');
     let slash = if path.is_empty() { "" } else { "/" };
-    let shown = format!("{scheme}://{user}{}{slash}{path}", hosts.join(","));
+    let query = if url.query().is_some() { "?***" } else { "" };
+    let shown = format!("{scheme}://{user}{}{slash}{path}{query}", hosts.join(","));
     Ok(Location {
         layout,
         addresses,
         login,
+        sentinel_login: sentinel_login(&options)?,
+        min_replicas: options.number("min_replicas")?.unwrap_or(0),
         options,
         security: Security {
             over_tls,
@@ -345,6 +377,29 @@ fn service(path: &str) -> Result<String, String> {
     Ok(path.to_owned())
 }
 
+fn sentinel_login(options: &Options) -> Result<RedisConnectionInfo, String> {
+    let (user, password) = (options.text("sentinel_user"), options.text("sentinel_pass"));
+    if user.is_some() && password.is_none() {
+        return Err("its `sentinel_user` has no `sentinel_pass`".to_owned());
+    }
+    let login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+    Ok(with_user(login, user, password))
+}
+
+fn with_user(
+    mut login: RedisConnectionInfo,
+    user: Option<&str>,
+    password: Option<&str>,
+) -> RedisConnectionInfo {
+    if let Some(user) = user {
+        login = login.set_username(user);
+    }
+    if let Some(password) = password {
+        login = login.set_password(password);
+    }
+    login
+}
+
 fn who(url: &Url, database: &str) -> Result<RedisConnectionInfo, String> {
     if !database.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(
@@ -382,16 +437,10 @@ fn unix(url: &Url) -> Result<Location, String> {
     let path = url
         .to_file_path()
         .map_err(|()| "the path of its socket cannot be read".to_owned())?;
-    let mut login = RedisConnectionInfo::default()
+    let login = RedisConnectionInfo::default()
         .set_protocol(protocol(&options)?)
         .set_db(options.number("db")?.unwrap_or_default());
-    if let Some(password) = password {
-        let credentials = match user {
-            Some(user) => Credentials::new(user, password),
-            None => Credentials::of_default_user(password),
-        };
-        login = as_user(login, &credentials);
-    }
+    let login = with_user(login, user, password);
     let hidden = if url.query().is_some() { "?***" } else { "" };
     Ok(Location {
         layout: Layout::Single,
@@ -399,6 +448,8 @@ fn unix(url: &Url) -> Result<Location, String> {
         login,
         options,
         security: Security::default(),
+        sentinel_login: RedisConnectionInfo::default(),
+        min_replicas: 0,
         scheme: "redis+unix",
         shown: format!("{}://{}{hidden}", url.scheme(), url.path()),
     })
@@ -422,11 +473,7 @@ fn check_user(user: bool, password: bool) -> Result<(), String> {
 }
 
 fn as_user(login: RedisConnectionInfo, credentials: &Credentials) -> RedisConnectionInfo {
-    let login = login.set_password(credentials.password());
-    match credentials.user() {
-        Some(user) => login.set_username(user),
-        None => login,
-    }
+    with_user(login, credentials.user(), Some(credentials.password()))
 }
 
 /// How to speak with the server. With RESP3 hints come over the connection of the requests.
@@ -530,6 +577,19 @@ mod tests {
         let node = nodes.endpoint(tcp("c", 1));
         assert_eq!(node.to_string(), "valkey://c:1");
 
+        let text = "redis-sentinel://a/m?sentinel_pass=secret&min_replicas=1";
+        let sentinels = Location::parse(text).unwrap();
+        assert_eq!(sentinels.to_string(), "redis-sentinel://a:26379/m?***");
+        assert_eq!(sentinels.min_replicas(), 1);
+        let [sentinel] = sentinels.sentinels().try_into().unwrap();
+        assert_eq!(sentinel.to_string(), "the Sentinel at a:26379");
+        assert_eq!(sentinel.login.password(), Some("secret"));
+        let master = sentinels.endpoint(tcp("h", 1));
+        assert_eq!(master.login.password(), None, "that is for the Sentinels");
+        assert!(refused("redis-sentinel://a/m?sentinel_user=u").contains("no `sentinel_pass`"));
+        assert!(refused("redis://a?sentinel_pass=secret").contains("cannot have `sentinel_pass`"));
+        assert!(refused("redis-cluster://a?min_replicas=1").contains("cannot have `min_replicas`"));
+
         assert!(refused("redis-sentinel://a,b").contains("names no service"));
         assert!(refused("redis-sentinel://a/x%20y").contains("names no service"));
         assert!(refused("redis-sentinel://a/m/x").contains("number of a database"));
@@ -578,7 +638,10 @@ mod tests {
         assert!(refused("redis://:6379").contains("no host"));
         assert!(refused("redis://me:pw@").contains("no host"));
         assert!(refused(" redis://h").contains("white space"));
-        assert!(refused("redis://localhost?timeout=1").contains("there is only `protocol`"));
+        assert!(
+            refused("redis://localhost?timeout=1")
+                .contains("there are `protocol` and `min_replicas`")
+        );
         assert!(refused("redis://localhost/db").contains("number of a database"));
         assert!(refused("redis://user@localhost").contains("user without a password"));
         assert!(refused("redis://").contains("no host"));
@@ -599,6 +662,7 @@ mod tests {
                 "PASS://localhost", "redis+PASS://localhost", "memory://PASS", "http://PASS@h",
                 "redis-sentinel://:PASS@a:1,b:2", "redis://:PASS@h:0",
                 "redis://h?PASS", "redis+unix:///sock?PASS", "redis+unix:///sock?db=PASS",
+                "redis-sentinel://a,b/m?sentinel_pass=PASS", "redis://h?PASS=1", "redis://h?min_replicas=PASS",
             ]),
         ) {
             let text = template.replace("PASS", &format!("{before}S3cret{after}"));

@@ -1,0 +1,260 @@
+//! Sentinels: which server is the master of a service, and that it is another one by now.
+//!
+//! All of them are asked at once, and of the answers of a majority the one with the greatest
+//! configuration epoch counts, since a Sentinel that was cut off goes on naming an old master. Of
+//! less than a majority none counts that is older than what was known already.
+//!
+//! The epoch is asked for before the address: during a fail-over both change, and an old address
+//! must not be taken for a new one. `SENTINEL MASTER` alone would not do, because the Sentinel that
+//! leads a fail-over names the old address with the new epoch there until it is over.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::timeout,
+};
+
+use super::{
+    errors,
+    session::{self, Session, answered},
+    url::{Address, Endpoint, Location},
+};
+use crate::{
+    random::{Random, SystemRandom, jittered},
+    store::{StoreError, StoreErrorKind},
+};
+
+/// Where a Sentinel tells that a service has another master.
+const SWITCHED: &str = "+switch-master";
+
+/// The Sentinels of a URL.
+pub(super) struct Sentinels {
+    location: Location,
+    service: String,
+    sentinels: Vec<Endpoint>,
+    /// What was chosen last.
+    latest: Mutex<Option<Master>>,
+}
+
+/// A master as one Sentinel knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Master {
+    /// It grows with each fail-over; 0 if the user may not ask for it.
+    epoch: u64,
+    address: Address,
+}
+
+impl Sentinels {
+    pub(super) fn new(location: &Location, service: &str) -> Self {
+        Self {
+            location: location.clone(),
+            service: service.to_owned(),
+            sentinels: location.sentinels(),
+            latest: Mutex::new(None),
+        }
+    }
+
+    /// Where the master is, found in a part of `limit`: the rest is for the connection to it.
+    pub(super) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
+        let address = self.master(limit / 2, self.majority()).await?;
+        let endpoint = self.location.endpoint(address);
+        let shown = format!("{endpoint}, which the Sentinels name as the master of");
+        Ok(endpoint.shown_as(format!("{shown} `{}`", self.service)))
+    }
+
+    /// Returns when the master is no longer at `known`. As long as no Sentinel says so, it is.
+    ///
+    /// One of them is listened to, and all are asked after each of its words, and after `pause`: it
+    /// may have been cut off itself.
+    pub(super) async fn moved(&self, known: &Address, pause: Duration) -> StoreError {
+        let limit = pause.min(Duration::from_secs(1));
+        let mut turn = usize::try_from(SystemRandom.next_u64() % 1024).unwrap_or(0);
+        let mut news = None;
+        loop {
+            if news.is_none() {
+                let sentinel = &self.sentinels[turn % self.sentinels.len()];
+                turn += 1;
+                // Without it, there is still the question after the pause.
+                news = News::listen(sentinel, limit).await.ok();
+            }
+            let asked = self.master(limit, self.sentinels.len()).await;
+            if let Ok(address) = asked
+                && address != *known
+            {
+                let message = format!("the master of `{}` is at {address} now", self.service);
+                return StoreError::new(StoreErrorKind::Disconnected, message);
+            }
+            let heard = async {
+                match &mut news {
+                    Some(news) => news.of(&self.service).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // Many processes would ask at the same time.
+            let pause = jittered(pause, SystemRandom.next_u64());
+            if timeout(pause, heard).await == Ok(false) {
+                news = None;
+            }
+        }
+    }
+
+    fn majority(&self) -> usize {
+        self.sentinels.len() / 2 + 1
+    }
+
+    /// What is to be taken for the master's address, once `enough` have named one.
+    async fn master(&self, limit: Duration, enough: usize) -> Result<Address, StoreError> {
+        let asked = self.sentinels.iter().map(|it| self.ask(it, limit));
+        let mut answers: FuturesUnordered<_> = asked.collect();
+        let (mut masters, mut errors) = (Vec::new(), Vec::new());
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(master) => masters.push(master),
+                Err(error) => errors.push(error),
+            }
+            if masters.len() >= enough {
+                break;
+            }
+        }
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_majority = masters.len() >= self.majority();
+        match choose(&masters, latest.as_ref().filter(|_| !is_majority)) {
+            Some(master) => Ok(latest.insert(master).address.clone()),
+            None => Err(self.nobody(&errors)),
+        }
+    }
+
+    async fn ask(&self, sentinel: &Endpoint, limit: Duration) -> Result<Master, StoreError> {
+        let asked = async {
+            let mut session = Session::open(sentinel, AsyncConnectionConfig::new(), limit).await?;
+            let mut question = Pipeline::new();
+            question.cmd("SENTINEL").arg("MASTER").arg(&self.service);
+            let address = "GET-MASTER-ADDR-BY-NAME";
+            question.cmd("SENTINEL").arg(address).arg(&self.service);
+            let answers = session.connection.send_packed_commands(&question, 0, 2);
+            let mut answers = answered(limit, answers).await?;
+            let (address, master) = (answers.pop(), answers.pop());
+            let address = address
+                .unwrap_or(Value::Nil)
+                .extract_error()
+                .map_err(|error| errors::of_request(&error, limit))?;
+            if address == Value::Nil {
+                return Err(StoreError::new(
+                    StoreErrorKind::UnknownService,
+                    format!("{sentinel} knows no service `{}`", self.service),
+                ));
+            }
+            Ok(Master {
+                epoch: master.as_ref().and_then(epoch).unwrap_or(0),
+                address: read_address(&address).ok_or_else(|| {
+                    errors::bad_answer(format!("{sentinel} names no address of a master"))
+                })?,
+            })
+        };
+        let asked = session::named(sentinel, limit, asked).await;
+        asked.map_err(|error| explained(sentinel, error))
+    }
+
+    /// Why nobody has named a master.
+    fn nobody(&self, errors: &[StoreError]) -> StoreError {
+        use StoreErrorKind::{UnknownService, Unreachable};
+        let service = &self.service;
+        if errors.iter().all(|error| error.kind() == UnknownService) {
+            let message = format!("no Sentinel knows a service `{service}`");
+            return StoreError::new(UnknownService, message);
+        }
+        // Whoever can be reached says more than who cannot.
+        let told = errors.iter().find(|error| error.is_final());
+        let told = told.or(errors.first());
+        // While one cannot be reached, it may know better.
+        let hopeless = errors.iter().all(StoreError::is_final);
+        let kind = told.filter(|_| hopeless).map(StoreError::kind);
+        let why = told.map_or("there is none", StoreError::message);
+        let message = format!("no Sentinel names a master of `{service}`: {why}");
+        StoreError::new(kind.unwrap_or(Unreachable), message)
+    }
+}
+
+/// The failure of a question, with the Sentinel it was put to and what would help there.
+fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
+    use StoreErrorKind::{Unauthenticated, UnknownService, Unreachable, Unsupported};
+    let message = error.message();
+    let message = match error.kind() {
+        Unreachable | UnknownService => return error,
+        Unauthenticated => format!(
+            "{sentinel}: {message} (a Sentinel's own is `?sentinel_pass=…` in the URL, with \
+             `sentinel_user` if it has users)"
+        ),
+        Unsupported => format!("{sentinel} is no Sentinel: {message}"),
+        _ => format!("{sentinel}: {message}"),
+    };
+    StoreError::new(error.kind(), message)
+}
+
+/// The master to be believed in: of the latest epoch, and of those the one that most name.
+/// `known` counts like an answer, as long as nobody knows more.
+fn choose(answers: &[Master], known: Option<&Master>) -> Option<Master> {
+    let named = |master: &Master| answers.iter().filter(|it| *it == master).count();
+    let best = answers
+        .iter()
+        .max_by_key(|master| (master.epoch, named(master)))?;
+    let known = known.filter(|known| known.epoch > best.epoch);
+    Some(known.unwrap_or(best).clone())
+}
+
+/// The epoch of what a Sentinel tells of a master.
+fn epoch(told: &Value) -> Option<u64> {
+    let fields: HashMap<String, String> = redis::from_redis_value_ref(told).ok()?;
+    fields.get("config-epoch")?.parse().ok()
+}
+
+fn read_address(answer: &Value) -> Option<Address> {
+    let (host, port): (String, u16) = redis::from_redis_value_ref(answer).ok()?;
+    Some(Address::Tcp(host, port))
+}
+
+/// A subscription to what one Sentinel tells of masters.
+struct News {
+    _session: Session,
+    pushed: UnboundedReceiver<PushInfo>,
+}
+
+impl News {
+    async fn listen(sentinel: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
+        let (sender, pushed) = unbounded_channel();
+        let settings = AsyncConnectionConfig::new().set_push_sender(sender);
+        let mut session = Session::open(sentinel, settings, limit).await?;
+        answered(limit, session.connection.subscribe(SWITCHED)).await?;
+        Ok(Self {
+            _session: session,
+            pushed,
+        })
+    }
+
+    /// Returns when there is a word of `service`, or with `false` when there will be none.
+    async fn of(&mut self, service: &str) -> bool {
+        while let Some(push) = self.pushed.recv().await {
+            if push.kind == PushKind::Disconnection {
+                return false;
+            }
+            // The service, then the old address and the new one.
+            if push.kind == PushKind::Message
+                && let Some(Value::BulkString(text)) = push.data.get(1)
+                && text.split(|byte| *byte == b' ').next() == Some(service.as_bytes())
+            {
+                return true;
+            }
+        }
+        false
+    }
+}

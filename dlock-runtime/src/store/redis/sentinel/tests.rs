@@ -1,0 +1,126 @@
+//! Which master is chosen, and what is said when there is none.
+
+use super::*;
+
+fn master(epoch: u64, port: u16) -> Master {
+    let address = Address::Tcp("h".into(), port);
+    Master { epoch, address }
+}
+
+fn sentinels() -> Sentinels {
+    let location = Location::parse("redis-sentinel://:s3cret@a,b,c/m").unwrap();
+    Sentinels::new(&location, "m")
+}
+
+#[test]
+fn a_stale_sentinel_does_not_lead_to_an_old_master() {
+    let (old, new) = (master(3, 1), master(4, 2));
+    let chosen = choose(&[old.clone(), new.clone()], None);
+    assert_eq!(chosen, Some(new.clone()));
+    let chosen = choose(&[old.clone(), old.clone(), new.clone()], None);
+    assert_eq!(chosen, Some(new.clone()), "epochs go before votes");
+    // Where epochs may not be asked for, most of them are right.
+    let blind = [master(0, 1), master(0, 2), master(0, 2)];
+    assert_eq!(choose(&blind, None), Some(master(0, 2)));
+    assert_eq!(choose(&[], Some(&new)), None, "nobody has been asked");
+}
+
+#[test]
+fn less_than_a_majority_cannot_lead_back() {
+    let (old, new) = (master(3, 1), master(4, 2));
+    assert_eq!(
+        choose(std::slice::from_ref(&old), Some(&new)),
+        Some(new.clone())
+    );
+    assert_eq!(
+        choose(std::slice::from_ref(&new), Some(&old)),
+        Some(new.clone())
+    );
+    let renamed = master(4, 3);
+    let chosen = choose(std::slice::from_ref(&renamed), Some(&new));
+    assert_eq!(chosen, Some(renamed), "of one epoch the newer word counts");
+}
+
+#[test]
+fn it_is_hopeless_only_if_all_say_so() {
+    use StoreErrorKind::{Unauthenticated, UnknownService, Unreachable};
+    let all = sentinels();
+    let error = |kind| StoreError::new(kind, format!("{kind:?}"));
+    let nobody = |kinds: &[StoreErrorKind]| {
+        let errors: Vec<_> = kinds.iter().copied().map(error).collect();
+        all.nobody(&errors)
+    };
+    let unknown = nobody(&[UnknownService, UnknownService]);
+    assert_eq!(unknown.kind(), UnknownService);
+    assert!(unknown.is_final() && unknown.left_nothing());
+    let text = unknown.to_string();
+    assert!(
+        text.starts_with("no Sentinel knows a service `m`; check the name"),
+        "{text}"
+    );
+
+    assert_eq!(
+        nobody(&[Unauthenticated, UnknownService]).kind(),
+        Unauthenticated
+    );
+    let some = nobody(&[Unreachable, UnknownService]);
+    assert_eq!(some.kind(), Unreachable);
+    assert!(some.message().ends_with("UnknownService"), "{some}");
+    assert_eq!(nobody(&[Unreachable, Unreachable]).kind(), Unreachable);
+}
+
+#[test]
+fn answers_are_read_in_either_protocol() {
+    let text = |text: &str| Value::BulkString(text.into());
+    let pair = |name: &str, value: &str| (text(name), text(value));
+    let map = vec![pair("name", "m"), pair("config-epoch", "7")];
+    assert_eq!(epoch(&Value::Map(map)), Some(7));
+    let flat = ["name", "m", "config-epoch", "8"].map(text).to_vec();
+    assert_eq!(epoch(&Value::Array(flat)), Some(8));
+    assert_eq!(epoch(&Value::Nil), None);
+    let address = Value::Array(vec![text("10.0.0.1"), text("6379")]);
+    let expected = Address::Tcp("10.0.0.1".into(), 6379);
+    assert_eq!(read_address(&address), Some(expected));
+    assert_eq!(read_address(&Value::Int(1)), None);
+}
+
+/// The one that is listened to stands still, so nobody tells: the others are asked.
+#[tokio::test]
+async fn a_move_that_nobody_tells_of_is_found_out() {
+    let all = dlock_testkit::Sentinels::start().await;
+    let location = Location::parse(&all.url()).unwrap();
+    let sentinels = Sentinels::new(&location, all.service());
+    let known = sentinels.find(Duration::from_secs(20)).await.unwrap();
+    let first = all.master().await;
+    assert_eq!(
+        known.address(),
+        &Address::Tcp("127.0.0.1".into(), first.port())
+    );
+
+    let moved = async {
+        let pause = Duration::from_millis(500);
+        sentinels.moved(known.address(), pause).await
+    };
+    let break_down = async {
+        let mut listened_to = None;
+        while listened_to.is_none() {
+            for index in 0..3 {
+                let mut connection = all.sentinel_connection(index).await;
+                let list = redis::cmd("CLIENT").arg("LIST").to_owned();
+                let list: String = list.query_async(&mut connection).await.unwrap();
+                if list.contains(" sub=1 ") {
+                    listened_to = Some(index);
+                }
+            }
+        }
+        all.pause_sentinel(listened_to.expect("it was waited for"));
+        first.kill();
+        all.master_after(first).await.port()
+    };
+    let both = async { tokio::join!(moved, break_down) };
+    let (told, port) = timeout(Duration::from_secs(60), both).await.unwrap();
+    let expected = format!("is at 127.0.0.1:{port} now");
+    assert!(told.message().ends_with(&expected), "{told}");
+    let now = sentinels.find(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(now.address(), &Address::Tcp("127.0.0.1".into(), port));
+}
