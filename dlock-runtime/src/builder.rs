@@ -44,6 +44,7 @@ pub struct LockManagerBuilder {
     raw_keys: bool,
     response_limit: Duration,
     connect_limit: Duration,
+    min_replicas: u32,
     handover: bool,
     #[cfg(feature = "redis")]
     credentials: Option<CredentialsProvider>,
@@ -62,6 +63,7 @@ impl Default for LockManagerBuilder {
             raw_keys: false,
             response_limit: Duration::from_secs(1),
             connect_limit: Duration::from_secs(5),
+            min_replicas: 0,
             handover: true,
             #[cfg(feature = "redis")]
             credentials: None,
@@ -222,6 +224,19 @@ impl LockManagerBuilder {
         self
     }
 
+    /// How many replicas of the server have to confirm a lease, and each renewal of it, before it
+    /// counts. If not set, none: a fail-over may then lose a lease that is believed in.
+    ///
+    /// With too few of them in time a lock is [`Unavailable`](crate::LockError::Unavailable), and a
+    /// lease that is held ends at its deadline. Each question and renewal costs a round trip to the
+    /// replicas more. Only a replica that has confirmed the lease knows it: if there are more than
+    /// `replicas`, one of the others may be promoted. A URL can say the same, with
+    /// `?min_replicas=1`; the greater number counts.
+    pub fn min_replicas(mut self, replicas: u32) -> Self {
+        self.min_replicas = replicas;
+        self
+    }
+
     /// Where the manager reads the time, for tests. If not set, the machine's clocks.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -347,6 +362,12 @@ impl LockManagerBuilder {
     /// [`ConnectError::InvalidOption`] when a default is out of bounds.
     pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.check()?;
+        if self.min_replicas > 0 {
+            return Err(ConnectError::InvalidOption {
+                option: "min_replicas",
+                reason: "only a server at a URL has replicas that could be asked",
+            });
+        }
         Ok(self.over(store))
     }
 
@@ -411,6 +432,7 @@ impl LockManagerBuilder {
             response_timeout: self.response_limit,
             connect_timeout: self.connect_limit,
             raw_keys: self.raw_keys,
+            min_replicas: self.min_replicas,
         }
     }
 
@@ -501,5 +523,7 @@ mod tests {
         ));
         let no_answer = LockManager::builder().response_timeout(Duration::ZERO);
         assert!(no_answer.store(MemoryStore::new()).is_err());
+        let replicas = LockManager::builder().min_replicas(1);
+        assert!(replicas.store(MemoryStore::new()).is_err());
     }
 }

@@ -62,7 +62,7 @@ pub struct Sentinels {
     shape: SentinelShape,
     service: String,
     // They are declared, and so dropped, before those they watch.
-    sentinels: Vec<SentinelProcess>,
+    watching: Vec<SentinelProcess>,
     servers: Vec<RedisServer>,
 }
 
@@ -96,14 +96,14 @@ impl Sentinels {
             .await;
         }
         let service = format!("test-{}-{}", std::process::id(), servers[0].port());
-        let mut sentinels = Vec::new();
+        let mut watching = Vec::new();
         for _ in 0..shape.sentinels {
-            sentinels.push(SentinelProcess::start(&shape, &service, servers[0].port()).await);
+            watching.push(SentinelProcess::start(&shape, &service, servers[0].port()).await);
         }
         let started = Self {
             shape,
             service,
-            sentinels,
+            watching,
             servers,
         };
         eventually(
@@ -126,7 +126,7 @@ impl Sentinels {
     #[must_use]
     pub fn url_of(&self, service: &str) -> String {
         let login = self.shape.password.map(|it| format!(":{it}@"));
-        let ports = self.sentinels.iter().map(|it| it.port);
+        let ports = self.watching.iter().map(|it| it.port);
         let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
         let (login, hosts) = (login.unwrap_or_default(), hosts.join(","));
         format!("redis-sentinel://{login}{hosts}/{service}")
@@ -147,7 +147,7 @@ impl Sentinels {
     /// The master, as the Sentinel sees it that knows of the latest change.
     pub async fn master(&self) -> &RedisServer {
         let mut latest = None;
-        for sentinel in &self.sentinels {
+        for sentinel in &self.watching {
             let Some(known) = sentinel.master(&self.service).await else {
                 continue;
             };
@@ -182,22 +182,22 @@ impl Sentinels {
 
     /// Stops a Sentinel: its connections stay open, and nothing is answered.
     pub fn pause_sentinel(&self, index: usize) {
-        self.sentinels[index].process().pause();
+        self.watching[index].process().pause();
     }
 
     /// Lets a paused Sentinel go on.
     pub fn resume_sentinel(&self, index: usize) {
-        self.sentinels[index].process().resume();
+        self.watching[index].process().resume();
     }
 
     /// Kills a Sentinel.
     pub fn kill_sentinel(&self, index: usize) {
-        self.sentinels[index].process().kill();
+        self.watching[index].process().kill();
     }
 
     /// Starts a killed Sentinel again, with what it knew.
     pub async fn restart_sentinel(&self, index: usize) {
-        let sentinel = &self.sentinels[index];
+        let sentinel = &self.watching[index];
         sentinel.process().kill();
         let process = sentinel.launch();
         *sentinel.process() = process;
@@ -209,7 +209,7 @@ impl Sentinels {
 
     /// A connection of the test's own to a Sentinel that runs.
     pub async fn sentinel_connection(&self, index: usize) -> MultiplexedConnection {
-        let sentinel = &self.sentinels[index];
+        let sentinel = &self.watching[index];
         sentinel.connection().await.expect("the Sentinel answers")
     }
 
@@ -244,7 +244,7 @@ impl Sentinels {
     }
 
     async fn is_complete(&self) -> bool {
-        for sentinel in &self.sentinels {
+        for sentinel in &self.watching {
             let Some(known) = sentinel.master(&self.service).await else {
                 return false;
             };

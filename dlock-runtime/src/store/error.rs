@@ -131,6 +131,8 @@ pub enum StoreErrorKind {
     Unsupported,
     /// The caller does not run inside a tokio runtime; the request was never sent.
     NoRuntime,
+    /// Fewer replicas than wanted have confirmed the request, which may have been carried out.
+    TooFewReplicas,
     /// No Sentinel knows the service; the request was never sent.
     UnknownService,
 }
@@ -155,6 +157,7 @@ impl StoreErrorKind {
             Self::Unsupported => {
                 "use a single Redis 6.2 or later, or Valkey, and a database that it has"
             }
+            Self::TooFewReplicas => "check the server's replicas, or lower `min_replicas`",
             Self::UnknownService => "check the name of the service, after the hosts in the URL",
             Self::BadAnswer => "check that the address is that of a Redis or Valkey server",
             Self::NoRuntime => {

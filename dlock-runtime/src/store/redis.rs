@@ -5,6 +5,7 @@
 //! of one owner reach a server in the order in which they were made.
 
 mod config;
+mod confirm;
 mod credentials;
 mod errors;
 mod events;
@@ -36,7 +37,7 @@ mod url;
 use std::{fmt, sync::Arc, time::Duration};
 
 use ::redis::Value;
-use tokio::runtime;
+use tokio::{runtime, time::Instant};
 
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
@@ -45,6 +46,7 @@ pub use self::{
     credentials::{Credentials, CredentialsProvider},
 };
 use self::{
+    confirm::Confirmer,
     events::Events,
     hints::Hints,
     node::{Node, no_runtime},
@@ -80,6 +82,8 @@ pub struct RedisStore {
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
     node: Node,
+    /// For `min_replicas`.
+    confirmer: Option<Confirmer>,
 }
 
 impl RedisStore {
@@ -94,10 +98,7 @@ impl RedisStore {
         Self::start(config, Events::new)
     }
 
-    fn start(
-        config: RedisConfig,
-        events: impl FnOnce(String) -> Events,
-    ) -> Result<Self, ConnectError> {
+    fn start(config: RedisConfig, events: fn(String) -> Events) -> Result<Self, ConnectError> {
         let mut location = Location::parse(&config.url)?;
         config.check()?;
         location.prepare(&config)?;
@@ -110,8 +111,15 @@ impl RedisStore {
         }
         slot::prepare();
 
+        let min_replicas = config.min_replicas.max(location.min_replicas());
+        if min_replicas > 0 && *location.layout() == Layout::Cluster {
+            return Err(ConnectError::InvalidOption {
+                option: "min_replicas",
+                reason: "it is not supported for clusters",
+            });
+        }
         let config = Arc::new(config);
-        let hints = Arc::new(Hints::default());
+        let hints = Arc::new(Hints::new(min_replicas > 0));
         let source = match location.layout() {
             Layout::Single => Source::Fixed(location.endpoint(location.addresses()[0].clone())),
             Layout::Sentinel(service) => {
@@ -124,12 +132,18 @@ impl RedisStore {
                 });
             }
         };
+        let confirmer = (min_replicas > 0).then(|| {
+            let events = events(format!("{shown} (for `min_replicas`)"));
+            let node = Node::start(source.clone(), &config, &Arc::default(), events);
+            Confirmer::start(node, min_replicas, config.response_timeout)
+        });
         let node = Node::start(source, &config, &hints, events(shown.clone()));
         Ok(Self {
             shown,
             config,
             hints,
             node,
+            confirmer,
         })
     }
 
@@ -143,12 +157,21 @@ impl RedisStore {
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
         let store = Self::start(config, Events::awaited)?;
-        match store.node.ready(limit).await {
+        match store.ready(limit).await {
             Ok(()) => Ok(store),
             Err(reason) => Err(ConnectError::Unavailable {
                 url: store.shown.clone(),
                 reason,
             }),
+        }
+    }
+
+    async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        self.node.ready(limit).await?;
+        match &self.confirmer {
+            Some(confirmer) => confirmer.ready(limit.saturating_sub(begun.elapsed())).await,
+            None => Ok(()),
         }
     }
 
@@ -164,13 +187,30 @@ pub(crate) fn has_password(url: &str) -> bool {
 
 impl LockStore for RedisStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        let begun = Instant::now();
         let answer = self.call(Call::acquire(&self.config, &request)).await?;
-        script::read_acquisition(&answer)
+        let acquisition = script::read_acquisition(&answer)?;
+        if let (Some(confirmer), Acquisition::Granted { .. }) = (&self.confirmer, &acquisition) {
+            let left = self.config.response_timeout;
+            let left = left.saturating_sub(begun.elapsed());
+            let renewal = RenewRequest {
+                key: request.key,
+                owner: request.owner,
+                ttl: request.ttl,
+                label: request.label,
+            };
+            let renewal = Call::renew(&self.config, &renewal);
+            confirmer.granted(renewal, left).await?;
+        }
+        Ok(acquisition)
     }
 
     async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let answer = self.call(Call::renew(&self.config, &request)).await?;
-        script::read_renewal(&answer)
+        let call = Call::renew(&self.config, &request);
+        if let Some(confirmer) = &self.confirmer {
+            return confirmer.renew(call, self.config.response_timeout).await;
+        }
+        script::read_renewal(&self.call(call).await?)
     }
 
     /// All in one write.
@@ -185,6 +225,9 @@ impl LockStore for RedisStore {
             .collect();
         if calls.is_empty() {
             return Vec::new();
+        }
+        if let Some(confirmer) = &self.confirmer {
+            return confirmer.renew_all(calls, limit).await;
         }
         let answers = self.node.run_all(&calls, limit).await;
         let read = |answer: Result<Value, StoreError>| script::read_renewal(&answer?);

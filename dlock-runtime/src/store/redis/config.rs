@@ -13,7 +13,9 @@ const LONGEST_NAMESPACE: usize = 64;
 #[derive(Clone)]
 pub struct RedisConfig {
     /// `redis://[user:password@]host[:port][/database]`, the same with `valkey://`, over TLS with
-    /// `rediss://` or `valkeys://`, or `redis+unix:///path[?db=0&user=...&pass=...]`.
+    /// `rediss://` or `valkeys://`; `redis+unix:///path[?db=0&user=...&pass=...]`; or
+    /// `redis-sentinel://[user:password@]host[:port],.../service[/database]` with
+    /// `?sentinel_user=...&sentinel_pass=...` if the Sentinels want a login of their own.
     pub url: String,
     /// Who the program is there, if the URL does not say it.
     pub credentials: Option<CredentialsProvider>,
@@ -33,11 +35,14 @@ pub struct RedisConfig {
     /// Whether a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
     /// meets it: see [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
     pub raw_keys: bool,
+    /// How many replicas have to confirm a lease and each of its renewals; a greater
+    /// `?min_replicas=n` in the URL counts. None with 0.
+    pub min_replicas: u32,
 }
 
 impl RedisConfig {
     /// The server at `url`, the namespace `dlock`, a second for a request, five to connect, no raw
-    /// keys.
+    /// keys, and no replicas that have to confirm.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -50,6 +55,7 @@ impl RedisConfig {
             response_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(5),
             raw_keys: false,
+            min_replicas: 0,
         }
     }
 
@@ -106,6 +112,7 @@ impl fmt::Debug for RedisConfig {
             .field("response_timeout", &self.response_timeout)
             .field("connect_timeout", &self.connect_timeout)
             .field("raw_keys", &self.raw_keys)
+            .field("min_replicas", &self.min_replicas)
             .finish()
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{fmt::Display, io, time::Duration};
 
-use redis::{ErrorKind, RedisError};
+use redis::{Arg, Cmd, ErrorKind, RedisError};
 
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -39,6 +39,21 @@ pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
         ),
         // The library's own words may quote what it has read or sent.
         _ => bad_answer("what the server sent is not the Redis protocol"),
+    }
+}
+
+/// A failure of a command that is no script.
+pub(super) fn of_command(command: &Cmd, error: &RedisError, limit: Duration) -> StoreError {
+    let sorted = of_request(error, limit);
+    let name = match command.args_iter().next() {
+        Some(Arg::Simple(name)) => String::from_utf8_lossy(name),
+        _ => return sorted,
+    };
+    match sorted.kind() {
+        kind @ (StoreErrorKind::Denied | StoreErrorKind::Unsupported | StoreErrorKind::Refused) => {
+            StoreError::new(kind, format!("{} (`{name}`)", sorted.message()))
+        }
+        _ => sorted,
     }
 }
 

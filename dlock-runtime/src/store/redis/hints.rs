@@ -14,11 +14,20 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Hints {
     sinks: Mutex<Vec<(ClientId, HintSink)>>,
+    /// What a hint tells of is to be asked for: it says nothing of replicas.
+    must_ask: bool,
     /// Somebody was attached, and is to be subscribed.
     pub(super) attached: Notify,
 }
 
 impl Hints {
+    pub(super) fn new(must_ask: bool) -> Self {
+        Self {
+            must_ask,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn attach(&self, client: ClientId, sink: HintSink) {
         self.sinks().push((client, sink));
         self.attached.notify_one();
@@ -48,7 +57,11 @@ impl Hints {
 
     /// Passes on a message. Anybody may publish, so anything may come.
     pub(super) fn hear(&self, message: &[u8]) {
-        if let Some(hint) = parse(message) {
+        if let Some(mut hint) = parse(message) {
+            if self.must_ask {
+                // Older than every answer, it is not believed.
+                hint.fence = 0;
+            }
             self.tell(hint.owner.client(), |sink| sink.hint(&hint));
         }
     }
@@ -153,6 +166,15 @@ mod tests {
             ["17 a key", "look again", "look again"]
         );
         assert!(hints.clients().is_empty());
+    }
+
+    #[test]
+    fn a_hint_that_must_not_be_believed_has_no_fence() {
+        let (hints, heard) = (Hints::new(true), Arc::new(Heard::default()));
+        let client = ClientId::new(&SystemRandom);
+        hints.attach(client, HintSink::new(heard.clone()));
+        hints.take(&message(format!("{} 17 k", OwnerId::new(client, 1))));
+        assert_eq!(*heard.words.lock().unwrap(), ["0 k"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::{
 
 use futures_util::future::try_join;
 use redis::{
-    AsyncConnectionConfig, PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection,
 };
 use tokio::sync::Notify;
 
@@ -126,9 +126,41 @@ impl Handle {
         }
     }
 
+    /// The same, and then `last`, whose answer is about all of them.
+    pub(super) async fn run_all_then(
+        mut self,
+        calls: &[Call],
+        last: &Cmd,
+    ) -> (Vec<Result<Value, StoreError>>, Result<Value, StoreError>) {
+        let unanswered = Unanswered(Some(&self.health));
+        let answers = Call::run_all_then(calls, Some(last), &mut self.connection).await;
+        unanswered.has_ended(answers.as_ref().err());
+        let of_last = |error: &RedisError| {
+            let explained = errors::of_command(last, error, self.limit);
+            self.weigh(error, explained)
+        };
+        match answers {
+            Ok(mut answers) => {
+                let last = answers.pop().expect("there is one for the last command");
+                let last = last.map_err(|error| of_last(&error));
+                let judged = |(call, answer): (&Call, Result<Value, RedisError>)| {
+                    answer.map_err(|error| self.judge(call, &error))
+                };
+                (calls.iter().zip(answers).map(judged).collect(), last)
+            }
+            Err(error) => {
+                let all = calls.iter().map(|call| Err(self.judge(call, &error)));
+                (all.collect(), Err(of_last(&error)))
+            }
+        }
+    }
+
     /// The failure of a call in words, after it has told whether the connection is still good.
     fn judge(&self, call: &Call, error: &RedisError) -> StoreError {
-        let explained = call.explain(error, self.limit);
+        self.weigh(error, call.explain(error, self.limit))
+    }
+
+    fn weigh(&self, error: &RedisError, explained: StoreError) -> StoreError {
         if error.is_unrecoverable_error() || needs_new_connection(explained.kind()) {
             self.health.fail(explained.clone());
         }

@@ -127,9 +127,19 @@ impl Call {
         calls: &[Self],
         connection: &mut MultiplexedConnection,
     ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
-        let commands = calls.iter().map(|call| call.command.clone()).collect();
+        Self::run_all_then(calls, None, connection).await
+    }
+
+    /// The same, and `last` after all of them, whose answer is the last one.
+    pub(super) async fn run_all_then(
+        calls: &[Self],
+        last: Option<&Cmd>,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
+        let commands = calls.iter().map(|call| call.command.clone());
+        let commands = commands.chain(last.cloned()).collect();
         let mut answers = send_all(commands, connection).await?;
-        let forgotten: Vec<_> = (0..answers.len())
+        let mut forgotten: Vec<_> = (0..calls.len())
             .filter(|&at| answers[at].as_ref().is_err_and(is_forgotten))
             .collect();
         let Some((&first, rest)) = forgotten.split_first() else {
@@ -137,7 +147,10 @@ impl Call {
         };
         // By the first the server remembers the script for the rest.
         let rest = rest.iter().map(|&at| calls[at].command.clone());
-        let commands = iter::once(calls[first].whole()).chain(rest).collect();
+        let commands = iter::once(calls[first].whole()).chain(rest);
+        // What it told was not about these.
+        let commands = commands.chain(last.cloned()).collect();
+        forgotten.extend(last.map(|_| calls.len()));
         let again = send_all(commands, connection).await?;
         for (at, answer) in forgotten.into_iter().zip(again) {
             answers[at] = answer;

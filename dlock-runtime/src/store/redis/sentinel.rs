@@ -41,7 +41,7 @@ const SWITCHED: &str = "+switch-master";
 pub(super) struct Sentinels {
     location: Location,
     service: String,
-    sentinels: Vec<Endpoint>,
+    all: Vec<Endpoint>,
     /// What was chosen last.
     latest: Mutex<Option<Master>>,
 }
@@ -59,7 +59,7 @@ impl Sentinels {
         Self {
             location: location.clone(),
             service: service.to_owned(),
-            sentinels: location.sentinels(),
+            all: location.sentinels(),
             latest: Mutex::new(None),
         }
     }
@@ -82,12 +82,12 @@ impl Sentinels {
         let mut news = None;
         loop {
             if news.is_none() {
-                let sentinel = &self.sentinels[turn % self.sentinels.len()];
+                let sentinel = &self.all[turn % self.all.len()];
                 turn += 1;
                 // Without it, there is still the question after the pause.
                 news = News::listen(sentinel, limit).await.ok();
             }
-            let asked = self.master(limit, self.sentinels.len()).await;
+            let asked = self.master(limit, self.all.len()).await;
             if let Ok(address) = asked
                 && address != *known
             {
@@ -109,12 +109,12 @@ impl Sentinels {
     }
 
     fn majority(&self) -> usize {
-        self.sentinels.len() / 2 + 1
+        self.all.len() / 2 + 1
     }
 
     /// What is to be taken for the master's address, once `enough` have named one.
     async fn master(&self, limit: Duration, enough: usize) -> Result<Address, StoreError> {
-        let asked = self.sentinels.iter().map(|it| self.ask(it, limit));
+        let asked = self.all.iter().map(|it| self.ask(it, limit));
         let mut answers: FuturesUnordered<_> = asked.collect();
         let (mut masters, mut errors) = (Vec::new(), Vec::new());
         while let Some(answer) = answers.next().await {
@@ -175,7 +175,7 @@ impl Sentinels {
         }
         // Whoever can be reached says more than who cannot.
         let told = errors.iter().find(|error| error.is_final());
-        let told = told.or(errors.first());
+        let told = told.or_else(|| errors.first());
         // While one cannot be reached, it may know better.
         let hopeless = errors.iter().all(StoreError::is_final);
         let kind = told.filter(|_| hopeless).map(StoreError::kind);
