@@ -1,9 +1,10 @@
 //! Starts and breaks real servers, connections and processes for the tests of dlock.
 //!
-//! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the master,
-//! [`Proxy`] makes the network in front of one misbehave, [`Worker`] is a second process, and
-//! [`machine_time`] puts in order what several processes did. [`eventually`] waits for a condition,
-//! [`poll_times`] drops a future at a chosen await.
+//! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
+//! master, [`Cluster`] several that share slots. [`Proxy`] makes the network in front of one
+//! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
+//! processes did. [`eventually`] waits for a condition, [`poll_times`] drops a future at a chosen
+//! await.
 //!
 //! A failure of this crate is a failure of the test, so its functions panic with what went
 //! wrong instead of returning errors. It needs a Unix system: a paused server is a stopped
@@ -14,6 +15,7 @@
 )]
 
 mod child;
+mod cluster;
 mod eventually;
 mod machine_time;
 mod poll;
@@ -25,6 +27,7 @@ mod sentinel;
 mod server;
 mod tls;
 
+pub use cluster::Cluster;
 pub use eventually::eventually;
 pub use machine_time::machine_time;
 pub use poll::{Polled, poll_times, poll_times_then_wake};

@@ -93,6 +93,12 @@ impl RedisServer {
         .await
     }
 
+    /// Starts a server with arguments that are made anew for each attempt, as ports have to be.
+    pub(crate) async fn start_with_changing(arguments: impl Fn() -> Vec<String>) -> Self {
+        let arguments = || arguments().into_iter().map(Into::into).collect();
+        Self::start_as(Make::Usual, || (arguments(), None)).await
+    }
+
     async fn start_as(make: Make, arguments: impl Fn() -> (Vec<OsString>, Option<u16>)) -> Self {
         let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
         for _ in 0..PORTS_TO_TRY {

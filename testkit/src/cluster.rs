@@ -1,0 +1,413 @@
+//! A Redis Cluster of a test's own: real processes, real fail-overs.
+
+mod migration;
+mod view;
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue};
+
+use crate::eventually;
+use crate::{Proxy, RedisServer, port};
+use view::View;
+
+/// Longer than a cluster takes to agree on a loaded machine.
+const DEADLINE: Duration = Duration::from_secs(40);
+
+const SLOTS: usize = 16_384;
+
+/// How long a node may be silent until the others take it for dead, in ms.
+const NODE_TIMEOUT: &str = "1500";
+
+/// Masters and replicas on free ports of 127.0.0.1, each a process of its own.
+///
+/// Nodes are named by their index: first the masters in the order of their slots, then the replicas
+/// of the first master, of the second, and so on; nodes that are added come last. A fail-over changes
+/// roles, not indices. Dropping the cluster ends all of it.
+pub struct Cluster {
+    nodes: Vec<Node>,
+    /// Killed or stopped at the moment.
+    down: Mutex<HashSet<usize>>,
+}
+
+struct Node {
+    server: RedisServer,
+    bus_port: u16,
+    id: String,
+    /// In front of what clients are told to be the node.
+    proxy: Option<Proxy>,
+}
+
+impl Cluster {
+    /// Starts `masters` that share all slots evenly, with so many replicas for each, and waits
+    /// until all of them agree and replicas have their master's data.
+    pub async fn start(masters: usize, replicas_each: usize) -> Self {
+        Self::start_with(masters, replicas_each, &[]).await
+    }
+
+    /// The same with additional arguments for each node, such as `["--requirepass", "secret"]`.
+    pub async fn start_with(masters: usize, replicas_each: usize, arguments: &[&str]) -> Self {
+        Self::launch(masters, replicas_each, arguments, false).await
+    }
+
+    /// Masters that clients reach through a [`Proxy`] each: its address is the one that the
+    /// cluster tells. The nodes themselves talk past it.
+    pub async fn behind_proxies(masters: usize) -> Self {
+        Self::launch(masters, 0, &[], true).await
+    }
+
+    async fn launch(
+        masters: usize,
+        replicas_each: usize,
+        arguments: &[&str],
+        with_proxies: bool,
+    ) -> Self {
+        assert!(masters > 0, "somebody must have the slots");
+        let mut nodes = Vec::new();
+        for _ in 0..masters * (1 + replicas_each) {
+            nodes.push(Node::start(arguments, with_proxies).await);
+        }
+        let cluster = Self {
+            nodes,
+            down: Mutex::default(),
+        };
+        for (index, node) in cluster.nodes.iter().enumerate() {
+            // Without this, nodes agree on their order one by one, each a second later.
+            let epoch = (index + 1).to_string();
+            node.order::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch])
+                .await;
+            for other in &cluster.nodes[..index] {
+                node.meet(other).await;
+            }
+        }
+        for (index, node) in cluster.nodes[..masters].iter().enumerate() {
+            let slots = index * SLOTS / masters..(index + 1) * SLOTS / masters;
+            let mut order = redis::cmd("CLUSTER");
+            order.arg("ADDSLOTS").arg(slots.collect::<Vec<_>>());
+            node.query::<()>(&order).await;
+        }
+        cluster.until_acquainted().await;
+        for (index, replica) in cluster.nodes[masters..].iter().enumerate() {
+            let master = &cluster.nodes[index / replicas_each];
+            replica
+                .order::<()>(&["CLUSTER", "REPLICATE", &master.id])
+                .await;
+        }
+        cluster.until_ok().await;
+        cluster
+    }
+
+    /// The URL of all nodes, with the password if there is one.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_of(&(0..self.nodes.len()).collect::<Vec<_>>())
+    }
+
+    /// The URL that names only some nodes.
+    #[must_use]
+    pub fn url_of(&self, nodes: &[usize]) -> String {
+        let one = self.nodes[nodes[0]].server.url();
+        let (_, rest) = one.split_once("://").expect("a URL has a scheme");
+        let login = rest.rsplit_once('@').map_or("", |(login, _)| login);
+        let at = if login.is_empty() { "" } else { "@" };
+        let hosts = nodes
+            .iter()
+            .map(|&it| format!("127.0.0.1:{}", self.port(it)));
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        format!("redis-cluster://{login}{at}{hosts}")
+    }
+
+    /// How many nodes there are, killed ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Never: a cluster has nodes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// One of the nodes as a server of its own. Kill and stop it through the cluster.
+    #[must_use]
+    pub fn node(&self, node: usize) -> &RedisServer {
+        &self.nodes[node].server
+    }
+
+    /// The port that clients are told.
+    #[must_use]
+    pub fn port(&self, node: usize) -> u16 {
+        let node = &self.nodes[node];
+        node.proxy
+            .as_ref()
+            .map_or_else(|| node.server.port(), Proxy::port)
+    }
+
+    /// What is in front of a node of a cluster [`behind_proxies`](Self::behind_proxies).
+    #[must_use]
+    pub fn proxy(&self, node: usize) -> &Proxy {
+        let proxy = self.nodes[node].proxy.as_ref();
+        proxy.expect("the cluster was started behind proxies")
+    }
+
+    /// Kills a node as a power cut would.
+    pub fn kill(&self, node: usize) {
+        self.down().insert(node);
+        self.nodes[node].server.kill();
+    }
+
+    /// Starts a node again that was killed. It is empty, and has its place in the cluster.
+    pub async fn restart(&self, node: usize) {
+        self.nodes[node].server.restart().await;
+        self.down().remove(&node);
+    }
+
+    /// Stops a node: connections stay open, nothing is answered.
+    pub fn pause(&self, node: usize) {
+        self.down().insert(node);
+        self.nodes[node].server.pause();
+    }
+
+    /// Lets a stopped node go on.
+    pub fn resume(&self, node: usize) {
+        self.nodes[node].server.resume();
+        self.down().remove(&node);
+    }
+
+    /// Starts another node without slots, and waits until it belongs to the cluster; its index.
+    pub async fn add(&mut self) -> usize {
+        let new = Node::start(&[], self.nodes[0].proxy.is_some()).await;
+        for node in self.up() {
+            new.meet(&self.nodes[node]).await;
+        }
+        self.nodes.push(new);
+        self.until_ok().await;
+        self.nodes.len() - 1
+    }
+
+    /// Removes a node that has no slots, and kills it.
+    pub async fn remove(&self, node: usize) {
+        self.kill(node);
+        let id = &self.nodes[node].id;
+        for other in self.up() {
+            self.nodes[other]
+                .order::<()>(&["CLUSTER", "FORGET", id])
+                .await;
+        }
+    }
+
+    /// Makes a replica the master in its master's place, without losing anything, and waits until
+    /// all agree.
+    pub async fn fail_over_to(&self, replica: usize) {
+        let id = self.nodes[replica].id.clone();
+        self.nodes[replica]
+            .order::<()>(&["CLUSTER", "FAILOVER"])
+            .await;
+        eventually(DEADLINE, "the replica is the master", async || {
+            self.all_see(|view| view.is_master(&id) && view.covers_all())
+                .await
+        })
+        .await;
+    }
+
+    /// The node that is the master of a key's slot, as the nodes that are up see it.
+    pub async fn master_of(&self, key: &str) -> usize {
+        self.master_of_slot(self.slot_of(key).await).await
+    }
+
+    /// The node that is the master of a slot, once all nodes that are up say the same.
+    pub async fn master_of_slot(&self, slot: u16) -> usize {
+        let mut found = None;
+        eventually(DEADLINE, "the nodes agree on a master", async || {
+            let views = self.views().await;
+            let mut masters = views.iter().map(|view| view.master_of(slot));
+            let first = masters.next().flatten();
+            found = first.and_then(|id| self.nodes.iter().position(|node| node.id == id));
+            found.is_some() && masters.all(|other| other == first)
+        })
+        .await;
+        found.expect("it was waited for")
+    }
+
+    /// A replica of `master`, as the nodes that are up see it.
+    pub async fn replica_of(&self, master: usize) -> usize {
+        let views = self.views().await;
+        let id = views[0].replica_of(&self.nodes[master].id);
+        let node = self.nodes.iter().position(|node| Some(&*node.id) == id);
+        node.expect("the master has a replica")
+    }
+
+    /// The slot of a key.
+    pub async fn slot_of(&self, key: &str) -> u16 {
+        let node = self.up()[0];
+        self.nodes[node].order(&["CLUSTER", "KEYSLOT", key]).await
+    }
+
+    /// Waits until all nodes that are up agree: every slot has a master that is up, and replicas
+    /// have their master's data.
+    pub async fn until_ok(&self) {
+        eventually(DEADLINE, "the cluster is well", async || {
+            let up: HashSet<_> = self.up().into_iter().collect();
+            let dead: Vec<_> = (0..self.nodes.len())
+                .filter(|node| !up.contains(node))
+                .map(|node| &self.nodes[node].id)
+                .collect();
+            let sound = |view: &View| {
+                view.is_ok() && view.knows(up.len()) && !dead.iter().any(|id| view.has_slots(id))
+            };
+            if !self.all_see(sound).await || !self.agree().await {
+                return false;
+            }
+            for node in up {
+                let report: String = self.nodes[node].order(&["INFO", "replication"]).await;
+                if report.contains("master_link_status:down")
+                    || report.contains("master_sync_in_progress:1")
+                {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+    }
+
+    /// The keys of all masters that are up and match a pattern, sorted.
+    pub async fn keys(&self, pattern: &str) -> Vec<String> {
+        let mut keys = Vec::new();
+        for node in self.up() {
+            let report: String = self.nodes[node].order(&["INFO", "replication"]).await;
+            if report.contains("role:master") {
+                keys.extend(self.nodes[node].server.keys(pattern).await);
+            }
+        }
+        keys.sort();
+        keys
+    }
+
+    /// How often the nodes that are up have run a command since they started.
+    pub async fn command_count(&self, name: &str) -> u64 {
+        let mut count = 0;
+        for node in self.up() {
+            count += self.nodes[node].server.command_count(name).await;
+        }
+        count
+    }
+
+    /// Runs a command on every node that is up.
+    pub async fn everywhere(&self, command: &str) {
+        let words: Vec<_> = command.split(' ').collect();
+        for node in self.up() {
+            self.nodes[node].order::<redis::Value>(&words).await;
+        }
+    }
+
+    /// The nodes that are neither killed nor stopped.
+    #[must_use]
+    pub fn up(&self) -> Vec<usize> {
+        let down = self.down();
+        (0..self.nodes.len())
+            .filter(|node| !down.contains(node))
+            .collect()
+    }
+
+    /// Every node knows every other.
+    async fn until_acquainted(&self) {
+        let count = self.nodes.len();
+        eventually(DEADLINE, "the nodes know each other", async || {
+            self.all_see(|view| view.knows(count)).await
+        })
+        .await;
+    }
+
+    async fn all_see(&self, condition: impl Fn(&View) -> bool) -> bool {
+        self.views().await.iter().all(condition)
+    }
+
+    /// Whether all have the same masters for the same slots.
+    async fn agree(&self) -> bool {
+        let views = self.views().await;
+        views.windows(2).all(|pair| pair[0].agrees_with(&pair[1]))
+    }
+
+    async fn views(&self) -> Vec<View> {
+        let mut views = Vec::new();
+        for node in self.up() {
+            let info: String = self.nodes[node].order(&["CLUSTER", "INFO"]).await;
+            let nodes: String = self.nodes[node].order(&["CLUSTER", "NODES"]).await;
+            views.push(View::parse(&info, &nodes));
+        }
+        views
+    }
+
+    fn down(&self) -> MutexGuard<'_, HashSet<usize>> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    async fn start(arguments: &[&str], with_proxy: bool) -> Self {
+        let server = RedisServer::start_with_changing(|| {
+            let bus = port::free().to_string();
+            let fixed = [
+                ["--cluster-enabled", "yes"],
+                ["--cluster-config-file", "nodes.conf"],
+                ["--cluster-node-timeout", NODE_TIMEOUT],
+                ["--cluster-port", &bus],
+                // A replica that was just made may take over, however long it was without a master.
+                ["--cluster-replica-validity-factor", "0"],
+                ["--cluster-allow-replica-migration", "no"],
+                ["--repl-diskless-sync-delay", "0"],
+            ];
+            let arguments = arguments.iter().map(|&it| it.to_owned());
+            let fixed = fixed.into_iter().flatten().map(ToOwned::to_owned);
+            fixed.chain(arguments).collect()
+        })
+        .await;
+        let proxy = with_proxy.then(|| Proxy::start(server.port()));
+        let mut node = Self {
+            server,
+            bus_port: 0,
+            id: String::new(),
+            proxy,
+        };
+        let ports: Vec<String> = node.order(&["CONFIG", "GET", "cluster-port"]).await;
+        node.bus_port = ports[1].parse().expect("a port is a number");
+        node.id = node.order(&["CLUSTER", "MYID"]).await;
+        if let Some(proxy) = &node.proxy {
+            let port = proxy.port().to_string();
+            node.order::<()>(&["CONFIG", "SET", "cluster-announce-port", &port])
+                .await;
+        }
+        node
+    }
+
+    async fn meet(&self, other: &Self) {
+        let (port, bus) = (other.server.port().to_string(), other.bus_port.to_string());
+        self.order::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])
+            .await;
+    }
+
+    async fn order<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        self.query(&command).await
+    }
+
+    /// Whether the node has accepted an order.
+    async fn try_order(&self, words: &[&str]) -> bool {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        let mut connection = self.server.connection().await;
+        command.exec_async(&mut connection).await.is_ok()
+    }
+
+    async fn query<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        let mut connection: MultiplexedConnection = self.server.connection().await;
+        let answer = command.query_async(&mut connection).await;
+        answer.unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+}
