@@ -28,6 +28,15 @@ impl StoreError {
         self
     }
 
+    /// The same error, which names where it came from.
+    #[cfg(feature = "redis")]
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        if !self.message.contains(place) {
+            self.message = format!("{place}: {}", self.message);
+        }
+        self
+    }
+
     /// No answer within `limit`.
     #[must_use]
     pub fn timed_out(limit: Duration) -> Self {
@@ -155,7 +164,7 @@ impl StoreErrorKind {
             Self::NoCredentials => "check what the manager's `credentials` were set to",
             Self::Tls => "check the server's certificate, and the `ca`, `cert` and `key` given",
             Self::Unsupported => {
-                "use a single Redis 6.2 or later, or Valkey, and a database that it has"
+                "use Redis 6.2 or later, or Valkey, and a URL that fits how it runs"
             }
             Self::TooFewReplicas => "check the server's replicas, or lower `min_replicas`",
             Self::UnknownService => "check the name of the service, after the hosts in the URL",

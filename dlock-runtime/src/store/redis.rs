@@ -4,6 +4,7 @@
 //! they are called over connections that tasks of the store keep alive, so that the requests
 //! of one owner reach a server in the order in which they were made.
 
+mod cluster;
 mod config;
 mod confirm;
 mod credentials;
@@ -24,6 +25,7 @@ mod options;
 mod scheme;
 mod script;
 mod sentinel;
+mod servers;
 mod session;
 mod slot;
 mod socket;
@@ -41,19 +43,21 @@ use tokio::{runtime, time::Instant};
 
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
-pub use self::{
-    config::RedisConfig,
-    credentials::{Credentials, CredentialsProvider},
-};
 use self::{
+    cluster::Cluster,
     confirm::Confirmer,
     events::Events,
     hints::Hints,
     node::{Node, no_runtime},
     script::Call,
     sentinel::Sentinels,
+    servers::Servers,
     source::Source,
     url::{Layout, Location},
+};
+pub use self::{
+    config::RedisConfig,
+    credentials::{Credentials, CredentialsProvider},
 };
 use super::{
     AcquireRequest, Acquisition, HintSink, LockStore, Released, RenewRequest, Renewal, StoreError,
@@ -81,7 +85,7 @@ pub struct RedisStore {
     shown: String,
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
-    node: Node,
+    servers: Servers,
     /// For `min_replicas`.
     confirmer: Option<Confirmer>,
 }
@@ -103,12 +107,12 @@ impl RedisStore {
         config.check()?;
         location.prepare(&config)?;
         let shown = location.to_string();
-        if runtime::Handle::try_current().is_err() {
+        let Ok(home) = runtime::Handle::try_current() else {
             return Err(ConnectError::Unavailable {
                 url: shown,
                 reason: no_runtime("no tokio runtime runs here"),
             });
-        }
+        };
         slot::prepare();
 
         let min_replicas = config.min_replicas.max(location.min_replicas());
@@ -126,9 +130,14 @@ impl RedisStore {
                 Source::Sentinel(Arc::new(Sentinels::new(&location, service)))
             }
             Layout::Cluster => {
-                return Err(ConnectError::InvalidUrl {
-                    url: shown,
-                    reason: "clusters are not supported yet".to_owned(),
+                let events = events(shown.clone());
+                let cluster = Cluster::start(location, &config, &hints, home, events);
+                return Ok(Self {
+                    shown,
+                    config,
+                    hints,
+                    servers: Servers::Cluster(cluster),
+                    confirmer: None,
                 });
             }
         };
@@ -142,7 +151,7 @@ impl RedisStore {
             shown,
             config,
             hints,
-            node,
+            servers: Servers::One(node),
             confirmer,
         })
     }
@@ -168,7 +177,7 @@ impl RedisStore {
 
     async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         let begun = Instant::now();
-        self.node.ready(limit).await?;
+        self.servers.ready(limit).await?;
         match &self.confirmer {
             Some(confirmer) => confirmer.ready(limit.saturating_sub(begun.elapsed())).await,
             None => Ok(()),
@@ -176,7 +185,7 @@ impl RedisStore {
     }
 
     async fn call(&self, call: Call) -> Result<Value, StoreError> {
-        self.node.run(&call).await
+        self.servers.run(&call).await
     }
 }
 
@@ -229,7 +238,7 @@ impl LockStore for RedisStore {
         if let Some(confirmer) = &self.confirmer {
             return confirmer.renew_all(calls, limit).await;
         }
-        let answers = self.node.run_all(&calls, limit).await;
+        let answers = self.servers.run_all(&calls, limit).await;
         let read = |answer: Result<Value, StoreError>| script::read_renewal(&answer?);
         answers.into_iter().map(read).collect()
     }

@@ -184,7 +184,8 @@ impl Group {
         calls: &[Call],
     ) -> (Vec<Result<Renewal, StoreError>>, Result<(), StoreError>) {
         let wait = self.wait();
-        let request = async |handle: Handle| handle.run_all_then(calls, &wait).await;
+        let calls: Vec<_> = calls.iter().collect();
+        let request = async |handle: Handle| handle.run_all_then(&calls, &wait).await;
         match self.node.within_limit(request).await {
             Ok((answers, waited)) => {
                 let read = |answer: Result<Value, _>| script::read_renewal(&answer?);

@@ -104,6 +104,16 @@ pub(super) fn unsupported(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Unsupported, message)
 }
 
+/// One server was to be locked on, and it is only a part of several.
+pub(super) fn in_a_cluster() -> StoreError {
+    unsupported("the server is a node of a Redis Cluster: write `redis-cluster://` in the URL")
+}
+
+/// It was to be a node of a cluster, and is not.
+pub(super) fn in_no_cluster() -> StoreError {
+    unsupported("the server is not in cluster mode: write `redis://` in the URL")
+}
+
 pub(super) fn too_old(what: &str) -> StoreError {
     unsupported(format!(
         "the server is too old, {what}: dlock needs Redis 6.2 or Valkey"
@@ -136,6 +146,9 @@ fn of_server(code: &str, detail: &str) -> StoreError {
             return StoreError::new(Kind::Unauthenticated, "the server asks for a password");
         }
         "WRONGPASS" => Kind::Unauthenticated,
+        // A store in a cluster goes where these point, and never reads them here.
+        "MOVED" | "ASK" => return in_a_cluster(),
+        _ if detail.contains("cluster support disabled") => return in_no_cluster(),
         "DENIED" => {
             return StoreError::new(
                 Kind::Refused,
@@ -325,6 +338,16 @@ mod tests {
                 "ERR Could not find scripting engine 'lua'",
                 Kind::Unsupported,
                 "could not find scripting engine 'lua'",
+            ),
+            (
+                "MOVED 3999 127.0.0.1:6381",
+                Kind::Unsupported,
+                "the server is a node of a Redis Cluster: write `redis-cluster://` in the URL",
+            ),
+            (
+                "ERR This instance has cluster support disabled",
+                Kind::Unsupported,
+                "the server is not in cluster mode: write `redis://` in the URL",
             ),
             (
                 "ERR DB index is out of range",

@@ -5,8 +5,9 @@ use redis::Value;
 use super::errors;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Refuses a server on which locks would not work, by what it says of itself.
-pub(super) fn check_server(hello: &Value) -> Result<(), StoreError> {
+/// Refuses a server on which locks would not work, by what it says of itself; `in_cluster` is
+/// whether it should be a node of a cluster.
+pub(super) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreError> {
     let fields: Vec<_> = match hello {
         Value::Map(fields) => fields.iter().map(|(key, value)| (key, value)).collect(),
         // RESP2 has no maps.
@@ -30,11 +31,8 @@ pub(super) fn check_server(hello: &Value) -> Result<(), StoreError> {
         Some("sentinel") => {
             return Err(errors::unsupported("the server is a Sentinel, not a store"));
         }
-        Some("cluster") => {
-            return Err(errors::unsupported(
-                "the server is part of a Redis Cluster, which is not supported",
-            ));
-        }
+        Some("cluster") if !in_cluster => return Err(errors::in_a_cluster()),
+        Some("standalone") if in_cluster => return Err(errors::in_no_cluster()),
         _ => {}
     }
     let version = field("version").unwrap_or_default();
@@ -76,6 +74,7 @@ mod tests {
             ("mode", "standalone"),
             ("role", "master"),
         ];
+        let check_server = |hello: &Value| check_server(hello, false);
         assert_eq!(check_server(&hello(&good)), Ok(()));
         let valkey = [("server", "valkey"), ("version", "9.1.2"), good[1], good[2]];
         assert_eq!(check_server(&hello(&valkey)), Ok(()));
@@ -93,5 +92,24 @@ mod tests {
             let words = [field.0, field.1].map(|word| Value::BulkString(word.into()));
             assert_eq!(check_server(&Value::Array(words.into())), Err(error));
         }
+    }
+
+    #[test]
+    fn the_url_says_whether_a_server_is_in_a_cluster() {
+        let mode = |mode| hello(&[("mode", mode)]);
+        assert_eq!(check_server(&mode("cluster"), true), Ok(()));
+        for (found, in_cluster, advice) in [
+            ("cluster", false, "write `redis-cluster://`"),
+            ("standalone", true, "write `redis://`"),
+        ] {
+            let error = check_server(&mode(found), in_cluster).expect_err("the URL is wrong");
+            assert!(
+                error.is_final() && error.message().contains(advice),
+                "{error}"
+            );
+        }
+        let replica = hello(&[("mode", "cluster"), ("role", "replica")]);
+        let error = check_server(&replica, true).expect_err("it takes no locks");
+        assert_eq!(error.kind(), StoreErrorKind::ReadOnly);
     }
 }

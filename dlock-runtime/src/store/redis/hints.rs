@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis::{PushInfo, PushKind, Value};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::{
     owner::{ClientId, OwnerId},
@@ -16,8 +16,7 @@ pub(super) struct Hints {
     sinks: Mutex<Vec<(ClientId, HintSink)>>,
     /// What a hint tells of is to be asked for: it says nothing of replicas.
     must_ask: bool,
-    /// Somebody was attached, and is to be subscribed.
-    pub(super) attached: Notify,
+    attached: watch::Sender<()>,
 }
 
 impl Hints {
@@ -30,7 +29,12 @@ impl Hints {
 
     pub(super) fn attach(&self, client: ClientId, sink: HintSink) {
         self.sinks().push((client, sink));
-        self.attached.notify_one();
+        self.attached.send_replace(());
+    }
+
+    /// Changes when somebody was attached, who is to be subscribed on every connection there is.
+    pub(super) fn attached(&self) -> watch::Receiver<()> {
+        self.attached.subscribe()
     }
 
     pub(super) fn clients(&self) -> Vec<ClientId> {

@@ -21,7 +21,9 @@ use redis::{
 use tokio::sync::Notify;
 
 use super::{
-    RedisConfig, errors, hello,
+    RedisConfig,
+    cluster::Redirect,
+    errors, hello,
     hints::Hints,
     script::{self, Call},
     session::{self, Session, answered},
@@ -102,19 +104,39 @@ impl Handle {
     ///
     /// It waits as long as the connection lives: whoever calls limits that, and dropping it raises
     /// a suspicion.
-    pub(super) async fn run(mut self, call: &Call) -> Result<Value, StoreError> {
+    pub(super) async fn run(self, call: &Call) -> Result<Value, StoreError> {
+        let answer = self.run_unless_redirected(call, false).await;
+        answer.map_err(Stop::into_error)
+    }
+
+    /// The same, on request where the slot is only being moved to.
+    pub(super) async fn run_unless_redirected(
+        mut self,
+        call: &Call,
+        asking: bool,
+    ) -> Result<Value, Stop> {
         let unanswered = Unanswered(Some(&self.health));
-        let answer = call.run(&mut self.connection).await;
+        let answer = call.run(&mut self.connection, asking).await;
         unanswered.has_ended(answer.as_ref().err());
         answer.map_err(|error| self.judge(call, &error))
     }
 
     /// Runs a script several times in one write; the answers are in the order of the calls.
-    pub(super) async fn run_all(mut self, calls: &[Call]) -> Vec<Result<Value, StoreError>> {
+    pub(super) async fn run_all(self, calls: &[&Call]) -> Vec<Result<Value, StoreError>> {
+        let answers = self.run_all_unless_redirected(calls).await.into_iter();
+        answers
+            .map(|answer| answer.map_err(Stop::into_error))
+            .collect()
+    }
+
+    pub(super) async fn run_all_unless_redirected(
+        mut self,
+        calls: &[&Call],
+    ) -> Vec<Result<Value, Stop>> {
         let unanswered = Unanswered(Some(&self.health));
         let answers = Call::run_all(calls, &mut self.connection).await;
         unanswered.has_ended(answers.as_ref().err());
-        let judged = |(call, answer): (&Call, Result<Value, RedisError>)| {
+        let judged = |(call, answer): (&&Call, Result<Value, RedisError>)| {
             answer.map_err(|error| self.judge(call, &error))
         };
         match answers {
@@ -129,7 +151,7 @@ impl Handle {
     /// The same, and then `last`, whose answer is about all of them.
     pub(super) async fn run_all_then(
         mut self,
-        calls: &[Call],
+        calls: &[&Call],
         last: &Cmd,
     ) -> (Vec<Result<Value, StoreError>>, Result<Value, StoreError>) {
         let unanswered = Unanswered(Some(&self.health));
@@ -143,21 +165,25 @@ impl Handle {
             Ok(mut answers) => {
                 let last = answers.pop().expect("there is one for the last command");
                 let last = last.map_err(|error| of_last(&error));
-                let judged = |(call, answer): (&Call, Result<Value, RedisError>)| {
-                    answer.map_err(|error| self.judge(call, &error))
+                let judged = |(call, answer): (&&Call, Result<Value, RedisError>)| {
+                    answer.map_err(|error| self.judge(call, &error).into_error())
                 };
                 (calls.iter().zip(answers).map(judged).collect(), last)
             }
             Err(error) => {
-                let all = calls.iter().map(|call| Err(self.judge(call, &error)));
-                (all.collect(), Err(of_last(&error)))
+                let failed = |call: &&Call| Err(self.judge(call, &error).into_error());
+                (calls.iter().map(failed).collect(), Err(of_last(&error)))
             }
         }
     }
 
     /// The failure of a call in words, after it has told whether the connection is still good.
-    fn judge(&self, call: &Call, error: &RedisError) -> StoreError {
-        self.weigh(error, call.explain(error, self.limit))
+    fn judge(&self, call: &Call, error: &RedisError) -> Stop {
+        let explained = call.explain(error, self.limit);
+        match Redirect::of(error) {
+            Some(redirect) => Stop::Redirected(redirect, explained),
+            None => Stop::Failed(self.weigh(error, explained)),
+        }
     }
 
     fn weigh(&self, error: &RedisError, explained: StoreError) -> StoreError {
@@ -168,6 +194,20 @@ impl Handle {
             return self.health.broken();
         }
         explained
+    }
+}
+
+/// Why a server has not carried out a call.
+pub(super) enum Stop {
+    /// Another server will, or this one later; the error is for whoever knows one server only.
+    Redirected(Redirect, StoreError),
+    Failed(StoreError),
+}
+
+impl Stop {
+    fn into_error(self) -> StoreError {
+        let (Self::Redirected(_, error) | Self::Failed(error)) = self;
+        error
     }
 }
 
@@ -223,7 +263,7 @@ impl Link {
     ) -> Result<Self, StoreError> {
         let attempt = async {
             let mut link = Self::log_in(endpoint, config, hints, limit).await?;
-            link.prepare().await?;
+            link.prepare(endpoint.is_in_cluster()).await?;
             link.subscribe(hints).await?;
             Ok(link)
         };
@@ -278,7 +318,7 @@ impl Link {
     }
 
     /// Looks at who answers, and loads the scripts.
-    async fn prepare(&mut self) -> Result<(), StoreError> {
+    async fn prepare(&mut self, in_cluster: bool) -> Result<(), StoreError> {
         let mut requests = redis::pipe();
         let hello = requests.cmd("HELLO");
         if self.subscriber.is_none() {
@@ -294,7 +334,8 @@ impl Link {
         let answers = answered(self.handle.limit, answers).await?;
         // The rest may be refused: a name is a courtesy, and a script that is not loaded is sent
         // whole when it is called. A refused HELLO tells nothing, but the login was accepted.
-        answers.first().map_or(Ok(()), hello::check_server)
+        let hello = answers.first();
+        hello.map_or(Ok(()), |hello| hello::check_server(hello, in_cluster))
     }
 
     /// Subscribes those who are not yet, and says who they were.

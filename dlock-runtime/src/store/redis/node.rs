@@ -82,7 +82,7 @@ impl Node {
     /// the calls.
     pub(super) async fn run_all(
         &self,
-        calls: &[Call],
+        calls: &[&Call],
         limit: Duration,
     ) -> Vec<Result<Value, StoreError>> {
         let answers = self.within_limit(async |handle: Handle| handle.run_all(calls).await);
@@ -112,7 +112,8 @@ impl Node {
         .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
     }
 
-    async fn handle(&self) -> Result<Handle, StoreError> {
+    /// What requests need, as soon as it is there; an error means that nothing can be sent.
+    pub(super) async fn handle(&self) -> Result<Handle, StoreError> {
         if self.state.has_changed().is_err() {
             return Err(no_runtime(RUNTIME_ENDED));
         }
@@ -127,6 +128,16 @@ impl Node {
             Ok(Err(_)) => Err(no_runtime(RUNTIME_ENDED)),
             Err(_) => Err(self.no_connection(limit)),
         }
+    }
+
+    /// How the connection is, and how it changes.
+    pub(super) fn state(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
+    /// Ends the connection; whoever waits for an answer learns that it broke.
+    pub(super) fn close(&self) {
+        self.supervisor.abort();
     }
 
     fn no_connection(&self, limit: Duration) -> StoreError {

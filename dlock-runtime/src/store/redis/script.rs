@@ -3,14 +3,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::{iter, sync::LazyLock, time::Duration};
+use std::{iter, ptr, sync::LazyLock, time::Duration};
 
 use redis::{
     Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisWrite, ServerErrorKind, Value,
     aio::MultiplexedConnection,
 };
 
-use super::{RedisConfig, errors, names};
+use super::{RedisConfig, errors, names, slot};
 use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
@@ -29,8 +29,9 @@ static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::new("renew", include_str!("renew.lua"), 1));
 static RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::new("release", include_str!("release.lua"), 4));
+static DROP: LazyLock<Script> = LazyLock::new(|| Script::new("drop", include_str!("drop.lua"), 1));
 
-/// The text of every script, for a new connection to load.
+/// The text of every script that is always needed, for a new connection to load.
 pub(super) fn sources() -> [&'static str; 3] {
     [ACQUIRE.source, RENEW.source, RELEASE.source]
 }
@@ -103,20 +104,38 @@ impl Call {
         }
     }
 
+    /// For a release whose keys lie on two servers at the moment: the same of the lock alone, which
+    /// is free then, whoever waits for it.
+    pub(super) fn of_the_lock_alone(&self) -> Option<Self> {
+        if !ptr::eq(self.script, &*RELEASE) {
+            return None;
+        }
+        let words: Vec<_> = self.arguments().collect();
+        let [_, _, _, lock, .., owner] = words.as_slice() else {
+            return None;
+        };
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&DROP.hash).arg(DROP.key_count);
+        command.arg(lock).arg(owner);
+        let script = &DROP;
+        Some(Self { script, command })
+    }
+
+    /// The slot that all of its keys lie in.
+    pub(super) fn slot(&self) -> u16 {
+        slot::of_key(self.arguments().nth(3).unwrap_or_default())
+    }
+
     /// Runs the script, also on a server that has forgotten it.
+    ///
+    /// `asking` is for a server to which the slot is only being moved yet.
     pub(super) async fn run(
         &self,
         connection: &mut MultiplexedConnection,
+        asking: bool,
     ) -> Result<Value, RedisError> {
-        match connection
-            .send_packed_command(&self.command)
-            .await
-            .and_then(Value::extract_error)
-        {
-            Err(error) if is_forgotten(&error) => connection
-                .send_packed_command(&self.whole())
-                .await
-                .and_then(Value::extract_error),
+        match send(&self.command, connection, asking).await {
+            Err(error) if is_forgotten(&error) => send(&self.whole(), connection, asking).await,
             answer => answer,
         }
     }
@@ -124,7 +143,7 @@ impl Call {
     /// Runs one script several times in one write, or in two if the server has forgotten it. The
     /// answers are in the order of the calls; an error of all is one of the connection.
     pub(super) async fn run_all(
-        calls: &[Self],
+        calls: &[&Self],
         connection: &mut MultiplexedConnection,
     ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
         Self::run_all_then(calls, None, connection).await
@@ -132,7 +151,7 @@ impl Call {
 
     /// The same, and `last` after all of them, whose answer is the last one.
     pub(super) async fn run_all_then(
-        calls: &[Self],
+        calls: &[&Self],
         last: Option<&Cmd>,
         connection: &mut MultiplexedConnection,
     ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
@@ -208,6 +227,25 @@ impl Call {
 /// Whether the server no longer has the script.
 fn is_forgotten(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// Sends one command, on request right behind the word that it may be answered.
+async fn send(
+    command: &Cmd,
+    connection: &mut MultiplexedConnection,
+    asking: bool,
+) -> Result<Value, RedisError> {
+    if !asking {
+        let answer = connection.send_packed_command(command).await;
+        return answer.and_then(Value::extract_error);
+    }
+    // Adjacent, as the word holds for the next command of the connection.
+    let both = vec![redis::cmd("ASKING"), command.clone()];
+    let mut last = Ok(Value::Nil);
+    for answer in send_all(both, connection).await? {
+        last = Ok(answer?);
+    }
+    last
 }
 
 /// Sends commands in one write; each has an answer of its own.

@@ -46,7 +46,6 @@ impl Drop for Session {
 /// # Errors
 ///
 /// Every error names the server.
-#[expect(dead_code, reason = "lists of servers are not served yet")]
 pub(super) async fn ask(
     endpoint: &Endpoint,
     question: &Cmd,

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-const SLOTS: usize = 16_384;
+pub(super) const SLOTS: usize = 16_384;
 
 /// For every slot the smallest number whose lower-case hexadecimal form hashes to it.
 ///
@@ -35,6 +35,16 @@ pub(super) fn prepare() {
 pub(super) fn tag(key: &str) -> u32 {
     // A lock key has no braces, so as a hash tag it is hashed as a whole.
     TAGS[usize::from(slot(key.as_bytes()))]
+}
+
+/// The slot of a whole key: that of what stands in its first braces, if anything does.
+pub(super) fn of_key(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        let close = rest.iter().position(|&byte| byte == b'}')?;
+        (close > 0).then(|| &rest[..close])
+    });
+    slot(tag.unwrap_or(key))
 }
 
 pub(super) fn slot(text: &[u8]) -> u16 {
@@ -80,6 +90,20 @@ mod tests {
         assert_eq!(slot(b"123456789"), 12_739);
         assert_eq!(slot(b"foo"), 12_182);
         assert_eq!(slot(b""), 0);
+    }
+
+    #[test]
+    fn a_key_lies_where_its_first_braces_say() {
+        for (key, tag) in [
+            ("dlock:{foo}:q", "foo"),
+            ("{foo}{bar}", "foo"),
+            ("{}foo", "{}foo"),
+            ("{foo", "{foo"),
+            ("fo}o", "fo}o"),
+            ("a{{b}}", "{b"),
+        ] {
+            assert_eq!(of_key(key.as_bytes()), slot(tag.as_bytes()), "{key}");
+        }
     }
 
     #[test]

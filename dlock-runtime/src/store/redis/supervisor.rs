@@ -68,6 +68,8 @@ impl Supervisor {
     pub(super) async fn run(mut self) {
         let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
         let mut pause = Pause::default();
+        // From before the first connection, so that nobody is missed who comes meanwhile.
+        let mut attached = self.hints.attached();
         loop {
             let error = match self.open(attempt).await {
                 Ok((endpoint, mut link)) => {
@@ -75,7 +77,8 @@ impl Supervisor {
                     self.events.connected();
                     self.state.send_replace(State::Ready(link.handle()));
                     self.hints.look_again(&self.hints.clients());
-                    let error = self.watch_over(&endpoint, &mut link).await;
+                    let watched = self.watch_over(&endpoint, &mut link, &mut attached);
+                    let error = watched.await;
                     // Nobody starts a request on a connection that is about to be closed.
                     self.state.send_replace(State::Connecting);
                     self.events.lost(&error);
@@ -106,7 +109,12 @@ impl Supervisor {
     }
 
     /// Returns when the connection has to be replaced, and why.
-    async fn watch_over(&self, endpoint: &Endpoint, link: &mut Link) -> StoreError {
+    async fn watch_over(
+        &self,
+        endpoint: &Endpoint,
+        link: &mut Link,
+        attached: &mut watch::Receiver<()>,
+    ) -> StoreError {
         let idle = self.config.response_timeout.saturating_mul(IDLE_FACTOR);
         let health = link.health();
         let mut moved = pin!(self.source.moved(endpoint, idle));
@@ -116,7 +124,7 @@ impl Supervisor {
                     Ok(()) => link.ping().await,
                     Err(fault) => Err(fault),
                 },
-                () = self.hints.attached.notified() => match link.subscribe(&self.hints).await {
+                Ok(()) = attached.changed() => match link.subscribe(&self.hints).await {
                     Ok(new) => {
                         self.hints.look_again(&new);
                         Ok(())

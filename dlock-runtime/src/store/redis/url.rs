@@ -70,6 +70,7 @@ pub(super) struct Endpoint {
     address: Address,
     login: RedisConnectionInfo,
     security: Security,
+    in_cluster: bool,
     shown: String,
 }
 
@@ -158,6 +159,7 @@ impl Location {
                 credentials: None,
                 ..self.security.clone()
             },
+            in_cluster: false,
             shown: format!("the Sentinel at {address}"),
         };
         self.addresses.iter().map(sentinel).collect()
@@ -175,6 +177,7 @@ impl Location {
             address,
             login: self.login.clone(),
             security: self.security.clone(),
+            in_cluster: self.layout == Layout::Cluster,
             shown,
         }
     }
@@ -196,6 +199,11 @@ impl fmt::Debug for Location {
 impl Endpoint {
     pub(super) fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Whether it should be a node of a cluster.
+    pub(super) fn is_in_cluster(&self) -> bool {
+        self.in_cluster
     }
 
     /// Whether the server may say on a connection what was not asked for, as RESP3 allows.

@@ -1,0 +1,45 @@
+//! The servers of a store, however many they are.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::{cluster::Cluster, node::Node, script::Call};
+use crate::store::StoreError;
+
+/// Where requests go.
+pub(super) enum Servers {
+    One(Node),
+    Cluster(Cluster),
+}
+
+impl Servers {
+    /// Waits until locks can be taken, or will not be without somebody's help.
+    pub(super) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+        match self {
+            Self::One(node) => node.ready(limit).await,
+            Self::Cluster(cluster) => cluster.ready(limit).await,
+        }
+    }
+
+    /// Runs a script, in no more time than a request may take.
+    pub(super) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+        match self {
+            Self::One(node) => node.run(call).await,
+            Self::Cluster(cluster) => cluster.run(call).await,
+        }
+    }
+
+    /// Runs scripts with one write to each server, within `limit`; the answers are in the order
+    /// of the calls.
+    pub(super) async fn run_all(
+        &self,
+        calls: &[Call],
+        limit: Duration,
+    ) -> Vec<Result<Value, StoreError>> {
+        match self {
+            Self::One(node) => node.run_all(&calls.iter().collect::<Vec<_>>(), limit).await,
+            Self::Cluster(cluster) => cluster.run_all(calls, limit).await,
+        }
+    }
+}
