@@ -4,6 +4,8 @@
 #![allow(unused_macros, reason = "each test file uses its own part of it")]
 
 mod clock;
+#[cfg(feature = "redis")]
+mod cluster;
 mod env;
 mod faulty;
 mod log;
@@ -16,6 +18,8 @@ use dlock::LockError;
 use tokio::time::timeout;
 
 pub(crate) use clock::TestClock;
+#[cfg(feature = "redis")]
+pub(crate) use cluster::RedisCluster;
 pub(crate) use env::{Env, Memory, assert_idle};
 #[cfg(feature = "redis")]
 pub(crate) use env::{HasServer, OldRedis, RawKeys, Redis, Valkey};
@@ -62,6 +66,16 @@ macro_rules! for_every_store {
                 #[tokio::test]
                 async fn $case() {
                     crate::$module::$case::<crate::common::Redis>().await;
+                }
+            )*)*
+        }
+
+        #[cfg(feature = "redis")]
+        mod redis_cluster {
+            $($(
+                #[tokio::test]
+                async fn $case() {
+                    crate::$module::$case::<crate::common::RedisCluster>().await;
                 }
             )*)*
         }

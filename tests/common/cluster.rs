@@ -1,0 +1,67 @@
+//! A Redis Cluster as one of the stores that suites are run against.
+
+use std::time::Duration;
+
+use dlock::{
+    LockManager, LockManagerBuilder,
+    store::redis::{RedisConfig, RedisStore},
+};
+use dlock_testkit::Cluster;
+
+use super::{Env, LIMIT, assert_idle};
+
+/// Three masters of the test's own.
+pub(crate) struct RedisCluster {
+    pub(crate) cluster: Cluster,
+}
+
+impl Env for RedisCluster {
+    type Store = RedisStore;
+
+    const BRIEF: Duration = Duration::from_millis(1500);
+    const PROMPT: Duration = LIMIT;
+
+    async fn start() -> Self {
+        Self {
+            cluster: Cluster::start(3, 0).await,
+        }
+    }
+
+    async fn store(&self) -> RedisStore {
+        let config = RedisConfig::new(self.cluster.url());
+        RedisStore::connect(config).await.unwrap()
+    }
+
+    async fn manager_with(
+        &self,
+        change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
+    ) -> LockManager {
+        let builder = change(LockManager::builder());
+        builder.connect(&self.cluster.url()).await.unwrap()
+    }
+
+    async fn locks(&self) -> Vec<String> {
+        let mut keys = self.cluster.keys("*").await;
+        keys.retain(|key| !key.starts_with("dlock:fence:"));
+        keys
+    }
+
+    async fn delete(&self, key: &str) {
+        let lock = format!("dlock:{{{key}}}");
+        let master = self.cluster.master_of(&lock).await;
+        let mut connection = self.cluster.node(master).connection().await;
+        let deleted: u32 = redis::cmd("DEL")
+            .arg(lock)
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(deleted, 1, "there was a lock to delete");
+    }
+
+    async fn assert_clean(&self, keys: usize, managers: &[&LockManager]) {
+        assert_idle(managers).await;
+        assert_eq!(self.locks().await, Vec::<String>::new());
+        let fences = self.cluster.keys("*").await;
+        assert!(fences.len() <= keys, "{fences:?}");
+    }
+}
