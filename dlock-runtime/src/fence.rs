@@ -1,6 +1,21 @@
 //! The number that lets a protected resource refuse a late writer.
 
-use std::fmt;
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Seconds from 1970 to 2024, where fences start to count.
+const FENCE_EPOCH: u64 = 1_704_067_200;
+
+/// What a store would count as a fence at this moment, by this machine's clock.
+pub(crate) fn fence_by_the_clock() -> u64 {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let since_epoch = since_1970.saturating_sub(Duration::from_secs(FENCE_EPOCH));
+    u64::try_from(since_epoch.as_micros() / 10).unwrap_or(0)
+}
 
 /// A fencing token: strictly greater than every earlier one of the same key.
 ///

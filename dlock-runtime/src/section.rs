@@ -26,7 +26,7 @@ use crate::{
     options::Timing,
     owner::OwnerId,
     state::{Effect, Event, Held, Loss, Outcome, Trust, Waiter},
-    store::{AcquireRequest, Acquisition, Released, RenewRequest, Renewal, StoreError},
+    store::{AcquireRequest, Acquisition, Queue, Released, RenewRequest, Renewal, StoreError},
 };
 
 /// An attempt, from its first question until the store has nothing of it left.
@@ -179,8 +179,9 @@ impl Section {
             key: self.key(),
             owner,
             ttl: self.timing.ttl,
-            queue,
+            queue: if queue { Queue::ForLease } else { Queue::No },
             label: &self.shared.label,
+            proposal: None,
         };
         let answer = self.shared.store.acquire(request);
         self.within(limit, "acquire", answer).await

@@ -53,7 +53,8 @@ pub trait LockStore: Send + Sync + 'static {
     /// Already the owner's: the TTL starts anew and the same fence is returned. Free and nobody
     /// living waits before this owner: it becomes the holder, with a fence greater than every
     /// earlier one. Free but somebody waits: the first of them is made the holder for [`GRANT_TTL`]
-    /// and told. Held: if [`AcquireRequest::queue`], the owner enters the queue or renews its place.
+    /// and told. Held: as [`AcquireRequest::queue`] says, the owner enters the queue or renews its
+    /// place.
     fn acquire(
         &self,
         request: AcquireRequest<'_>,
@@ -85,12 +86,30 @@ pub trait LockStore: Send + Sync + 'static {
     }
 
     /// Gives up the key or the place in its queue. The first living waiter becomes the holder, for
-    /// [`GRANT_TTL`], and is told.
+    /// [`GRANT_TTL`], and is told; or is only told, see [`Queue::ForNotice`].
     fn release(
         &self,
         key: &LockKey,
         owner: OwnerId,
     ) -> impl Future<Output = Result<Released, StoreError>> + Send;
+
+    /// Raises the fence of a key, if it is the owner's: whatever is granted from now on is greater
+    /// than `fence`, and the owner's own is not less. The TTL goes on as it was.
+    ///
+    /// Only a [`quorum`] needs it of the stores that it is made of. If not given, it answers
+    /// [`StoreErrorKind::Unsupported`].
+    fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        fence: u64,
+    ) -> impl Future<Output = Result<Raised, StoreError>> + Send {
+        let _: (&LockKey, OwnerId, u64) = (key, owner, fence);
+        async {
+            let message = "a store that cannot raise fences cannot be part of a quorum";
+            Err(StoreError::new(StoreErrorKind::Unsupported, message).unsent())
+        }
+    }
 
     /// Releases without waiting and without a runtime, for a store that can; `false` if it cannot.
     ///
@@ -123,6 +142,9 @@ pub trait LockStore: Send + Sync + 'static {
 }
 
 /// What an owner asks for.
+///
+/// Whoever asks is best served by [`new`](Self::new) and what differs from it; whoever passes
+/// requests on should name all fields, and then learns from the compiler of a new one.
 #[derive(Clone, Copy, Debug)]
 pub struct AcquireRequest<'a> {
     /// The lock.
@@ -131,10 +153,44 @@ pub struct AcquireRequest<'a> {
     pub owner: OwnerId,
     /// How long the lease lasts without a sign of life.
     pub ttl: Duration,
-    /// Whether to wait in the queue if the key is held.
-    pub queue: bool,
+    /// Whether to wait in the queue if the key is held, and what for.
+    pub queue: Queue,
     /// What to tell others about the holder: printable ASCII without spaces.
     pub label: &'a str,
+    /// What a new fence is to be at least, in place of the store's own clock, so that several
+    /// stores count the same one. The store still counts a greater one if this was reached before.
+    /// `None` for the store's own clock.
+    pub proposal: Option<u64>,
+}
+
+impl<'a> AcquireRequest<'a> {
+    /// A question without a place in the queue, a label and a proposal.
+    #[must_use]
+    pub fn new(key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Self {
+        Self {
+            key,
+            owner,
+            ttl,
+            queue: Queue::No,
+            label: "",
+            proposal: None,
+        }
+    }
+}
+
+/// What an owner waits for in the queue of a key that is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Queue {
+    /// For nothing: it has no place.
+    #[default]
+    No,
+    /// To be made the holder when it is the first.
+    ForLease,
+    /// To be told when the key is free and it is the first. It is told by a [`Hint`] with a fence of
+    /// 0 and leaves the queue by that. It gets no precedence: whoever asks first has the key.
+    ///
+    /// For one of several stores, which must not decide by itself who is next.
+    ForNotice,
 }
 
 /// What an owner asks for that holds a lease.
@@ -233,6 +289,15 @@ pub enum Released {
     WasGone,
 }
 
+/// The answer to [`LockStore::raise`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raised {
+    /// The key is the owner's, and its fence is not less than that any more.
+    Raised,
+    /// The key is not the owner's, and nothing was changed.
+    NotOwner,
+}
+
 /// A word from the store that a waiter should ask again, or that it has been made the holder.
 ///
 /// Hints may be lost, late or repeated. So a waiter believes one only together with a question of
@@ -245,7 +310,7 @@ pub struct Hint<'a> {
     pub key: &'a str,
     /// The waiter.
     pub owner: OwnerId,
-    /// The fence it was granted with.
+    /// The fence it was granted with; 0 if it was not granted, and only should ask.
     pub fence: u64,
 }
 

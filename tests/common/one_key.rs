@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    store::{AcquireRequest, Acquisition, Holder, Released, RenewRequest, Renewal},
+    store::{AcquireRequest, Acquisition, Holder, Queue, Released, RenewRequest, Renewal},
 };
 use dlock_testkit::eventually;
 
@@ -33,21 +33,19 @@ impl<S: LockStore> OneKey<S> {
 
     /// Asks, and waits in the queue if the key is held.
     pub(crate) async fn ask(&self, owner: OwnerId, ttl: Duration) -> Acquisition {
-        self.question(owner, ttl, true).await
+        self.question(owner, ttl, Queue::ForLease).await
     }
 
     /// Asks without waiting in the queue.
     pub(crate) async fn ask_once(&self, owner: OwnerId, ttl: Duration) -> Acquisition {
-        self.question(owner, ttl, false).await
+        self.question(owner, ttl, Queue::No).await
     }
 
-    async fn question(&self, owner: OwnerId, ttl: Duration, queue: bool) -> Acquisition {
+    async fn question(&self, owner: OwnerId, ttl: Duration, queue: Queue) -> Acquisition {
         let request = AcquireRequest {
-            key: &self.key,
-            owner,
-            ttl,
             queue,
             label: LABEL,
+            ..AcquireRequest::new(&self.key, owner, ttl)
         };
         self.store.acquire(request).await.unwrap()
     }

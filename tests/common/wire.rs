@@ -9,8 +9,8 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireRequest, Acquisition, HintSink, Released, RenewRequest, Renewal, StoreError,
-        StoreErrorKind,
+        AcquireRequest, Acquisition, HintSink, Queue, Raised, Released, RenewRequest, Renewal,
+        StoreError, StoreErrorKind,
     },
 };
 use dlock_testkit::eventually;
@@ -18,12 +18,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::LIMIT;
 
-/// The three requests.
+/// The requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Acquire,
     Renew,
     Release,
+    Raise,
 }
 
 /// What becomes of a request.
@@ -94,14 +95,18 @@ struct Request {
 enum Command {
     Acquire {
         ttl: Duration,
-        queue: bool,
+        queue: Queue,
         label: String,
+        proposal: Option<u64>,
     },
     Renew {
         ttl: Duration,
         label: String,
     },
     Release,
+    Raise {
+        fence: u64,
+    },
 }
 
 #[derive(Debug)]
@@ -109,6 +114,7 @@ enum Answer {
     Acquired(Acquisition),
     Renewed(Renewal),
     Released(Released),
+    Raised(Raised),
 }
 
 impl<S: LockStore> Wire<S> {
@@ -183,6 +189,7 @@ impl<S: LockStore> Wire<S> {
             Command::Acquire { .. } => Kind::Acquire,
             Command::Renew { .. } => Kind::Renew,
             Command::Release => Kind::Release,
+            Command::Raise { .. } => Kind::Raise,
         };
         let (number, fate) = self.faults.lock().unwrap().note(kind, owner);
         let request = Request {
@@ -243,7 +250,12 @@ async fn carry<S: LockStore>(
                 (Answer::Acquired(Acquisition::Granted { fence }), _) => {
                     noted.fence = Some(*fence);
                 }
-                (Answer::Acquired(_), Command::Acquire { queue: false, .. }) => {
+                (
+                    Answer::Acquired(_),
+                    Command::Acquire {
+                        queue: Queue::No, ..
+                    },
+                ) => {
                     noted.left_nothing = true;
                 }
                 _ => {}
@@ -273,13 +285,19 @@ async fn open(mut gate: watch::Receiver<bool>) {
 async fn carry_out(store: &impl LockStore, request: &Request) -> Answer {
     let (key, owner) = (&request.key, request.owner);
     match &request.command {
-        Command::Acquire { ttl, queue, label } => {
+        Command::Acquire {
+            ttl,
+            queue,
+            label,
+            proposal,
+        } => {
             let request = AcquireRequest {
                 key,
                 owner,
                 ttl: *ttl,
                 queue: *queue,
                 label,
+                proposal: *proposal,
             };
             Answer::Acquired(store.acquire(request).await.unwrap())
         }
@@ -293,6 +311,7 @@ async fn carry_out(store: &impl LockStore, request: &Request) -> Answer {
             Answer::Renewed(store.renew(request).await.unwrap())
         }
         Command::Release => Answer::Released(store.release(key, owner).await.unwrap()),
+        Command::Raise { fence } => Answer::Raised(store.raise(key, owner, *fence).await.unwrap()),
     }
 }
 
@@ -302,6 +321,7 @@ impl<S: LockStore> LockStore for Wire<S> {
             ttl: request.ttl,
             queue: request.queue,
             label: request.label.to_owned(),
+            proposal: request.proposal,
         };
         match self.send(request.key, request.owner, command).await? {
             Answer::Acquired(answer) => Ok(answer),
@@ -323,6 +343,13 @@ impl<S: LockStore> LockStore for Wire<S> {
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
         match self.send(key, owner, Command::Release).await? {
             Answer::Released(answer) => Ok(answer),
+            other => unreachable!("{other:?} answers another request"),
+        }
+    }
+
+    async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
+        match self.send(key, owner, Command::Raise { fence }).await? {
+            Answer::Raised(answer) => Ok(answer),
             other => unreachable!("{other:?} answers another request"),
         }
     }

@@ -3,7 +3,8 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use super::{
-    AcquireRequest, Acquisition, HintSink, LockStore, Released, RenewRequest, Renewal, StoreError,
+    AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
+    StoreError,
 };
 use crate::{
     key::LockKey,
@@ -23,6 +24,7 @@ pub(crate) trait DynStore: Send + Sync {
         limit: Duration,
     ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
+    fn raise<'a>(&'a self, key: &'a LockKey, owner: OwnerId, fence: u64) -> Answer<'a, Raised>;
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
     fn attach(&self, client: ClientId, hints: HintSink);
     fn gives_up_after(&self) -> Option<Duration>;
@@ -48,6 +50,10 @@ impl<S: LockStore> DynStore for S {
 
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {
         Box::pin(LockStore::release(self, key, owner))
+    }
+
+    fn raise<'a>(&'a self, key: &'a LockKey, owner: OwnerId, fence: u64) -> Answer<'a, Raised> {
+        Box::pin(LockStore::raise(self, key, owner, fence))
     }
 
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {

@@ -8,7 +8,18 @@ use std::time::Duration;
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
-    unsent: bool,
+    effect: Effect,
+}
+
+/// What is known of the effect of a request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// What its kind says.
+    ByKind,
+    /// There was none.
+    None,
+    /// There may have been one.
+    Possible,
 }
 
 impl StoreError {
@@ -17,14 +28,20 @@ impl StoreError {
         Self {
             kind,
             message: message.into(),
-            unsent: false,
+            effect: Effect::ByKind,
         }
     }
 
     /// The same error for a request that was never sent, whatever its kind.
     #[must_use]
     pub fn unsent(mut self) -> Self {
-        self.unsent = true;
+        self.effect = Effect::None;
+        self
+    }
+
+    /// The same error for a request that may have been carried out, whatever its kind.
+    pub(crate) fn with_possible_effect(mut self) -> Self {
+        self.effect = Effect::Possible;
         self
     }
 
@@ -97,7 +114,11 @@ impl StoreError {
                 | NoRuntime
                 | UnknownService
         );
-        self.unsent || refused_whole
+        match self.effect {
+            Effect::ByKind => refused_whole,
+            Effect::None => true,
+            Effect::Possible => false,
+        }
     }
 }
 

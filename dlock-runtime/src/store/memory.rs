@@ -6,23 +6,21 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use tokio::time::Instant;
 
-use self::queue::Queue;
+use self::queue::{First, Waiters};
 use super::{
-    AcquireRequest, Acquisition, GRANT_TTL, Hint, HintSink, Holder, LockStore, Released,
-    RenewRequest, Renewal, StoreError,
+    AcquireRequest, Acquisition, GRANT_TTL, Hint, HintSink, Holder, LockStore, Queue, Raised,
+    Released, RenewRequest, Renewal, StoreError,
 };
 use crate::{
+    fence::fence_by_the_clock,
     key::LockKey,
     owner::{ClientId, OwnerId},
 };
-
-/// Seconds from 1970 to 2024, where fences start to count.
-const FENCE_EPOCH: u64 = 1_704_067_200;
 
 /// A store in this process's memory, for tests, examples and services of one process.
 ///
@@ -104,6 +102,10 @@ impl LockStore for MemoryStore {
         Ok(answer)
     }
 
+    async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
+        Ok(self.tables().raise(key, owner, fence, Instant::now()))
+    }
+
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
         let (_, granted) = self.tables().release(key, owner, Instant::now());
         self.tell(granted);
@@ -131,7 +133,7 @@ struct Tables {
 #[derive(Default)]
 struct Lock {
     held: Option<Held>,
-    queue: Queue,
+    queue: Waiters,
 }
 
 struct Held {
@@ -141,7 +143,7 @@ struct Held {
     until: Instant,
 }
 
-/// A grant whose waiter is to be told.
+/// A waiter that is to be told of its grant, or with a fence of 0 that it should ask.
 struct Granted {
     sink: HintSink,
     key: LockKey,
@@ -178,13 +180,9 @@ impl Granted {
 impl Default for Tables {
     fn default() -> Self {
         // Fences go on growing over restarts of the process, as those of a server do.
-        let since_1970 = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let since_epoch = since_1970.saturating_sub(Duration::from_secs(FENCE_EPOCH));
         Self {
             locks: HashMap::new(),
-            last_fence: u64::try_from(since_epoch.as_micros() / 10).unwrap_or(0),
+            last_fence: fence_by_the_clock(),
             sinks: HashMap::new(),
             sweep_at: 64,
         }
@@ -214,9 +212,16 @@ impl Tables {
         }
         let mut granted = None;
         if lock.held.is_none() {
-            self.last_fence += 1;
-            let fence = self.last_fence;
-            let next = lock.queue.first(now).filter(|first| *first != owner);
+            let fence = (self.last_fence + 1).max(request.proposal.unwrap_or(0));
+            self.last_fence = fence;
+            // Who only wants to be told has no precedence.
+            let next = match lock.queue.first(now) {
+                Some(First {
+                    owner: next,
+                    queue: Queue::ForLease,
+                }) if next != owner => Some(next),
+                _ => None,
+            };
             lock.queue.leave(next.unwrap_or(owner));
             let Some(next) = next else {
                 lock.held = Some(Held {
@@ -230,8 +235,8 @@ impl Tables {
             lock.hand_to(next, fence, now);
             granted = Granted::new(&self.sinks, key, next, fence);
         }
-        if request.queue {
-            lock.queue.enter(owner, now);
+        if request.queue != Queue::No {
+            lock.queue.enter(owner, request.queue, now);
             // For the place: the dead before it do not count.
             lock.queue.first(now);
         }
@@ -258,6 +263,18 @@ impl Tables {
         }
     }
 
+    fn raise(&mut self, key: &LockKey, owner: OwnerId, fence: u64, now: Instant) -> Raised {
+        let lock = self.locks.get_mut(key);
+        match lock.and_then(|lock| lock.held_by(owner, now)) {
+            Some(held) => {
+                held.fence = held.fence.max(fence);
+                self.last_fence = self.last_fence.max(fence);
+                Raised::Raised
+            }
+            None => Raised::NotOwner,
+        }
+    }
+
     fn release(
         &mut self,
         key: &LockKey,
@@ -275,10 +292,14 @@ impl Tables {
             answer = Released::WasHeld;
             lock.held = None;
             if let Some(next) = lock.queue.first(now) {
-                self.last_fence += 1;
-                lock.queue.leave(next);
-                lock.hand_to(next, self.last_fence, now);
-                granted = Granted::new(&self.sinks, key, next, self.last_fence);
+                lock.queue.leave(next.owner);
+                let mut fence = 0;
+                if next.queue == Queue::ForLease {
+                    self.last_fence += 1;
+                    fence = self.last_fence;
+                    lock.hand_to(next.owner, fence, now);
+                }
+                granted = Granted::new(&self.sinks, key, next.owner, fence);
             }
         }
         if lock.is_idle(now) {

@@ -60,7 +60,8 @@ pub use self::{
     credentials::{Credentials, CredentialsProvider},
 };
 use super::{
-    AcquireRequest, Acquisition, HintSink, LockStore, Released, RenewRequest, Renewal, StoreError,
+    AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
+    StoreError,
 };
 use crate::{
     error::ConnectError,
@@ -246,6 +247,11 @@ impl LockStore for RedisStore {
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
         let answer = self.call(Call::release(&self.config, key, owner)).await?;
         script::read_release(&answer)
+    }
+
+    async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
+        let call = Call::raise(&self.config, key, owner, fence);
+        script::read_raise(&self.call(call).await?)
     }
 
     fn gives_up_after(&self) -> Option<Duration> {

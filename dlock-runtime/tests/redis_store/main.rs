@@ -18,7 +18,7 @@ use std::time::Duration;
 use dlock_runtime::{
     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
     store::{
-        AcquireRequest, Acquisition, Holder, RenewRequest, StoreError,
+        AcquireRequest, Acquisition, Holder, Queue, RenewRequest, StoreError,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -122,11 +122,8 @@ fn key(text: &str) -> LockKey {
 
 fn request(key: &LockKey, owner: OwnerId) -> AcquireRequest<'_> {
     AcquireRequest {
-        key,
-        owner,
-        ttl: TTL,
-        queue: false,
         label: "svc@host/1",
+        ..AcquireRequest::new(key, owner, TTL)
     }
 }
 
@@ -159,7 +156,7 @@ async fn take(store: &RedisStore, key: &LockKey, owner: OwnerId) -> u64 {
 async fn queue(store: &RedisStore, key: &LockKey, owner: OwnerId) -> Holder {
     match store
         .acquire(AcquireRequest {
-            queue: true,
+            queue: Queue::ForLease,
             ..request(key, owner)
         })
         .await

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use dlock_runtime::{
     ConnectError, LockStore,
     store::{
-        AcquireRequest, Released, Renewal, StoreErrorKind,
+        AcquireRequest, Queue, Released, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -201,7 +201,7 @@ pub(crate) async fn foreign_data_is_never_touched(make: Make) {
         let (waiter, asks) = (
             owner(),
             AcquireRequest {
-                queue: true,
+                queue: Queue::ForLease,
                 ..request(&lock, me)
             },
         );

@@ -4,11 +4,14 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::time::Instant;
 
-use crate::{owner::OwnerId, store::ALIVE};
+use crate::{
+    owner::OwnerId,
+    store::{ALIVE, Queue},
+};
 
 /// Finds a waiter without looking at the others, of whom there may be thousands.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct Waiters {
     waiters: HashMap<OwnerId, Waiter>,
     /// The same waiters by their numbers, which grow.
     order: VecDeque<(u64, OwnerId)>,
@@ -17,21 +20,31 @@ pub(super) struct Queue {
 
 struct Waiter {
     number: u64,
+    queue: Queue,
     alive_until: Instant,
 }
 
-impl Queue {
+/// The next waiter, and what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct First {
+    pub(super) owner: OwnerId,
+    pub(super) queue: Queue,
+}
+
+impl Waiters {
     /// Enters, or shows that the waiter is still alive.
-    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) {
+    pub(super) fn enter(&mut self, owner: OwnerId, queue: Queue, now: Instant) {
         let alive_until = now + ALIVE;
         let waiter = self.waiters.entry(owner).or_insert_with(|| {
             self.last += 1;
             self.order.push_back((self.last, owner));
             Waiter {
                 number: self.last,
+                queue,
                 alive_until,
             }
         });
+        waiter.queue = queue;
         waiter.alive_until = alive_until;
     }
 
@@ -47,14 +60,14 @@ impl Queue {
     }
 
     /// The first waiter that is alive; the dead before it are dropped.
-    pub(super) fn first(&mut self, now: Instant) -> Option<OwnerId> {
+    pub(super) fn first(&mut self, now: Instant) -> Option<First> {
         while let Some(&(_, first)) = self.order.front() {
-            if self
-                .waiters
-                .get(&first)
-                .is_some_and(|waiter| waiter.alive_until > now)
-            {
-                return Some(first);
+            let waiter = self.waiters.get(&first);
+            if let Some(waiter) = waiter.filter(|waiter| waiter.alive_until > now) {
+                return Some(First {
+                    owner: first,
+                    queue: waiter.queue,
+                });
             }
             self.waiters.remove(&first);
             self.order.pop_front();
@@ -81,42 +94,47 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiters_keep_their_order_whoever_leaves_or_dies() {
-        let mut queue = Queue::default();
+        let mut queue = Waiters::default();
+        let first = |queue: &mut Waiters, now| queue.first(now).map(|first| first.owner);
         let owners = [(); 5].map(|()| OwnerId::new(ClientId::new(&SystemRandom), 1));
         let begin = Instant::now();
         for owner in owners {
-            queue.enter(owner, begin);
+            queue.enter(owner, Queue::ForLease, begin);
         }
         queue.leave(owners[1]);
         queue.leave(owners[1]);
         let later = begin + ALIVE / 2;
         for owner in [owners[4], owners[2]] {
-            queue.enter(owner, later);
+            queue.enter(owner, Queue::ForLease, later);
         }
         let places = owners.map(|owner| queue.position(owner));
         assert_eq!(places, [Some(0), None, Some(1), Some(2), Some(3)]);
 
         let end = begin + ALIVE;
-        assert_eq!(queue.first(end), Some(owners[2]), "the first has died");
+        assert_eq!(
+            first(&mut queue, end),
+            Some(owners[2]),
+            "the first has died"
+        );
         queue.leave(owners[2]);
-        assert_eq!(queue.first(end), Some(owners[4]));
+        assert_eq!(first(&mut queue, end), Some(owners[4]));
         assert_eq!(queue.first(later + ALIVE), None);
         assert!(queue.order.is_empty() && queue.waiters.is_empty());
     }
     #[tokio::test(start_paused = true)]
     async fn thousands_of_waiters_are_found_where_they_are() {
-        let mut queue = Queue::default();
+        let mut queue = Waiters::default();
         let client = ClientId::new(&SystemRandom);
         let owner = |number| OwnerId::new(client, number);
         let now = Instant::now();
         for number in 0..10_000 {
-            queue.enter(owner(number), now);
+            queue.enter(owner(number), Queue::ForLease, now);
         }
         for number in (0..10_000).filter(|number| number % 3 == 0) {
             queue.leave(owner(number));
         }
         for number in 0..10_000 {
-            queue.enter(owner(number), now);
+            queue.enter(owner(number), Queue::ForLease, now);
             let before = match number % 3 {
                 0 => 6_666 + number / 3,
                 rest => number / 3 * 2 + rest - 1,

@@ -5,8 +5,10 @@
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
 -- ARGV[1]  owner            ARGV[2]  TTL in ms
--- ARGV[3]  for how many ms the owner counts as alive in the queue; 0 does not queue
--- ARGV[4]  label
+-- ARGV[3]  for how many ms the owner counts as alive in the queue; 0 does not queue, and a number
+--          below 0 does so only to be told that the lock is free: such a waiter is in both sets as
+--          `owner!`, and nobody has to wait for it
+-- ARGV[4]  label            ARGV[5]  the least fence, if not the server's time
 --
 -- Returns the fence if the lock is the owner's, else {TTL left in ms or -1 for none, place in the
 -- queue or -1, last fence, label of the holder or ''}. The last fence is the slot's at the end of
@@ -58,9 +60,10 @@ if value then
 end
 
 -- Greater than the last fence, and than those a server has forgotten that lost its data: the
--- floor is the time since 2024 in units of 10 us.
+-- floor is the time since 2024 in units of 10 us, by the server's clock or the asker's.
 local time = redis.call('TIME')
-local next_fence = (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)
+local next_fence = tonumber(ARGV[5])
+  or (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)
 if next_fence <= last then
   next_fence = last + 1
 end
@@ -72,7 +75,10 @@ if is_usual then
   return next_fence
 end
 
-local living, alive_for = KEYS[3], tonumber(ARGV[3])
+local living, alive_for, place_of_owner = KEYS[3], tonumber(ARGV[3]), owner
+if alive_for < 0 then
+  alive_for, place_of_owner = -alive_for, owner .. '!'
+end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- The first waiter that is alive; the dead before it are dropped.
@@ -94,9 +100,9 @@ local function wait_in_queue()
   if alive_for <= 0 then
     return -1
   end
-  local queued = redis.call('ZSCORE', queue, owner)
+  local queued = redis.call('ZSCORE', queue, place_of_owner)
   -- Foreign data at either key is to be met before the first write: it must leave nothing behind.
-  redis.call('ZSCORE', living, owner)
+  redis.call('ZSCORE', living, place_of_owner)
   if not queued then
     local arrival = now
     -- Behind the last, even within one millisecond or when the clock was set back.
@@ -104,9 +110,9 @@ local function wait_in_queue()
     if tail and tonumber(tail) >= now then
       arrival = tonumber(tail) + 1
     end
-    redis.call('ZADD', queue, arrival, owner)
+    redis.call('ZADD', queue, arrival, place_of_owner)
   end
-  redis.call('ZADD', living, now + alive_for, owner)
+  redis.call('ZADD', living, now + alive_for, place_of_owner)
   -- Nothing may stay behind when the last waiter dies.
   local keep = alive_for + 1000
   for _, key in ipairs({queue, living}) do
@@ -116,7 +122,7 @@ local function wait_in_queue()
   end
   -- For the place: the dead before it do not count.
   first_waiter()
-  return redis.call('ZRANK', queue, owner)
+  return redis.call('ZRANK', queue, place_of_owner)
 end
 
 if value then
@@ -125,7 +131,7 @@ if value then
 end
 
 local first = first_waiter()
-if first and first ~= owner then
+if first and first ~= owner and string.sub(first, -1) ~= '!' then
   local grant_ttl = 3000
   redis.call('SET', fence, granted)
   redis.call('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl)
@@ -141,8 +147,8 @@ end
 
 redis.call('SET', fence, granted)
 if first then
-  redis.call('ZREM', queue, owner)
-  redis.call('ZREM', living, owner)
+  redis.call('ZREM', queue, owner, owner .. '!')
+  redis.call('ZREM', living, owner, owner .. '!')
 end
 redis.call('SET', lock, owner .. ' ' .. granted .. ' ' .. label, 'PX', ttl)
 return next_fence

@@ -16,8 +16,8 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::SystemRandom,
     store::{
-        AcquireRequest, Acquisition, Hint, HintSink, LockStore, RenewRequest, StoreErrorKind,
-        TakesHints,
+        AcquireRequest, Acquisition, Hint, HintSink, LockStore, Queue, RenewRequest,
+        StoreErrorKind, TakesHints,
     },
 };
 
@@ -70,8 +70,9 @@ async fn ask(store: &RedisStore, key: &LockKey, owner: OwnerId) -> Acquisition {
             key,
             owner,
             ttl,
-            queue: true,
+            queue: Queue::ForLease,
             label: "x",
+            proposal: None,
         })
         .await
         .unwrap()

@@ -26,11 +26,15 @@ pub(super) fn push_lock(command: &mut Cmd, config: &RedisConfig, key: &LockKey) 
 
 /// The keys after the first: the queue, the living, and the fence.
 pub(super) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
-    let (namespace, key) = (&config.namespace, key.as_str());
-    push(command, &[namespace, ":{", key, "}:q"]);
-    push(command, &[namespace, ":{", key, "}:a"]);
-    let fence = format_args!("{namespace}:fence:{{{:x}}}", slot::tag(key));
-    command.write_arg_fmt(fence);
+    let (namespace, lock) = (&config.namespace, key.as_str());
+    push(command, &[namespace, ":{", lock, "}:q"]);
+    push(command, &[namespace, ":{", lock, "}:a"]);
+    push_fence(command, config, key);
+}
+
+pub(super) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
+    let (namespace, tag) = (&config.namespace, slot::tag(key.as_str()));
+    command.write_arg_fmt(format_args!("{namespace}:fence:{{{tag:x}}}"));
 }
 
 /// One argument, written without a string of its own.

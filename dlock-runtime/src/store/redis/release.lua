@@ -1,10 +1,13 @@
--- Gives up a lock, or the place in its queue. The first waiter gets the lock.
+-- Gives up a lock, or the place in its queue. The first waiter gets the lock, or only the news.
 --
 -- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`
 -- KEYS[2]  its queue, at `namespace:{name}:q`: owners by the time of their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
 -- ARGV[1]  owner
+--
+-- A waiter that only wants to be told is in both sets as `owner!`. It is told with a fence of 0 and
+-- leaves the queue, and the lock is free.
 --
 -- Returns 2 if the lock was the owner's and a waiter has it now, 1 if it was the owner's and is
 -- free, 0 if it was not the owner's, who has at most left the queue.
@@ -19,8 +22,8 @@ local lock, queue, owner = KEYS[1], KEYS[2], ARGV[1]
 
 local value = redis.call('GET', lock)
 if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
-  redis.call('ZREM', queue, owner)
-  redis.call('ZREM', KEYS[3], owner)
+  redis.call('ZREM', queue, owner, owner .. '!')
+  redis.call('ZREM', KEYS[3], owner, owner .. '!')
   return 0
 end
 
@@ -49,7 +52,8 @@ local function first_waiter()
   local first = (try('ZRANGE', queue, 0, 0) or {})[1]
   while first do
     local until_ms = try('ZSCORE', living, first)
-    if until_ms and tonumber(until_ms) >= now and first ~= owner then
+    local is_owner = first == owner or first == owner .. '!'
+    if until_ms and tonumber(until_ms) >= now and not is_owner then
       return first
     end
     if not try('ZREM', queue, first) then
@@ -76,16 +80,28 @@ local function next_fence()
   return try('SET', fence, granted) and granted
 end
 
+-- Last, and not allowed to fail: a user may lack the channel, and the lock is released already.
+local function tell(waiter, granted)
+  local namespace, name = string.match(queue, '^(.-):{(.*)}:q$')
+  try('PUBLISH', namespace .. ':wake:' .. string.match(waiter, '^[^.]*'),
+    waiter .. ' ' .. granted .. ' ' .. name)
+end
+
 local grant_ttl = 3000
 local first = first_waiter()
+if first and string.sub(first, -1) == '!' then
+  redis.call('DEL', lock)
+  try('ZREM', queue, first)
+  try('ZREM', living, first)
+  tell(string.sub(first, 1, -2), '0')
+  return 1
+end
+
 local granted = first and next_fence()
 if granted and try('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl) then
   try('ZREM', queue, first)
   try('ZREM', living, first)
-  -- Last, and not allowed to fail: a user may lack the channel, and the lock is released already.
-  local namespace, name = string.match(queue, '^(.-):{(.*)}:q$')
-  try('PUBLISH', namespace .. ':wake:' .. string.match(first, '^[^.]*'),
-    first .. ' ' .. granted .. ' ' .. name)
+  tell(first, granted)
   return 2
 end
 redis.call('DEL', lock)

@@ -1,4 +1,4 @@
-//! The three scripts: how they are called, and what their answers mean.
+//! The scripts: how they are called, and what their answers mean.
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,8 @@ use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
     store::{
-        ALIVE, AcquireRequest, Acquisition, Holder, Released, RenewRequest, Renewal, StoreError,
-        StoreErrorKind,
+        ALIVE, AcquireRequest, Acquisition, Holder, Queue, Raised, Released, RenewRequest, Renewal,
+        StoreError, StoreErrorKind,
     },
 };
 
@@ -29,9 +29,11 @@ static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::new("renew", include_str!("renew.lua"), 1));
 static RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::new("release", include_str!("release.lua"), 4));
+static RAISE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("raise", include_str!("raise.lua"), 2));
 static DROP: LazyLock<Script> = LazyLock::new(|| Script::new("drop", include_str!("drop.lua"), 1));
 
-/// The text of every script that is always needed, for a new connection to load.
+/// The text of every script that a lock usually needs, for a new connection to load.
 pub(super) fn sources() -> [&'static str; 3] {
     [ACQUIRE.source, RENEW.source, RELEASE.source]
 }
@@ -44,16 +46,28 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn acquire(config: &RedisConfig, request: &AcquireRequest<'_>) -> Self {
-        let alive = if request.queue {
-            milliseconds(ALIVE)
-        } else {
-            0
+        let alive = i64::try_from(milliseconds(ALIVE)).expect("three seconds fit");
+        let alive = match request.queue {
+            Queue::No => 0,
+            Queue::ForLease => alive,
+            Queue::ForNotice => -alive,
         };
         let mut call = Self::new(&ACQUIRE, config, request.key);
         names::push_others(&mut call.command, config, request.key);
         call.owner(request.owner);
         call.command.arg(milliseconds(request.ttl)).arg(alive);
         call.label(request.label);
+        if let Some(proposal) = request.proposal {
+            call.command.arg(proposal);
+        }
+        call
+    }
+
+    pub(super) fn raise(config: &RedisConfig, key: &LockKey, owner: OwnerId, fence: u64) -> Self {
+        let mut call = Self::new(&RAISE, config, key);
+        names::push_fence(&mut call.command, config, key);
+        call.owner(owner);
+        call.command.arg(fence);
         call
     }
 
@@ -78,7 +92,7 @@ impl Call {
     fn new(script: &'static Script, config: &RedisConfig, key: &LockKey) -> Self {
         // Enough for all but the longest keys: every call of a section is made here, and must not
         // grow its buffers on the way.
-        let mut command = Cmd::with_capacity(12, 4 * names::lock_len(config, key) + 256);
+        let mut command = Cmd::with_capacity(13, 4 * names::lock_len(config, key) + 256);
         command
             .arg("EVALSHA")
             .arg(&script.hash)
@@ -352,6 +366,14 @@ pub(super) fn read_release(answer: &Value) -> Result<Released, StoreError> {
         Value::Int(1 | 2) => Ok(Released::WasHeld),
         Value::Int(0) => Ok(Released::WasGone),
         other => Err(misshapen("release", other)),
+    }
+}
+
+pub(super) fn read_raise(answer: &Value) -> Result<Raised, StoreError> {
+    match answer {
+        Value::Int(1) => Ok(Raised::Raised),
+        Value::Int(0) => Ok(Raised::NotOwner),
+        other => Err(misshapen("raise", other)),
     }
 }
 

@@ -70,11 +70,8 @@ fn a_label_is_one_word_or_none() {
     let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
     for (label, written) in [("a@b/1", "a@b/1"), ("a b\n\u{e9}", "a_b__"), ("", NO_LABEL)] {
         let asks = AcquireRequest {
-            key: &key,
-            owner,
-            ttl: ALIVE,
-            queue: false,
             label,
+            ..AcquireRequest::new(&key, owner, ALIVE)
         };
         let call = Call::acquire(&config("ns"), &asks);
         assert_eq!(call.arguments().last(), Some(written.as_bytes()));

@@ -1,0 +1,33 @@
+-- Raises the fence of a lock, but only for its owner.
+--
+-- KEYS[1]  the lock: a string `owner fence label`
+-- KEYS[2]  the last fence of the slot
+-- ARGV[1]  owner            ARGV[2]  fence, below 2^52
+--
+-- Returns 1 if it was the owner's, else 0. From then on whatever is granted is greater than the
+-- fence, and the lock's own is not less. The TTL goes on as it was.
+--
+-- It is one step because a fence counts only while its lock is held: raised after somebody else has
+-- got the lock, it would be below, or equal to, a fence that was given meanwhile. The last fence is
+-- written before the lock's, as everywhere.
+--
+-- GETEX instead of GET, because it counts as a write, and "not yours" must come from a master.
+local lock, last_fence, owner, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+
+local value = redis.call('GETEX', lock)
+local holder, held_fence, label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
+if holder ~= owner then
+  return 0
+end
+local text = redis.call('GET', last_fence) or '0'
+local last = tonumber(text)
+if not last or last >= 2 ^ 52 or string.find(text, '%D') then
+  return redis.error_reply('WRONGTYPE the fence at `' .. last_fence .. '` is no number of dlock')
+end
+if last < tonumber(fence) then
+  redis.call('SET', last_fence, fence)
+end
+if tonumber(held_fence) < tonumber(fence) then
+  redis.call('SET', lock, owner .. ' ' .. fence .. ' ' .. label, 'KEEPTTL')
+end
+return 1
