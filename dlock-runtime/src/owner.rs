@@ -41,10 +41,31 @@ pub struct OwnerId {
 }
 
 impl OwnerId {
+    const ROUND_SHIFT: u32 = 44;
+
+    /// The greatest number of a round.
+    pub(crate) const LAST_ROUND: u32 = (1 << (64 - Self::ROUND_SHIFT)) - 1;
+
     /// The owner of attempt number `attempt` of `client`.
     #[must_use]
     pub fn new(client: ClientId, attempt: u64) -> Self {
         Self { client, attempt }
+    }
+
+    /// The same attempt in a round of a quorum; `None` if there is no room for one.
+    ///
+    /// Stores take it for another owner. Rounds have the upper 20 bits: an attempt every microsecond
+    /// reaches them after half a year.
+    pub(crate) fn in_round(self, round: u32) -> Option<Self> {
+        let fits = self.attempt >> Self::ROUND_SHIFT == 0 && round <= Self::LAST_ROUND;
+        let attempt = self.attempt | u64::from(round) << Self::ROUND_SHIFT;
+        fits.then_some(Self { attempt, ..self })
+    }
+
+    /// The attempt, whatever the round.
+    pub(crate) fn in_any_round(self) -> Self {
+        let attempt = self.attempt & ((1 << Self::ROUND_SHIFT) - 1);
+        Self { attempt, ..self }
     }
 
     /// The manager this attempt belongs to.
@@ -114,6 +135,17 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(first.to_string().parse(), Ok(first));
         assert_eq!(first.client(), second.client());
+    }
+
+    #[test]
+    fn a_round_makes_another_owner_of_the_same_attempt() {
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 7);
+        let rounds = [1, 2, OwnerId::LAST_ROUND].map(|round| owner.in_round(round).unwrap());
+        assert!(rounds.is_sorted_by(|one, two| one != two) && !rounds.contains(&owner));
+        assert!(rounds.iter().all(|it| it.in_any_round() == owner));
+        assert_eq!(owner.in_any_round(), owner);
+        assert_eq!(owner.in_round(OwnerId::LAST_ROUND + 1), None);
+        assert_eq!(rounds[0].in_round(1), None, "it has one already");
     }
 
     #[test]

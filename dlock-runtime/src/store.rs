@@ -7,6 +7,7 @@
 mod boxed;
 mod error;
 pub mod memory;
+pub mod quorum;
 #[cfg(feature = "redis")]
 pub mod redis;
 

@@ -9,7 +9,9 @@ mod cluster;
 mod env;
 mod faulty;
 mod log;
+mod node;
 mod one_key;
+mod quorum;
 mod wire;
 
 use std::{future::Future, time::Duration};
@@ -25,7 +27,11 @@ pub(crate) use env::{Env, Memory, assert_idle};
 pub(crate) use env::{HasServer, OldRedis, RawKeys, Redis, Valkey};
 pub(crate) use faulty::Faulty;
 pub(crate) use log::Log;
+pub(crate) use node::{Mood, Node};
 pub(crate) use one_key::{LABEL, OneKey};
+#[cfg(feature = "redis")]
+pub(crate) use quorum::QuorumOfRedis;
+pub(crate) use quorum::{NODES, QuorumOfMemory, QuorumWithFaults};
 pub(crate) use wire::{Fate, Kind, Wire};
 
 /// Nothing in a test takes that long unless it hangs; less than the default TTL of 30 s, so what
@@ -45,29 +51,19 @@ pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     }
 }
 
-/// Makes a test of every case for every store.
+/// Makes a test of every case for memory and for Redis.
 ///
 /// A case is an `async fn` over an [`Env`], in a module of the test's own. The tests are named
 /// after store and case.
 macro_rules! for_every_store {
-    ($($module:ident { $($case:ident,)* })*) => {
+    ($($cases:tt)*) => {
         mod memory {
-            $($(
-                #[tokio::test(start_paused = true)]
-                async fn $case() {
-                    crate::$module::$case::<crate::common::Memory>().await;
-                }
-            )*)*
+            crate::common::cases! { paused crate::common::Memory: $($cases)* }
         }
 
         #[cfg(feature = "redis")]
         mod redis {
-            $($(
-                #[tokio::test]
-                async fn $case() {
-                    crate::$module::$case::<crate::common::Redis>().await;
-                }
-            )*)*
+            crate::common::cases! { real crate::common::Redis: $($cases)* }
         }
 
         #[cfg(feature = "redis")]
@@ -83,43 +79,26 @@ macro_rules! for_every_store {
 }
 pub(crate) use for_every_store;
 
-/// The same, and for every make of server and place of a lock in it.
-macro_rules! for_every_server {
-    ($($module:ident { $($case:ident,)* })*) => {
-        crate::common::for_every_store! { $($module { $($case,)* })* }
-
-        #[cfg(feature = "redis")]
-        mod raw_keys {
-            $($(
-                #[tokio::test]
-                async fn $case() {
-                    crate::$module::$case::<crate::common::RawKeys>().await;
-                }
-            )*)*
-        }
-
-        #[cfg(feature = "redis")]
-        mod valkey {
-            $($(
-                #[tokio::test]
-                async fn $case() {
-                    crate::$module::$case::<crate::common::Valkey>().await;
-                }
-            )*)*
-        }
-
-        #[cfg(feature = "redis")]
-        mod old_redis {
-            $($(
-                #[tokio::test]
-                async fn $case() {
-                    crate::$module::$case::<crate::common::OldRedis>().await;
-                }
-            )*)*
-        }
+/// Makes a test of every case for one [`Env`], with `paused` or `real` time.
+macro_rules! cases {
+    (paused $env:path: $($module:ident { $($case:ident,)* })*) => {
+        $($(
+            #[tokio::test(start_paused = true)]
+            async fn $case() {
+                crate::$module::$case::<$env>().await;
+            }
+        )*)*
+    };
+    (real $env:path: $($module:ident { $($case:ident,)* })*) => {
+        $($(
+            #[tokio::test]
+            async fn $case() {
+                crate::$module::$case::<$env>().await;
+            }
+        )*)*
     };
 }
-pub(crate) use for_every_server;
+pub(crate) use cases;
 
 /// What a user may see of an error.
 pub(crate) fn shown(error: &impl std::error::Error) -> String {

@@ -19,44 +19,104 @@ use common::{Env, OneKey};
 
 const TTL: Duration = Duration::from_secs(30);
 
-common::for_every_server! {
-    protocol {
-        a_free_key_is_granted_and_a_held_one_is_busy,
-        asking_again_returns_the_same_fence_and_starts_the_ttl_anew,
-        a_renewal_starts_the_ttl_anew,
-        a_renewal_names_the_holder,
-        many_renewals_have_an_answer_each,
-        a_refusal_tells_old_grants_from_new_ones,
-        another_owner_can_neither_renew_nor_release,
-        a_lease_that_ran_out_is_nobodys,
-        waiters_are_granted_in_the_order_of_their_arrival,
-        a_waiter_that_died_is_skipped,
-        a_waiter_that_left_is_skipped,
-        a_grant_that_nobody_confirms_goes_to_the_next_waiter,
-        asking_once_leaves_nothing,
-        a_newcomer_cannot_overtake_a_waiter,
-        fences_grow_however_the_key_changes_hands,
-    }
-    managers {
-        keys_do_not_hinder_each_other,
-        no_two_bodies_overlap_and_their_tokens_grow,
-        managers_get_their_turn_in_order,
-        a_release_wakes_the_next_manager,
-        a_wait_ends_in_busy_and_leaves_no_place,
-        a_wait_for_ever_outlasts_the_holder,
-        try_acquire_does_not_wait,
-        busy_names_the_holder,
-    }
-    leases {
-        a_lease_is_renewed_as_long_as_its_body_runs,
-        max_hold_ends_a_lease_that_is_renewed,
-        min_hold_keeps_others_out_when_the_holder_has_gone,
-        a_lease_without_renewal_ends_after_its_ttl,
-        a_body_is_cancelled_when_the_store_says_it_is_lost,
-        a_body_that_may_finish_does_so_without_its_lease,
-        a_release_tells_that_the_lease_was_gone,
-        a_lost_lease_does_not_harm_its_successor,
-    }
+/// What every store has to do.
+macro_rules! cases_of_every_store {
+    ($time:ident $env:path) => {
+        crate::common::cases! { $time $env:
+            protocol {
+                a_free_key_is_granted_and_a_held_one_is_busy,
+                asking_again_returns_the_same_fence_and_starts_the_ttl_anew,
+                a_renewal_starts_the_ttl_anew,
+                many_renewals_have_an_answer_each,
+                a_refusal_tells_old_grants_from_new_ones,
+                another_owner_can_neither_renew_nor_release,
+                a_lease_that_ran_out_is_nobodys,
+                a_waiter_that_died_is_skipped,
+                a_waiter_that_left_is_skipped,
+                a_grant_that_nobody_confirms_goes_to_the_next_waiter,
+                asking_once_leaves_nothing,
+                fences_grow_however_the_key_changes_hands,
+            }
+            managers {
+                keys_do_not_hinder_each_other,
+                no_two_bodies_overlap_and_their_tokens_grow,
+                a_release_wakes_the_next_manager,
+                a_wait_ends_in_busy_and_leaves_no_place,
+                a_wait_for_ever_outlasts_the_holder,
+                try_acquire_does_not_wait,
+                busy_names_the_holder,
+            }
+            leases {
+                a_lease_is_renewed_as_long_as_its_body_runs,
+                max_hold_ends_a_lease_that_is_renewed,
+                min_hold_keeps_others_out_when_the_holder_has_gone,
+                a_lease_without_renewal_ends_after_its_ttl,
+                a_body_is_cancelled_when_the_store_says_it_is_lost,
+                a_body_that_may_finish_does_so_without_its_lease,
+                a_release_tells_that_the_lease_was_gone,
+                a_lost_lease_does_not_harm_its_successor,
+            }
+        }
+    };
+}
+
+/// What a store does that makes the first waiter the holder. A quorum only tells its waiters that
+/// the lock is free, as no node can know who is next on the others: whoever then asks may get it.
+macro_rules! cases_of_stores_with_turns {
+    ($time:ident $env:path) => {
+        crate::common::cases! { $time $env:
+            protocol {
+                a_renewal_names_the_holder,
+                waiters_are_granted_in_the_order_of_their_arrival,
+                a_newcomer_cannot_overtake_a_waiter,
+            }
+            managers {
+                managers_get_their_turn_in_order,
+            }
+        }
+    };
+}
+
+mod memory {
+    cases_of_every_store! { paused crate::common::Memory }
+    cases_of_stores_with_turns! { paused crate::common::Memory }
+}
+
+#[cfg(feature = "redis")]
+mod redis {
+    cases_of_every_store! { real crate::common::Redis }
+    cases_of_stores_with_turns! { real crate::common::Redis }
+}
+
+#[cfg(feature = "redis")]
+mod raw_keys {
+    cases_of_every_store! { real crate::common::RawKeys }
+    cases_of_stores_with_turns! { real crate::common::RawKeys }
+}
+
+#[cfg(feature = "redis")]
+mod valkey {
+    cases_of_every_store! { real crate::common::Valkey }
+    cases_of_stores_with_turns! { real crate::common::Valkey }
+}
+
+#[cfg(feature = "redis")]
+mod old_redis {
+    cases_of_every_store! { real crate::common::OldRedis }
+    cases_of_stores_with_turns! { real crate::common::OldRedis }
+}
+
+mod quorum {
+    cases_of_every_store! { paused crate::common::QuorumOfMemory }
+}
+
+mod quorum_with_faults {
+    cases_of_every_store! { paused crate::common::QuorumWithFaults }
+}
+
+#[cfg(feature = "redis")]
+mod quorum_of_redis {
+    cases_of_every_store! { real crate::common::QuorumOfRedis }
 }
 
 async fn one_key<E: Env>() -> (E, OneKey<E::Store>) {

@@ -1,0 +1,277 @@
+//! Locks in several independent stores, of which a majority decides: Redlock, with fences.
+//!
+//! # What holds
+//!
+//! All stores, the *nodes*, are asked at once, each with the same owner id, TTL and proposed fence.
+//! A lock is held when a majority of them holds it; a minority that is down, hangs, answers late or
+//! has lost its data does not hinder. A node gets far less time to answer than the TTL, and nobody
+//! waits for one whose answer does not matter any more.
+//!
+//! **Fences.** The client proposes a number, its clock in units of 10 µs, but always more than every
+//! fence it has seen, and a node counts `max(last + 1, proposal)`. The fence of the lock is the
+//! greatest that a majority has counted. Usually they have all counted the proposal. If not, the
+//! greatest is written back to the nodes that counted less, only where the lock is still held, and
+//! the lock is granted when a majority has confirmed it. So two sections never have the same token,
+//! and one that is begun after another was granted has a greater one. Neither depends on a clock.
+//!
+//! **Clocks.** That two sections do not overlap depends on clocks that tick at about the same rate,
+//! as with one store: see [`LockStore::drift`]. What time they show does not matter.
+//!
+//! # What does not
+//!
+//! A node that restarts without its data forgets whom it has granted. If a lock was held on just a
+//! majority, others can then get another majority, and two sections overlap until the first one
+//! notices. Keep such a node out for one maximal TTL before it takes part again, or let it write to
+//! disk before it answers (`appendfsync always`). A renewal gives the lock again to nodes that have
+//! lost it, which makes this rarer, not impossible.
+//!
+//! Such a node has forgotten its count of fences as well. Then it is the clock in the proposal that
+//! makes the next one greater, as long as the clocks of the clients agree better than the restart
+//! takes. Data that must not be written by a late section has to be protected by the token, whatever
+//! the number of stores.
+//!
+//! # Waiting
+//!
+//! A node only tells a waiter that the lock is free there; it makes nobody the holder, since
+//! different nodes would choose different waiters. Who is told asks all nodes, in competition with
+//! whoever else asks at that time. So locks are given in no order. If several ask at the same time
+//! and none gets a majority, all give back what they have got, and try again after a random pause.
+
+mod acquire;
+mod claims;
+mod nodes;
+mod notices;
+mod outcome;
+mod owed;
+mod proposals;
+mod release;
+mod renew;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, time::Instant};
+
+use self::{
+    claims::Claims,
+    nodes::{Ask, NodeSet, Nodes, Reply, majority},
+    notices::Notices,
+    owed::Owed,
+    proposals::Proposals,
+};
+use super::{
+    ALIVE, AcquireRequest, Acquisition, DynStore, GRANT_TTL, HintSink, LockStore, Released,
+    RenewRequest, Renewal, StoreError, StoreErrorKind,
+};
+use crate::{
+    error::ConnectError,
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+};
+
+/// A [`LockStore`] of several others, of which a majority decides.
+///
+/// The stores have to be independent of each other: servers without replication between them, on
+/// different machines. Three or five are usual; an even number tolerates no more than one less.
+/// Every process has to name the same ones. The [module](self) says what holds.
+///
+/// Clones share what they know of the locks that are held.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dlock::{LockManager, store::{memory::MemoryStore, quorum::Quorum}};
+///
+/// let quorum = Quorum::of([(); 3].map(|()| MemoryStore::new()))?;
+/// let manager = LockManager::builder().store(quorum)?;
+/// manager.lock("order:42").run(async |_lease| ()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Quorum {
+    shared: Arc<Shared>,
+    node_timeout: Duration,
+}
+
+/// What all clones and what goes on in the background share.
+struct Shared {
+    nodes: Nodes,
+    claims: Claims,
+    proposals: Proposals,
+    /// How many releases are being repeated.
+    owed: AtomicUsize,
+}
+
+impl Quorum {
+    /// A quorum of these stores.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidOption`] for fewer than three stores, which gain nothing, or more than
+    /// 31.
+    pub fn of<S: LockStore>(stores: impl IntoIterator<Item = S>) -> Result<Self, ConnectError> {
+        let boxed = |store| Box::new(store) as Box<dyn DynStore>;
+        let nodes: Nodes = stores.into_iter().map(boxed).collect();
+        if !(3..=NodeSet::MOST).contains(&nodes.len()) {
+            return Err(ConnectError::InvalidOption {
+                option: "stores",
+                reason: "a quorum is of 3 to 31 stores",
+            });
+        }
+        let shared = Shared {
+            nodes,
+            claims: Claims::default(),
+            proposals: Proposals::default(),
+            owed: AtomicUsize::new(0),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            node_timeout: Duration::from_millis(500),
+        })
+    }
+
+    /// How long to wait for one store, at most a quarter of the TTL. If not set, 500 ms; a request
+    /// to the quorum takes up to twice as long.
+    #[must_use]
+    pub fn node_timeout(mut self, limit: Duration) -> Self {
+        self.node_timeout = limit.max(Duration::from_millis(1));
+        self
+    }
+}
+
+/// How long one node may take.
+fn limit_of_one(node_timeout: Duration, ttl: Duration) -> Duration {
+    node_timeout.min(ttl / 4)
+}
+
+/// How long a request may take with all its rounds.
+fn in_all(node_timeout: Duration) -> Duration {
+    2 * node_timeout
+}
+
+/// Timers panic without a runtime.
+fn needs_runtime() -> Result<(), StoreError> {
+    match Handle::try_current() {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let message = "no tokio runtime runs here";
+            Err(StoreError::new(StoreErrorKind::NoRuntime, message).unsent())
+        }
+    }
+}
+
+impl Shared {
+    fn all(&self) -> NodeSet {
+        NodeSet::all(self.nodes.len())
+    }
+
+    /// Later proposals are greater than what a node tells.
+    fn saw(&self, reply: &Reply<Acquisition>) {
+        match &reply.answer {
+            Ok(Acquisition::Granted { fence }) => self.proposals.saw(*fence),
+            Ok(Acquisition::Busy(holder)) => self.proposals.saw(holder.last_fence),
+            Err(_) => {}
+        }
+    }
+
+    /// A node may hold the lock since a moment ago: that is right if the lease is still wanted, and
+    /// is given back if not.
+    fn keep_or_give_back(self: &Arc<Self>, ask: &Ask, node: usize, id: OwnerId, limit: Duration) {
+        if self.claims.touch(ask.owner, &ask.key, node, id) {
+            return;
+        }
+        let owed = Owed {
+            key: ask.key.clone(),
+            ids: vec![(node, id)],
+            until: Instant::now() + ask.ttl.max(ALIVE + GRANT_TTL),
+            limit,
+        };
+        owed.give_back(self);
+    }
+}
+
+impl LockStore for Quorum {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        needs_runtime()?;
+        acquire::acquire(&self.shared, request, self.node_timeout).await
+    }
+
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let mut answers = LockStore::renew_all(self, &[request], self.node_timeout).await;
+        answers.pop().expect("one request has one answer")
+    }
+
+    /// All in one request to each store.
+    async fn renew_all(
+        &self,
+        requests: &[RenewRequest<'_>],
+        limit: Duration,
+    ) -> Vec<Result<Renewal, StoreError>> {
+        if let Err(error) = needs_runtime() {
+            return vec![Err(error); requests.len()];
+        }
+        let limits = requests
+            .iter()
+            .map(|it| limit_of_one(self.node_timeout, it.ttl));
+        let limit = limits.fold(limit, Duration::min);
+        renew::renew_all(&self.shared, requests, limit).await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        needs_runtime()?;
+        release::release(&self.shared, key, owner, self.node_timeout).await
+    }
+
+    /// If all stores can.
+    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        let Some(standing) = self.shared.claims.release(owner, key) else {
+            return true;
+        };
+        let release = |node: usize| {
+            let store: &Box<dyn DynStore> = &self.shared.nodes[node];
+            store.release_at_once(key, standing.ids.at(node))
+        };
+        // Each is tried: what one has done is done.
+        let refused = standing
+            .touched
+            .iter()
+            .filter(|node| !release(*node))
+            .count();
+        if refused == 0 {
+            self.shared.claims.forget(owner, key);
+        }
+        refused == 0
+    }
+
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        let notices = Notices::new(hints, majority(self.shared.nodes.len()));
+        for (node, store) in self.shared.nodes.iter().enumerate() {
+            store.attach(client, notices.of(node));
+        }
+    }
+
+    fn gives_up_after(&self) -> Option<Duration> {
+        Some(in_all(self.node_timeout))
+    }
+
+    /// The greatest of the stores'.
+    fn drift(&self, ttl: Duration) -> Duration {
+        let drifts = self.shared.nodes.iter().map(|node| node.drift(ttl));
+        drifts.max().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Quorum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quorum")
+            .field("stores", &self.shared.nodes.len())
+            .field("node_timeout", &self.node_timeout)
+            .finish_non_exhaustive()
+    }
+}

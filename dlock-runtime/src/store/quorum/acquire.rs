@@ -1,0 +1,237 @@
+//! Asks all nodes for a lock, round by round, until the lock is ours or somebody else's.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Shared,
+    claims::Standing,
+    nodes::{self, Ask, NodeSet, Reply, Requests, Timer, in_background},
+    outcome::{self, Refusal},
+    owed::Owed,
+    tally::{Step, Tally, Vote},
+};
+use crate::{
+    random::{Random, SystemRandom},
+    store::{
+        ALIVE, AcquireRequest, Acquisition, GRANT_TTL, Queue, Raised, StoreError, StoreErrorKind,
+    },
+};
+
+/// So often a split vote is repeated before the lock counts as held.
+const MOST_ROUNDS: u32 = 8;
+
+/// The longest pause after a split vote.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// What is left to those nodes that answer after a refusal is certain, at least. What they say is
+/// then known, and a place in their queues is kept.
+const LEAST_GRACE: Duration = Duration::from_millis(1);
+
+enum Answer {
+    Acquired(Reply<Acquisition>),
+    Raised(Reply<Raised>),
+}
+
+/// One question to all nodes.
+struct Round<'a> {
+    shared: &'a Arc<Shared>,
+    ask: &'a Arc<Ask>,
+    queue: Queue,
+    before: &'a Standing,
+    begun: Instant,
+    until: Instant,
+}
+
+pub(super) async fn acquire(
+    shared: &Arc<Shared>,
+    request: AcquireRequest<'_>,
+    node_timeout: Duration,
+) -> Result<Acquisition, StoreError> {
+    let end = Instant::now() + super::in_all(node_timeout).min(request.ttl);
+    let limit = super::limit_of_one(node_timeout, request.ttl);
+    let ask = Arc::new(Ask {
+        key: request.key.clone(),
+        owner: request.owner,
+        ttl: request.ttl,
+        label: request.label.into(),
+    });
+    // Each node by itself would make another waiter the holder.
+    let queue = match request.queue {
+        Queue::No => Queue::No,
+        Queue::ForLease | Queue::ForNotice => Queue::ForNotice,
+    };
+    let mut number = 0;
+    loop {
+        number += 1;
+        let begun = Instant::now();
+        let before = shared
+            .claims
+            .ask(ask.owner, &ask.key, ask.ttl, shared.all())
+            .ok_or_else(no_room)?;
+        let round = Round {
+            shared,
+            ask: &ask,
+            queue,
+            before: &before,
+            begun,
+            until: end.min(begun + limit),
+        };
+        let tally = match round.run().await {
+            Ok(fence) => return Ok(Acquisition::Granted { fence }),
+            Err(tally) => tally,
+        };
+        round.give_back(&tally, limit);
+        match outcome::of_round(&tally) {
+            Refusal::Held(holder) => return Ok(Acquisition::Busy(holder)),
+            Refusal::Failed(error) => return Err(error),
+            Refusal::Split(holder) => {
+                let pause = pause_after(number, begun.elapsed());
+                if number == MOST_ROUNDS || Instant::now() + pause >= end {
+                    return Ok(Acquisition::Busy(holder));
+                }
+                sleep(pause).await;
+            }
+        }
+    }
+}
+
+fn no_room() -> StoreError {
+    let message = "the number of this attempt leaves no room for the rounds of a quorum";
+    StoreError::new(StoreErrorKind::Unsupported, message).unsent()
+}
+
+/// Those who have split a vote try again one after the other, if they wait for different times.
+fn pause_after(round: u32, took: Duration) -> Duration {
+    let longest = (2 * took + LEAST_GRACE).saturating_mul(1 << round.min(10));
+    let longest = longest.min(LONGEST_PAUSE);
+    let random = u32::try_from(SystemRandom.next_u64() >> 32).unwrap_or(u32::MAX);
+    longest.mul_f64(f64::from(random) / f64::from(u32::MAX))
+}
+
+impl Round<'_> {
+    /// The fence of the grant, or why there is none.
+    async fn run(&self) -> Result<u64, Tally> {
+        let shared = self.shared;
+        // Whoever asks again for what it has is to be told the same.
+        let proposal = self.before.fence.unwrap_or_else(|| shared.proposals.next());
+        let mut tally = Tally::new(shared.nodes.len());
+        let mut requests = Requests::with_capacity(shared.nodes.len());
+        for node in 0..shared.nodes.len() {
+            let (nodes, ask, id) = (shared.nodes.clone(), self.ask.clone(), self.id(node));
+            let request = nodes::acquire(nodes, ask, node, id, self.queue, proposal);
+            requests.add(async { Answer::Acquired(request.await) });
+        }
+        let mut timer = Timer::new(self.until);
+        let mut is_refused = false;
+        while let Some(answer) = requests.next(&mut timer).await {
+            match answer {
+                Answer::Acquired(reply) => {
+                    shared.saw(&reply);
+                    tally.acquired(reply.node, reply.answer);
+                }
+                Answer::Raised(reply) => tally.raised(reply.node, reply.answer),
+            }
+            if is_refused {
+                continue;
+            }
+            match tally.step() {
+                Step::Wait => {}
+                Step::Raise(behind, fence) => {
+                    for node in behind.iter() {
+                        let (nodes, ask) = (shared.nodes.clone(), self.ask.clone());
+                        let request = nodes::raise(nodes, ask, node, self.id(node), fence);
+                        requests.add(async { Answer::Raised(request.await) });
+                    }
+                }
+                Step::Grant(fence) => {
+                    return if self.granted(&tally, fence) {
+                        self.leave(requests, timer);
+                        Ok(fence)
+                    } else {
+                        Err(tally)
+                    };
+                }
+                Step::Refuse => {
+                    is_refused = true;
+                    let grace = self.begun.elapsed().max(LEAST_GRACE);
+                    timer.reset(self.until.min(Instant::now() + grace));
+                }
+            }
+        }
+        Err(tally)
+    }
+
+    fn id(&self, node: usize) -> crate::owner::OwnerId {
+        self.before.ids.at(node)
+    }
+
+    /// Notes who may have something of it; `false` if it was given back meanwhile.
+    fn granted(&self, tally: &Tally, fence: u64) -> bool {
+        let nothing = tally.nodes(|vote| match vote {
+            Vote::Failed(error) => error.left_nothing(),
+            _ => false,
+        });
+        let nothing = nothing.without(self.before.touched);
+        let touched = self.shared.all().without(nothing);
+        let claims = &self.shared.claims;
+        claims.granted(self.ask.owner, &self.ask.key, touched, fence)
+    }
+
+    /// The grant is certain without those who have not answered yet. The more nodes have it the
+    /// better, and nobody waits for them.
+    fn leave(&self, mut requests: Requests<Answer>, mut timer: Timer) {
+        if requests.is_empty() {
+            return;
+        }
+        let (shared, ask) = (self.shared.clone(), self.ask.clone());
+        let limit = self.until.saturating_duration_since(self.begun);
+        in_background(async move {
+            while let Some(answer) = requests.next(&mut timer).await {
+                let Answer::Acquired(reply) = answer else {
+                    continue;
+                };
+                shared.saw(&reply);
+                if matches!(reply.answer, Ok(Acquisition::Granted { .. })) {
+                    shared.keep_or_give_back(&ask, reply.node, reply.id, limit);
+                }
+            }
+        });
+    }
+
+    /// Gives back what the nodes may hold after a round that granted nothing; places in queues are
+    /// kept.
+    fn give_back(&self, tally: &Tally, limit: Duration) {
+        let claims = &self.shared.claims;
+        let (owner, key) = (self.ask.owner, &self.ask.key);
+        let held = tally.may_hold();
+        // Before they are sent: a question that comes later must not meet a release.
+        claims.give_back(owner, key, held);
+        let places = tally.nodes(|vote| match vote {
+            Vote::Busy(_) => true,
+            Vote::Failed(error) => error.left_nothing(),
+            _ => false,
+        });
+        let touched: NodeSet = places
+            .iter()
+            .filter(|&node| {
+                let queued =
+                    matches!(tally.votes()[node], Vote::Busy(_)) && self.queue != Queue::No;
+                queued || self.before.touched.has(node)
+            })
+            .collect();
+        if touched.is_empty() {
+            claims.forget(owner, key);
+        } else {
+            claims.settle(owner, key, touched);
+        }
+        let owed = Owed {
+            key: key.clone(),
+            ids: held.iter().map(|node| (node, self.id(node))).collect(),
+            until: self.begun + self.ask.ttl.max(ALIVE + GRANT_TTL) + limit,
+            limit,
+        };
+        owed.give_back(self.shared);
+    }
+}

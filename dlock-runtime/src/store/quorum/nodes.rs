@@ -1,0 +1,281 @@
+//! The stores of a quorum, and how one of them is asked in a future of its own.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    time::{Instant, Sleep, sleep_until},
+};
+
+use crate::{
+    key::LockKey,
+    owner::OwnerId,
+    store::{
+        AcquireRequest, Acquisition, DynStore, Queue, Raised, Released, RenewRequest, Renewal,
+        StoreError,
+    },
+};
+
+/// The stores, each a node.
+pub(super) type Nodes = Arc<[Box<dyn DynStore>]>;
+
+/// Some of the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeSet(u32);
+
+impl NodeSet {
+    pub(super) const MOST: usize = 31;
+
+    pub(super) fn all(count: usize) -> Self {
+        Self((1 << count) - 1)
+    }
+
+    pub(super) fn with(self, node: usize) -> Self {
+        Self(self.0 | 1 << node)
+    }
+
+    pub(super) fn without(self, nodes: Self) -> Self {
+        Self(self.0 & !nodes.0)
+    }
+
+    pub(super) fn has(self, node: usize) -> bool {
+        self.0 & 1 << node != 0
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
+        (0..Self::MOST).filter(move |node| self.has(*node))
+    }
+}
+
+impl FromIterator<usize> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(nodes: I) -> Self {
+        nodes.into_iter().fold(Self::default(), Self::with)
+    }
+}
+
+/// How many of `count` nodes are more than the rest.
+pub(super) fn majority(count: usize) -> usize {
+    count / 2 + 1
+}
+
+/// What all nodes are asked for.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) key: LockKey,
+    /// The attempt, as the manager knows it.
+    pub(super) owner: OwnerId,
+    pub(super) ttl: Duration,
+    pub(super) label: Box<str>,
+}
+
+/// What one node answered.
+pub(super) struct Reply<T> {
+    pub(super) node: usize,
+    /// By what id it was asked.
+    pub(super) id: OwnerId,
+    pub(super) answer: Result<T, StoreError>,
+}
+
+impl<T> Reply<T> {
+    fn of(node: usize, id: OwnerId, answer: Result<T, StoreError>) -> Self {
+        Self { node, id, answer }
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reply({}, {})", self.node, self.id)
+    }
+}
+
+pub(super) async fn acquire(
+    nodes: Nodes,
+    ask: Arc<Ask>,
+    node: usize,
+    id: OwnerId,
+    queue: Queue,
+    proposal: u64,
+) -> Reply<Acquisition> {
+    let request = AcquireRequest {
+        key: &ask.key,
+        owner: id,
+        ttl: ask.ttl,
+        queue,
+        label: &ask.label,
+        proposal: Some(proposal),
+    };
+    Reply::of(node, id, nodes[node].acquire(request).await)
+}
+
+pub(super) async fn raise(
+    nodes: Nodes,
+    ask: Arc<Ask>,
+    node: usize,
+    id: OwnerId,
+    fence: u64,
+) -> Reply<Raised> {
+    Reply::of(node, id, nodes[node].raise(&ask.key, id, fence).await)
+}
+
+pub(super) async fn release(
+    nodes: Nodes,
+    key: LockKey,
+    node: usize,
+    id: OwnerId,
+) -> Reply<Released> {
+    Reply::of(node, id, nodes[node].release(&key, id).await)
+}
+
+/// All renewals of one node.
+pub(super) async fn renew_all(
+    nodes: Nodes,
+    asks: Arc<[(Ask, super::claims::Standing)]>,
+    node: usize,
+    limit: Duration,
+) -> (usize, Vec<Result<Renewal, StoreError>>) {
+    let requests: Vec<_> = asks
+        .iter()
+        .map(|(ask, standing)| RenewRequest {
+            key: &ask.key,
+            owner: standing.ids.at(node),
+            ttl: ask.ttl,
+            label: &ask.label,
+        })
+        .collect();
+    // One is asked for as it would be without a quorum.
+    let answers = match &*requests {
+        [alone] => vec![nodes[node].renew(*alone).await],
+        together => nodes[node].renew_all(together, limit).await,
+    };
+    (node, answers)
+}
+
+type Request<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Requests that are under way, and answers that nobody has looked at. Dropped, they are given up.
+pub(super) struct Requests<T> {
+    /// In the order of sending.
+    pending: Vec<Request<T>>,
+    answers: VecDeque<T>,
+}
+
+impl<T> Requests<T> {
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self {
+            pending: Vec::with_capacity(count),
+            answers: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, request: impl Future<Output = T> + Send + 'static) {
+        self.pending.push(Box::pin(request));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.answers.is_empty()
+    }
+
+    /// The next answer; `None` when there are no requests.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        if self.answers.is_empty() {
+            // All of them, so that all are sent before the first answer is looked at.
+            let answers = &mut self.answers;
+            self.pending
+                .retain_mut(|request| match request.as_mut().poll(context) {
+                    Poll::Ready(answer) => {
+                        answers.push_back(answer);
+                        false
+                    }
+                    Poll::Pending => true,
+                });
+        }
+        match self.answers.pop_front() {
+            Some(answer) => Poll::Ready(Some(answer)),
+            None if self.pending.is_empty() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// The next answer; `None` when there are no requests, or it is `until`.
+    pub(super) async fn next(&mut self, timer: &mut Timer) -> Option<T> {
+        poll_fn(|context| match self.poll_next(context) {
+            Poll::Pending => timer.poll(context).map(|()| None),
+            answer => answer,
+        })
+        .await
+    }
+}
+
+/// A timer that costs nothing before it is waited for.
+pub(super) struct Timer {
+    until: Instant,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timer {
+    pub(super) fn new(until: Instant) -> Self {
+        Self { until, sleep: None }
+    }
+
+    /// From now on another time counts.
+    pub(super) fn reset(&mut self, until: Instant) {
+        self.until = until;
+        if let Some(sleep) = &mut self.sleep {
+            sleep.as_mut().reset(until);
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let until = self.until;
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| Box::pin(sleep_until(until)));
+        sleep.as_mut().poll(context)
+    }
+}
+
+/// Does what nobody waits for, if there is a runtime to do it.
+///
+/// It has been begun when this returns: what it sends, it has sent before anything that is sent
+/// later.
+pub(super) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
+    let mut work = Box::pin(work);
+    let mut context = Context::from_waker(Waker::noop());
+    if work.as_mut().poll(&mut context).is_pending()
+        && let Ok(runtime) = Handle::try_current()
+    {
+        runtime.spawn(work);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_nodes() {
+        let all = NodeSet::all(5);
+        let some: NodeSet = [1, 3].into_iter().collect();
+        assert_eq!((all.len(), some.len()), (5, 2));
+        assert_eq!(all.without(some).iter().collect::<Vec<_>>(), [0, 2, 4]);
+        assert!(some.has(3) && !some.has(2) && !some.is_empty());
+        assert_eq!(NodeSet::all(NodeSet::MOST).len(), NodeSet::MOST);
+        assert_eq!([3, 4, 5, 6].map(majority), [2, 3, 3, 4]);
+    }
+}

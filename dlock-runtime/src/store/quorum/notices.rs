@@ -1,0 +1,226 @@
+//! Puts together what the nodes tell a waiter: that the lock it waits for is free.
+//!
+//! When a majority has told, the lock can be had, and the waiter asks at once. Less than that may
+//! be a round of somebody else that failed, or the rest of the nodes may be late or away: then it
+//! asks after a moment, in which the others may still tell.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, time::sleep};
+
+use super::nodes::NodeSet;
+use crate::{
+    owner::OwnerId,
+    random::{Random, SystemRandom, jittered},
+    store::{Hint, HintSink, TakesHints},
+};
+
+/// For how long, and up to a quarter more, the rest of a majority is waited for.
+const PATIENCE: Duration = Duration::from_millis(4);
+
+/// More waiters than this are told at once.
+const MOST_AT_ONCE: usize = 4096;
+
+type Waiter = (OwnerId, Box<str>);
+
+/// The notices for one manager.
+pub(super) struct Notices {
+    sink: HintSink,
+    majority: usize,
+    told: Mutex<HashMap<Waiter, Told>>,
+    is_gone: AtomicBool,
+}
+
+/// What has been said of one waiter in the last few milliseconds.
+#[derive(Default)]
+struct Told {
+    by: NodeSet,
+    passed_on: bool,
+}
+
+impl Notices {
+    pub(super) fn new(sink: HintSink, majority: usize) -> Arc<Self> {
+        Arc::new(Self {
+            sink,
+            majority,
+            told: Mutex::default(),
+            is_gone: AtomicBool::new(false),
+        })
+    }
+
+    /// Where `node` is to send what it has for the manager.
+    pub(super) fn of(self: &Arc<Self>, node: usize) -> HintSink {
+        HintSink::new(Arc::new(FromNode {
+            notices: self.clone(),
+            node,
+        }))
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashMap<Waiter, Told>> {
+        // Every change is complete before anything can panic.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The manager is not told of a fence: whether it has the lock is for a majority to say.
+    fn pass_on(&self, owner: OwnerId, key: &str) {
+        let hint = Hint {
+            key,
+            owner,
+            fence: 0,
+        };
+        self.heard(self.sink.hint(&hint));
+    }
+
+    fn heard(&self, is_there: bool) {
+        if !is_there {
+            self.is_gone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        !self.is_gone.load(Ordering::Relaxed)
+    }
+
+    fn hint(self: &Arc<Self>, node: usize, owner: OwnerId, key: &str) {
+        let Ok(runtime) = Handle::try_current() else {
+            return self.pass_on(owner, key);
+        };
+        let mut told = self.told();
+        if told.len() >= MOST_AT_ONCE {
+            drop(told);
+            return self.pass_on(owner, key);
+        }
+        let (is_first, entry) = match told.entry((owner, key.into())) {
+            Entry::Occupied(known) => (false, known.into_mut()),
+            Entry::Vacant(place) => (true, place.insert(Told::default())),
+        };
+        entry.by = entry.by.with(node);
+        let is_certain = entry.by.len() >= self.majority && !entry.passed_on;
+        entry.passed_on |= is_certain;
+        drop(told);
+        if is_certain {
+            self.pass_on(owner, key);
+        }
+        if is_first {
+            runtime.spawn(self.clone().wait_for_the_rest((owner, key.into())));
+        }
+    }
+
+    async fn wait_for_the_rest(self: Arc<Self>, waiter: Waiter) {
+        sleep(jittered(PATIENCE, SystemRandom.next_u64())).await;
+        let told = self.told().remove(&waiter);
+        if told.is_some_and(|told| !told.passed_on) {
+            self.pass_on(waiter.0, &waiter.1);
+        }
+    }
+}
+
+/// The sink of one node.
+struct FromNode {
+    notices: Arc<Notices>,
+    node: usize,
+}
+
+impl TakesHints for FromNode {
+    fn hint(&self, hint: &Hint<'_>) -> bool {
+        let owner = hint.owner.in_any_round();
+        self.notices.hint(self.node, owner, hint.key);
+        self.notices.is_there()
+    }
+
+    fn look_again(&self) -> bool {
+        self.notices.heard(self.notices.sink.look_again());
+        self.notices.is_there()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, advance};
+
+    use super::*;
+    use crate::owner::ClientId;
+
+    #[derive(Default)]
+    struct Heard {
+        hints: Mutex<Vec<(OwnerId, u64, Instant)>>,
+        looked: Mutex<u32>,
+        is_gone: AtomicBool,
+    }
+
+    impl TakesHints for Heard {
+        fn hint(&self, hint: &Hint<'_>) -> bool {
+            let heard = (hint.owner, hint.fence, Instant::now());
+            self.hints.lock().unwrap().push(heard);
+            !self.is_gone.load(Ordering::Relaxed)
+        }
+
+        fn look_again(&self) -> bool {
+            *self.looked.lock().unwrap() += 1;
+            !self.is_gone.load(Ordering::Relaxed)
+        }
+    }
+
+    fn five() -> (Arc<Heard>, Vec<HintSink>, OwnerId) {
+        let heard = Arc::new(Heard::default());
+        let notices = Notices::new(HintSink::new(heard.clone()), 3);
+        let sinks = (0..5).map(|node| notices.of(node)).collect();
+        (heard, sinks, OwnerId::new(ClientId::new(&SystemRandom), 7))
+    }
+
+    fn hint(owner: OwnerId, fence: u64) -> Hint<'static> {
+        Hint {
+            key: "order:42",
+            owner,
+            fence,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_majority_is_passed_on_at_once_and_once() {
+        let (heard, sinks, owner) = five();
+        let begin = Instant::now();
+        for (round, sink) in (1..).zip(&sinks) {
+            assert!(sink.hint(&hint(owner.in_round(round).unwrap(), 0)));
+            let expected = usize::from(round >= 3);
+            assert_eq!(heard.hints.lock().unwrap().len(), expected);
+        }
+        advance(10 * PATIENCE).await;
+        assert_eq!(*heard.hints.lock().unwrap(), [(owner, 0, begin)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn less_than_a_majority_is_passed_on_after_a_moment() {
+        let (heard, sinks, owner) = five();
+        let begin = Instant::now();
+        for _ in 0..3 {
+            assert!(sinks[0].hint(&hint(owner, 0)), "one node is no majority");
+        }
+        // A fence of a node is no fence of the quorum.
+        assert!(sinks[1].hint(&hint(owner, 99)));
+        sleep(2 * PATIENCE).await;
+        let hints = heard.hints.lock().unwrap().clone();
+        let [(told, 0, at)] = *hints else {
+            panic!("{hints:?}");
+        };
+        assert_eq!(told, owner);
+        assert!(at - begin >= PATIENCE && at - begin < 2 * PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_back_makes_waiters_look_and_a_manager_that_is_gone_is_told_no_more() {
+        let (heard, sinks, owner) = five();
+        assert!(sinks[4].look_again());
+        assert_eq!(*heard.looked.lock().unwrap(), 1);
+        heard.is_gone.store(true, Ordering::Relaxed);
+        assert!(!sinks[0].look_again());
+        assert!(!sinks[1].hint(&hint(owner, 0)));
+    }
+}

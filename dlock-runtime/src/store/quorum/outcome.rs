@@ -1,0 +1,258 @@
+//! What the answers of several nodes say together: who holds a lock, and why nobody can tell.
+
+use std::time::Duration;
+
+use super::{
+    nodes::majority,
+    tally::{Tally, Vote},
+};
+use crate::store::{Holder, StoreError, StoreErrorKind};
+
+/// Why a round ended without a grant.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Somebody else has a majority, or nobody has answered otherwise.
+    Held(Holder),
+    /// We got some of the nodes and others the rest: nobody may have a majority.
+    Split(Holder),
+    /// Too few nodes have told.
+    Failed(StoreError),
+}
+
+/// What a round that granted nothing says.
+pub(super) fn of_round(tally: &Tally) -> Refusal {
+    let votes = tally.votes();
+    let majority = majority(votes.len());
+    let mut holders = Vec::new();
+    let mut got = 0;
+    let mut failures = Vec::new();
+    for (node, vote) in votes.iter().enumerate() {
+        match vote {
+            Vote::Busy(holder) => holders.push(holder),
+            Vote::Granted(_) | Vote::Raising | Vote::Confirmed => got += 1,
+            Vote::Gone => failures.push((node, gone())),
+            Vote::Pending => failures.push((node, late())),
+            Vote::Failed(error) => failures.push((node, error.clone())),
+        }
+    }
+    if holders.is_empty() || holders.len() + got < majority {
+        let left_nothing = got == 0
+            && holders.is_empty()
+            && failures.iter().all(|(_, error)| error.left_nothing());
+        let error = unavailable(votes.len(), &failures);
+        return Refusal::Failed(if left_nothing {
+            error.unsent()
+        } else {
+            error.with_possible_effect()
+        });
+    }
+    let same = |one: &Holder| {
+        let is_same =
+            |other: &&&Holder| other.last_fence == one.last_fence && other.label == one.label;
+        holders.iter().filter(is_same).count()
+    };
+    let is_held = got == 0 || holders.iter().any(|holder| same(holder) >= majority);
+    let holder = together(&holders, got, majority);
+    if is_held {
+        Refusal::Held(holder)
+    } else {
+        Refusal::Split(holder)
+    }
+}
+
+fn gone() -> StoreError {
+    let message = "the lock was gone before its fence was confirmed";
+    StoreError::new(StoreErrorKind::Disconnected, message)
+}
+
+fn late() -> StoreError {
+    StoreError::new(StoreErrorKind::TimedOut, "no answer yet")
+}
+
+/// Of those who hold some nodes, while we have got `got`, what a waiter has to know.
+fn together(holders: &[&Holder], got: usize, majority: usize) -> Holder {
+    let label = |holder: &&&Holder| {
+        let same = holders.iter().filter(|other| other.label == holder.label);
+        (holder.label.is_some(), same.count())
+    };
+    let common = holders.iter().max_by_key(label);
+    // None is for ever, and comes last.
+    let mut ends: Vec<_> = holders.iter().map(|holder| holder.ttl).collect();
+    ends.sort_by_key(|ttl| ttl.unwrap_or(Duration::MAX));
+    // So many of them have to end until a majority can be ours.
+    let needed = majority.saturating_sub(got).clamp(1, ends.len());
+    let mut places: Vec<_> = holders
+        .iter()
+        .filter_map(|holder| holder.position)
+        .collect();
+    places.sort_unstable();
+    Holder {
+        label: common.and_then(|holder| holder.label.clone()),
+        ttl: ends[needed - 1],
+        position: places.get(places.len() / 2).copied(),
+        last_fence: holders.iter().map(|it| it.last_fence).max().unwrap_or(0),
+        is_here: false,
+    }
+}
+
+/// Too few of `count` nodes have told, for these reasons.
+pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> StoreError {
+    let finals = failures
+        .iter()
+        .filter(|(_, error)| error.is_final())
+        .count();
+    // Without these there is no majority, however often one asks.
+    let is_final = finals > count - majority(count);
+    let telling = |(_, error): &&(usize, StoreError)| {
+        let same = failures
+            .iter()
+            .filter(|(_, other)| other.kind() == error.kind());
+        (
+            error.is_final() == is_final,
+            weight(error.kind()),
+            same.count(),
+        )
+    };
+    let Some((node, error)) = failures.iter().max_by_key(telling) else {
+        let message = format!("the {count} stores of the quorum do not agree");
+        return StoreError::new(StoreErrorKind::TimedOut, message);
+    };
+    let message = format!(
+        "only {} of {count} stores answered as they should, {} are needed; of the others, number {}: {}",
+        count - failures.len(),
+        majority(count),
+        node + 1,
+        error.message(),
+    );
+    StoreError::new(error.kind(), message)
+}
+
+/// That there was no answer says less than any failure.
+fn weight(kind: StoreErrorKind) -> u8 {
+    match kind {
+        StoreErrorKind::TimedOut => 0,
+        StoreErrorKind::Disconnected => 1,
+        StoreErrorKind::Unreachable => 2,
+        _ => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Acquisition;
+
+    fn busy(
+        label: &str,
+        fence: u64,
+        seconds: Option<u64>,
+        position: Option<u64>,
+    ) -> Result<Acquisition, StoreError> {
+        Ok(Acquisition::Busy(Holder {
+            label: Some(label.to_owned()),
+            ttl: seconds.map(Duration::from_secs),
+            position,
+            last_fence: fence,
+            is_here: false,
+        }))
+    }
+
+    fn granted() -> Result<Acquisition, StoreError> {
+        Ok(Acquisition::Granted { fence: 3 })
+    }
+
+    fn failed(kind: StoreErrorKind) -> Result<Acquisition, StoreError> {
+        Err(StoreError::new(kind, format!("failed as {kind:?}")))
+    }
+
+    fn round<const N: usize>(answers: [Result<Acquisition, StoreError>; N]) -> Refusal {
+        let mut tally = Tally::new(N);
+        for (node, answer) in answers.into_iter().enumerate() {
+            tally.acquired(node, answer);
+        }
+        tally.step();
+        of_round(&tally)
+    }
+
+    fn failure<const N: usize>(answers: [Result<Acquisition, StoreError>; N]) -> StoreError {
+        match round(answers) {
+            Refusal::Failed(error) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_holder_is_told_from_a_split_vote() {
+        let held = |fence| busy("a", fence, Some(9), None);
+        let refusal = round([granted(), held(5), held(5), held(5), granted()]);
+        assert!(matches!(refusal, Refusal::Held(_)), "{refusal:?}");
+        let refusal = round([held(5), held(5), held(6), held(6), held(7)]);
+        assert!(
+            matches!(refusal, Refusal::Held(_)),
+            "nothing to be released"
+        );
+        let refusal = round([granted(), held(5), held(5), held(6), held(6)]);
+        assert!(matches!(refusal, Refusal::Split(_)), "{refusal:?}");
+    }
+
+    #[test]
+    fn what_is_said_of_the_holder_is_when_a_majority_may_be_free() {
+        let refusal = round([
+            busy("a", 5, Some(30), Some(4)),
+            busy("b", 8, Some(1), Some(1)),
+            busy("a", 5, None, None),
+            busy("a", 5, Some(20), Some(2)),
+            failed(StoreErrorKind::TimedOut),
+        ]);
+        let Refusal::Held(holder) = refusal else {
+            panic!("{refusal:?}");
+        };
+        assert_eq!(holder.label.as_deref(), Some("a"));
+        assert_eq!(
+            holder.ttl,
+            Some(Duration::from_secs(30)),
+            "the third to end"
+        );
+        assert_eq!((holder.position, holder.last_fence), (Some(2), 8));
+    }
+
+    #[test]
+    fn an_error_says_how_many_and_the_most_telling_reason() {
+        use StoreErrorKind::{Denied, TimedOut, Unreachable, WrongType};
+        let error = failure([
+            granted(),
+            granted(),
+            failed(TimedOut),
+            failed(Denied),
+            failed(TimedOut),
+        ]);
+        assert!(
+            error.message().contains("only 2 of 5") && error.message().contains("3 are needed")
+        );
+        assert_eq!(error.kind(), TimedOut, "asking again may help");
+        let error = failure([
+            failed(TimedOut),
+            failed(Denied),
+            failed(Denied),
+            failed(WrongType),
+            granted(),
+        ]);
+        assert!(error.is_final(), "{error}");
+        let error = failure([failed(TimedOut), failed(TimedOut), failed(Unreachable)]);
+        assert_eq!(error.kind(), Unreachable);
+        assert!(
+            error.message().contains("number 3: failed as Unreachable"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_left_only_if_no_node_may_have_anything() {
+        use StoreErrorKind::{TimedOut, Unreachable};
+        let down = || failed(Unreachable);
+        assert!(failure([down(), down(), down()]).left_nothing());
+        assert!(!failure([down(), down(), granted()]).left_nothing());
+        assert!(!failure([down(), down(), failed(TimedOut)]).left_nothing());
+        assert!(!failure([down(), down(), busy("a", 5, None, Some(0))]).left_nothing());
+    }
+}

@@ -1,0 +1,52 @@
+//! What fence to propose to all nodes: a hybrid of this machine's clock and of all fences seen.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::fence::fence_by_the_clock;
+
+/// No store counts further. What says so is not to be believed: nothing could exceed it.
+const FAR: u64 = 1 << 50;
+
+/// Proposes fences that grow, whatever the clock does.
+#[derive(Default)]
+pub(super) struct Proposals(AtomicU64);
+
+impl Proposals {
+    /// Greater than every earlier proposal and than every fence seen, and not behind the clock.
+    pub(super) fn next(&self) -> u64 {
+        let now = fence_by_the_clock();
+        let next = |last: u64| now.max(last + 1);
+        let update = |last| Some(next(last));
+        let last = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+        next(last.expect("there is always a next one"))
+    }
+
+    /// A node has counted as far as `fence`.
+    pub(super) fn saw(&self, fence: u64) {
+        if fence < FAR {
+            self.0.fetch_max(fence, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proposals_exceed_each_other_the_clock_and_what_was_seen() {
+        let proposals = Proposals::default();
+        let before = fence_by_the_clock();
+        let first = proposals.next();
+        assert!(first >= before);
+        assert!(proposals.next() > first);
+        let ahead = before + 1_000_000_000;
+        proposals.saw(ahead);
+        proposals.saw(7);
+        assert_eq!(proposals.next(), ahead + 1);
+        proposals.saw(u64::MAX);
+        assert_eq!(proposals.next(), ahead + 2);
+    }
+}

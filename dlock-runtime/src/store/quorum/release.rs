@@ -1,0 +1,99 @@
+//! Gives a lock back on all nodes.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    Shared,
+    nodes::{NodeSet, Requests, Timer, in_background, majority, release as release_one},
+    outcome,
+    owed::Owed,
+};
+use crate::{
+    key::LockKey,
+    owner::OwnerId,
+    store::{Released, StoreError, StoreErrorKind},
+};
+
+pub(super) async fn release(
+    shared: &Arc<Shared>,
+    key: &LockKey,
+    owner: OwnerId,
+    limit: Duration,
+) -> Result<Released, StoreError> {
+    let count = shared.nodes.len();
+    let Some(standing) = shared.claims.release(owner, key) else {
+        return Ok(Released::WasGone);
+    };
+    let mut requests = Requests::with_capacity(standing.touched.len());
+    for node in standing.touched.iter() {
+        let id = standing.ids.at(node);
+        requests.add(release_one(shared.nodes.clone(), key.clone(), node, id));
+    }
+    let mut timer = Timer::new(Instant::now() + limit);
+    let mut held = 0;
+    let mut gone = shared.all().without(standing.touched).len();
+    let mut confirmed = NodeSet::default();
+    let mut failures = Vec::new();
+    let answer = loop {
+        if held >= majority(count) {
+            break Released::WasHeld;
+        }
+        // A majority that had it is impossible.
+        if gone > count - majority(count) {
+            break Released::WasGone;
+        }
+        let Some(reply) = requests.next(&mut timer).await else {
+            let unanswered = standing.touched.without(confirmed);
+            for node in unanswered.iter() {
+                if failures.iter().all(|(it, _)| *it != node) {
+                    failures.push((node, StoreError::timed_out(limit)));
+                }
+            }
+            return Err(undecided(count, &failures));
+        };
+        match reply.answer {
+            Ok(Released::WasHeld) => held += 1,
+            Ok(Released::WasGone) => gone += 1,
+            Err(error) => {
+                failures.push((reply.node, error));
+                continue;
+            }
+        }
+        confirmed = confirmed.with(reply.node);
+    };
+    shared.claims.forget(owner, key);
+    let unconfirmed = standing.touched.without(confirmed);
+    if !unconfirmed.is_empty() {
+        let (shared, key) = (shared.clone(), key.clone());
+        in_background(async move {
+            let mut unconfirmed = unconfirmed;
+            while let Some(reply) = requests.next(&mut timer).await {
+                if reply.answer.is_ok() {
+                    unconfirmed = unconfirmed.without(NodeSet::default().with(reply.node));
+                }
+            }
+            let rest = Owed {
+                key,
+                ids: unconfirmed
+                    .iter()
+                    .map(|node| (node, standing.ids.at(node)))
+                    .collect(),
+                until: standing.until,
+                limit,
+            };
+            rest.give_back(&shared);
+        });
+    }
+    Ok(answer)
+}
+
+fn undecided(count: usize, failures: &[(usize, StoreError)]) -> StoreError {
+    if failures.len() > count - majority(count) {
+        return outcome::unavailable(count, failures).with_possible_effect();
+    }
+    let message =
+        "some stores of the quorum had the lock and others did not, and the rest did not tell";
+    StoreError::new(StoreErrorKind::TimedOut, message)
+}

@@ -1,0 +1,227 @@
+//! Renews leases on all nodes, and gives them again to nodes that have lost them.
+//!
+//! **Safety.** A lease that has only just a majority ends when one more node restarts empty: then
+//! others can get a majority. So a node that says "not yours" while a majority renews is asked for
+//! the lock again, with the fence of the lease. That must not outlive the release of the lease.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, timeout};
+
+use super::{
+    Shared,
+    claims::Standing,
+    nodes::{self, Ask, NodeSet, Requests, Timer, in_background, majority},
+    outcome,
+};
+use crate::{
+    owner::OwnerId,
+    store::{Acquisition, Queue, RenewRequest, Renewal, StoreError},
+};
+
+type Asks = Arc<[(Ask, Standing)]>;
+type Answers = (usize, Vec<Result<Renewal, StoreError>>);
+
+/// What the nodes say of one lease.
+#[derive(Default)]
+struct Count {
+    renewed: usize,
+    gone: NodeSet,
+    failures: Vec<(usize, StoreError)>,
+}
+
+pub(super) async fn renew_all(
+    shared: &Arc<Shared>,
+    requests: &[RenewRequest<'_>],
+    limit: Duration,
+) -> Vec<Result<Renewal, StoreError>> {
+    let mut asks = Vec::with_capacity(requests.len());
+    let mut places = Vec::with_capacity(requests.len());
+    for request in requests {
+        let standing = shared.claims.renew(request.owner, request.key, request.ttl);
+        places.push(standing.as_ref().map(|_| asks.len()));
+        if let Some(standing) = standing {
+            let ask = Ask {
+                key: request.key.clone(),
+                owner: request.owner,
+                ttl: request.ttl,
+                label: request.label.into(),
+            };
+            asks.push((ask, standing));
+        }
+    }
+    let answers = if asks.is_empty() {
+        Vec::new()
+    } else {
+        renew_known(shared, asks.into(), limit).await
+    };
+    // Nobody else's lease is renewed, so who is not known here has none.
+    let answer =
+        |place: Option<usize>| place.map_or(Ok(Renewal::NotOwner), |at| answers[at].clone());
+    places.into_iter().map(answer).collect()
+}
+
+async fn renew_known(
+    shared: &Arc<Shared>,
+    asks: Asks,
+    limit: Duration,
+) -> Vec<Result<Renewal, StoreError>> {
+    let count = shared.nodes.len();
+    let mut requests = Requests::with_capacity(count);
+    for node in 0..count {
+        requests.add(nodes::renew_all(
+            shared.nodes.clone(),
+            asks.clone(),
+            node,
+            limit,
+        ));
+    }
+    let mut timer = Timer::new(Instant::now() + limit);
+    let mut counts: Vec<_> = asks.iter().map(|_| Count::default()).collect();
+    let mut pending = shared.all();
+    while let Some((node, answers)) = requests.next(&mut timer).await {
+        pending = pending.without(NodeSet::default().with(node));
+        for (count, answer) in counts.iter_mut().zip(answers) {
+            match answer {
+                Ok(Renewal::Renewed) => count.renewed += 1,
+                Ok(Renewal::NotOwner) => count.gone = count.gone.with(node),
+                Err(error) => count.failures.push((node, error)),
+            }
+        }
+        if counts
+            .iter()
+            .all(|it| it.verdict(count, pending.len()).is_some())
+        {
+            break;
+        }
+    }
+    let mut missing = Vec::new();
+    let mut renewed = Vec::with_capacity(counts.len());
+    let mut verdicts = Vec::with_capacity(counts.len());
+    for (at, mut it) in counts.into_iter().enumerate() {
+        let verdict = it.verdict(count, pending.len()).unwrap_or_else(|| {
+            let late = pending
+                .iter()
+                .map(|node| (node, StoreError::timed_out(limit)));
+            it.failures.extend(late);
+            Err(outcome::unavailable(count, &it.failures).with_possible_effect())
+        });
+        let is_renewed = verdict == Ok(Renewal::Renewed);
+        if is_renewed {
+            missing.extend(it.gone.iter().map(|node| (at, node)));
+        }
+        renewed.push(is_renewed);
+        verdicts.push(verdict);
+    }
+    if !requests.is_empty() || !missing.is_empty() {
+        let shared = shared.clone();
+        in_background(finish(
+            shared, asks, renewed, missing, requests, timer, limit,
+        ));
+    }
+    verdicts
+}
+
+impl Count {
+    /// What is certain while `pending` nodes have not answered.
+    fn verdict(&self, count: usize, pending: usize) -> Option<Result<Renewal, StoreError>> {
+        let majority = majority(count);
+        if self.renewed >= majority {
+            return Some(Ok(Renewal::Renewed));
+        }
+        if self.gone.len() > count - majority {
+            return Some(Ok(Renewal::NotOwner));
+        }
+        let may_be_renewed = self.renewed + pending >= majority;
+        let may_be_gone = self.gone.len() + pending > count - majority;
+        if may_be_renewed || may_be_gone {
+            return None;
+        }
+        Some(Err(
+            outcome::unavailable(count, &self.failures).with_possible_effect()
+        ))
+    }
+}
+
+/// Gives the leases that were renewed to nodes that have lost them, also to those that answer last.
+async fn finish(
+    shared: Arc<Shared>,
+    asks: Asks,
+    renewed: Vec<bool>,
+    mut missing: Vec<(usize, usize)>,
+    mut requests: Requests<Answers>,
+    mut timer: Timer,
+    limit: Duration,
+) {
+    loop {
+        let mut refills = Requests::with_capacity(missing.len());
+        for (at, node) in missing.drain(..) {
+            refills.add(refill(shared.clone(), asks.clone(), at, node, limit));
+        }
+        // Each has a limit of its own.
+        let mut own_limits = Timer::new(Instant::now() + 2 * limit);
+        while refills.next(&mut own_limits).await.is_some() {}
+        let Some((node, answers)) = requests.next(&mut timer).await else {
+            return;
+        };
+        for (at, answer) in answers.into_iter().enumerate() {
+            if renewed[at] && answer == Ok(Renewal::NotOwner) {
+                missing.push((at, node));
+            }
+        }
+    }
+}
+
+/// Takes the lock on one node for a lease that is held on a majority.
+async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: Duration) {
+    let (ask, standing) = &asks[at];
+    let (id, Some(fence)) = (standing.ids.at(node), standing.fence) else {
+        return;
+    };
+    // Whoever releases it from now on does so on this node as well.
+    if !shared.claims.touch(ask.owner, &ask.key, node, id) {
+        return;
+    }
+    let mut refilling = Refilling {
+        shared: &shared,
+        ask,
+        node,
+        id,
+        limit,
+        is_owed: true,
+    };
+    let request = crate::store::AcquireRequest {
+        key: &ask.key,
+        owner: id,
+        ttl: ask.ttl,
+        queue: Queue::No,
+        label: &ask.label,
+        proposal: Some(fence),
+    };
+    let answer = timeout(limit, shared.nodes[node].acquire(request)).await;
+    match answer {
+        Ok(Ok(Acquisition::Granted { fence })) => shared.proposals.saw(fence),
+        Ok(Ok(Acquisition::Busy(_))) => refilling.is_owed = false,
+        Ok(Err(error)) => refilling.is_owed = !error.left_nothing(),
+        Err(_) => {}
+    }
+}
+
+/// A refill that was sent. Done or given up, it must be given back if the lease was meanwhile.
+struct Refilling<'a> {
+    shared: &'a Arc<Shared>,
+    ask: &'a Ask,
+    node: usize,
+    id: OwnerId,
+    limit: Duration,
+    is_owed: bool,
+}
+
+impl Drop for Refilling<'_> {
+    fn drop(&mut self) {
+        if self.is_owed {
+            self.shared
+                .keep_or_give_back(self.ask, self.node, self.id, self.limit);
+        }
+    }
+}

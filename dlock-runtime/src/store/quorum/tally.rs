@@ -1,0 +1,257 @@
+//! What the nodes have answered in one round of asking for a lock, and what follows from that.
+//!
+//! **Safety.** The fence of a grant is the greatest that a majority has counted, and it stands when
+//! a majority has seen it *while holding the lock for us*: because it counted that one or a greater
+//! one itself, or because it was raised to it there. For two grants there is a node in both
+//! majorities. On it one of them came after the other had gone, and counted at least one more than
+//! what it found; so the fences of all grants differ, and one that was begun after another had been
+//! granted has the greater one. A raise that is counted where the lock is gone, or any node, breaks
+//! both: a third one may have been answered with that fence before.
+
+use super::nodes::{NodeSet, majority};
+use crate::store::{Acquisition, Holder, Raised, StoreError};
+
+/// The answers of one round.
+#[derive(Debug)]
+pub(super) struct Tally {
+    votes: Vec<Vote>,
+    /// What is to be confirmed, once a majority has granted.
+    fence: Option<u64>,
+}
+
+/// The last word of one node.
+#[derive(Clone, Debug)]
+pub(super) enum Vote {
+    Pending,
+    /// It holds the lock for us, with this fence.
+    Granted(u64),
+    /// It holds the lock for us, and is asked to raise its fence.
+    Raising,
+    /// It holds the lock for us, and has seen the fence of the round.
+    Confirmed,
+    Busy(Holder),
+    /// The lock was gone before the fence was confirmed.
+    Gone,
+    Failed(StoreError),
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// More has to be known.
+    Wait,
+    /// These nodes are to be raised to this fence, if they still hold the lock for us.
+    Raise(NodeSet, u64),
+    /// The lock is ours, with this fence.
+    Grant(u64),
+    /// There can be no majority any more.
+    Refuse,
+}
+
+impl Tally {
+    pub(super) fn new(count: usize) -> Self {
+        Self {
+            votes: vec![Vote::Pending; count],
+            fence: None,
+        }
+    }
+
+    pub(super) fn acquired(&mut self, node: usize, answer: Result<Acquisition, StoreError>) {
+        self.votes[node] = match answer {
+            Ok(Acquisition::Granted { fence }) => match self.fence {
+                Some(chosen) if fence >= chosen => Vote::Confirmed,
+                _ => Vote::Granted(fence),
+            },
+            Ok(Acquisition::Busy(holder)) => Vote::Busy(holder),
+            Err(error) => Vote::Failed(error),
+        };
+    }
+
+    pub(super) fn raised(&mut self, node: usize, answer: Result<Raised, StoreError>) {
+        self.votes[node] = match answer {
+            Ok(Raised::Raised) => Vote::Confirmed,
+            Ok(Raised::NotOwner) => Vote::Gone,
+            Err(error) => Vote::Failed(error.with_possible_effect()),
+        };
+    }
+
+    pub(super) fn votes(&self) -> &[Vote] {
+        &self.votes
+    }
+
+    /// The nodes whose last word is of this sort.
+    pub(super) fn nodes(&self, is_meant: impl Fn(&Vote) -> bool) -> NodeSet {
+        let votes = self.votes.iter().enumerate();
+        votes
+            .filter(|(_, vote)| is_meant(vote))
+            .map(|(node, _)| node)
+            .collect()
+    }
+
+    fn count(&self, is_meant: impl Fn(&Vote) -> bool) -> usize {
+        self.votes.iter().filter(|vote| is_meant(vote)).count()
+    }
+
+    /// The nodes that may hold the lock for us, or will when they get to it.
+    pub(super) fn may_hold(&self) -> NodeSet {
+        self.nodes(|vote| match vote {
+            Vote::Granted(_) | Vote::Raising | Vote::Confirmed | Vote::Pending => true,
+            Vote::Failed(error) => !error.left_nothing(),
+            Vote::Busy(_) | Vote::Gone => false,
+        })
+    }
+
+    /// What follows from the answers so far; to be asked after each of them.
+    pub(super) fn step(&mut self) -> Step {
+        let majority = majority(self.votes.len());
+        let is_granted = |vote: &Vote| matches!(vote, Vote::Granted(_));
+        let pending = self.count(|vote| matches!(vote, Vote::Pending));
+        if self.fence.is_none() {
+            let granted = self.count(is_granted);
+            if granted + pending < majority {
+                return Step::Refuse;
+            }
+            if granted < majority {
+                return Step::Wait;
+            }
+            let fences = self.votes.iter().map(|vote| match vote {
+                Vote::Granted(fence) => *fence,
+                _ => 0,
+            });
+            let fence = fences.max().unwrap_or_default();
+            self.fence = Some(fence);
+            for vote in &mut self.votes {
+                if matches!(vote, Vote::Granted(it) if *it == fence) {
+                    *vote = Vote::Confirmed;
+                }
+            }
+        }
+        let fence = self.fence.unwrap_or_default();
+        let confirmed = self.count(|vote| matches!(vote, Vote::Confirmed));
+        if confirmed >= majority {
+            return Step::Grant(fence);
+        }
+        let behind = self.nodes(is_granted);
+        if !behind.is_empty() {
+            for node in behind.iter() {
+                self.votes[node] = Vote::Raising;
+            }
+            return Step::Raise(behind, fence);
+        }
+        let raising = self.count(|vote| matches!(vote, Vote::Raising));
+        if confirmed + raising + pending < majority {
+            return Step::Refuse;
+        }
+        Step::Wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    fn granted(fence: u64) -> Result<Acquisition, StoreError> {
+        Ok(Acquisition::Granted { fence })
+    }
+
+    fn busy() -> Result<Acquisition, StoreError> {
+        Ok(Acquisition::Busy(Holder::default()))
+    }
+
+    fn failed(kind: StoreErrorKind) -> Result<Acquisition, StoreError> {
+        Err(StoreError::new(kind, "x"))
+    }
+
+    fn set(nodes: impl IntoIterator<Item = usize>) -> NodeSet {
+        nodes.into_iter().collect()
+    }
+
+    /// The step after each of the answers, in the order of the nodes.
+    fn steps<const N: usize>(
+        count: usize,
+        answers: [Result<Acquisition, StoreError>; N],
+    ) -> (Tally, Vec<Step>) {
+        let mut tally = Tally::new(count);
+        let steps = answers.into_iter().enumerate().map(|(node, answer)| {
+            tally.acquired(node, answer);
+            tally.step()
+        });
+        let steps = steps.collect();
+        (tally, steps)
+    }
+
+    #[test]
+    fn a_majority_that_agrees_grants_at_once() {
+        let (_, after) = steps(5, [granted(7), busy(), granted(7), granted(7)]);
+        assert_eq!(after, [Step::Wait, Step::Wait, Step::Wait, Step::Grant(7)]);
+    }
+
+    #[test]
+    fn half_is_no_majority() {
+        let (_, after) = steps(4, [granted(7), granted(7), busy(), busy()]);
+        assert_eq!(after, [Step::Wait, Step::Wait, Step::Wait, Step::Refuse]);
+    }
+
+    #[test]
+    fn fences_that_differ_are_raised_to_the_greatest_where_it_is_held() {
+        let (mut tally, after) = steps(5, [granted(7), granted(9), granted(8)]);
+        assert_eq!(after[2], Step::Raise(set([0, 2]), 9));
+        assert_eq!(tally.step(), Step::Wait, "each is asked once");
+        tally.raised(0, Ok(Raised::Raised));
+        assert_eq!(tally.step(), Step::Wait);
+        tally.raised(2, Ok(Raised::Raised));
+        assert_eq!(tally.step(), Step::Grant(9));
+    }
+
+    #[test]
+    fn a_node_whose_lock_has_gone_confirms_nothing() {
+        let (mut tally, _) = steps(3, [granted(7), granted(9), busy()]);
+        tally.raised(0, Ok(Raised::NotOwner));
+        assert_eq!(tally.step(), Step::Refuse);
+        assert_eq!(tally.may_hold(), set([1]));
+    }
+
+    #[test]
+    fn an_unanswered_raise_confirms_nothing() {
+        let (mut tally, _) = steps(3, [granted(7), granted(9), busy()]);
+        tally.raised(0, Err(StoreError::new(StoreErrorKind::Unreachable, "x")));
+        assert_eq!(tally.step(), Step::Refuse);
+        assert_eq!(tally.may_hold(), set([0, 1]), "it was granted before");
+    }
+
+    #[test]
+    fn a_late_grant_confirms_what_it_has_counted_itself() {
+        for (late, step) in [
+            (9, Step::Wait),
+            (10, Step::Wait),
+            (8, Step::Raise(set([3]), 9)),
+        ] {
+            let (mut tally, _) = steps(5, [granted(7), granted(9), granted(7)]);
+            tally.raised(0, Ok(Raised::NotOwner));
+            assert_eq!(tally.step(), Step::Wait);
+            tally.acquired(3, granted(late));
+            assert_eq!(tally.step(), step, "{late}");
+            tally.raised(2, Ok(Raised::Raised));
+            if late < 9 {
+                tally.raised(3, Ok(Raised::Raised));
+            }
+            assert_eq!(tally.step(), Step::Grant(9), "{late}");
+        }
+    }
+
+    #[test]
+    fn what_may_hold_the_lock_is_known() {
+        let (tally, after) = steps(
+            5,
+            [
+                busy(),
+                failed(StoreErrorKind::TimedOut),
+                failed(StoreErrorKind::Unreachable),
+                granted(3),
+            ],
+        );
+        assert_eq!(after, [Step::Wait, Step::Wait, Step::Refuse, Step::Refuse]);
+        assert_eq!(tally.may_hold(), set([1, 3, 4]));
+    }
+}

@@ -1,0 +1,130 @@
+//! A store in memory that behaves as a test says, as one of several.
+
+use std::{
+    future::pending,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use dlock::{
+    ClientId, LockKey, LockStore, OwnerId,
+    store::{
+        AcquireRequest, Acquisition, HintSink, Raised, Released, RenewRequest, Renewal, StoreError,
+        StoreErrorKind, memory::MemoryStore,
+    },
+};
+use tokio::time::sleep;
+
+use super::Kind;
+
+/// How a node treats requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    /// It answers at once.
+    Well,
+    /// It cannot be reached.
+    Down,
+    /// It neither does nor answers anything.
+    Hung,
+    /// It does what it is asked for at once, and never answers.
+    Mute,
+    /// It does what it is asked for at once, and answers after this time.
+    Late(Duration),
+}
+
+/// A server, in memory.
+#[derive(Clone)]
+pub(crate) struct Node {
+    pub(crate) store: MemoryStore,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    mood: Mood,
+    /// In the order of their arrival.
+    asked: Vec<(Kind, OwnerId)>,
+}
+
+impl Node {
+    pub(crate) fn new() -> Self {
+        let state = State {
+            mood: Mood::Well,
+            asked: Vec::new(),
+        };
+        Self {
+            store: MemoryStore::new(),
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    pub(crate) fn is(&self, mood: Mood) {
+        self.state.lock().unwrap().mood = mood;
+    }
+
+    /// How many requests of this kind were sent to it.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        let state = self.state.lock().unwrap();
+        state.asked.iter().filter(|(it, _)| *it == kind).count()
+    }
+
+    /// All requests so far.
+    pub(crate) fn asked(&self) -> Vec<(Kind, OwnerId)> {
+        self.state.lock().unwrap().asked.clone()
+    }
+
+    async fn answer<T>(
+        &self,
+        kind: Kind,
+        owner: OwnerId,
+        carried_out: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mood = {
+            let mut state = self.state.lock().unwrap();
+            state.asked.push((kind, owner));
+            state.mood
+        };
+        match mood {
+            Mood::Well => carried_out.await,
+            Mood::Down => Err(StoreError::new(
+                StoreErrorKind::Unreachable,
+                "it is switched off",
+            )),
+            Mood::Hung => pending().await,
+            Mood::Mute => {
+                carried_out.await?;
+                pending().await
+            }
+            Mood::Late(time) => {
+                let answer = carried_out.await;
+                sleep(time).await;
+                answer
+            }
+        }
+    }
+}
+
+impl LockStore for Node {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        self.answer(Kind::Acquire, request.owner, self.store.acquire(request))
+            .await
+    }
+
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        self.answer(Kind::Renew, request.owner, self.store.renew(request))
+            .await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        self.answer(Kind::Release, owner, self.store.release(key, owner))
+            .await
+    }
+
+    async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
+        self.answer(Kind::Raise, owner, self.store.raise(key, owner, fence))
+            .await
+    }
+
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        self.store.attach(client, hints);
+    }
+}
