@@ -1,6 +1,8 @@
 //! Who is told of a grant.
 
 use dlock::LockManager;
+#[cfg(feature = "redis")]
+use dlock_testkit::RedisServer;
 use tokio::time::Instant;
 
 #[cfg(feature = "redis")]
@@ -61,9 +63,36 @@ async fn one_hint_for_one_grant<E: Env + HasServer>() {
     const KEY: &str = "order:42:q";
 
     let env = E::start().await;
-    let server = env.server();
     let key = OneKey::new(env.store().await, KEY);
     let [holder, first, second, newcomer] = [(); 4].map(|()| OneKey::<E::Store>::owner());
+    let mut fences = [0, 0];
+    let heard = messages_during(env.server(), async {
+        key.granted(holder, TTL).await;
+        key.busy(first).await;
+        key.busy(second).await;
+        key.release(holder).await;
+        fences[0] = key.granted(first, TTL).await;
+        // The first of those who wait is told as well when somebody else finds the lock free.
+        env.delete(KEY).await;
+        fences[1] = key.busy(newcomer).await.last_fence;
+        key.release(newcomer).await;
+        key.release(second).await;
+    })
+    .await;
+    let told = [(first, fences[0]), (second, fences[1])].map(|(owner, fence)| {
+        let channel = format!("dlock:wake:{}", owner.client());
+        (channel, format!("{owner} {fence} {KEY}"))
+    });
+    assert_eq!(heard, told);
+    env.assert_clean(1, &[]).await;
+}
+
+/// What is published on any channel while `work` is done.
+#[cfg(feature = "redis")]
+pub(crate) async fn messages_during(
+    server: &RedisServer,
+    work: impl Future<Output = ()>,
+) -> Vec<(String, String)> {
     let (sender, mut pushed) = tokio::sync::mpsc::unbounded_channel();
     let client = ::redis::Client::open(server.url() + "/?protocol=resp3").unwrap();
     let config = ::redis::AsyncConnectionConfig::new().set_push_sender(sender);
@@ -72,17 +101,7 @@ async fn one_hint_for_one_grant<E: Env + HasServer>() {
         .await
         .unwrap();
     listener.psubscribe("*").await.unwrap();
-
-    key.granted(holder, TTL).await;
-    key.busy(first).await;
-    key.busy(second).await;
-    key.release(holder).await;
-    let fence = key.granted(first, TTL).await;
-    // The first of those who wait is told as well when somebody else finds the lock free.
-    env.delete(KEY).await;
-    let seen = key.busy(newcomer).await;
-    key.release(newcomer).await;
-    key.release(second).await;
+    work.await;
     // Whatever was published came before this.
     let mut connection = server.connection().await;
     let _: u32 = ::redis::cmd("PUBLISH")
@@ -102,10 +121,5 @@ async fn one_hint_for_one_grant<E: Env + HasServer>() {
         let text: String = message.get_payload().unwrap();
         heard.push((message.get_channel_name().to_owned(), text));
     }
-    let told = [(first, fence), (second, seen.last_fence)].map(|(owner, fence)| {
-        let channel = format!("dlock:wake:{}", owner.client());
-        (channel, format!("{owner} {fence} {KEY}"))
-    });
-    assert_eq!(heard, told);
-    env.assert_clean(1, &[]).await;
+    heard
 }

@@ -11,6 +11,7 @@ mod common;
 mod hints;
 mod leases;
 mod managers;
+mod nodes;
 mod protocol;
 
 use std::time::Duration;
@@ -77,33 +78,54 @@ macro_rules! cases_of_stores_with_turns {
     };
 }
 
+/// What a quorum asks of its stores, and is itself not asked for.
+macro_rules! cases_of_nodes {
+    ($time:ident $env:path) => {
+        crate::common::cases! { $time $env:
+            nodes {
+                a_proposal_takes_the_place_of_the_clock,
+                only_the_holder_raises_a_fence,
+                a_raise_does_not_prolong_a_lease,
+                who_waits_for_notice_gets_no_lease,
+                who_gets_the_lock_or_leaves_waits_no_more,
+                who_waits_for_a_lease_goes_before_who_waits_for_notice,
+            }
+        }
+    };
+}
+
 mod memory {
     cases_of_every_store! { paused crate::common::Memory }
     cases_of_stores_with_turns! { paused crate::common::Memory }
+    cases_of_nodes! { paused crate::common::Memory }
 }
 
 #[cfg(feature = "redis")]
 mod redis {
     cases_of_every_store! { real crate::common::Redis }
     cases_of_stores_with_turns! { real crate::common::Redis }
+    cases_of_nodes! { real crate::common::Redis }
 }
 
 #[cfg(feature = "redis")]
 mod raw_keys {
     cases_of_every_store! { real crate::common::RawKeys }
     cases_of_stores_with_turns! { real crate::common::RawKeys }
+    cases_of_nodes! { real crate::common::RawKeys }
 }
 
 #[cfg(feature = "redis")]
 mod valkey {
     cases_of_every_store! { real crate::common::Valkey }
     cases_of_stores_with_turns! { real crate::common::Valkey }
+    cases_of_nodes! { real crate::common::Valkey }
 }
 
 #[cfg(feature = "redis")]
 mod old_redis {
     cases_of_every_store! { real crate::common::OldRedis }
     cases_of_stores_with_turns! { real crate::common::OldRedis }
+    cases_of_nodes! { real crate::common::OldRedis }
 }
 
 mod quorum {

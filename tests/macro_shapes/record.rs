@@ -11,7 +11,8 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError,
     store::{
-        AcquireRequest, Acquisition, HintSink, Released, RenewRequest, Renewal, memory::MemoryStore,
+        AcquireRequest, Acquisition, HintSink, Queue, Released, RenewRequest, Renewal,
+        memory::MemoryStore,
     },
     with_manager,
 };
@@ -168,7 +169,7 @@ struct Recorder {
 
 impl LockStore for Recorder {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
-        let asked = (request.ttl, request.queue);
+        let asked = (request.ttl, request.queue != Queue::No);
         self.asked.lock().unwrap().push(asked);
         let answer = self.store.acquire(request).await?;
         let what = match answer {

@@ -157,13 +157,11 @@ fn in_all(node_timeout: Duration) -> Duration {
 
 /// Timers panic without a runtime.
 fn needs_runtime() -> Result<(), StoreError> {
-    match Handle::try_current() {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            let message = "no tokio runtime runs here";
-            Err(StoreError::new(StoreErrorKind::NoRuntime, message).unsent())
-        }
+    if Handle::try_current().is_ok() {
+        return Ok(());
     }
+    let message = "no tokio runtime runs here";
+    Err(StoreError::new(StoreErrorKind::NoRuntime, message).unsent())
 }
 
 impl Shared {
@@ -234,7 +232,7 @@ impl LockStore for Quorum {
             return true;
         };
         let release = |node: usize| {
-            let store: &Box<dyn DynStore> = &self.shared.nodes[node];
+            let store = self.shared.nodes[node].as_ref();
             store.release_at_once(key, standing.ids.at(node))
         };
         // Each is tried: what one has done is done.

@@ -12,7 +12,7 @@ use crate::{
 /// Finds a waiter without looking at the others, of whom there may be thousands.
 #[derive(Default)]
 pub(super) struct Waiters {
-    waiters: HashMap<OwnerId, Waiter>,
+    by_owner: HashMap<OwnerId, Waiter>,
     /// The same waiters by their numbers, which grow.
     order: VecDeque<(u64, OwnerId)>,
     last: u64,
@@ -35,7 +35,7 @@ impl Waiters {
     /// Enters, or shows that the waiter is still alive.
     pub(super) fn enter(&mut self, owner: OwnerId, queue: Queue, now: Instant) {
         let alive_until = now + ALIVE;
-        let waiter = self.waiters.entry(owner).or_insert_with(|| {
+        let waiter = self.by_owner.entry(owner).or_insert_with(|| {
             self.last += 1;
             self.order.push_back((self.last, owner));
             Waiter {
@@ -52,7 +52,7 @@ impl Waiters {
         if self.order.is_empty() {
             return;
         }
-        if let Some(waiter) = self.waiters.remove(&owner)
+        if let Some(waiter) = self.by_owner.remove(&owner)
             && let Ok(index) = self.index_of(waiter.number)
         {
             self.order.remove(index);
@@ -62,14 +62,14 @@ impl Waiters {
     /// The first waiter that is alive; the dead before it are dropped.
     pub(super) fn first(&mut self, now: Instant) -> Option<First> {
         while let Some(&(_, first)) = self.order.front() {
-            let waiter = self.waiters.get(&first);
+            let waiter = self.by_owner.get(&first);
             if let Some(waiter) = waiter.filter(|waiter| waiter.alive_until > now) {
                 return Some(First {
                     owner: first,
                     queue: waiter.queue,
                 });
             }
-            self.waiters.remove(&first);
+            self.by_owner.remove(&first);
             self.order.pop_front();
         }
         None
@@ -77,7 +77,7 @@ impl Waiters {
 
     /// The place of a waiter, 0 being the next. Who has died behind the first still counts.
     pub(super) fn position(&self, owner: OwnerId) -> Option<u64> {
-        let waiter = self.waiters.get(&owner)?;
+        let waiter = self.by_owner.get(&owner)?;
         let index = self.index_of(waiter.number).ok()?;
         u64::try_from(index).ok()
     }
@@ -119,7 +119,7 @@ mod tests {
         queue.leave(owners[2]);
         assert_eq!(first(&mut queue, end), Some(owners[4]));
         assert_eq!(queue.first(later + ALIVE), None);
-        assert!(queue.order.is_empty() && queue.waiters.is_empty());
+        assert!(queue.order.is_empty() && queue.by_owner.is_empty());
     }
     #[tokio::test(start_paused = true)]
     async fn thousands_of_waiters_are_found_where_they_are() {

@@ -216,7 +216,7 @@ impl<T> Requests<T> {
     pub(super) async fn next(&mut self, timer: &mut Timer) -> Option<T> {
         poll_fn(|context| match self.poll_next(context) {
             Poll::Pending => timer.poll(context).map(|()| None),
-            answer => answer,
+            answer @ Poll::Ready(_) => answer,
         })
         .await
     }

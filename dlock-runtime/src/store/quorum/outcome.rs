@@ -142,6 +142,7 @@ mod tests {
     use super::*;
     use crate::store::Acquisition;
 
+    #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
     fn busy(
         label: &str,
         fence: u64,
@@ -157,6 +158,7 @@ mod tests {
         }))
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
     fn granted() -> Result<Acquisition, StoreError> {
         Ok(Acquisition::Granted { fence: 3 })
     }

@@ -151,10 +151,12 @@ mod tests {
     use super::*;
     use crate::store::StoreErrorKind;
 
+    #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
     fn granted(fence: u64) -> Result<Acquisition, StoreError> {
         Ok(Acquisition::Granted { fence })
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
     fn busy() -> Result<Acquisition, StoreError> {
         Ok(Acquisition::Busy(Holder::default()))
     }
