@@ -30,6 +30,10 @@ pub(crate) enum Mood {
     Mute,
     /// It does what it is asked for at once, and answers after this time.
     Late(Duration),
+    /// It does and answers what it is asked for after this time, if anybody still waits for it.
+    Slow(Duration),
+    /// Releases break off, and are carried out when the test says so: over an old connection.
+    DefersReleases,
 }
 
 /// A server, in memory.
@@ -43,6 +47,7 @@ struct State {
     mood: Mood,
     /// In the order of their arrival.
     asked: Vec<(Kind, OwnerId)>,
+    deferred: Vec<(LockKey, OwnerId)>,
 }
 
 impl Node {
@@ -50,11 +55,29 @@ impl Node {
         let state = State {
             mood: Mood::Well,
             asked: Vec::new(),
+            deferred: Vec::new(),
         };
         Self {
             store: MemoryStore::new(),
             state: Arc::new(Mutex::new(state)),
         }
+    }
+
+    /// The same server over another network.
+    pub(crate) fn seen_by_another(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            ..Self::new()
+        }
+    }
+
+    /// Releases that were deferred come through at last. How many there were.
+    pub(crate) async fn carry_out_deferred(&self) -> usize {
+        let deferred = std::mem::take(&mut self.state.lock().unwrap().deferred);
+        for (key, owner) in &deferred {
+            self.store.release(key, *owner).await.unwrap();
+        }
+        deferred.len()
     }
 
     pub(crate) fn is(&self, mood: Mood) {
@@ -84,7 +107,7 @@ impl Node {
             state.mood
         };
         match mood {
-            Mood::Well => carried_out.await,
+            Mood::Well | Mood::DefersReleases => carried_out.await,
             Mood::Down => Err(StoreError::new(
                 StoreErrorKind::Unreachable,
                 "it is switched off",
@@ -98,6 +121,10 @@ impl Node {
                 let answer = carried_out.await;
                 sleep(time).await;
                 answer
+            }
+            Mood::Slow(time) => {
+                sleep(time).await;
+                carried_out.await
             }
         }
     }
@@ -115,6 +142,17 @@ impl LockStore for Node {
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        {
+            let mut state = self.state.lock().unwrap();
+            if state.mood == Mood::DefersReleases {
+                state.asked.push((Kind::Release, owner));
+                state.deferred.push((key.clone(), owner));
+                return Err(StoreError::new(
+                    StoreErrorKind::Disconnected,
+                    "it broke off",
+                ));
+            }
+        }
         self.answer(Kind::Release, owner, self.store.release(key, owner))
             .await
     }

@@ -167,6 +167,17 @@ mod redis {
             Self::over(&urls).await
         }
 
+        /// A manager although some of the servers are down.
+        pub(crate) async fn manager_of_majority(&self) -> LockManager {
+            let config = |server: &RedisServer| RedisConfig::new(server.url());
+            let stores = self
+                .servers
+                .iter()
+                .map(|server| RedisStore::lazy(config(server)));
+            let quorum = Quorum::of(stores.map(Result::unwrap)).unwrap();
+            LockManager::builder().store(quorum).unwrap()
+        }
+
         /// What the servers have of locks and queues, each with its number.
         pub(crate) async fn left(&self) -> Vec<(usize, String)> {
             let mut left = Vec::new();

@@ -1,0 +1,35 @@
+//! Five stores of which a majority decides, while others fail.
+//!
+//! The first modules are about stores in memory and paused time, where nothing is left to chance;
+//! the last ones about real servers.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod cancellation;
+#[path = "../common/mod.rs"]
+mod common;
+mod fences;
+mod minorities;
+mod notices;
+mod refills;
+mod rounds;
+#[cfg(feature = "redis")]
+mod servers;
+
+use std::time::Duration;
+
+use common::{OneKey, QuorumOfMemory};
+use dlock::store::quorum::Quorum;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A process that asks the five stores without a manager.
+fn key_of(env: &QuorumOfMemory) -> OneKey<Quorum> {
+    OneKey::new(env.quorum(), "order:42")
+}
+
+fn owner() -> dlock::OwnerId {
+    OneKey::<Quorum>::owner()
+}
