@@ -51,7 +51,7 @@ pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     }
 }
 
-/// Makes a test of every case for memory and for Redis.
+/// Makes a test of every case for memory, for a Redis server, and for a cluster.
 ///
 /// A case is an `async fn` over an [`Env`], in a module of the test's own. The tests are named
 /// after store and case.
@@ -68,12 +68,7 @@ macro_rules! for_every_store {
 
         #[cfg(feature = "redis")]
         mod redis_cluster {
-            $($(
-                #[tokio::test]
-                async fn $case() {
-                    crate::$module::$case::<crate::common::RedisCluster>().await;
-                }
-            )*)*
+            crate::common::cases! { real crate::common::RedisCluster: $($cases)* }
         }
     };
 }

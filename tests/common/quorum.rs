@@ -168,7 +168,7 @@ mod redis {
         }
 
         /// A manager although some of the servers are down.
-        pub(crate) async fn manager_of_majority(&self) -> LockManager {
+        pub(crate) fn manager_of_majority(&self) -> LockManager {
             let config = |server: &RedisServer| RedisConfig::new(server.url());
             let stores = self
                 .servers

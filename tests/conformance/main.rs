@@ -128,6 +128,13 @@ mod old_redis {
     cases_of_nodes! { real crate::common::OldRedis }
 }
 
+#[cfg(feature = "redis")]
+mod redis_cluster {
+    cases_of_every_store! { real crate::common::RedisCluster }
+    cases_of_stores_with_turns! { real crate::common::RedisCluster }
+    cases_of_nodes! { real crate::common::RedisCluster }
+}
+
 mod quorum {
     cases_of_every_store! { paused crate::common::QuorumOfMemory }
 }

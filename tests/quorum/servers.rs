@@ -222,10 +222,7 @@ async fn a_server_that_restarts_empty_gets_the_lock_again_by_a_renewal() {
     let env = QuorumOfRedis::new().await;
     env.servers[3].kill();
     env.servers[4].kill();
-    let managers = [
-        env.manager_of_majority().await,
-        env.manager_of_majority().await,
-    ];
+    let managers = [env.manager_of_majority(), env.manager_of_majority()];
     let ttl = Duration::from_secs(3);
     let guard = soon(managers[0].lock("order:42").ttl(ttl).acquire())
         .await

@@ -17,6 +17,10 @@ use super::{Locker, TTL_MS, by_hand};
 use crate::Failure;
 use crate::arguments::Settings;
 
+#[allow(
+    dead_code,
+    reason = "of this, only the names of fences are needed here"
+)]
 #[path = "../../../dlock-runtime/src/store/redis/slot.rs"]
 mod slot;
 

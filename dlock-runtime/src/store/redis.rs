@@ -132,7 +132,7 @@ impl RedisStore {
             }
             Layout::Cluster => {
                 let events = events(shown.clone());
-                let cluster = Cluster::start(location, &config, &hints, home, events);
+                let cluster = Cluster::start(location, &config, &hints, &home, events);
                 return Ok(Self {
                     shown,
                     config,

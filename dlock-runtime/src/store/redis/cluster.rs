@@ -76,7 +76,7 @@ impl Cluster {
         location: Location,
         config: &Arc<RedisConfig>,
         hints: &Arc<Hints>,
-        home: runtime::Handle,
+        home: &runtime::Handle,
         events: Events,
     ) -> Self {
         let shared = Arc::new(Shared {

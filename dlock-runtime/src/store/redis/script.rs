@@ -121,7 +121,7 @@ impl Call {
     /// For a release whose keys lie on two servers at the moment: the same of the lock alone, which
     /// is free then, whoever waits for it.
     pub(super) fn of_the_lock_alone(&self) -> Option<Self> {
-        if !ptr::eq(self.script, &*RELEASE) {
+        if !ptr::eq(self.script, &raw const *RELEASE) {
             return None;
         }
         let words: Vec<_> = self.arguments().collect();
