@@ -82,6 +82,7 @@ for_every_make! {
         foreign_data_is_never_touched,
         a_fence_that_cannot_be_read_gives_no_lock,
         missing_permissions_are_named,
+        a_lock_is_handed_on_although_nobody_may_be_told,
         few_permissions_are_enough,
         a_raw_key_needs_a_pattern_of_its_own,
         foreign_data_at_a_raw_key_is_never_touched,

@@ -295,6 +295,27 @@ pub(crate) async fn missing_permissions_are_named(make: Make) {
     assert!(error.to_string().contains("evalsha"), "{error}");
 }
 
+pub(crate) async fn a_lock_is_handed_on_although_nobody_may_be_told(make: Make) {
+    let server = RedisServer::start_make(make).await;
+    let mut behind = server.connection().await;
+    let (lock, me, waiter) = (key("k"), owner(), owner());
+    let rules = "ACL SETUSER me on >s3cret +@all -publish ~dlock:* resetchannels &dlock:*";
+    run(&mut behind, rules).await;
+    let store = connect(&format!("redis://me:s3cret@127.0.0.1:{}", server.port())).await;
+    let fence = take(&store, &lock, me).await;
+    queue(&store, &lock, waiter).await;
+    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    let value = get(&mut behind, "dlock:{k}").await.unwrap();
+    assert!(value.starts_with(&waiter.to_string()), "{value}");
+
+    // So it is by who finds the lock free.
+    queue(&store, &lock, me).await;
+    run(&mut behind, "DEL dlock:{k}").await;
+    let busy = queue(&store, &lock, waiter).await;
+    assert!(busy.last_fence > fence);
+    assert_eq!(take(&store, &lock, me).await, busy.last_fence);
+}
+
 pub(crate) async fn few_permissions_are_enough(make: Make) {
     let server = RedisServer::start_make(make).await;
     // The very line that the documentation shows.
