@@ -10,6 +10,7 @@ mod connection;
 mod log;
 mod outages;
 mod protocol;
+mod raw_keys;
 mod refusals;
 mod start_up;
 
@@ -84,6 +85,8 @@ for_every_make! {
         missing_permissions_are_named,
         a_lock_is_handed_on_although_nobody_may_be_told,
         few_permissions_are_enough,
+    }
+    raw_keys {
         a_raw_key_needs_a_pattern_of_its_own,
         foreign_data_at_a_raw_key_is_never_touched,
     }
