@@ -144,6 +144,14 @@ mod redis {
     pub(crate) type OldRedis = RedisKind<InOldRedis>;
     pub(crate) type RawKeys = RedisKind<Raw>;
 
+    impl<S> RedisKind<S> {
+        /// Over a server that runs already.
+        pub(crate) fn over(server: RedisServer) -> Self {
+            let kind = PhantomData;
+            Self { server, kind }
+        }
+    }
+
     /// An [`Env`] with a server that can be looked into.
     pub(crate) trait HasServer {
         fn server(&self) -> &RedisServer;

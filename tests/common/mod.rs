@@ -12,6 +12,8 @@ mod log;
 mod node;
 mod one_key;
 mod quorum;
+#[cfg(all(feature = "redis", feature = "tls"))]
+mod ways;
 mod wire;
 
 use std::{future::Future, time::Duration};
@@ -32,6 +34,11 @@ pub(crate) use one_key::{LABEL, OneKey};
 #[cfg(feature = "redis")]
 pub(crate) use quorum::QuorumOfRedis;
 pub(crate) use quorum::{NODES, QuorumOfMemory, QuorumWithFaults};
+#[cfg(all(feature = "redis", feature = "tls"))]
+pub(crate) use ways::{
+    Acl, By, PERMISSIONS, Reached, RedisByResp2, RedisOverTls, RedisUnderAcl, Resp2, Tls, Way,
+    set_permissions,
+};
 pub(crate) use wire::{Fate, Kind, Wire};
 
 /// Nothing in a test takes that long unless it hangs; less than the default TTL of 30 s, so what

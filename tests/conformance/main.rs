@@ -135,6 +135,27 @@ mod redis_cluster {
     cases_of_nodes! { real crate::common::RedisCluster }
 }
 
+#[cfg(all(feature = "redis", feature = "tls"))]
+mod redis_under_acl {
+    cases_of_every_store! { real crate::common::RedisUnderAcl }
+    cases_of_stores_with_turns! { real crate::common::RedisUnderAcl }
+    cases_of_nodes! { real crate::common::RedisUnderAcl }
+}
+
+#[cfg(all(feature = "redis", feature = "tls"))]
+mod redis_by_resp2 {
+    cases_of_every_store! { real crate::common::RedisByResp2 }
+    cases_of_stores_with_turns! { real crate::common::RedisByResp2 }
+    cases_of_nodes! { real crate::common::RedisByResp2 }
+}
+
+#[cfg(all(feature = "redis", feature = "tls"))]
+mod redis_over_tls {
+    cases_of_every_store! { real crate::common::RedisOverTls }
+    cases_of_stores_with_turns! { real crate::common::RedisOverTls }
+    cases_of_nodes! { real crate::common::RedisOverTls }
+}
+
 mod quorum {
     cases_of_every_store! { paused crate::common::QuorumOfMemory }
 }
