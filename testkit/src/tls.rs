@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -63,12 +64,15 @@ impl Authority {
     /// One that nobody knows yet.
     #[must_use]
     pub fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(1);
+        // Those of one name would be taken for each other.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mut params = params(&[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         params
             .distinguished_name
-            .push(DnType::CommonName, "An authority of a test");
+            .push(DnType::CommonName, format!("Authority {number}"));
         let key = KeyPair::generate().expect("a key can be made");
         let cert = params.self_signed(&key).expect("the parameters are valid");
         let root = Identity::new(cert.pem(), key.serialize_pem());

@@ -14,6 +14,7 @@ mod events;
 mod handshake;
 mod hello;
 mod hints;
+mod introduction;
 mod link;
 #[cfg(test)]
 mod live_tests;

@@ -22,6 +22,9 @@ const NO_SUCH_DATABASE: [&str; 3] = [
     "value is out of range",
 ];
 
+const NO_HELLO: &str = "the server does not know `HELLO 3`: if it is Redis 6.2 or later behind a \
+                        proxy, write `?protocol=resp2` at the end of the URL";
+
 /// A failure of one request; `limit` is how long its answer was waited for.
 pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     if error.is_timeout() {
@@ -29,10 +32,7 @@ pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     }
     match error.kind() {
         ErrorKind::Io => StoreError::new(StoreErrorKind::Disconnected, BROKEN),
-        ErrorKind::RESP3NotSupported => unsupported(
-            "the server does not know `HELLO 3`: if it is Redis 6.2 or later behind a proxy, write \
-             `?protocol=resp2` at the end of the URL",
-        ),
+        ErrorKind::RESP3NotSupported => unsupported(NO_HELLO),
         ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => of_server(
             error.code().unwrap_or_default(),
             error.detail().unwrap_or_default(),
@@ -66,6 +66,11 @@ pub(super) fn of_login(error: &RedisError, limit: Duration, database: i64) -> St
         .any(|text| message.starts_with(text));
     if is_no_database {
         return unsupported(format!("the server has no database {database} ({message})"));
+    }
+    // Its whole text is about the command, whose arguments are left out.
+    let is_unknown = sorted.kind() == StoreErrorKind::Unsupported;
+    if is_unknown && message.to_ascii_lowercase().contains("hello") {
+        return unsupported(NO_HELLO);
     }
     sorted
 }
@@ -163,7 +168,9 @@ fn of_server(code: &str, detail: &str) -> StoreError {
             );
         }
         _ if detail.starts_with("The user executing the script can't")
-            || detail.starts_with(ACL_IN_SCRIPT) =>
+            || detail.starts_with(ACL_IN_SCRIPT)
+            // The library drops the code of what answers the choice of a database.
+            || detail.contains("has no permissions to run") =>
         {
             Kind::Denied
         }
@@ -309,6 +316,11 @@ mod tests {
                 "this user has no permissions to run the 'evalsha' command",
             ),
             (
+                "ERR this user has no permissions to run the 'select' command",
+                Kind::Denied,
+                "this user has no permissions to run the 'select' command",
+            ),
+            (
                 "NOAUTH HELLO must be called",
                 Kind::Unauthenticated,
                 "the server asks for a password",
@@ -413,6 +425,18 @@ mod tests {
         );
         assert_eq!(kind, StoreErrorKind::Unsupported);
         assert_eq!(text, "unknown command 'HI'");
+    }
+
+    #[test]
+    fn a_server_without_hello_may_know_resp2() {
+        for line in [
+            "ERR unknown command 'HELLO', with args beginning with: '3'",
+            "ERR unknown command `hello`, with args beginning with: `3`",
+        ] {
+            let error = of_login(&error(line), Duration::from_secs(1), 0);
+            assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+            assert!(error.message().contains("`?protocol=resp2`"), "{error}");
+        }
     }
 
     #[test]

@@ -55,9 +55,9 @@ impl Connector {
         limit: Duration,
     ) -> Result<(Secured, Verdict), StoreError> {
         // A Redis server without TLS waits in silence for the end of a line. The rest of the time
-        // is for asking whether it is one.
-        let rest = limit / 4;
-        let share = limit.saturating_sub(rest);
+        // is for asking whether it is one, and for saying so.
+        let rest = limit / 8;
+        let share = limit.saturating_sub(2 * rest);
         let refused = |message: &str| {
             let message = errors::cannot_connect(endpoint, message);
             StoreError::new(StoreErrorKind::Tls, message)
@@ -173,7 +173,8 @@ impl Verdict {
 fn of_certificate(error: &CertificateError, host: &str) -> String {
     use CertificateError as Is;
     match error {
-        Is::UnknownIssuer => {
+        // One that bears the name of another is unknown all the same.
+        Is::UnknownIssuer | Is::BadSignature => {
             "the server's certificate is from an unknown authority: give that by `ca`".to_owned()
         }
         Is::Expired | Is::ExpiredContext { .. } => {

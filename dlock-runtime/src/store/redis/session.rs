@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConnection};
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::{errors, socket::Socket, url::Endpoint};
+use super::{errors, introduction::introduce, socket::Socket, url::Endpoint};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The connection, and the task of its own that reads and writes.
@@ -22,7 +22,12 @@ impl Session {
         limit: Duration,
     ) -> Result<Self, StoreError> {
         let login = endpoint.login_now(limit / 2).await?;
-        let (stream, omen) = Socket::connect(endpoint, limit).await?.parts();
+        let (mut stream, omen) = Socket::connect(endpoint, limit).await?.parts();
+        if !endpoint.pushes() && login.password().is_some() {
+            introduce(&mut stream, &login, None, limit)
+                .await
+                .map_err(|error| omen.explain(error))?;
+        }
         // Whoever asks has a timer of its own, and one is enough.
         let settings = settings.set_response_timeout(None);
         let (connection, driver) = MultiplexedConnection::new_with_config(&login, stream, settings)

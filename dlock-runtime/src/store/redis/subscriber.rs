@@ -5,20 +5,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use redis::{
-    RedisConnectionInfo, RedisResult, Value,
+    RedisResult, Value,
     aio::{PubSub, PubSubSink},
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    task::JoinHandle,
-};
+use tokio::task::JoinHandle;
 
 use super::{
-    errors,
-    hints::Hints,
-    link::Health,
-    socket::{Socket, Stream},
-    url::Endpoint,
+    errors, hints::Hints, introduction::introduce, link::Health, socket::Socket, url::Endpoint,
 };
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -39,9 +32,9 @@ impl Subscriber {
     ) -> Result<Self, StoreError> {
         let login = endpoint.login_now(limit / 2).await?;
         let (mut stream, omen) = Socket::connect(endpoint, limit).await?.parts();
-        introduce(&mut stream, &login, name)
+        introduce(&mut stream, &login, Some(name), limit)
             .await
-            .map_err(|error| omen.explain(errors::of_request(&error.into(), limit)))?;
+            .map_err(|error| omen.explain(error))?;
         let (sink, mut messages) = PubSub::new(&login, stream)
             .await
             .map_err(|error| omen.explain(errors::of_login(&error, limit, login.db())))?
@@ -70,33 +63,4 @@ impl Drop for Subscriber {
     fn drop(&mut self) {
         self.listener.abort();
     }
-}
-
-/// Says how the connection is to be called, which the library cannot on such a one.
-///
-/// That may be refused, and so may the login, which the library repeats; then it says why.
-async fn introduce(
-    stream: &mut (impl Stream + Unpin),
-    login: &RedisConnectionInfo,
-    name: &str,
-) -> std::io::Result<()> {
-    let mut words = Vec::new();
-    let mut answers = 1;
-    if let Some(password) = login.password() {
-        let mut request = redis::cmd("AUTH");
-        request.arg(login.username()).arg(password);
-        words.extend(request.get_packed_command());
-        answers += 1;
-    }
-    let mut request = redis::cmd("CLIENT");
-    words.extend(request.arg("SETNAME").arg(name).get_packed_command());
-    stream.write_all(&words).await?;
-    stream.flush().await?;
-    // Each is one line, be it an error, and nothing comes after them.
-    while answers > 0 {
-        if stream.read_u8().await? == b'\n' {
-            answers -= 1;
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,55 @@
+//! What connections are called on the server.
+
+use dlock::LockManager;
+use dlock_testkit::RedisServer;
+
+use crate::{
+    clients,
+    common::{PERMISSIONS, set_permissions, soon},
+};
+
+fn name(client: &str) -> &str {
+    let mut words = client.split(' ');
+    words.find_map(|word| word.strip_prefix("name=")).unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_tells_application_host_and_process() {
+    let server = RedisServer::start().await;
+    let url = server.url();
+    for (protocol, count) in [("resp3", 1), ("resp2", 2)] {
+        let url = format!("{url}?protocol={protocol}");
+        let builder = LockManager::builder().application("billing service\n\u{fc}");
+        let manager = soon(builder.connect(&url)).await.unwrap();
+        let clients = clients(&server).await;
+        assert_eq!(clients.len(), count, "{protocol}: {clients:?}");
+        for client in &clients {
+            let name = name(client);
+            assert!(name.starts_with("dlock:billing_service__@"), "{name}");
+            assert!(
+                name.ends_with(&format!("/{}", std::process::id())),
+                "{name}"
+            );
+        }
+        drop(manager);
+        dlock_testkit::eventually(crate::LIMIT, "they are closed", async || {
+            crate::clients(&server).await.is_empty()
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_choose_a_name_works_without() {
+    let server = RedisServer::start().await;
+    set_permissions(&server, PERMISSIONS).await;
+    for protocol in ["resp3", "resp2"] {
+        let url = format!(
+            "redis://app:change-me@127.0.0.1:{}?protocol={protocol}",
+            server.port()
+        );
+        let manager = soon(LockManager::connect(&url)).await.unwrap();
+        assert_eq!(soon(manager.lock("order:42").run(async |_| 7)).await, Ok(7));
+        assert!(clients(&server).await.is_empty(), "it has no name");
+    }
+}
