@@ -129,7 +129,18 @@ async fn are_never_shown() {
         format!("redis://:{SECRET}@127.0.0.1:{}/77", server.port()),
         format!("redis://{SECRET}:wrong@127.0.0.1:{}", server.port()),
         format!("redis://:{SECRET}x@127.0.0.1:{}", server.port()),
+        format!(
+            "redis://:{SECRET}x@127.0.0.1:{}?protocol=resp2",
+            server.port()
+        ),
+        format!("redis://:{SECRET}@127.0.0.1:1?protocol={SECRET}"),
         format!("rediss://:{SECRET}@127.0.0.1:1"),
+        format!("rediss://:{SECRET}@127.0.0.1:{}", server.port()),
+        format!("rediss://127.0.0.1:1?key={SECRET}"),
+        format!("rediss://127.0.0.1:1?ca=/-----BEGIN{SECRET}"),
+        format!("redis+unix:///nowhere?pass={SECRET}"),
+        format!("redis+unix:///nowhere?pass={SECRET}&pass={SECRET}"),
+        format!("redis+unix:///nowhere?{SECRET}"),
         format!("postgres://me:{SECRET}@127.0.0.1:1"),
         format!("redis://:{SECRET}@127.0.0.1:99999"),
         format!("redis://:{SECRET}@[::1"),

@@ -61,6 +61,11 @@ impl Step {
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --all-targets --locked -- -D warnings",
                 ),
+                // What stands in for TLS.
+                Call::new(
+                    "clippy --package dlock-rs --package dlock-runtime --no-default-features \
+                     --features redis --lib --locked -- -D warnings",
+                ),
             ],
             Self::Test => vec![
                 // Tests start examples as programs. Once targets are chosen, as below, cargo

@@ -12,28 +12,87 @@ use dlock_runtime::{
 use dlock_testkit::{Make, Proxy, RedisServer, eventually};
 use tokio::{runtime::Handle, time::timeout};
 
-use crate::{DEADLINE, key, owner, renewal, run, server_and_store, take, try_take};
+use crate::{DEADLINE, connect, key, owner, renewal, run, server_and_store, take, try_take};
 
 const LIMIT: Duration = Duration::from_millis(300);
 
-async fn through_proxy() -> (RedisServer, Proxy, RedisStore) {
-    through_proxy_within(LIMIT).await
+/// The protocols, and how many connections a store has with each.
+#[derive(Clone, Copy)]
+enum Over {
+    Resp3 = 1,
+    Resp2 = 2,
 }
 
-async fn through_proxy_within(response_timeout: Duration) -> (RedisServer, Proxy, RedisStore) {
+impl Over {
+    fn url(self, url: &str) -> String {
+        match self {
+            Self::Resp3 => format!("{url}?protocol=resp3"),
+            Self::Resp2 => format!("{url}?protocol=resp2"),
+        }
+    }
+
+    fn connections(self) -> usize {
+        self as usize
+    }
+}
+
+/// Makes a test of every case for either protocol.
+macro_rules! over_both {
+    ($($case:ident,)*) => {
+        mod resp3 {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    super::$case(super::Over::Resp3).await;
+                }
+            )*
+        }
+
+        mod resp2 {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    super::$case(super::Over::Resp2).await;
+                }
+            )*
+        }
+    };
+}
+
+over_both! {
+    a_killed_connection_is_replaced,
+    a_server_that_was_away_is_found_again,
+    a_black_hole_is_left,
+    a_black_hole_is_noticed_by_impatient_callers,
+    a_black_hole_is_noticed_without_callers,
+    a_busy_server_keeps_its_connection,
+    callers_learn_of_a_broken_connection_at_once,
+    refused_connections_are_tried_with_pauses,
+    a_dropped_store_leaves_nothing,
+}
+
+async fn through_proxy(over: Over) -> (RedisServer, Proxy, RedisStore) {
+    through_proxy_within(over, LIMIT).await
+}
+
+async fn through_proxy_within(
+    over: Over,
+    response_timeout: Duration,
+) -> (RedisServer, Proxy, RedisStore) {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     let config = RedisConfig {
         response_timeout,
-        ..RedisConfig::new(proxy.url())
+        ..RedisConfig::new(over.url(&proxy.url()))
     };
     let store = RedisStore::connect(config).await.unwrap();
     (server, proxy, store)
 }
 
-#[tokio::test]
-async fn a_killed_connection_is_replaced() {
-    let (server, store, mut behind) = server_and_store(Make::Usual).await;
+async fn a_killed_connection_is_replaced(over: Over) {
+    let server = RedisServer::start().await;
+    let store = connect(&over.url(&server.url())).await;
+    let mut behind = server.connection().await;
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
     for _ in 0..3 {
@@ -52,19 +111,18 @@ async fn a_killed_connection_is_replaced() {
             .unwrap();
         list.matches("name=dlock:").count()
     };
-    eventually(DEADLINE, "one connection is left", async || {
-        clients().await == 1
+    eventually(DEADLINE, "as many connections are left", async || {
+        clients().await == over.connections()
     })
     .await;
 }
 
-#[tokio::test]
-async fn a_server_that_was_away_is_found_again() {
+async fn a_server_that_was_away_is_found_again(over: Over) {
     let server = RedisServer::start().await;
     // So long that whatever comes in time has not waited for it.
     let config = RedisConfig {
         response_timeout: 2 * DEADLINE,
-        ..RedisConfig::new(server.url())
+        ..RedisConfig::new(over.url(&server.url()))
     };
     let store = RedisStore::connect(config).await.unwrap();
     let (lock, me) = (key("k"), owner());
@@ -92,9 +150,8 @@ async fn a_server_that_was_away_is_found_again() {
     );
 }
 
-#[tokio::test]
-async fn a_black_hole_is_left() {
-    let (_server, proxy, store) = through_proxy().await;
+async fn a_black_hole_is_left(over: Over) {
+    let (_server, proxy, store) = through_proxy(over).await;
     let (lock, me) = (key("k"), owner());
     take(&store, &lock, me).await;
     proxy.freeze();
@@ -104,7 +161,7 @@ async fn a_black_hole_is_left() {
         .expect_err("nothing comes back");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut);
     eventually(DEADLINE, "another connection is tried", async || {
-        proxy.accepted_connections() > 1
+        proxy.accepted_connections() > over.connections()
     })
     .await;
     proxy.thaw();
@@ -114,35 +171,32 @@ async fn a_black_hole_is_left() {
     .await;
 }
 
-#[tokio::test]
-async fn a_black_hole_is_noticed_by_impatient_callers() {
+async fn a_black_hole_is_noticed_by_impatient_callers(over: Over) {
     // An idle connection would be asked only after ten seconds.
     let limit = Duration::from_secs(2);
-    let (_server, proxy, store) = through_proxy_within(limit).await;
+    let (_server, proxy, store) = through_proxy_within(over, limit).await;
     let (lock, me) = (key("k"), owner());
     take(&store, &lock, me).await;
     proxy.freeze();
     eventually(4 * limit, "another connection is tried", async || {
         let impatient = timeout(limit / 50, store.renew(renewal(&lock, me))).await;
         assert!(!matches!(impatient, Ok(Ok(_))));
-        proxy.accepted_connections() > 1
+        proxy.accepted_connections() > over.connections()
     })
     .await;
 }
 
-#[tokio::test]
-async fn a_black_hole_is_noticed_without_callers() {
-    let (_server, proxy, _store) = through_proxy().await;
+async fn a_black_hole_is_noticed_without_callers(over: Over) {
+    let (_server, proxy, _store) = through_proxy(over).await;
     proxy.freeze();
     eventually(DEADLINE, "another connection is tried", async || {
-        proxy.accepted_connections() > 1
+        proxy.accepted_connections() > over.connections()
     })
     .await;
 }
 
-#[tokio::test]
-async fn a_busy_server_keeps_its_connection() {
-    let (_server, proxy, store) = through_proxy().await;
+async fn a_busy_server_keeps_its_connection(over: Over) {
+    let (_server, proxy, store) = through_proxy(over).await;
     let (lock, me) = (key("k"), owner());
     take(&store, &lock, me).await;
     // Callers give up all the time, but every PING is answered.
@@ -151,13 +205,12 @@ async fn a_busy_server_keeps_its_connection() {
         assert!(!matches!(given_up, Ok(Err(_))));
         store.renew(renewal(&lock, me)).await.unwrap();
     }
-    assert_eq!(proxy.accepted_connections(), 1);
+    assert_eq!(proxy.accepted_connections(), over.connections());
 }
 
-#[tokio::test]
-async fn callers_learn_of_a_broken_connection_at_once() {
+async fn callers_learn_of_a_broken_connection_at_once(over: Over) {
     // So long that whatever comes in time has not waited for it.
-    let (_server, proxy, store) = through_proxy_within(2 * DEADLINE).await;
+    let (_server, proxy, store) = through_proxy_within(over, 2 * DEADLINE).await;
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
     proxy.cut_before_reply_to("EVALSHA");
@@ -177,9 +230,8 @@ async fn callers_learn_of_a_broken_connection_at_once() {
     assert_eq!(take(&store, &lock, me).await, fence);
 }
 
-#[tokio::test]
-async fn refused_connections_are_tried_with_pauses() {
-    let (_server, proxy, store) = through_proxy().await;
+async fn refused_connections_are_tried_with_pauses(over: Over) {
+    let (_server, proxy, store) = through_proxy(over).await;
     let (lock, me) = (key("k"), owner());
     // Accepts and hangs up at the first word, again and again.
     let begin = Instant::now();
@@ -197,12 +249,11 @@ async fn refused_connections_are_tried_with_pauses() {
     .await;
 }
 
-#[tokio::test]
-async fn a_dropped_store_leaves_nothing() {
+async fn a_dropped_store_leaves_nothing(over: Over) {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     let before = Handle::current().metrics().num_alive_tasks();
-    let store = RedisStore::connect(RedisConfig::new(proxy.url()))
+    let store = RedisStore::connect(RedisConfig::new(over.url(&proxy.url())))
         .await
         .unwrap();
     take(&store, &key("k"), owner()).await;
@@ -219,7 +270,7 @@ async fn a_dropped_store_leaves_nothing() {
 
     // Also one that never had a connection.
     server.kill();
-    let store = RedisStore::lazy(RedisConfig::new(server.url())).unwrap();
+    let store = RedisStore::lazy(RedisConfig::new(over.url(&server.url()))).unwrap();
     assert!(try_take(&store, &key("k"), owner()).await.is_err());
     drop(store);
     eventually(DEADLINE, "its task has ended", async || {

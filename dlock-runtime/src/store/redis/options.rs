@@ -90,7 +90,7 @@ impl Options {
                     ""
                 };
                 return Err(format!(
-                    "one of its options is unknown: {}{encode}",
+                    "one of its options after `?` is unknown: {}{encode}",
                     there_are(names, tls)
                 ));
             };
