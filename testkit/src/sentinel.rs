@@ -113,6 +113,9 @@ impl Sentinels {
         )
         .await;
         started
+            .until_replicated(&started.servers[0], started.shape.replicas)
+            .await;
+        started
     }
 
     /// The URL with all Sentinels and the service, and the password of the servers if they have
@@ -226,7 +229,7 @@ impl Sentinels {
             .expect("a replica can be sent elsewhere");
     }
 
-    /// Waits until every server that runs beside `master` follows it.
+    /// Waits until these servers follow a master.
     pub async fn until_in_sync(&self, replicas: &[&RedisServer]) {
         for replica in replicas {
             eventually(START_DEADLINE, "a replica follows the master", async || {
@@ -234,6 +237,21 @@ impl Sentinels {
             })
             .await;
         }
+    }
+
+    /// Waits until `count` replicas of `master` have all that it was told.
+    pub async fn until_replicated(&self, master: &RedisServer, count: usize) {
+        let mut connection = master.connection().await;
+        eventually(START_DEADLINE, "replicas have it all", async || {
+            // What counts is what this connection has written.
+            let mut written = redis::pipe();
+            written.cmd("SET").arg("testkit:mark").arg(1).ignore();
+            written.cmd("DEL").arg("testkit:mark").ignore();
+            written.cmd("WAIT").arg(count).arg(1000);
+            let confirmed: Result<(usize,), _> = written.query_async(&mut connection).await;
+            confirmed.is_ok_and(|(confirmed,)| confirmed >= count)
+        })
+        .await;
     }
 
     fn at(&self, port: u16) -> &RedisServer {

@@ -12,6 +12,8 @@ mod log;
 mod node;
 mod one_key;
 mod quorum;
+#[cfg(feature = "redis")]
+mod replicated;
 #[cfg(all(feature = "redis", feature = "tls"))]
 mod ways;
 mod wire;
@@ -34,6 +36,8 @@ pub(crate) use one_key::{LABEL, OneKey};
 #[cfg(feature = "redis")]
 pub(crate) use quorum::QuorumOfRedis;
 pub(crate) use quorum::{NODES, QuorumOfMemory, QuorumWithFaults};
+#[cfg(feature = "redis")]
+pub(crate) use replicated::{Confirmed, Sentinel};
 #[cfg(all(feature = "redis", feature = "tls"))]
 pub(crate) use ways::{
     Acl, By, PERMISSIONS, Reached, RedisByResp2, RedisOverTls, RedisUnderAcl, Resp2, Tls, Way,

@@ -156,6 +156,19 @@ mod redis_over_tls {
     cases_of_nodes! { real crate::common::RedisOverTls }
 }
 
+#[cfg(feature = "redis")]
+mod sentinel {
+    cases_of_every_store! { real crate::common::Sentinel }
+    cases_of_stores_with_turns! { real crate::common::Sentinel }
+}
+
+#[cfg(feature = "redis")]
+mod min_replicas {
+    cases_of_every_store! { real crate::common::Confirmed }
+    cases_of_stores_with_turns! { real crate::common::Confirmed }
+    cases_of_nodes! { real crate::common::Confirmed }
+}
+
 mod quorum {
     cases_of_every_store! { paused crate::common::QuorumOfMemory }
 }

@@ -12,7 +12,7 @@ use tokio::{task::JoinSet, time::Instant};
 use crate::{
     LONG, clients,
     common::{is_lost, soon},
-    manager, manager_with, small_and_patient, until_replicated,
+    manager, manager_with, small_and_patient,
 };
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_lease_that_was_replicated_is_renewed_at_the_new_master() {
         first.keys("dlock:{order:42}:q").await.len() == 1
     })
     .await;
-    until_replicated(first, 2).await;
+    all.until_replicated(first, 2).await;
 
     let killed = Instant::now();
     first.kill();
@@ -149,7 +149,7 @@ async fn tokens_grow_although_the_replica_missed_the_last_writes() {
     };
     let guard = soon(holder.lock("order:42").acquire()).await.unwrap();
     soon(guard.release()).await.unwrap();
-    until_replicated(first, 1).await;
+    all.until_replicated(first, 1).await;
     all.cut_off(replica).await;
     let mut last = None;
     for _ in 0..20 {

@@ -12,6 +12,7 @@
 mod common;
 mod fail_over;
 mod odd_sentinels;
+mod replicas;
 mod split_brain;
 
 use std::time::Duration;
@@ -56,16 +57,4 @@ async fn clients(server: &RedisServer) -> usize {
     list.lines()
         .filter(|it| it.contains(" name=dlock-"))
         .count()
-}
-
-/// Waits until all that `server` was told is known to `count` of its replicas.
-async fn until_replicated(server: &RedisServer, count: usize) {
-    let mut connection = server.connection().await;
-    // It waits for what this connection has written.
-    let mut both = redis::pipe();
-    both.cmd("SET").arg("test:mark").arg(1).ignore();
-    both.cmd("DEL").arg("test:mark").ignore();
-    both.cmd("WAIT").arg(count).arg(20_000);
-    let (confirmed,): (usize,) = both.query_async(&mut connection).await.unwrap();
-    assert!(confirmed >= count, "{confirmed} of {count} replicas");
 }

@@ -440,6 +440,25 @@ fn a_lease_with_next_to_nothing_left_is_not_begun_with() {
 }
 
 #[test]
+fn a_hint_without_a_fence_only_makes_the_waiter_ask() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Ring);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    // It came while the answer was under way, which knew nothing of the grant.
+    assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Nothing);
+    let holder = Holder {
+        ttl: Some(TTL),
+        last_fence: 6,
+        ..Holder::default()
+    };
+    let effect = desk.answer(desk.now, Ok(Acquisition::Busy(holder)));
+    assert!(matches!(effect, Effect::Ask { .. }), "{effect:?}");
+    let effect = desk.answer(desk.now, Ok(Acquisition::Granted { fence: 7 }));
+    assert!(effect.enters(), "it is told that the lease is its own");
+}
+
+#[test]
 fn an_answer_that_tells_no_fence_vouches_for_no_hint() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(0);

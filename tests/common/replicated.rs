@@ -1,0 +1,83 @@
+//! A master with a replica, found through a Sentinel.
+
+use std::time::Duration;
+
+use dlock::{
+    LockManager, LockManagerBuilder,
+    store::redis::{RedisConfig, RedisStore},
+};
+use dlock_testkit::Sentinels;
+
+use super::{Env, assert_idle};
+
+/// A replica has its part of it, on a machine that runs many servers.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Leases count when the master has granted them.
+pub(crate) type Sentinel = Replicated<0>;
+
+/// Leases count when the replica knows of them.
+pub(crate) type Confirmed = Replicated<1>;
+
+/// Servers of the test's own, where `N` replicas have to confirm a lease.
+pub(crate) struct Replicated<const N: u32> {
+    all: Sentinels,
+}
+
+impl<const N: u32> Replicated<N> {
+    fn url(&self) -> String {
+        format!("{}?min_replicas={N}", self.all.url())
+    }
+}
+
+impl<const N: u32> Env for Replicated<N> {
+    type Store = RedisStore;
+
+    const BRIEF: Duration = Duration::from_millis(1500);
+    const PROMPT: Duration = super::LIMIT;
+
+    async fn start() -> Self {
+        Self {
+            all: Sentinels::start_small().await,
+        }
+    }
+
+    async fn store(&self) -> RedisStore {
+        let config = RedisConfig {
+            response_timeout: PATIENCE,
+            ..RedisConfig::new(self.url())
+        };
+        RedisStore::connect(config).await.unwrap()
+    }
+
+    async fn manager_with(
+        &self,
+        change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
+    ) -> LockManager {
+        let builder = change(LockManager::builder().response_timeout(PATIENCE));
+        builder.connect(&self.url()).await.unwrap()
+    }
+
+    async fn locks(&self) -> Vec<String> {
+        let mut keys = self.all.master().await.keys("*").await;
+        keys.retain(|key| !key.starts_with("dlock:fence:"));
+        keys
+    }
+
+    async fn delete(&self, key: &str) {
+        let mut connection = self.all.master().await.connection().await;
+        let deleted: u32 = redis::cmd("DEL")
+            .arg(format!("dlock:{{{key}}}"))
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(deleted, 1, "there was a lock to delete");
+    }
+
+    async fn assert_clean(&self, keys: usize, managers: &[&LockManager]) {
+        assert_idle(managers).await;
+        assert_eq!(self.locks().await, Vec::<String>::new());
+        let fences = self.all.master().await.keys("*").await;
+        assert!(fences.len() <= keys, "{fences:?}");
+    }
+}
