@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use dlock::{ConnectError, LockError, LockManager, store::StoreErrorKind};
-use dlock_testkit::{SentinelShape, Sentinels};
+use dlock_testkit::{SentinelShape, Sentinels, eventually};
 
 use crate::{
-    common::{Log, shown, soon},
+    common::{LIMIT, Log, shown, soon},
     manager,
 };
 
@@ -112,6 +112,46 @@ async fn the_servers_want_a_password_and_the_sentinels_another() {
         &["invalid username-password pair"],
     );
     assert!(!log.text().contains(SECRET), "{}", log.text());
+}
+
+/// Those that the README names, and without the one that tells epochs.
+#[tokio::test]
+async fn few_rights_are_enough_for_a_user_of_the_sentinels() {
+    let all = Sentinels::start_small().await;
+    let mut connection = all.sentinel_connection(0).await;
+    let rights = "on >secret resetchannels &+switch-master -@all +hello +subscribe \
+                  +sentinel|master +sentinel|get-master-addr-by-name";
+    for (user, rights) in [
+        ("app", rights.to_owned()),
+        ("blind", rights.replace("+sentinel|master ", "")),
+    ] {
+        let mut set = redis::cmd("ACL");
+        set.arg("SETUSER").arg(user);
+        set.arg(rights.split_whitespace().collect::<Vec<_>>());
+        set.query_async::<()>(&mut connection).await.unwrap();
+        let url = format!("{}?sentinel_user={user}&sentinel_pass=secret", all.url());
+        let manager = soon(LockManager::connect(&url)).await.unwrap();
+        works(&manager).await;
+        eventually(LIMIT, "it listens", async || {
+            let clients = redis::cmd("CLIENT").arg("LIST").to_owned();
+            let clients: String = clients.query_async(&mut connection).await.unwrap();
+            let mut clients = clients.lines();
+            let user = format!(" user={user} ");
+            clients.any(|it| it.contains(" sub=1 ") && it.contains(&user))
+        })
+        .await;
+    }
+    redis::cmd("ACL")
+        .arg(&["SETUSER", "app", "-sentinel|get-master-addr-by-name"])
+        .query_async::<()>(&mut connection)
+        .await
+        .unwrap();
+    let url = format!("{}?sentinel_user=app&sentinel_pass=secret", all.url());
+    assert_says(
+        &refused(&url).await,
+        StoreErrorKind::Denied,
+        &["the Sentinel at", "no permissions"],
+    );
 }
 
 /// As behind a translation of addresses: the Sentinels can be reached, and what they name cannot.

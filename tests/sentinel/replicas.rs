@@ -196,6 +196,47 @@ async fn the_right_to_wait_is_asked_for_at_once() {
     assert!(text.starts_with("0 of 1 replicas"), "{text}");
 }
 
+#[tokio::test]
+async fn a_server_that_cannot_wait_for_replicas_is_told_of() {
+    let server = RedisServer::start_with(&["--rename-command", "WAIT", ""]).await;
+    let url = format!("{}?min_replicas=1", server.url());
+    let error = soon(LockManager::connect(&url)).await.unwrap_err();
+    let ConnectError::Unavailable { reason, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("`WAIT`"), "{error}");
+
+    let lazy = LockManager::builder().connect_lazy(&url).unwrap();
+    let error = soon(lazy.lock("order:42").acquire()).await.unwrap_err();
+    let LockError::Unavailable { reason, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::Unsupported, "{error}");
+    eventually(LONG, "nothing is left", async || {
+        lazy.active() == 0 && server.keys("dlock:{*").await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_its_scripts_is_taught_them_again() {
+    let all = Sentinels::start_small().await;
+    let manager = confirmed(&all, 1).await;
+    let mut connection = all.servers()[0].connection().await;
+    for _ in 0..2 {
+        redis::cmd("SCRIPT")
+            .arg("FLUSH")
+            .query_async::<()>(&mut connection)
+            .await
+            .unwrap();
+        let locks = ["order:1", "order:2", "order:3"].map(|key| manager.lock(key).acquire());
+        for guard in soon(futures_util::future::join_all(locks)).await {
+            soon(guard.unwrap().release()).await.unwrap();
+        }
+    }
+}
+
 /// The one replica has confirmed every lease, so whoever is told by the next master that the lock is
 /// free is told the truth.
 async fn sections_do_not_overlap(break_down: impl AsyncFnOnce(&Sentinels)) {

@@ -277,6 +277,20 @@ impl fmt::Debug for RedisStore {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn replicas_of_a_cluster_are_not_asked() {
+        let error = RedisStore::lazy(RedisConfig {
+            min_replicas: 1,
+            ..RedisConfig::new("redis-cluster://localhost")
+        })
+        .expect_err("it is refused");
+        let option = "min_replicas";
+        assert!(
+            matches!(error, ConnectError::InvalidOption { option: it, .. } if it == option),
+            "{error}"
+        );
+    }
+
     #[test]
     fn without_a_runtime_there_is_an_error_and_no_panic() {
         let error = RedisStore::lazy(RedisConfig::new("redis://:s3cret@localhost"))

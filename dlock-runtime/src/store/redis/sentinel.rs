@@ -128,7 +128,7 @@ impl Sentinels {
         }
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let is_majority = masters.len() >= self.majority();
-        match choose(&masters, latest.as_ref().filter(|_| !is_majority)) {
+        match choose(&masters, latest.as_ref(), is_majority) {
             Some(master) => Ok(latest.insert(master).address.clone()),
             None => Err(self.nobody(&errors)),
         }
@@ -201,14 +201,18 @@ fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
     StoreError::new(error.kind(), message)
 }
 
-/// The master to be believed in: of the latest epoch, and of those the one that most name.
-/// `known` counts like an answer, as long as nobody knows more.
-fn choose(answers: &[Master], known: Option<&Master>) -> Option<Master> {
-    let named = |master: &Master| answers.iter().filter(|it| *it == master).count();
-    let best = answers
-        .iter()
-        .max_by_key(|master| (master.epoch, named(master)))?;
-    let known = known.filter(|known| known.epoch > best.epoch);
+/// The master to be believed in: of the latest epoch, and of those the one that is known already,
+/// or that most name. Unless they are a majority, nobody leads back behind what is known.
+fn choose(answers: &[Master], known: Option<&Master>, is_majority: bool) -> Option<Master> {
+    let rank = |master: &&Master| {
+        let votes = answers.iter().filter(|it| it == master).count();
+        let is_known = Some(*master) == known;
+        // Sentinels may write one address in two ways, which is no reason to move. Without an epoch
+        // they may as well mean two servers.
+        (master.epoch, master.epoch > 0 && is_known, votes, is_known)
+    };
+    let best = answers.iter().max_by_key(rank)?;
+    let known = known.filter(|known| !is_majority && known.epoch > best.epoch);
     Some(known.unwrap_or(best).clone())
 }
 
