@@ -122,16 +122,17 @@ async fn sections_go_on_and_their_tokens_grow() {
     while let Some(ended) = soon(running.join_next()).await {
         ended.unwrap();
     }
-    let seen = seen.lock().unwrap();
-    let gap = seen
-        .windows(2)
-        .map(|pair| pair[1].entered - pair[0].entered);
+    let gap = {
+        let seen = seen.lock().unwrap();
+        assert!(seen.is_sorted_by(|one, next| one.token < next.token));
+        let pairs = seen.windows(2);
+        let gaps = pairs.map(|pair| pair[1].entered - pair[0].entered);
+        gaps.max().unwrap()
+    };
     println!(
-        "killed: a new master after {:.1?}, no section for {:.1?}",
+        "killed: a new master after {:.1?}, no section for {gap:.1?}",
         promoted - killed,
-        gap.max().unwrap()
     );
-    assert!(seen.is_sorted_by(|one, next| one.token < next.token));
     eventually(LONG, "all are at the new master", async || {
         clients(second).await == 3
     })
@@ -157,7 +158,7 @@ async fn tokens_grow_although_the_replica_missed_the_last_writes() {
         last = last.max(Some(guard.fencing_token()));
         soon(guard.release()).await.unwrap();
     }
-    let lost = soon(
+    let held = soon(
         holder
             .lock("order:42")
             .ttl(Duration::from_secs(9))
@@ -166,14 +167,14 @@ async fn tokens_grow_although_the_replica_missed_the_last_writes() {
     )
     .await
     .unwrap();
-    last = last.max(Some(lost.fencing_token()));
+    last = last.max(Some(held.fencing_token()));
     first.kill();
     let second = all.master_after(first).await;
     assert_eq!(second.port(), replica.port());
     // What nobody has replicated nobody keeps: the next holder comes before the deadline.
     let guard = soon(waiter.lock("order:42").acquire()).await.unwrap();
     assert!(Some(guard.fencing_token()) > last, "{last:?}");
-    let told = soon(lost.watch(std::future::pending::<()>())).await;
+    let told = soon(held.watch(std::future::pending::<()>())).await;
     assert!(
         is_lost(&told, |cause| matches!(cause, LostCause::TakenAway)),
         "{told:?}"
