@@ -70,7 +70,7 @@ use crate::{
     owner::{ClientId, OwnerId},
 };
 
-/// A [`LockStore`] in one Redis (6.2 or newer) or Valkey server.
+/// A [`LockStore`] in one Redis (6.2 or newer) or Valkey server, or in the one that is the master.
 ///
 /// It keeps one connection, for requests and hints alike, and makes a new one when that fails.
 ///
@@ -83,6 +83,9 @@ use crate::{
 /// ```text
 #[doc = include_str!("redis/permissions.txt")]
 /// ```
+///
+/// With [`min_replicas`](RedisConfig::min_replicas) it needs `+wait` too. A user of the Sentinels needs
+/// `&+switch-master +hello +subscribe +sentinel|master +sentinel|get-master-addr-by-name`.
 pub struct RedisStore {
     shown: String,
     config: Arc<RedisConfig>,
@@ -252,7 +255,11 @@ impl LockStore for RedisStore {
 
     async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
         let call = Call::raise(&self.config, key, owner, fence);
-        script::read_raise(&self.call(call).await?)
+        let answer = match &self.confirmer {
+            Some(confirmer) => confirmer.run(call, self.config.response_timeout).await,
+            None => self.call(call).await,
+        };
+        script::read_raise(&answer?)
     }
 
     fn gives_up_after(&self) -> Option<Duration> {

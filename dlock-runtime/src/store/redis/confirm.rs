@@ -35,7 +35,7 @@ use super::{
 };
 use crate::store::{Renewal, StoreError, StoreErrorKind};
 
-/// More renewals than this do not go in one write.
+/// More calls than this do not go in one write.
 const MOST_AT_ONCE: usize = 256;
 
 /// Confirms leases, as long as it lives.
@@ -46,11 +46,11 @@ pub(super) struct Confirmer {
     task: JoinHandle<()>,
 }
 
-/// A renewal, and who waits for its answer.
+/// A call, and who waits for its answer.
 struct Pending {
     /// None to learn whether replicas can be waited for.
-    renewal: Option<Call>,
-    answer: oneshot::Sender<Result<Renewal, StoreError>>,
+    call: Option<Call>,
+    answer: oneshot::Sender<Result<Value, StoreError>>,
 }
 
 impl Confirmer {
@@ -82,9 +82,15 @@ impl Confirmer {
         }
     }
 
-    /// Renews a lease, which counts only if enough replicas have heard of it within `limit`.
-    pub(super) async fn renew(&self, call: Call, limit: Duration) -> Result<Renewal, StoreError> {
+    /// Runs a script that writes, which counts only if enough replicas have heard of it within
+    /// `limit`.
+    pub(super) async fn run(&self, call: Call, limit: Duration) -> Result<Value, StoreError> {
         self.put(Some(call), limit.min(self.limit)).await
+    }
+
+    /// Renews a lease.
+    pub(super) async fn renew(&self, call: Call, limit: Duration) -> Result<Renewal, StoreError> {
+        script::read_renewal(&self.run(call, limit).await?)
     }
 
     /// The same for several leases.
@@ -115,14 +121,14 @@ impl Confirmer {
         }
     }
 
-    async fn put(&self, renewal: Option<Call>, limit: Duration) -> Result<Renewal, StoreError> {
+    async fn put(&self, call: Option<Call>, limit: Duration) -> Result<Value, StoreError> {
         // A timer panics without one.
         if runtime::Handle::try_current().is_err() {
             return Err(no_runtime("no tokio runtime runs here").unsent());
         }
         let ended = || no_runtime("the tokio runtime in which the store was made has ended");
         let (answer, answered) = oneshot::channel();
-        if self.pending.send(Pending { renewal, answer }).is_err() {
+        if self.pending.send(Pending { call, answer }).is_err() {
             return Err(ended().unsent());
         }
         match timeout(limit, answered).await {
@@ -161,7 +167,7 @@ impl Group {
             }
             let (calls, callers): (Vec<_>, Vec<_>) = group
                 .drain(..)
-                .map(|pending| (pending.renewal, pending.answer))
+                .map(|pending| (pending.call, pending.answer))
                 .unzip();
             let asked: Vec<_> = calls.iter().map(Option::is_some).collect();
             let calls: Vec<_> = calls.into_iter().flatten().collect();
@@ -169,9 +175,9 @@ impl Group {
             let mut answers = answers.into_iter();
             for (caller, asked) in callers.into_iter().zip(asked) {
                 let answer = if asked { answers.next() } else { None };
-                let answer = answer.unwrap_or(Ok(Renewal::Renewed));
+                let answer = answer.unwrap_or(Ok(Value::Nil));
                 // A call that failed says more than what came after it.
-                let answer = answer.and_then(|renewal| confirmed.clone().map(|()| renewal));
+                let answer = answer.and_then(|value| confirmed.clone().map(|()| value));
                 // It may have given up by now.
                 caller.send(answer).ok();
             }
@@ -182,16 +188,12 @@ impl Group {
     async fn confirm(
         &self,
         calls: &[Call],
-    ) -> (Vec<Result<Renewal, StoreError>>, Result<(), StoreError>) {
+    ) -> (Vec<Result<Value, StoreError>>, Result<(), StoreError>) {
         let wait = self.wait();
         let calls: Vec<_> = calls.iter().collect();
         let request = async |handle: Handle| handle.run_all_then(&calls, &wait).await;
         match self.node.within_limit(request).await {
-            Ok((answers, waited)) => {
-                let read = |answer: Result<Value, _>| script::read_renewal(&answer?);
-                let answers = answers.into_iter().map(read).collect();
-                (answers, waited.and_then(|count| self.is_enough(&count)))
-            }
+            Ok((answers, waited)) => (answers, waited.and_then(|count| self.is_enough(&count))),
             Err(error) => (vec![Err(error.clone()); calls.len()], Err(error)),
         }
     }
