@@ -46,6 +46,11 @@ impl Register {
     }
 }
 
+/// Some number below this one.
+fn any_below(end: usize) -> usize {
+    usize::try_from(SystemRandom.next_u64() % end as u64).unwrap()
+}
+
 async fn work(
     manager: LockManager,
     registers: Arc<[Register; LOCKS]>,
@@ -53,7 +58,7 @@ async fn work(
     over: Arc<AtomicBool>,
 ) {
     while !over.load(Ordering::Relaxed) {
-        let number = usize::try_from(SystemRandom.next_u64() % LOCKS as u64).unwrap();
+        let number = any_below(LOCKS);
         let register = &registers[number];
         // Granted before this one is asked for.
         let earlier = *register.last.lock().unwrap();
@@ -173,15 +178,14 @@ async fn planned_changes_never_make_two_holders() {
     let chaos = Chaos::begin(cluster).await;
     let since = Instant::now();
     while since.elapsed() < CHAOS {
-        let random = SystemRandom.next_u64();
-        let key = format!("order:{}", random as usize % LOCKS);
+        let key = format!("order:{}", any_below(LOCKS));
         let master = home(cluster, &key).await;
-        if random & (1 << 40) == 0 {
+        if any_below(2) == 0 {
             cluster.fail_over_to(cluster.replica_of(master).await).await;
         } else {
-            let others: Vec<_> = masters(cluster).await;
-            let others: Vec<_> = others.into_iter().filter(|it| *it != master).collect();
-            let to = others[(random >> 20) as usize % others.len()];
+            let mut others = masters(cluster).await;
+            others.retain(|it| *it != master);
+            let to = others[any_below(others.len())];
             cluster.migrate(slot(cluster, &key).await, to).await;
         }
         cluster.until_ok().await;
@@ -201,7 +205,7 @@ async fn dead_masters_never_make_tokens_smaller() {
     let chaos = Chaos::begin(cluster).await;
     let since = Instant::now();
     while since.elapsed() < CHAOS {
-        let key = format!("order:{}", SystemRandom.next_u64() as usize % LOCKS);
+        let key = format!("order:{}", any_below(LOCKS));
         let master = home(cluster, &key).await;
         cluster.kill(master);
         cluster.until_ok().await;
