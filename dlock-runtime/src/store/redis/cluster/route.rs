@@ -209,11 +209,12 @@ impl Cluster {
                 if released == Some(Value::Int(1)) {
                     return Ok(released);
                 }
-                route.to = Target::Owner;
-                if let Err(error) = route.rest(&format!("({})", words.message())).await {
-                    // The lock itself is not the owner's, which is what was asked.
-                    return released.map(Some).ok_or(error);
+                if released.is_some() && Instant::now() + route.limit / 2 > route.end {
+                    // The lock itself is not the owner's, who is passed over if it is still queued.
+                    return Ok(released);
                 }
+                route.to = Target::Owner;
+                route.rest(&format!("({})", words.message())).await?;
             }
         }
         Ok(None)
@@ -311,7 +312,8 @@ impl<'a> Route<'a> {
                 "slot {} is being moved between nodes for {:.0?} {why}",
                 self.slot, self.limit
             );
-            return Err(StoreError::new(StoreErrorKind::Refused, message));
+            // Every node has refused it as a whole.
+            return Err(StoreError::new(StoreErrorKind::Refused, message).unsent());
         }
         sleep(pause).await;
         Ok(())
