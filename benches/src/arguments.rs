@@ -10,6 +10,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
 
+/// What the URL of a cluster begins with; the hosts of some of its nodes follow.
+pub(crate) const CLUSTER: &str = "redis-cluster://";
+
 const USAGE: &str = "dlock-bench KEY=VALUE...";
 
 /// How one process measures.
@@ -52,7 +55,7 @@ pub(crate) struct Settings {
     #[arg(long, default_value = "bench")]
     pub(crate) key: String,
 
-    /// The server
+    /// The server, or some nodes of a cluster
     #[arg(long, default_value = "redis://127.0.0.1:7301", value_parser = one_server)]
     pub(crate) url: String,
 
@@ -289,7 +292,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn one_server(text: &str) -> Result<String, String> {
-    if text.contains(',') {
+    if text.contains(',') && !text.starts_with(CLUSTER) {
         return Err("dlock takes one server; several, a quorum, it does not know yet".to_owned());
     }
     Ok(text.to_owned())

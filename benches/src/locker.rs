@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::arguments::{Mode, Peer, Settings};
 use crate::measure;
 
-pub(crate) use by_hand::{client, connect};
+pub(crate) use by_hand::{client, connect, connect_to_each};
 pub(crate) use dlock::builder;
 
 /// How long a server keeps a lock that its holder does not give back.

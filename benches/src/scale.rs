@@ -1,9 +1,9 @@
-//! Very many leases, waiters and keys, each on a server of their own, and what may become of it.
+//! Very many leases, waiters and keys, each on a server or cluster of their own, and what may become of it.
 
 use std::time::Duration;
 
 use clap::Args;
-use dlock_testkit::RedisServer;
+use dlock_testkit::{Cluster, RedisServer};
 
 use crate::Failure;
 use crate::compare::Process;
@@ -24,6 +24,10 @@ pub(crate) struct Options {
     /// How many keys are taken one after another
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(10..))]
     keys: u32,
+
+    /// Over a Redis Cluster of three masters in place of one server
+    #[arg(long)]
+    cluster: bool,
 }
 
 /// Much longer than any of it takes.
@@ -46,18 +50,18 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for (what, n) in cases {
         println!("{what}: {n}");
-        let server = RedisServer::start().await;
+        let servers = Servers::start(options.cluster).await;
         let words = [
             "mode=many".to_owned(),
             format!("what={what}"),
             format!("n={n}"),
-            format!("url={}", server.url()),
+            format!("url={}", servers.url()),
             "seconds=3".to_owned(),
             "drain_s=900".to_owned(),
         ];
         let report = Process::start(&words)?.outcome(PATIENCE).await?;
         rows.extend(judge(&report));
-        rows.extend(left_over(&server.keys("*").await));
+        rows.extend(left_over(&servers.keys().await));
     }
     println!("\n{}", shown(&rows));
     let broken: Vec<_> = rows
@@ -69,6 +73,37 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         return Ok(());
     }
     Err(format!("out of bounds: {}", broken.join(", ")).into())
+}
+
+/// Where the locks are.
+enum Servers {
+    One(Box<RedisServer>),
+    Cluster(Cluster),
+}
+
+impl Servers {
+    async fn start(in_cluster: bool) -> Self {
+        if in_cluster {
+            Self::Cluster(Cluster::start(3, 0).await)
+        } else {
+            Self::One(Box::new(RedisServer::start().await))
+        }
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Self::One(server) => server.url(),
+            Self::Cluster(cluster) => cluster.url(),
+        }
+    }
+
+    /// All keys of all servers.
+    async fn keys(&self) -> Vec<String> {
+        match self {
+            Self::One(server) => server.keys("*").await,
+            Self::Cluster(cluster) => cluster.keys("*").await,
+        }
+    }
 }
 
 /// Something that was measured, and what it must not exceed.

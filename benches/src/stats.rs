@@ -19,6 +19,17 @@ impl Stats {
         Ok(Self::read(&report))
     }
 
+    /// The sum over several servers.
+    pub(crate) async fn of_all(connections: &mut [MultiplexedConnection]) -> Result<Self, Failure> {
+        let mut sum = Self::default();
+        for connection in connections {
+            for (name, calls) in Self::of(connection).await?.0 {
+                *sum.0.entry(name).or_default() += calls;
+            }
+        }
+        Ok(sum)
+    }
+
     pub(crate) fn read(report: &str) -> Self {
         let line = |line: &str| {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;

@@ -106,6 +106,17 @@ async fn very_many_of_something_are_counted() {
 }
 
 #[tokio::test]
+async fn very_many_of_something_are_in_a_cluster() {
+    let words = ["--cluster", "--leases=50", "--waiters=50", "--keys=200"];
+    // It would fail if anything but fences was left on any node.
+    let worker = start(&[&["many"], &words[..]].concat());
+    let status = worker.wait(DEADLINE).await;
+    assert!(status.success(), "{status}: {}", worker.stderr());
+    let table = worker.stdout();
+    assert!(table.contains("fences in the server"), "{table}");
+}
+
+#[tokio::test]
 async fn peers_are_compared_over_several_processes() {
     let folder = tempfile::tempdir().expect("a directory can be made");
     let json = folder.path().join("all.json");

@@ -46,6 +46,10 @@ pub(crate) enum Many {
         /// How many keys are taken one after another
         #[arg(long, default_value_t = 1_000_000)]
         keys: u32,
+
+        /// Over a Redis Cluster of three masters in place of one server
+        #[arg(long)]
+        cluster: bool,
     },
 }
 
@@ -76,13 +80,16 @@ impl Many {
             leases,
             waiters,
             keys,
+            cluster,
         } = self;
-        start(&[
+        let mut words = vec![
             "many".to_owned(),
             format!("--leases={leases}"),
             format!("--waiters={waiters}"),
             format!("--keys={keys}"),
-        ])
+        ];
+        words.extend(cluster.then(|| "--cluster".to_owned()));
+        start(&words)
     }
 }
 

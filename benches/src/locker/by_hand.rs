@@ -5,6 +5,7 @@ use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo};
 
 use crate::Failure;
+use crate::arguments::CLUSTER;
 
 /// Connects as dlock does, but without a limit for answers.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
@@ -12,6 +13,18 @@ pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure>
     Ok(client(url)?
         .get_multiplexed_async_connection_with_config(&config)
         .await?)
+}
+
+/// Connects to every server that the URL names, be it one or nodes of a cluster.
+pub(crate) async fn connect_to_each(url: &str) -> Result<Vec<MultiplexedConnection>, Failure> {
+    let Some(hosts) = url.strip_prefix(CLUSTER) else {
+        return Ok(vec![connect(url).await?]);
+    };
+    let mut connections = Vec::new();
+    for host in hosts.split(',') {
+        connections.push(connect(&format!("redis://{host}")).await?);
+    }
+    Ok(connections)
 }
 
 /// A client whose connections send small requests at once.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::bytes_each;
 use crate::Failure;
 use crate::arguments::Settings;
-use crate::locker::{builder, connect};
+use crate::locker::{builder, connect_to_each};
 use crate::outcome::count;
 use crate::stats::Stats;
 use crate::usage::Usage;
@@ -38,7 +38,7 @@ pub(crate) struct Held {
 
 pub(super) async fn run(settings: &Settings) -> Result<Held, Failure> {
     let manager = builder(settings).ttl(TTL).connect(&settings.url).await?;
-    let mut watcher = connect(&settings.url).await?;
+    let mut watchers = connect_to_each(&settings.url).await?;
     let (n, key) = (settings.n, &settings.key);
 
     let (start, empty) = (Instant::now(), Usage::now());
@@ -49,11 +49,11 @@ pub(super) async fn run(settings: &Settings) -> Result<Held, Failure> {
         .await?;
     let acquire_s = start.elapsed().as_secs_f64();
 
-    let (held, before) = (Usage::now(), Stats::of(&mut watcher).await?);
+    let (held, before) = (Usage::now(), Stats::of_all(&mut watchers).await?);
     let start = Instant::now();
     sleep(HELD_FOR).await;
     let kept_s = start.elapsed().as_secs_f64();
-    let (later, after) = (Usage::now(), Stats::of(&mut watcher).await?);
+    let (later, after) = (Usage::now(), Stats::of_all(&mut watchers).await?);
     let commands = after.since(&before, &["getex", "pexpire"]);
     let processor = later.since(&held).processor();
 
