@@ -70,9 +70,21 @@ use crate::{
     owner::{ClientId, OwnerId},
 };
 
-/// A [`LockStore`] in one Redis (6.2 or newer) or Valkey server, or in the one that is the master.
+/// A [`LockStore`] in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name, or a
+/// cluster.
 ///
-/// It keeps one connection, for requests and hints alike, and makes a new one when that fails.
+/// It keeps one connection to each master, for requests and hints alike, and makes a new one when
+/// that fails.
+///
+/// # In a cluster
+///
+/// Each lock lies on the master of its slot, and follows the slot when that moves. While it does,
+/// leases are renewed and released as ever, and who wants the lock waits for some milliseconds,
+/// since a lock and its fence are at two nodes then. A slot that is left half moved is named in the
+/// error. When a master dies, its replica takes over what it had been told: replication is
+/// asynchronous, so a lease that was granted in the last moment may be lost, and somebody else may
+/// get the lock. The holder is told at the next renewal, and tokens grow also then, as long as
+/// the clocks of the nodes agree better than a fail-over takes.
 ///
 /// # Permissions
 ///
@@ -86,6 +98,12 @@ use crate::{
 ///
 /// With [`min_replicas`](RedisConfig::min_replicas) it needs `+wait` too. A user of the Sentinels needs
 /// `&+switch-master +hello +subscribe +sentinel|master +sentinel|get-master-addr-by-name`.
+///
+/// In a cluster it needs these as well, on every node:
+///
+/// ```text
+#[doc = include_str!("redis/permissions_cluster.txt")]
+/// ```
 pub struct RedisStore {
     shown: String,
     config: Arc<RedisConfig>,

@@ -13,9 +13,10 @@ const LONGEST_NAMESPACE: usize = 64;
 #[derive(Clone)]
 pub struct RedisConfig {
     /// `redis://[user:password@]host[:port][/database]`, the same with `valkey://`, over TLS with
-    /// `rediss://` or `valkeys://`; `redis+unix:///path[?db=0&user=...&pass=...]`; or
+    /// `rediss://` or `valkeys://`; `redis+unix:///path[?db=0&user=...&pass=...]`;
     /// `redis-sentinel://[user:password@]host[:port],.../service[/database]` with
-    /// `?sentinel_user=...&sentinel_pass=...` if the Sentinels want a login of their own.
+    /// `?sentinel_user=...&sentinel_pass=...` if the Sentinels want a login of their own; or
+    /// `redis-cluster://[user:password@]host[:port],...` with some nodes of a cluster.
     pub url: String,
     /// Who the program is there, if the URL does not say it.
     pub credentials: Option<CredentialsProvider>,
@@ -28,7 +29,7 @@ pub struct RedisConfig {
     /// What all of its keys and channels start with: 1 to 64 printable ASCII characters without
     /// spaces and braces, not ending in `:fence`.
     pub namespace: String,
-    /// How long one request may take.
+    /// How long one request may take, wherever a cluster sends it.
     pub response_timeout: Duration,
     /// How long [`RedisStore::connect`](super::RedisStore::connect) may take.
     pub connect_timeout: Duration,
