@@ -18,6 +18,8 @@ pub(super) struct Member {
     /// Its URL without the password.
     pub(super) shown: String,
     pub(super) node: Node,
+    /// Somebody was sent there since the map was made: it may be about to get a slot.
+    named: AtomicBool,
     gone: AtomicBool,
 }
 
@@ -27,6 +29,7 @@ impl Member {
             address,
             shown,
             node,
+            named: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
     }
@@ -85,6 +88,17 @@ impl Map {
         known.or_insert_with(|| Arc::new(start(address))).clone()
     }
 
+    /// The node at `address`, to which another has sent a request.
+    pub(super) fn named(
+        &mut self,
+        address: &Address,
+        start: impl FnOnce(&Address) -> Member,
+    ) -> Arc<Member> {
+        let member = self.member(address, start);
+        member.named.store(true, Ordering::Relaxed);
+        member
+    }
+
     /// A node has said that the slot is another's.
     pub(super) fn moved(&mut self, slot: u16, member: Arc<Member>) {
         self.slots.resize(SLOTS, None);
@@ -92,7 +106,9 @@ impl Map {
     }
 
     /// Takes over what a node knows. Who is no master any more has gone, with its connection.
-    pub(super) fn apply(&mut self, topology: Topology, start: impl Fn(&Address) -> Member) {
+    ///
+    /// `false` if some were spared because others had named them meanwhile: the next map decides.
+    pub(super) fn apply(&mut self, topology: Topology, start: impl Fn(&Address) -> Member) -> bool {
         let mut slots = vec![None; SLOTS];
         let mut masters = HashSet::new();
         for (range, address) in topology.masters {
@@ -104,12 +120,19 @@ impl Map {
         }
         self.slots = slots;
         self.replicas = topology.replicas;
+        let mut is_settled = true;
         self.members.retain(|address, member| {
-            let stays = masters.contains(address);
-            if !stays {
+            let was_named = member.named.swap(false, Ordering::Relaxed);
+            if masters.contains(address) {
+                return true;
+            }
+            if was_named {
+                is_settled = false;
+            } else {
                 member.leave();
             }
-            stays
+            was_named
         });
+        is_settled
     }
 }

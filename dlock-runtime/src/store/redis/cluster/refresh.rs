@@ -26,6 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// While a node cannot be reached: another one may take its place at any time.
 const WHILE_UNHEALTHY: Duration = Duration::from_secs(1);
 
+/// While a node has no slot, and may be about to get one.
+const WHILE_UNSETTLED: Duration = Duration::from_secs(5);
+
 /// While nobody complains.
 const WHILE_HEALTHY: Duration = Duration::from_secs(30);
 
@@ -47,9 +50,13 @@ impl Shared {
             let outcome = self.ask().await;
             let is_told = outcome.is_ok();
             let mut hopeless = false;
+            let mut longest = WHILE_HEALTHY;
             match outcome {
                 Ok(topology) => {
-                    self.write(|map| map.apply(topology, |address| self.start_node(address)));
+                    let start = |address: &Address| self.start_node(address);
+                    if !self.write(|map| map.apply(topology, start)) {
+                        longest = WHILE_UNSETTLED;
+                    }
                     self.knowledge.send_replace(Knowledge::Known);
                     if !was_told {
                         events.connected();
@@ -71,7 +78,7 @@ impl Shared {
             let rest = if hopeless { WHILE_UNHEALTHY } else { pause };
             sleep(jittered(rest, SystemRandom.next_u64())).await;
             if is_told {
-                self.doubts().await;
+                self.doubts(longest).await;
             }
             pause = if round.elapsed() < 2 * LONGEST_PAUSE {
                 (pause * 2).min(LONGEST_PAUSE)
@@ -81,9 +88,9 @@ impl Shared {
         }
     }
 
-    /// Returns when the map may be wrong.
-    async fn doubts(&self) {
-        let end = Instant::now() + WHILE_HEALTHY;
+    /// Returns when the map may be wrong, and when it is old.
+    async fn doubts(&self, longest: Duration) {
+        let end = Instant::now() + longest;
         loop {
             let mut members = Members::of(self);
             let is_healthy = members.look().failure.is_none();

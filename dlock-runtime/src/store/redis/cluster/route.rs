@@ -242,7 +242,7 @@ impl Cluster {
         };
         let shared = &self.shared;
         let start = |address: &_| shared.start_node(address);
-        let member = shared.write(|map| map.member(&address, start));
+        let member = shared.write(|map| map.named(&address, start));
         Target::Node { member, asking }
     }
 
