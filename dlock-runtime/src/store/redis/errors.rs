@@ -244,6 +244,7 @@ fn lower_first(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use StoreErrorKind as Kind;
     use redis::Value;
 
     use super::*;
@@ -263,110 +264,112 @@ mod tests {
         )
     }
 
+    /// What servers say, and what is made of it.
+    const ANSWERS: &[(&str, Kind, &str)] = &[
+        (
+            "READONLY You can't write against a read only replica.",
+            Kind::ReadOnly,
+            "you can't write against a read only replica",
+        ),
+        (
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            Kind::ReadOnly,
+            "link with MASTER is down and replica-serve-stale-data is set to 'no'",
+        ),
+        (
+            "LOADING Redis is loading the dataset in memory",
+            Kind::Loading,
+            "redis is loading the dataset in memory",
+        ),
+        (
+            "OOM command not allowed when used memory > 'maxmemory'. script: \
+                 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
+            Kind::OutOfMemory,
+            "command not allowed when used memory > 'maxmemory'",
+        ),
+        (
+            "MISCONF Redis is configured to save RDB snapshots.",
+            Kind::Refused,
+            "MISCONF redis is configured to save RDB snapshots",
+        ),
+        (
+            "ERR max number of clients reached",
+            Kind::Refused,
+            "max number of clients reached",
+        ),
+        (
+            "ERR The user executing the script can't run this command or subcommand script: \
+                 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
+            Kind::Denied,
+            "the user executing the script can't run this command or subcommand",
+        ),
+        (
+            "ERR ACL failure in script: User me has no permissions to run the 'getex' command \
+                 script: on @user_script:12.",
+            Kind::Denied,
+            "user me has no permissions to run the 'getex' command",
+        ),
+        (
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            Kind::Denied,
+            "this user has no permissions to run the 'evalsha' command",
+        ),
+        (
+            "ERR this user has no permissions to run the 'select' command",
+            Kind::Denied,
+            "this user has no permissions to run the 'select' command",
+        ),
+        (
+            "NOAUTH HELLO must be called",
+            Kind::Unauthenticated,
+            "the server asks for a password",
+        ),
+        (
+            "WRONGPASS invalid username-password pair or user is disabled.",
+            Kind::Unauthenticated,
+            "invalid username-password pair or user is disabled",
+        ),
+        (
+            "ERR invalid username-password pair",
+            Kind::Unauthenticated,
+            "invalid username-password pair",
+        ),
+        (
+            "ERR AUTH <password> called without any password configured for the default user.",
+            Kind::Unauthenticated,
+            "the URL has a password, but the server's default user has none",
+        ),
+        (
+            "TRYAGAIN Multiple keys request",
+            Kind::Refused,
+            "TRYAGAIN multiple keys request",
+        ),
+        ("CLUSTERDOWN", Kind::Refused, "CLUSTERDOWN"),
+        (
+            "ERR Could not find scripting engine 'lua'",
+            Kind::Unsupported,
+            "could not find scripting engine 'lua'",
+        ),
+        (
+            "MOVED 3999 127.0.0.1:6381",
+            Kind::Unsupported,
+            "the server is a node of a Redis Cluster: write `redis-cluster://` in the URL",
+        ),
+        (
+            "ERR This instance has cluster support disabled",
+            Kind::Unsupported,
+            "the server is not in cluster mode: write `redis://` in the URL",
+        ),
+        (
+            "ERR DB index is out of range",
+            Kind::Unsupported,
+            "DB index is out of range",
+        ),
+    ];
+
     #[test]
     fn answers_are_sorted() {
-        use StoreErrorKind as Kind;
-        for (line, kind, text) in [
-            (
-                "READONLY You can't write against a read only replica.",
-                Kind::ReadOnly,
-                "you can't write against a read only replica",
-            ),
-            (
-                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-                Kind::ReadOnly,
-                "link with MASTER is down and replica-serve-stale-data is set to 'no'",
-            ),
-            (
-                "LOADING Redis is loading the dataset in memory",
-                Kind::Loading,
-                "redis is loading the dataset in memory",
-            ),
-            (
-                "OOM command not allowed when used memory > 'maxmemory'. script: \
-                 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
-                Kind::OutOfMemory,
-                "command not allowed when used memory > 'maxmemory'",
-            ),
-            (
-                "MISCONF Redis is configured to save RDB snapshots.",
-                Kind::Refused,
-                "MISCONF redis is configured to save RDB snapshots",
-            ),
-            (
-                "ERR max number of clients reached",
-                Kind::Refused,
-                "max number of clients reached",
-            ),
-            (
-                "ERR The user executing the script can't run this command or subcommand script: \
-                 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
-                Kind::Denied,
-                "the user executing the script can't run this command or subcommand",
-            ),
-            (
-                "ERR ACL failure in script: User me has no permissions to run the 'getex' command \
-                 script: on @user_script:12.",
-                Kind::Denied,
-                "user me has no permissions to run the 'getex' command",
-            ),
-            (
-                "NOPERM this user has no permissions to run the 'evalsha' command",
-                Kind::Denied,
-                "this user has no permissions to run the 'evalsha' command",
-            ),
-            (
-                "ERR this user has no permissions to run the 'select' command",
-                Kind::Denied,
-                "this user has no permissions to run the 'select' command",
-            ),
-            (
-                "NOAUTH HELLO must be called",
-                Kind::Unauthenticated,
-                "the server asks for a password",
-            ),
-            (
-                "WRONGPASS invalid username-password pair or user is disabled.",
-                Kind::Unauthenticated,
-                "invalid username-password pair or user is disabled",
-            ),
-            (
-                "ERR invalid username-password pair",
-                Kind::Unauthenticated,
-                "invalid username-password pair",
-            ),
-            (
-                "ERR AUTH <password> called without any password configured for the default user.",
-                Kind::Unauthenticated,
-                "the URL has a password, but the server's default user has none",
-            ),
-            (
-                "TRYAGAIN Multiple keys request",
-                Kind::Refused,
-                "TRYAGAIN multiple keys request",
-            ),
-            ("CLUSTERDOWN", Kind::Refused, "CLUSTERDOWN"),
-            (
-                "ERR Could not find scripting engine 'lua'",
-                Kind::Unsupported,
-                "could not find scripting engine 'lua'",
-            ),
-            (
-                "MOVED 3999 127.0.0.1:6381",
-                Kind::Unsupported,
-                "the server is a node of a Redis Cluster: write `redis-cluster://` in the URL",
-            ),
-            (
-                "ERR This instance has cluster support disabled",
-                Kind::Unsupported,
-                "the server is not in cluster mode: write `redis://` in the URL",
-            ),
-            (
-                "ERR DB index is out of range",
-                Kind::Unsupported,
-                "DB index is out of range",
-            ),
-        ] {
+        for &(line, kind, text) in ANSWERS {
             assert_eq!(sorted(line), (kind, text.to_owned()), "{line}");
         }
     }
