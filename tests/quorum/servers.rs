@@ -283,10 +283,7 @@ async fn servers_that_have_counted_differently_agree_on_the_greatest() {
     let second = owner();
     let raised = soon(key.granted(second, TTL)).await;
     assert!(raised >= fence + 3_000_000_000, "the greatest of three");
-    assert_eq!(
-        soon(key.granted(second, TTL)).await.max(raised),
-        soon(key.granted(second, TTL)).await
-    );
+    assert!(soon(key.granted(second, TTL)).await >= raised);
     assert_eq!(soon(key.release(second)).await, Released::WasHeld);
     let (third, stranger) = (owner(), OneKey::new(env.quorum().await, "order:42"));
     assert!(soon(stranger.granted(third, TTL)).await > raised);
