@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 #[cfg(feature = "tls")]
 use crate::store::redis::Tls;
 #[cfg(feature = "redis")]
-use crate::store::redis::{Credentials, CredentialsProvider};
+use crate::store::redis::{Credentials, CredentialsProvider, Independent, RedisStore};
 use crate::{
     clock::{Clock, SystemClock},
     error::ConnectError,
@@ -409,14 +409,23 @@ impl LockManagerBuilder {
     #[cfg(feature = "redis")]
     async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
         self.check()?;
-        let store = crate::store::redis::RedisStore::connect(self.redis_config(url)).await?;
+        let config = self.redis_config(url);
+        if let Some(servers) = Independent::start(&config)? {
+            servers.ready(config.connect_timeout).await?;
+            return Ok(self.over(servers.into_quorum()?));
+        }
+        let store = RedisStore::connect(config).await?;
         Ok(self.over(store))
     }
 
     #[cfg(feature = "redis")]
     fn lazy_redis(self, url: &str) -> Result<LockManager, ConnectError> {
         self.check()?;
-        let store = crate::store::redis::RedisStore::lazy(self.redis_config(url))?;
+        let config = self.redis_config(url);
+        if let Some(servers) = Independent::start(&config)? {
+            return Ok(self.over(servers.into_quorum()?));
+        }
+        let store = RedisStore::lazy(config)?;
         Ok(self.over(store))
     }
 

@@ -145,6 +145,20 @@ impl Quorum {
     }
 }
 
+/// What is certain when some of `count` stores are ready and others have failed.
+#[cfg(feature = "redis")]
+pub(crate) fn outcome_of_connecting(
+    count: usize,
+    ready: usize,
+    failures: &[(usize, StoreError)],
+) -> Option<Result<(), StoreError>> {
+    if ready >= majority(count) {
+        return Some(Ok(()));
+    }
+    let is_hopeless = failures.len() > count - majority(count);
+    is_hopeless.then(|| Err(outcome::unavailable(count, failures)))
+}
+
 /// How long one node may take.
 fn limit_of_one(node_timeout: Duration, ttl: Duration) -> Duration {
     node_timeout.min(ttl / 4)

@@ -14,6 +14,7 @@ mod events;
 mod handshake;
 mod hello;
 mod hints;
+mod independent;
 mod introduction;
 mod link;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use ::redis::Value;
 use tokio::{runtime, time::Instant};
 
+pub(crate) use self::independent::Independent;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 use self::{
@@ -130,13 +132,7 @@ impl RedisStore {
         config.check()?;
         location.prepare(&config)?;
         let shown = location.to_string();
-        let Ok(home) = runtime::Handle::try_current() else {
-            return Err(ConnectError::Unavailable {
-                url: shown,
-                reason: no_runtime("no tokio runtime runs here"),
-            });
-        };
-        slot::prepare();
+        let home = current_runtime(&shown)?;
 
         let min_replicas = config.min_replicas.max(location.min_replicas());
         if min_replicas > 0 && *location.layout() == Layout::Cluster {
@@ -146,13 +142,13 @@ impl RedisStore {
             });
         }
         let config = Arc::new(config);
-        let hints = Arc::new(Hints::new(min_replicas > 0));
         let source = match location.layout() {
             Layout::Single => Source::Fixed(location.endpoint(location.addresses()[0].clone())),
             Layout::Sentinel(service) => {
                 Source::Sentinel(Arc::new(Sentinels::new(&location, service)))
             }
             Layout::Cluster => {
+                let hints = Arc::new(Hints::new(false));
                 let events = events(shown.clone());
                 let cluster = Cluster::start(location, &config, &hints, &home, events);
                 return Ok(Self {
@@ -163,20 +159,40 @@ impl RedisStore {
                     confirmer: None,
                 });
             }
+            Layout::Independent => {
+                return Err(ConnectError::InvalidUrl {
+                    url: shown,
+                    reason: "it is a quorum of stores: give it to a manager, or make a store of \
+                             each server and `Quorum::of` them"
+                        .to_owned(),
+                });
+            }
         };
+        Ok(Self::over(source, shown, config, min_replicas, events))
+    }
+
+    /// A store at a place that is known, and is called `shown`; a runtime runs here.
+    fn over(
+        source: Source,
+        shown: String,
+        config: Arc<RedisConfig>,
+        min_replicas: u32,
+        events: fn(String) -> Events,
+    ) -> Self {
+        let hints = Arc::new(Hints::new(min_replicas > 0));
         let confirmer = (min_replicas > 0).then(|| {
             let events = events(format!("{shown} (for `min_replicas`)"));
             let node = Node::start(source.clone(), &config, &Arc::default(), events);
             Confirmer::start(node, min_replicas, config.response_timeout)
         });
         let node = Node::start(source, &config, &hints, events(shown.clone()));
-        Ok(Self {
+        Self {
             shown,
             config,
             hints,
             servers: Servers::One(node),
             confirmer,
-        })
+        }
     }
 
     /// Connects, and waits until the server is ready.
@@ -210,6 +226,15 @@ impl RedisStore {
     async fn call(&self, call: Call) -> Result<Value, StoreError> {
         self.servers.run(&call).await
     }
+}
+
+/// Where the connections of the store called `shown` are to run.
+fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectError> {
+    slot::prepare();
+    runtime::Handle::try_current().map_err(|_| ConnectError::Unavailable {
+        url: shown.to_owned(),
+        reason: no_runtime("no tokio runtime runs here"),
+    })
 }
 
 /// Whether the URL says who the program is on the server; not if it is no URL of one.

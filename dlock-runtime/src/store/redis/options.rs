@@ -15,12 +15,23 @@ struct Known {
     fits: &'static [Names],
 }
 
-const SERVERS: &[Names] = &[Names::Server, Names::Sentinels, Names::Nodes];
+const SERVERS: &[Names] = &[
+    Names::Server,
+    Names::Sentinels,
+    Names::Nodes,
+    Names::Independent,
+];
 
 const KNOWN: &[Known] = &[
     Known {
         name: "protocol",
-        fits: &[Names::Server, Names::Socket, Names::Sentinels, Names::Nodes],
+        fits: &[
+            Names::Server,
+            Names::Socket,
+            Names::Sentinels,
+            Names::Nodes,
+            Names::Independent,
+        ],
     },
     Known {
         name: "ca",

@@ -4,7 +4,8 @@
 //! but the names listed here.
 
 const SUPPORTED: &str = "`redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, \
-                         over TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, \
+                         `redlock://`, \
+                         over TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`, \
                          the same with `valkey`, and `memory://` are supported";
 
 /// What a URL names.
@@ -18,6 +19,8 @@ pub(super) enum Names {
     Sentinels,
     /// Some nodes of a cluster, which know the others.
     Nodes,
+    /// Servers that know nothing of each other, of which a majority decides.
+    Independent,
 }
 
 #[derive(Clone, Copy)]
@@ -25,13 +28,11 @@ enum Known {
     Served(Names),
     OverTls(Names),
     Memory,
-    /// One that users of other lock or Redis libraries may expect.
-    NotYet,
     /// One that is in the variable next to ours.
     Foreign,
 }
 
-const KNOWN: [(&str, Known); 23] = [
+const KNOWN: [(&str, Known); 24] = [
     ("redis", Known::Served(Names::Server)),
     ("valkey", Known::Served(Names::Server)),
     ("unix", Known::Served(Names::Socket)),
@@ -48,7 +49,8 @@ const KNOWN: [(&str, Known); 23] = [
     ("valkeys-sentinel", Known::OverTls(Names::Sentinels)),
     ("rediss-cluster", Known::OverTls(Names::Nodes)),
     ("valkeys-cluster", Known::OverTls(Names::Nodes)),
-    ("redlock", Known::NotYet),
+    ("redlock", Known::Served(Names::Independent)),
+    ("redlocks", Known::OverTls(Names::Independent)),
     ("http", Known::Foreign),
     ("https", Known::Foreign),
     ("tcp", Known::Foreign),
@@ -73,7 +75,6 @@ pub(super) fn check(text: &str) -> Result<Names, String> {
         )),
         Known::Memory if rest.is_empty() => Err("`memory://` is no Redis server".to_owned()),
         Known::Memory => Err("`memory://` takes nothing after it".to_owned()),
-        Known::NotYet => Err(format!("`{scheme}://` is not supported yet; {SUPPORTED}")),
         Known::Foreign => Err(format!("`{scheme}://` is not supported; {SUPPORTED}")),
     }
 }
@@ -114,12 +115,8 @@ mod tests {
             let expected = "it has no scheme; write `redis://host:6379`";
             assert_eq!(refused(text), expected, "{text}");
         }
-        // A list of servers is no URL, which must not be what is complained about.
-        assert_eq!(
-            refused("redlock://h1:1,h2:2/service"),
-            format!("`redlock://` is not supported yet; {SUPPORTED}")
-        );
-        for scheme in ["rediss", "valkeys-sentinel", "rediss-cluster"] {
+        assert_eq!(check("redlock://h,i,j"), Ok(Names::Independent));
+        for scheme in ["rediss", "valkeys-sentinel", "rediss-cluster", "redlocks"] {
             let url = format!("{scheme}://h");
             assert!(is_over_tls(&url));
             if cfg!(feature = "tls") {

@@ -62,6 +62,8 @@ pub(super) enum Layout {
     Sentinel(String),
     /// They are some nodes of a cluster.
     Cluster,
+    /// They know nothing of each other.
+    Independent,
 }
 
 /// Where one server is, and who we are there.
@@ -270,7 +272,7 @@ fn read(text: &str) -> Result<Location, String> {
     if names == Names::Server && hosts.contains(',') {
         return Err(
             "it names several servers; write `redis-sentinel://` or `redis-cluster://` \
-                    for those that belong together"
+                    for those that belong together, and `redlock://` for independent ones"
                 .to_owned(),
         );
     }
@@ -302,6 +304,7 @@ fn read(text: &str) -> Result<Location, String> {
             return Err("a cluster has no databases: nothing follows the hosts".to_owned());
         }
         Names::Nodes => (Layout::Cluster, String::new()),
+        Names::Independent => (Layout::Independent, path.join("/")),
         Names::Server | Names::Socket => (Layout::Single, path.join("/")),
     };
     let login = who(url, &database)?.set_protocol(protocol(&options)?);
@@ -309,6 +312,9 @@ fn read(text: &str) -> Result<Location, String> {
     let addresses: Vec<_> = servers.iter().map(|(_, address)| address.clone()).collect();
     if let Some(twice) = twice(&addresses) {
         return Err(format!("it names {twice} twice"));
+    }
+    if layout == Layout::Independent && addresses.len() < 3 {
+        return Err("it names fewer than three servers, of which none could be away".to_owned());
     }
     let hosts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     let user = if url.password().is_some() { "***@" } else { "" };
@@ -598,6 +604,24 @@ mod tests {
         assert!(refused("redis://a?sentinel_pass=secret").contains("cannot have `sentinel_pass`"));
         assert!(refused("redis-cluster://a?min_replicas=1").contains("cannot have `min_replicas`"));
 
+        let quorum = Location::parse("redlock://:pw@a,b:7000,c/3").unwrap();
+        assert_eq!(quorum.layout(), &Layout::Independent);
+        assert_eq!(
+            quorum.addresses(),
+            [tcp("a", 6379), tcp("b", 7000), tcp("c", 6379)]
+        );
+        assert_eq!(quorum.to_string(), "redlock://***@a:6379,b:7000,c:6379/3");
+        let server = quorum.endpoint(tcp("b", 7000));
+        assert_eq!(server.to_string(), "redis://b:7000");
+        assert_eq!(
+            (server.login.password(), server.login.db()),
+            (Some("pw"), 3)
+        );
+        assert!(refused("redlock://a,b").contains("fewer than three servers"));
+        assert!(refused("redlock://a,b,a:6379").contains("names a:6379 twice"));
+        assert!(refused("redlock://a,b,c/x").contains("number of a database"));
+        assert!(refused("redlock://a,b,c?min_replicas=1").contains("cannot have `min_replicas`"));
+
         assert!(refused("redis-sentinel://a,b").contains("names no service"));
         assert!(refused("redis-sentinel://a/x%20y").contains("names no service"));
         assert!(refused("redis-sentinel://a/m/x").contains("number of a database"));
@@ -668,7 +692,7 @@ mod tests {
                 "redis-cluster://:PASS@a,b", "redis:me:PASS@localhost", "me:PASS@localhost",
                 "redis//:PASS@localhost", "PASS", "redis://:PASS@", "redis://:PASS@host:x/1",
                 "PASS://localhost", "redis+PASS://localhost", "memory://PASS", "http://PASS@h",
-                "redis-sentinel://:PASS@a:1,b:2", "redis://:PASS@h:0",
+                "redis-sentinel://:PASS@a:1,b:2", "redis://:PASS@h:0", "redlock://:PASS@a,b,c/1",
                 "redis://h?PASS", "redis+unix:///sock?PASS", "redis+unix:///sock?db=PASS",
                 "redis-sentinel://a,b/m?sentinel_pass=PASS", "redis://h?PASS=1", "redis://h?min_replicas=PASS",
             ]),
