@@ -138,6 +138,9 @@ mod redis {
         eventually,
     };
 
+    /// How long a server may take that is there: a machine that runs many of them is slow.
+    const PATIENCE: Duration = Duration::from_secs(4);
+
     /// A quorum of five Redis servers of the test's own.
     pub(crate) struct QuorumOfRedis {
         pub(crate) servers: Vec<RedisServer>,
@@ -154,11 +157,19 @@ mod redis {
             }
         }
 
+        fn config(url: &str) -> RedisConfig {
+            RedisConfig {
+                response_timeout: 2 * PATIENCE,
+                ..RedisConfig::new(url)
+            }
+        }
+
         /// A quorum of the stores at these places.
         pub(crate) async fn over(urls: &[String]) -> Quorum {
-            let connect = |url: &String| RedisStore::connect(RedisConfig::new(url));
+            let connect = |url: &String| RedisStore::connect(Self::config(url));
             let stores = join_all(urls.iter().map(connect)).await;
-            Quorum::of(stores.into_iter().map(Result::unwrap)).unwrap()
+            let quorum = Quorum::of(stores.into_iter().map(Result::unwrap)).unwrap();
+            quorum.node_timeout(PATIENCE)
         }
 
         /// Another process' connections to the same servers.

@@ -17,6 +17,8 @@ mod refills;
 mod rounds;
 #[cfg(feature = "redis")]
 mod servers;
+#[cfg(feature = "redis")]
+mod urls;
 
 use std::time::Duration;
 

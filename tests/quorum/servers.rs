@@ -186,8 +186,12 @@ async fn a_majority_that_is_late_grants_nothing_and_keeps_nothing() {
 async fn without_a_majority_a_call_ends_within_its_wait() {
     for kill in [true, false] {
         let env = QuorumOfRedis::new().await;
-        let manager = env.manager().await;
-        let guard = soon(manager.lock("order:1").acquire()).await.unwrap();
+        let quorum = env.quorum().await;
+        let quorum = quorum.node_timeout(Duration::from_millis(300));
+        let manager = LockManager::builder().store(quorum).unwrap();
+        let guard = soon(manager.lock("order:1").wait(LIMIT).acquire())
+            .await
+            .unwrap();
         soon(guard.release()).await.unwrap();
         for server in &env.servers[1..4] {
             if kill {
