@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock::{
     ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError, StoreErrorKind, SystemRandom,
     store::{
-        AcquireRequest, RenewRequest,
+        AcquireRequest, Queue, RenewRequest,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -91,6 +91,7 @@ async fn whole_life(store: &RedisStore) -> Vec<StoreError> {
         ttl: TTL,
         queue,
         label,
+        proposal: None,
     };
     let renewal = RenewRequest {
         key: &key,
@@ -99,12 +100,12 @@ async fn whole_life(store: &RedisStore) -> Vec<StoreError> {
         label: "",
     };
     let mut errors = Vec::new();
-    errors.extend(store.acquire(asks(holder, false, "a")).await.err());
-    errors.extend(store.acquire(asks(holder, false, "a")).await.err());
+    errors.extend(store.acquire(asks(holder, Queue::No, "a")).await.err());
+    errors.extend(store.acquire(asks(holder, Queue::No, "a")).await.err());
     errors.extend(store.renew(renewal).await.err());
-    errors.extend(store.acquire(asks(waiter, false, "a")).await.err());
+    errors.extend(store.acquire(asks(waiter, Queue::No, "a")).await.err());
     for owner in [waiter, leaver, waiter] {
-        errors.extend(store.acquire(asks(owner, true, "a")).await.err());
+        errors.extend(store.acquire(asks(owner, Queue::ForLease, "a")).await.err());
     }
     for owner in [leaver, holder, waiter] {
         errors.extend(store.release(&key, owner).await.err());
