@@ -295,7 +295,7 @@ fn numbers(seed: u64) -> impl Iterator<Item = u16> {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        (state >> 40) as u16
+        u16::try_from(state >> 48).expect("16 bits are left")
     })
 }
 
