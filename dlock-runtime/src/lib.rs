@@ -11,7 +11,7 @@
 //! keeper · background         drivers: renew, notice losses, release what was left
 //! section · local · held      one attempt, the table of keys, the keys of the running code
 //! state                       the decisions: events in, effects out
-//! store                       the contract; memory and Redis
+//! store                       the contract; memory, Redis and a quorum
 //! clock · error · fence · key · options · owner · random · site · registry · observe
 //! ```
 
