@@ -15,7 +15,10 @@ mod fences;
 mod hints;
 mod migration;
 mod nodes;
+mod raw_keys;
 mod refusals;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::time::Duration;
 
