@@ -35,6 +35,8 @@ struct Route<'a> {
     to: Target,
     in_a_row: u32,
     pause: Duration,
+    /// Why it has had to pause.
+    put_off: Option<String>,
 }
 
 enum Target {
@@ -154,7 +156,7 @@ impl Cluster {
                 }
                 Err(_) => {
                     self.shared.doubt();
-                    return Err(timed_out(&member, route.limit).unsent());
+                    return Err(route.timed_out(&member).unsent());
                 }
             };
             // From here on nobody can say of a failed request that it did nothing.
@@ -168,7 +170,7 @@ impl Cluster {
                 }
                 Err(_) => {
                     self.shared.doubt();
-                    return Err(timed_out(&member, route.limit));
+                    return Err(route.timed_out(&member));
                 }
             }
         }
@@ -230,6 +232,7 @@ impl Cluster {
             call: &call,
             to: Target::Owner,
             in_a_row: 0,
+            put_off: None,
             ..*route
         };
         Box::pin(self.follow(&mut alone)).await.map(Some)
@@ -286,6 +289,7 @@ impl<'a> Route<'a> {
             to: Target::Owner,
             in_a_row: 0,
             pause: FIRST_PAUSE,
+            put_off: None,
         }
     }
 
@@ -307,16 +311,28 @@ impl<'a> Route<'a> {
         let pause = jittered(self.pause, SystemRandom.next_u64());
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.in_a_row = 0;
-        if Instant::now() + pause >= self.end {
-            let message = format!(
-                "slot {} is being moved between nodes for {:.0?} {why}",
-                self.slot, self.limit
-            );
+        let slot = self.slot;
+        let put_off = format!("slot {slot} is being moved between nodes {why}");
+        // One more attempt has to fit in, or nobody would know what became of it.
+        if Instant::now() + pause + self.limit / 8 >= self.end {
+            let message = format!("{put_off}, for all of {:.0?}", self.limit);
             // Every node has refused it as a whole.
             return Err(StoreError::new(StoreErrorKind::Refused, message).unsent());
         }
+        self.put_off = Some(put_off);
         sleep(pause).await;
         Ok(())
+    }
+
+    fn timed_out(&self, member: &Member) -> StoreError {
+        let error = timed_out(member, self.limit);
+        match &self.put_off {
+            None => error,
+            Some(before) => {
+                let message = format!("{}; before that, {before}", error.message());
+                StoreError::new(error.kind(), message)
+            }
+        }
     }
 }
 
