@@ -126,7 +126,8 @@ impl LockManager {
     }
 
     /// Connects to the store at `url`: `redis://[user:password@]host[:port][/db]`, the same with
-    /// `valkey://`, `redis+unix:///path`, or `memory://`.
+    /// `valkey://`, `redis+unix:///path`, `redis-cluster://` and some nodes of a cluster,
+    /// `redis-sentinel://host1,host2/service`, or `memory://`.
     ///
     /// # Errors
     ///
