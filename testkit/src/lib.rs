@@ -26,6 +26,7 @@ mod proxy;
 mod sentinel;
 mod server;
 mod tls;
+mod tls_sentinel;
 
 pub use cluster::Cluster;
 pub use eventually::eventually;
@@ -37,3 +38,4 @@ pub use proxy::Proxy;
 pub use sentinel::{SentinelShape, Sentinels};
 pub use server::RedisServer;
 pub use tls::{Authority, Identity};
+pub use tls_sentinel::TlsSentinel;

@@ -146,7 +146,7 @@ async fn options_of_the_url_are_refused_without_being_shown() {
     for (url, words) in [
         (format!("redis://h?ca=/{SECRET}"), "it cannot have `ca`"),
         (format!("rediss://h?key={SECRET}"), "`key=/path.pem`"),
-        (format!("rediss://h?{SECRET}"), "`ca`, `cert` and `key`"),
+        (format!("rediss://h?{SECRET}"), "`ca`, `cert`, `key`"),
         (format!("rediss://h?{SECRET}=1"), "unknown"),
         (format!("rediss://h?ca=/a&ca=/{SECRET}"), "`ca` twice"),
         (format!("redis://h?protocol={SECRET}"), "`resp2` or `resp3`"),

@@ -9,6 +9,7 @@ mod certificates;
 #[path = "../common/mod.rs"]
 mod common;
 mod credentials;
+mod layouts;
 mod limits;
 mod names;
 mod permissions;
