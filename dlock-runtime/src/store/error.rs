@@ -181,7 +181,7 @@ impl StoreErrorKind {
                 "remove that data, or choose another key or namespace; dlock never deletes it"
             }
             Self::Denied => "grant the user the missing command, key pattern or channel",
-            Self::Unauthenticated => "check the user and the password of the server's URL",
+            Self::Unauthenticated => "check the user and the password",
             Self::NoCredentials => "check what the manager's `credentials` were set to",
             Self::Tls => "check the server's certificate, and the `ca`, `cert` and `key` given",
             Self::Unsupported => {
