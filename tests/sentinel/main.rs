@@ -55,6 +55,6 @@ async fn clients(server: &RedisServer) -> usize {
         .await
         .unwrap();
     list.lines()
-        .filter(|it| it.contains(" name=dlock-"))
+        .filter(|it| it.contains(" name=dlock:"))
         .count()
 }

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use dlock::{ConnectError, LockError, LockManager, LostCause, Wait, store::StoreErrorKind};
+use dlock::{
+    ConnectError, LockError, LockManager, LockManagerBuilder, LostCause, Wait,
+    store::StoreErrorKind,
+};
 use dlock_testkit::{RedisServer, Sentinels, eventually};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
@@ -34,11 +37,12 @@ fn too_few(error: &LockError) -> String {
 #[tokio::test]
 async fn with_too_few_replicas_a_lock_is_unavailable_and_nothing_is_left() {
     let all = Sentinels::start_small().await;
-    let manager = confirmed(&all, 2).await;
-    let lock = manager.lock("order:42").wait(Duration::from_secs(1));
+    let patient = |it: LockManagerBuilder| it.response_timeout(Duration::from_secs(5));
+    let manager = manager_with(&all, |it| patient(it).min_replicas(2)).await;
+    let lock = manager.lock("order:42").wait(Duration::from_secs(5));
     let error = soon(lock.acquire()).await.unwrap_err();
     let text = too_few(&error);
-    let expected = "1 of 2 replicas confirmed within 400ms; check the server's replicas";
+    let expected = "1 of 2 replicas confirmed within 2s; check the server's replicas";
     assert!(text.starts_with(expected), "{text}");
     assert!(error.retry_after().is_some(), "they may come back");
     let nothing_is_left =
