@@ -119,7 +119,7 @@ async fn the_servers_want_a_password_and_the_sentinels_another() {
 async fn few_rights_are_enough_for_a_user_of_the_sentinels() {
     let all = Sentinels::start_small().await;
     let mut connection = all.sentinel_connection(0).await;
-    let rights = "on >secret resetchannels &+switch-master -@all +hello +subscribe \
+    let rights = "on >secret resetchannels &+switch-master -@all +subscribe \
                   +sentinel|master +sentinel|get-master-addr-by-name";
     for (user, rights) in [
         ("app", rights.to_owned()),

@@ -99,7 +99,7 @@ use crate::{
 /// ```
 ///
 /// With [`min_replicas`](RedisConfig::min_replicas) it needs `+wait` too. A user of the Sentinels needs
-/// `&+switch-master +hello +subscribe +sentinel|master +sentinel|get-master-addr-by-name`.
+/// `&+switch-master +subscribe +sentinel|master +sentinel|get-master-addr-by-name`.
 ///
 /// In a cluster it needs these as well, on every node:
 ///
