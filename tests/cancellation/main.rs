@@ -30,3 +30,19 @@ common::for_every_store! {
         a_locked_function_that_loses_a_select_gives_the_lock_back,
     }
 }
+
+/// With two connections, of which either may be ahead of the other.
+#[cfg(feature = "redis")]
+mod min_replicas {
+    crate::common::cases! { real crate::common::Confirmed:
+        dropped {
+            an_uncontended_acquisition_dropped_anywhere_leaves_nothing,
+            a_waiter_dropped_anywhere_leaves_its_place,
+            a_waiter_dropped_while_it_is_granted_passes_the_lock_on,
+            a_run_dropped_anywhere_gives_the_lock_back,
+            a_release_dropped_anywhere_is_still_carried_out,
+            a_locked_function_under_a_timeout_gives_the_lock_back,
+            a_locked_function_that_loses_a_select_gives_the_lock_back,
+        }
+    }
+}
