@@ -9,8 +9,11 @@ use std::{
 };
 
 use dlock::{
-    FencingToken, LockError, LockStore,
-    store::{Released, redis::RedisStore},
+    FencingToken, LockError, LockStore, StoreErrorKind,
+    store::{
+        AcquireRequest, Queue, Released, Renewal,
+        redis::{RedisConfig, RedisStore},
+    },
 };
 use dlock_testkit::{Cluster, eventually};
 use tokio::{task::JoinSet, time::sleep};
@@ -250,4 +253,57 @@ async fn renewals_of_many_leases_follow_their_slots() {
         soon(guard.release()).await.unwrap();
     }
     env.assert_clean(NUMBER, &[&manager]).await;
+}
+
+/// The time for a request counts from its beginning, wherever it is sent on the way.
+#[tokio::test]
+async fn a_request_that_is_sent_on_ends_in_time() {
+    const KEY: &str = "order:42";
+    let cluster = Cluster::start_with(2, 0, &["--cluster-require-full-coverage", "no"]).await;
+    let config = RedisConfig {
+        response_timeout: Duration::from_millis(800),
+        ..RedisConfig::new(cluster.url())
+    };
+    let key = OneKey::new(RedisStore::connect(config).await.unwrap(), KEY);
+    let (holder, other) = (OneKey::<RedisStore>::owner(), OneKey::<RedisStore>::owner());
+    key.granted(holder, Duration::from_secs(60)).await;
+    let (slot, from) = (slot(&cluster, KEY).await, home(&cluster, KEY).await);
+    cluster.begin_migration(slot, 1 - from).await;
+    cluster.move_key(&stored(KEY), 1 - from).await;
+    assert_eq!(key.renew(holder).await, Renewal::Renewed);
+
+    // Put off again and again, and refused in the end by whoever was asked.
+    eventually(
+        LIMIT,
+        "a stranger is told that it has nothing",
+        async || key.store.release(&key.key, other).await == Ok(Released::WasGone),
+    )
+    .await;
+    let renewal = key.renewal(holder);
+    let request = AcquireRequest {
+        key: renewal.key,
+        owner: other,
+        ttl: renewal.ttl,
+        queue: Queue::ForLease,
+        label: renewal.label,
+        proposal: None,
+    };
+    let error = soon(key.store.acquire(request)).await;
+    let error = error.expect_err("the lock and its fence are at two nodes");
+    assert!(tells_of_move(&error, slot), "{error}");
+    assert!(error.to_string().contains("800ms"), "{error}");
+
+    // Sent on to a node that says nothing.
+    cluster.pause(1 - from);
+    let error = soon(key.store.renew(renewal)).await;
+    let error = error.expect_err("the node stands still");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    let node = format!("127.0.0.1:{}", cluster.port(1 - from));
+    assert!(error.to_string().contains(&node), "{error}");
+    cluster.resume(1 - from);
+    eventually(LIMIT, "the lease is renewed again", async || {
+        key.store.renew(renewal).await == Ok(Renewal::Renewed)
+    })
+    .await;
+    key.release(holder).await;
 }
