@@ -67,3 +67,22 @@ async fn hints_come_from_a_node_that_got_its_first_slot() {
     .await;
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }
+
+/// Over RESP2, hints come over a second connection to each node.
+#[tokio::test]
+async fn hints_come_over_resp2_as_well() {
+    let env = env(Cluster::start(3, 0).await);
+    let url = format!("{}/?protocol=resp2", env.cluster.url());
+    let builder = dlock::LockManager::builder().handover(false);
+    let managers = [
+        builder.clone().connect(&url).await.unwrap(),
+        builder.connect(&url).await.unwrap(),
+    ];
+    hints_come_from(&env.cluster, &managers, &[0, 1, 2]).await;
+    for sort in ["normal", "pubsub"] {
+        let kill = format!("CLIENT KILL TYPE {sort}");
+        env.cluster.everywhere(&kill).await;
+    }
+    hints_come_from(&env.cluster, &managers, &[0, 1, 2]).await;
+    env.assert_clean(3, &[&managers[0], &managers[1]]).await;
+}
