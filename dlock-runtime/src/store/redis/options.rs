@@ -223,7 +223,7 @@ mod tests {
             assert!(text.contains("`key=/path.pem`") && !text.contains("s3cret"));
         }
         let plain = Options::read(Some("ca=/x"), Names::Server, false).err();
-        assert!(plain.is_some_and(|text| text.contains("there is only `protocol`")));
+        assert!(plain.is_some_and(|text| text.contains("there are `protocol` and `min_replicas`")));
         for query in ["pass=s3cret&x", "s3cret", "s3cret=s3cret", "x=s3cret"] {
             assert!(!refused(query).contains("s3cret"), "{query}");
         }
