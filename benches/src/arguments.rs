@@ -13,6 +13,9 @@ use tokio::runtime::{Builder, Runtime};
 /// What the URL of a cluster begins with; the hosts of some of its nodes follow.
 pub(crate) const CLUSTER: &str = "redis-cluster://";
 
+/// What the URL of a quorum begins with.
+const QUORUM: &str = "redlock://";
+
 const USAGE: &str = "dlock-bench KEY=VALUE...";
 
 /// How one process measures.
@@ -55,8 +58,8 @@ pub(crate) struct Settings {
     #[arg(long, default_value = "bench")]
     pub(crate) key: String,
 
-    /// The server, or some nodes of a cluster
-    #[arg(long, default_value = "redis://127.0.0.1:7301", value_parser = one_server)]
+    /// The server, some nodes of a cluster, or the servers of a quorum: `redlock://host1,host2,host3`
+    #[arg(long, default_value = "redis://127.0.0.1:7301", value_parser = servers)]
     pub(crate) url: String,
 
     /// How often those ask again that poll, in ms [default: 10, rslock 200]
@@ -193,6 +196,17 @@ pub(crate) enum What {
 }
 
 impl Settings {
+    /// The URL of each server.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        match self.url.strip_prefix(QUORUM) {
+            Some(hosts) => hosts
+                .split(',')
+                .map(|host| format!("redis://{host}"))
+                .collect(),
+            None => vec![self.url.clone()],
+        }
+    }
+
     pub(crate) fn read(words: &[String]) -> Result<Self, clap::Error> {
         let mut options = vec!["dlock-bench".to_owned()];
         for word in words {
@@ -291,9 +305,12 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
 }
 
-fn one_server(text: &str) -> Result<String, String> {
-    if text.contains(',') && !text.starts_with(CLUSTER) {
-        return Err("dlock takes one server; several, a quorum, it does not know yet".to_owned());
+fn servers(text: &str) -> Result<String, String> {
+    if text.contains(',') && !text.starts_with(QUORUM) && !text.starts_with(CLUSTER) {
+        return Err(format!(
+            "several servers are a quorum or a cluster: write `{QUORUM}host1,host2,host3` or \
+             `{CLUSTER}host1,host2`"
+        ));
     }
     Ok(text.to_owned())
 }

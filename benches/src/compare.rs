@@ -47,7 +47,7 @@ pub(crate) struct Options {
 
 const LEGEND: &str = "\
 p50: of a section, in W4 of a hand-off between processes, for publish of a message.
-p50/limit: by that of raw, publish or the tokio mutex. min/max: sections of a task.
+p50/limit: by that of raw, publish, in W6 the scripts, or the tokio mutex. min/max: sections of a task.
 worst: the longest wait, in W5 until all were through. commands: for a section, in W5 a second and process.
 ";
 

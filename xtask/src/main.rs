@@ -83,6 +83,7 @@ Workloads:
   W4b     4 processes with 16 tasks each, one key
   W4h     2 processes, one key that is held for 20 ms
   W5      100 tasks that wait for a key that is held
+  W6      one task, a lock in five servers that nobody else wants
   memory  one task, a lock inside the process
 
 Environment:

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::results::{Measured, Results};
 use super::workload::{
-    DLOCK, DLOCK_EACH, MEMORY, MUTEX, PUBLISH, RAW, RSLOCK, SCRIPTS,
-    Workload::{self, Memory, W1, W2, W3, W4a, W4b, W4h, W5},
+    DLOCK, DLOCK_ALONE, DLOCK_EACH, MEMORY, MUTEX, PUBLISH, RAW, RSLOCK, SCRIPTS,
+    Workload::{self, Memory, W1, W2, W3, W4a, W4b, W4h, W5, W6},
 };
 use crate::table::{self, number};
 
@@ -135,6 +135,20 @@ const AIMS: &[Aim] = &[
         "ms until all are through",
         Own(WORST),
         AtMost(20.0),
+    ),
+    (
+        W6,
+        DLOCK,
+        "p50 against rslock",
+        Ratio(P50, RSLOCK),
+        AtMost(1.0),
+    ),
+    (
+        W6,
+        DLOCK,
+        "p50 against one server",
+        Ratio(P50, DLOCK_ALONE),
+        AtMost(3.0),
     ),
     (
         Memory,

@@ -13,7 +13,7 @@ use super::journal::Journal;
 use super::process::Process;
 use super::results::Measured;
 use super::wire;
-use super::workload::{Contender, PUBLISH, Shape, Workload};
+use super::workload::{Contender, DLOCK_ALONE, PUBLISH, Shape, Workload};
 use crate::Failure;
 use crate::arguments::Peer;
 use crate::clock::{micros, now};
@@ -33,6 +33,8 @@ const SETTLED: Duration = Duration::from_millis(1500);
 
 pub(super) struct Runner {
     server: RedisServer,
+    /// More of them, for a quorum.
+    others: Vec<RedisServer>,
     connection: MultiplexedConnection,
     folder: TempDir,
     seconds: Duration,
@@ -51,6 +53,7 @@ impl Runner {
         Ok(Self {
             connection: server.connection().await,
             server,
+            others: Vec::new(),
             folder: TempDir::with_prefix("dlock-bench-")?,
             seconds,
             keys: 0,
@@ -70,6 +73,19 @@ impl Runner {
                 self.single(contender, &[], times).await
             }
             Shape::Single(words) => self.single(contender, words, 1).await,
+            Shape::Quorum { words, .. } if contender.name == DLOCK_ALONE => {
+                self.single(contender, words, 1).await
+            }
+            Shape::Quorum { servers, words } => {
+                let url = format!("url={}", self.quorum(servers).await);
+                let words: Vec<_> = words.iter().copied().chain([&*url]).collect();
+                let measured = self.single(contender, &words, 1).await?;
+                // One server's are not all.
+                Ok(Measured {
+                    commands: None,
+                    ..measured
+                })
+            }
             Shape::Fleet {
                 processes,
                 times,
@@ -77,6 +93,18 @@ impl Runner {
             } => self.fleet(contender, processes, words, times).await,
             Shape::Waiting { tasks } => self.waiting(contender, tasks).await,
         }
+    }
+
+    /// The URL of a quorum of `count` servers, which are started if they do not run yet.
+    async fn quorum(&mut self, count: usize) -> String {
+        while self.others.len() + 1 < count {
+            self.others.push(RedisServer::start().await);
+        }
+        let servers = [&self.server].into_iter().chain(&self.others);
+        let hosts = servers
+            .take(count)
+            .map(|server| format!("127.0.0.1:{}", server.port()));
+        format!("redlock://{}", hosts.collect::<Vec<_>>().join(","))
     }
 
     async fn single(
@@ -195,8 +223,10 @@ impl Runner {
             format!("seconds={}", seconds.as_secs_f64()),
         ];
         let others = of_workload.iter().chain(contender.words);
+        let has_url = of_workload.iter().any(|word| word.starts_with("url="));
         fixed
             .into_iter()
+            .filter(|word| !(has_url && word.starts_with("url=")))
             .chain(others.map(|&word| word.to_owned()))
             .collect()
     }

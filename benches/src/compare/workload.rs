@@ -28,6 +28,9 @@ pub(crate) enum Workload {
     /// 100 tasks that wait for a key that is held
     #[value(name = "W5")]
     W5,
+    /// One task, a lock in five servers that nobody else wants
+    #[value(name = "W6")]
+    W6,
     /// One task, a lock inside the process
     #[value(name = "memory")]
     #[serde(rename = "memory")]
@@ -43,6 +46,11 @@ pub(super) enum Shape {
     Fleet {
         processes: usize,
         times: u32,
+        words: &'static [&'static str],
+    },
+    /// One process, and a quorum of so many servers.
+    Quorum {
+        servers: usize,
         words: &'static [&'static str],
     },
     /// One process holds a key, and so many tasks of another wait for it.
@@ -63,6 +71,7 @@ pub(super) const SCRIPTS: &str = "scripts";
 pub(super) const RSLOCK: &str = "rslock";
 pub(super) const DLOCK: &str = "dlock";
 pub(super) const DLOCK_EACH: &str = "dlock, handover off";
+pub(super) const DLOCK_ALONE: &str = "dlock, one server";
 pub(super) const PUBLISH: &str = "publish";
 pub(super) const MUTEX: &str = "tokio mutex";
 pub(super) const MEMORY: &str = "dlock in memory";
@@ -72,6 +81,8 @@ const BY_HAND: Contender = plain(SCRIPTS, Peer::Scripts);
 const OF_RSLOCK: Contender = plain(RSLOCK, Peer::Rslock);
 const OF_DLOCK: Contender = plain(DLOCK, Peer::Dlock);
 const EACH_BY_REDIS: Contender = special(DLOCK_EACH, Peer::Dlock, &["handover=off"]);
+/// On the first of the servers.
+const ON_ONE: Contender = plain(DLOCK_ALONE, Peer::Dlock);
 const MESSAGE: Contender = plain(PUBLISH, Peer::Publish);
 const COLD_MESSAGE: Contender = special(PUBLISH, Peer::Publish, &["think_us=20000"]);
 const TOKIO: Contender = plain(MUTEX, Peer::Mutex);
@@ -106,6 +117,10 @@ impl Workload {
             // Few hand-offs a second.
             Self::W4h => fleet(2, 2, &["tasks=1", "hold_us=20000", "think_us=5000"]),
             Self::W5 => Shape::Waiting { tasks: 100 },
+            Self::W6 => Shape::Quorum {
+                servers: 5,
+                words: &["tasks=1"],
+            },
         }
     }
 
@@ -116,6 +131,7 @@ impl Workload {
             Self::W4a => &[MESSAGE, OF_RSLOCK, OF_DLOCK],
             Self::W4b | Self::W5 => &[OF_RSLOCK, OF_DLOCK],
             Self::W4h => &[COLD_MESSAGE, OF_RSLOCK, OF_DLOCK],
+            Self::W6 => &[BY_HAND, OF_RSLOCK, OF_DLOCK, ON_ONE],
             Self::Memory => &[TOKIO, IN_MEMORY],
         }
     }
@@ -125,6 +141,7 @@ impl Workload {
         match self {
             Self::W1 | Self::W2 => Some(RAW),
             Self::W4a | Self::W4h => Some(PUBLISH),
+            Self::W6 => Some(SCRIPTS),
             Self::Memory => Some(MUTEX),
             Self::W3 | Self::W4b | Self::W5 => None,
         }
@@ -140,7 +157,9 @@ mod tests {
     fn what_processes_are_told_can_be_read() {
         for workload in Workload::value_variants() {
             let words = match workload.shape() {
-                Shape::Single(words) | Shape::Fleet { words, .. } => words,
+                Shape::Single(words) | Shape::Fleet { words, .. } | Shape::Quorum { words, .. } => {
+                    words
+                }
                 Shape::Waiting { .. } => &[],
             };
             for contender in workload.contenders() {

@@ -14,8 +14,9 @@ pub(super) struct Rslock(LockManager);
 impl Rslock {
     pub(super) fn new(settings: &Settings) -> Result<Self, Failure> {
         // From a client, because from an address it panics when that is wrong.
-        let client = redis::Client::open(settings.url.as_str())?;
-        let mut manager = LockManager::from_clients(vec![client]);
+        let urls = settings.urls();
+        let clients = urls.iter().map(|url| redis::Client::open(url.as_str()));
+        let mut manager = LockManager::from_clients(clients.collect::<Result<_, _>>()?);
         manager.set_retry(u32::MAX, settings.poll());
         Ok(Self(manager))
     }

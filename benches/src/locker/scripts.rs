@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::time::sleep;
@@ -28,13 +29,16 @@ const ACQUIRE: &str = include_str!("../../../dlock-runtime/src/store/redis/acqui
 const RELEASE: &str = include_str!("../../../dlock-runtime/src/store/redis/release.lua");
 
 /// For so long a waiter counts as alive.
-const ALIVE_MS: u64 = 3000;
+const ALIVE_MS: i64 = 3000;
+
+/// From 1970 to 2024, when fences begin to count.
+const FENCE_EPOCH: Duration = Duration::from_secs(1_704_067_200);
 
 #[derive(Clone)]
 pub(super) struct Scripts(Arc<Shared>);
 
 struct Shared {
-    connection: MultiplexedConnection,
+    connections: Vec<MultiplexedConnection>,
     acquire: String,
     release: String,
     client: Uuid,
@@ -55,11 +59,18 @@ pub(super) struct Held {
 impl Scripts {
     pub(super) async fn connect(settings: &Settings) -> Result<Self, Failure> {
         slot::prepare();
-        let mut connection = by_hand::connect(&settings.url).await?;
+        let mut connections = Vec::new();
+        let (mut acquire, mut release) = (String::new(), String::new());
+        for url in settings.urls() {
+            let mut connection = by_hand::connect(&url).await?;
+            acquire = by_hand::load(&mut connection, ACQUIRE).await?;
+            release = by_hand::load(&mut connection, RELEASE).await?;
+            connections.push(connection);
+        }
         Ok(Self(Arc::new(Shared {
-            acquire: by_hand::load(&mut connection, ACQUIRE).await?,
-            release: by_hand::load(&mut connection, RELEASE).await?,
-            connection,
+            acquire,
+            release,
+            connections,
             client: Uuid::new_v4(),
             next: AtomicU64::new(1),
             label: format!("by-hand/{}", std::process::id()),
@@ -86,6 +97,43 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Whether a majority answers so; the others are not waited for.
+    async fn on_majority(
+        &self,
+        command: &Cmd,
+        is_good: impl Fn(&Value) -> bool,
+    ) -> Result<bool, Failure> {
+        let count = self.connections.len();
+        let ask = |connection: &MultiplexedConnection| {
+            let mut connection = connection.clone();
+            async move {
+                connection
+                    .send_packed_command(command)
+                    .await?
+                    .extract_error()
+            }
+        };
+        let mut asked: FuturesUnordered<_> = self.connections.iter().map(ask).collect();
+        let (mut good, mut answered) = (0, 0);
+        while let Some(answer) = asked.next().await {
+            good += usize::from(is_good(&answer?));
+            answered += 1;
+            if good > count / 2 || good + count - answered <= count / 2 {
+                break;
+            }
+        }
+        Ok(good > count / 2)
+    }
+
+    async fn give_back(&self, keys: &Keys, owner: &str) -> Result<bool, Failure> {
+        let mut command = call(&self.release, keys);
+        command.arg(owner);
+        let was_held = |answer: &Value| matches!(answer, Value::Int(1 | 2));
+        self.on_majority(&command, was_held).await
+    }
+}
+
 impl Locker for Scripts {
     type Held = Held;
 
@@ -95,31 +143,31 @@ impl Locker for Scripts {
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let owner = format!("{}.{number}", shared.client.simple());
         let mut command = call(&shared.acquire, &keys);
-        command.arg(&owner).arg(TTL_MS).arg(ALIVE_MS);
-        command.arg(&shared.label);
-        let mut connection = shared.connection.clone();
-        loop {
-            let answer: Value = command.query_async(&mut connection).await?;
-            match answer {
-                Value::Int(_) => return Ok(Held { keys, owner }),
-                Value::Array(_) => sleep(shared.poll).await,
-                other => return Err(format!("no answer of `acquire`: {other:?}").into()),
-            }
+        command.arg(&owner).arg(TTL_MS);
+        // Several servers only tell a waiter, and count what is proposed.
+        let is_quorum = shared.connections.len() > 1;
+        let alive = if is_quorum { -ALIVE_MS } else { ALIVE_MS };
+        command.arg(alive).arg(&shared.label);
+        if is_quorum {
+            let since_2024 = SystemTime::now().duration_since(UNIX_EPOCH)? - FENCE_EPOCH;
+            command.arg(u64::try_from(since_2024.as_micros() / 10)?);
         }
+        let is_granted = |answer: &Value| matches!(answer, Value::Int(_));
+        while !shared.on_majority(&command, is_granted).await? {
+            if is_quorum {
+                shared.give_back(&keys, &owner).await?;
+            }
+            sleep(shared.poll).await;
+        }
+        Ok(Held { keys, owner })
     }
 
     async fn release(&self, held: Held) -> Result<(), Failure> {
-        let shared = &*self.0;
-        let mut command = call(&shared.release, &held.keys);
-        command.arg(&held.owner);
-        if command
-            .query_async::<i64>(&mut shared.connection.clone())
-            .await?
-            == 0
-        {
-            return Err("the lock was somebody else's".into());
+        if self.0.give_back(&held.keys, &held.owner).await? {
+            Ok(())
+        } else {
+            Err("the lock was somebody else's".into())
         }
-        Ok(())
     }
 }
 
