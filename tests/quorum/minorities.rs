@@ -69,6 +69,27 @@ async fn a_waiter_is_told_busy_although_two_fail() {
     }
 }
 
+/// With two that fail at once, one that is busy makes the refusal certain, but not its reason.
+#[tokio::test(start_paused = true)]
+async fn busy_is_told_although_the_majority_takes_longer_than_the_failures() {
+    let env = QuorumOfMemory::new();
+    let (holding, asking) = (key_of(&env), key_of(&env));
+    let holder = owner();
+    holding.granted(holder, TTL).await;
+    env.nodes[0].is(Mood::Down);
+    env.nodes[3].is(Mood::Down);
+    for (node, late) in [(1, 1), (2, 30), (4, 60)] {
+        env.nodes[node].is(Mood::Late(Duration::from_millis(late)));
+    }
+    let answer = asking.ask_once(owner(), TTL).await;
+    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    for node in &env.nodes {
+        node.is(Mood::Well);
+    }
+    assert_eq!(holding.release(holder).await, Released::WasHeld);
+    env.assert_clean(1, &[]).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_a_majority_there_is_an_error_in_time_and_nothing_is_left() {
     for mood in MOODS {

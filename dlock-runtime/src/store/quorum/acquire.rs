@@ -124,7 +124,7 @@ impl Round<'_> {
             requests.add(async { Answer::Acquired(request.await) });
         }
         let mut timer = Timer::new(self.until);
-        let mut is_refused = false;
+        let (mut is_refused, mut has_reason) = (false, false);
         while let Some(answer) = requests.next(&mut timer).await {
             match answer {
                 Answer::Acquired(reply) => {
@@ -133,10 +133,12 @@ impl Round<'_> {
                 }
                 Answer::Raised(reply) => tally.raised(reply.node, reply.answer),
             }
-            if is_refused {
-                continue;
-            }
-            match tally.step() {
+            let step = if is_refused {
+                Step::Refuse
+            } else {
+                tally.step()
+            };
+            match step {
                 Step::Wait => {}
                 Step::Raise(behind, fence) => {
                     for node in behind.iter() {
@@ -155,8 +157,12 @@ impl Round<'_> {
                 }
                 Step::Refuse => {
                     is_refused = true;
-                    let grace = self.begun.elapsed().max(LEAST_GRACE);
-                    timer.reset(self.until.min(Instant::now() + grace));
+                    // That there is no majority for us may be known before it is known why.
+                    if !has_reason && tally.has_reason() {
+                        has_reason = true;
+                        let grace = self.begun.elapsed().max(LEAST_GRACE);
+                        timer.reset(self.until.min(Instant::now() + grace));
+                    }
                 }
             }
         }

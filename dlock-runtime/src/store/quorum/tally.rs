@@ -101,6 +101,15 @@ impl Tally {
         })
     }
 
+    /// Whether it is known why there is no grant: a majority has told, or will not any more.
+    pub(super) fn has_reason(&self) -> bool {
+        let majority = majority(self.votes.len());
+        let pending = self.count(|vote| matches!(vote, Vote::Pending));
+        let silent = self.count(|vote| matches!(vote, Vote::Gone | Vote::Failed(_)));
+        let told = self.votes.len() - pending - silent;
+        told >= majority || told + pending < majority
+    }
+
     /// What follows from the answers so far; to be asked after each of them.
     pub(super) fn step(&mut self) -> Step {
         let majority = majority(self.votes.len());
@@ -187,6 +196,20 @@ mod tests {
     fn a_majority_that_agrees_grants_at_once() {
         let (_, after) = steps(5, [granted(7), busy(), granted(7), granted(7)]);
         assert_eq!(after, [Step::Wait, Step::Wait, Step::Wait, Step::Grant(7)]);
+    }
+
+    #[test]
+    fn a_refusal_may_be_certain_before_its_reason() {
+        let down = || failed(StoreErrorKind::Disconnected);
+        let (mut tally, after) = steps(5, [down(), down(), busy()]);
+        assert_eq!(after[2], Step::Refuse);
+        assert!(!tally.has_reason(), "held, or out of reach");
+        tally.acquired(3, busy());
+        assert!(!tally.has_reason());
+        tally.acquired(4, busy());
+        assert!(tally.has_reason());
+        let (tally, _) = steps(5, [down(), down(), busy(), down()]);
+        assert!(tally.has_reason(), "a majority is out of reach");
     }
 
     #[test]
