@@ -373,7 +373,7 @@ mod tests {
             ("peer=redlock", "the peers are `dlock`, `raw`"),
             ("keys=all", "[possible values: same, distinct]"),
             ("tasks=1 tasks=2", "cannot be used multiple times"),
-            ("url=redis://a,redis://b", "dlock takes one server"),
+            ("url=redis://a,redis://b", "several servers are a quorum"),
             ("mode=many peer=raw", "`mode=many` is about `peer=dlock`"),
             ("mode=hold peer=publish", "holds nothing"),
         ] {
