@@ -149,7 +149,8 @@ impl Locker for Scripts {
         let alive = if is_quorum { -ALIVE_MS } else { ALIVE_MS };
         command.arg(alive).arg(&shared.label);
         if is_quorum {
-            let since_2024 = SystemTime::now().duration_since(UNIX_EPOCH)? - FENCE_EPOCH;
+            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH)?;
+            let since_2024 = since_1970.saturating_sub(FENCE_EPOCH);
             command.arg(u64::try_from(since_2024.as_micros() / 10)?);
         }
         let is_granted = |answer: &Value| matches!(answer, Value::Int(_));
