@@ -42,7 +42,7 @@ async fn with_too_few_replicas_a_lock_is_unavailable_and_nothing_is_left() {
     let lock = manager.lock("order:42").wait(Duration::from_secs(5));
     let error = soon(lock.acquire()).await.unwrap_err();
     let text = too_few(&error);
-    let expected = "1 of 2 replicas confirmed within 2s; check the server's replicas";
+    let expected = "1 of 2 replicas confirmed within 1.5s; check the server's replicas";
     assert!(text.starts_with(expected), "{text}");
     assert!(error.retry_after().is_some(), "they may come back");
     let nothing_is_left =

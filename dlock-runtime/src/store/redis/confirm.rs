@@ -61,8 +61,9 @@ impl Confirmer {
         let group = Group {
             node: node.clone(),
             replicas,
-            // Twice within the limit: the first may have to wait for the one before.
-            patience: (limit * 2 / 5).max(Duration::from_millis(1)),
+            // Twice within the limit, and a server ends a wait up to 100 ms late: a call may have to
+            // wait for those before it, or be sent again to a server that forgot its script.
+            patience: (limit * 3 / 10).max(Duration::from_millis(1)),
         };
         Self {
             node,
@@ -214,7 +215,7 @@ impl Group {
             return Ok(());
         }
         let (replicas, patience) = (self.replicas, self.patience);
-        let message = format!("{count} of {replicas} replicas confirmed within {patience:.0?}");
+        let message = format!("{count} of {replicas} replicas confirmed within {patience:?}");
         Err(StoreError::new(StoreErrorKind::TooFewReplicas, message))
     }
 }
