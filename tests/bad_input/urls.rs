@@ -17,7 +17,7 @@ use crate::{
 async fn of_no_store_are_refused_with_what_would_do() {
     for (url, words) in [
         ("http://127.0.0.1", "redis://"),
-        ("redlock://127.0.0.1", "redis://"),
+        ("redlock://127.0.0.1", "fewer than three"),
         ("rediss://127.0.0.1?ca=ca.pem", "/path.pem"),
         ("redis://127.0.0.1?ca=/ca.pem", "it cannot have `ca`"),
         ("redis://127.0.0.1?protocol=3", "`resp2` or `resp3`"),
