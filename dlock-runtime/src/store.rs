@@ -94,8 +94,10 @@ pub trait LockStore: Send + Sync + 'static {
         owner: OwnerId,
     ) -> impl Future<Output = Result<Released, StoreError>> + Send;
 
-    /// Raises the fence of a key, if it is the owner's: whatever is granted from now on is greater
-    /// than `fence`, and the owner's own is not less. The TTL goes on as it was.
+    /// Raises the fence of a key from `from` to `to`, if the key is the owner's and its fence one of
+    /// these: whatever is granted from now on is greater than `to`. The TTL goes on as it was.
+    ///
+    /// With any other fence it was granted anew since: then nothing is changed.
     ///
     /// Only a [`quorum`] needs it of the stores that it is made of. If not given, it answers
     /// [`StoreErrorKind::Unsupported`].
@@ -103,9 +105,10 @@ pub trait LockStore: Send + Sync + 'static {
         &self,
         key: &LockKey,
         owner: OwnerId,
-        fence: u64,
+        from: u64,
+        to: u64,
     ) -> impl Future<Output = Result<Raised, StoreError>> + Send {
-        let _: (&LockKey, OwnerId, u64) = (key, owner, fence);
+        let _: (&LockKey, OwnerId, u64, u64) = (key, owner, from, to);
         async {
             let message = "a store that cannot raise fences cannot be part of a quorum";
             Err(StoreError::new(StoreErrorKind::Unsupported, message).unsent())
@@ -295,7 +298,7 @@ pub enum Released {
 pub enum Raised {
     /// The key is the owner's, and its fence is not less than that any more.
     Raised,
-    /// The key is not the owner's, and nothing was changed.
+    /// The key is not the owner's, or is by another grant, and nothing was changed.
     NotOwner,
 }
 

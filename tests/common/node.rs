@@ -157,8 +157,14 @@ impl LockStore for Node {
             .await
     }
 
-    async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
-        self.answer(Kind::Raise, owner, self.store.raise(key, owner, fence))
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        self.answer(Kind::Raise, owner, self.store.raise(key, owner, from, to))
             .await
     }
 

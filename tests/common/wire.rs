@@ -105,7 +105,8 @@ enum Command {
     },
     Release,
     Raise {
-        fence: u64,
+        from: u64,
+        to: u64,
     },
 }
 
@@ -311,7 +312,9 @@ async fn carry_out(store: &impl LockStore, request: &Request) -> Answer {
             Answer::Renewed(store.renew(request).await.unwrap())
         }
         Command::Release => Answer::Released(store.release(key, owner).await.unwrap()),
-        Command::Raise { fence } => Answer::Raised(store.raise(key, owner, *fence).await.unwrap()),
+        Command::Raise { from, to } => {
+            Answer::Raised(store.raise(key, owner, *from, *to).await.unwrap())
+        }
     }
 }
 
@@ -347,8 +350,15 @@ impl<S: LockStore> LockStore for Wire<S> {
         }
     }
 
-    async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
-        match self.send(key, owner, Command::Raise { fence }).await? {
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        let command = Command::Raise { from, to };
+        match self.send(key, owner, command).await? {
             Answer::Raised(answer) => Ok(answer),
             other => unreachable!("{other:?} answers another request"),
         }

@@ -60,22 +60,32 @@ pub(crate) async fn a_proposal_takes_the_place_of_the_clock<E: Env>() {
 pub(crate) async fn only_the_holder_raises_a_fence<E: Env>() {
     let (env, key) = one_key::<E>().await;
     let [holder, stranger, next] = [(); 3].map(|()| OneKey::<E::Store>::owner());
-    let raise = async |owner, fence| key.store.raise(&key.key, owner, fence).await.unwrap();
-    assert_eq!(raise(holder, 7).await, Raised::NotOwner, "of a free key");
+    let raise = async |owner, from, to| key.store.raise(&key.key, owner, from, to).await.unwrap();
+    let free = raise(holder, 6, 7).await;
+    assert_eq!(free, Raised::NotOwner, "of a free key");
     let fence = key.granted(holder, TTL).await;
     let far = fence + 1_000_000_000;
-    assert_eq!(raise(stranger, far).await, Raised::NotOwner);
+    assert_eq!(raise(stranger, fence, far).await, Raised::NotOwner);
+    let other_grant = raise(holder, fence - 1, far).await;
+    assert_eq!(other_grant, Raised::NotOwner, "of an earlier grant");
     assert_eq!(key.busy(stranger).await.last_fence, fence, "nothing raised");
     key.release(stranger).await;
 
-    assert_eq!(raise(holder, far).await, Raised::Raised);
-    assert_eq!(raise(holder, fence).await, Raised::Raised, "not lowered");
+    for repeated in [false, true] {
+        let raised = raise(holder, fence, far).await;
+        assert_eq!(raised, Raised::Raised, "{repeated}");
+    }
+    assert_eq!(
+        raise(holder, far, fence).await,
+        Raised::Raised,
+        "not lowered"
+    );
     assert_eq!(key.granted(holder, TTL).await, far);
     let seen = key.busy(stranger).await;
     assert_eq!((seen.last_fence, seen.label.as_deref()), (far, Some(LABEL)));
     key.release(stranger).await;
     assert_eq!(key.release(holder).await, Released::WasHeld);
-    assert_eq!(raise(holder, far + 9).await, Raised::NotOwner, "gone");
+    assert_eq!(raise(holder, far, far + 9).await, Raised::NotOwner, "gone");
     assert_eq!(key.granted(next, TTL).await, far + 1);
     key.release(next).await;
     env.assert_clean(1, &[]).await;
@@ -85,7 +95,7 @@ pub(crate) async fn a_raise_does_not_prolong_a_lease<E: Env>() {
     let (env, key) = one_key::<E>().await;
     let [holder, other] = [(); 2].map(|()| OneKey::<E::Store>::owner());
     let fence = key.granted(holder, E::BRIEF).await;
-    let raised = key.store.raise(&key.key, holder, fence + 5).await;
+    let raised = key.store.raise(&key.key, holder, fence, fence + 5).await;
     assert_eq!(raised, Ok(Raised::Raised));
     let Acquisition::Busy(seen) = key.ask_once(other, TTL).await else {
         panic!("it is held");

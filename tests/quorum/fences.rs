@@ -28,7 +28,7 @@ async fn diverge(nodes: &[Node], by: [u64; NODES]) {
             panic!("it is free");
         };
         let far = fence + 1_000_000_000_000 + by;
-        let raised = node.store.raise(&key, holder, far).await;
+        let raised = node.store.raise(&key, holder, fence, far).await;
         assert_eq!(raised, Ok(Raised::Raised));
         node.store.release(&key, holder).await.unwrap();
     }

@@ -24,7 +24,13 @@ pub(crate) trait DynStore: Send + Sync {
         limit: Duration,
     ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
-    fn raise<'a>(&'a self, key: &'a LockKey, owner: OwnerId, fence: u64) -> Answer<'a, Raised>;
+    fn raise<'a>(
+        &'a self,
+        key: &'a LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Answer<'a, Raised>;
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
     fn attach(&self, client: ClientId, hints: HintSink);
     fn gives_up_after(&self) -> Option<Duration>;
@@ -52,8 +58,14 @@ impl<S: LockStore> DynStore for S {
         Box::pin(LockStore::release(self, key, owner))
     }
 
-    fn raise<'a>(&'a self, key: &'a LockKey, owner: OwnerId, fence: u64) -> Answer<'a, Raised> {
-        Box::pin(LockStore::raise(self, key, owner, fence))
+    fn raise<'a>(
+        &'a self,
+        key: &'a LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Answer<'a, Raised> {
+        Box::pin(LockStore::raise(self, key, owner, from, to))
     }
 
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {

@@ -102,8 +102,14 @@ impl LockStore for MemoryStore {
         Ok(answer)
     }
 
-    async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
-        Ok(self.tables().raise(key, owner, fence, Instant::now()))
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        Ok(self.tables().raise(key, owner, [from, to], Instant::now()))
     }
 
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
@@ -263,15 +269,15 @@ impl Tables {
         }
     }
 
-    fn raise(&mut self, key: &LockKey, owner: OwnerId, fence: u64, now: Instant) -> Raised {
+    fn raise(&mut self, key: &LockKey, owner: OwnerId, fences: [u64; 2], now: Instant) -> Raised {
         let lock = self.locks.get_mut(key);
         match lock.and_then(|lock| lock.held_by(owner, now)) {
-            Some(held) => {
-                held.fence = held.fence.max(fence);
-                self.last_fence = self.last_fence.max(fence);
+            Some(held) if fences.contains(&held.fence) => {
+                held.fence = held.fence.max(fences[1]);
+                self.last_fence = self.last_fence.max(held.fence);
                 Raised::Raised
             }
-            None => Raised::NotOwner,
+            _ => Raised::NotOwner,
         }
     }
 

@@ -296,8 +296,14 @@ impl LockStore for RedisStore {
         script::read_release(&answer)
     }
 
-    async fn raise(&self, key: &LockKey, owner: OwnerId, fence: u64) -> Result<Raised, StoreError> {
-        let call = Call::raise(&self.config, key, owner, fence);
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        let call = Call::raise(&self.config, key, owner, [from, to]);
         let answer = match &self.confirmer {
             Some(confirmer) => confirmer.run(call, self.config.response_timeout).await,
             None => self.call(call).await,

@@ -143,7 +143,8 @@ impl Round<'_> {
                 Step::Raise(behind, fence) => {
                     for node in behind.iter() {
                         let (nodes, ask) = (shared.nodes.clone(), self.ask.clone());
-                        let request = nodes::raise(nodes, ask, node, self.id(node), fence);
+                        let fences = [tally.counted(node), fence];
+                        let request = nodes::raise(nodes, ask, node, self.id(node), fences);
                         requests.add(async { Answer::Raised(request.await) });
                     }
                 }

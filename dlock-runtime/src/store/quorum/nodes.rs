@@ -128,9 +128,9 @@ pub(super) async fn raise(
     ask: Arc<Ask>,
     node: usize,
     id: OwnerId,
-    fence: u64,
+    [from, to]: [u64; 2],
 ) -> Reply<Raised> {
-    Reply::of(node, id, nodes[node].raise(&ask.key, id, fence).await)
+    Reply::of(node, id, nodes[node].raise(&ask.key, id, from, to).await)
 }
 
 pub(super) async fn release(

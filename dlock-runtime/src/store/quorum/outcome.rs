@@ -29,7 +29,11 @@ pub(super) fn of_round(tally: &Tally) -> Refusal {
     for (node, vote) in votes.iter().enumerate() {
         match vote {
             Vote::Busy(holder) => holders.push(holder),
-            Vote::Granted(_) | Vote::Raising | Vote::Confirmed => got += 1,
+            Vote::Granted(_) => got += 1,
+            Vote::Raising { .. } => {
+                got += 1;
+                failures.push((node, late()));
+            }
             Vote::Gone => failures.push((node, gone())),
             Vote::Pending => failures.push((node, late())),
             Vote::Failed(error) => failures.push((node, error.clone())),
@@ -113,8 +117,9 @@ pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> Sto
             same.count(),
         )
     };
-    let Some((node, error)) = failures.iter().max_by_key(telling) else {
-        let message = format!("the {count} stores of the quorum do not agree");
+    let enough = count - failures.len() >= majority(count);
+    let Some((node, error)) = failures.iter().max_by_key(telling).filter(|_| !enough) else {
+        let message = format!("the {count} stores of the quorum have not agreed in time");
         return StoreError::new(StoreErrorKind::TimedOut, message);
     };
     let message = format!(

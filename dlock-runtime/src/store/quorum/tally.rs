@@ -1,12 +1,13 @@
 //! What the nodes have answered in one round of asking for a lock, and what follows from that.
 //!
-//! **Safety.** The fence of a grant is the greatest that a majority has counted, and it stands when
-//! a majority has seen it *while holding the lock for us*: because it counted that one or a greater
-//! one itself, or because it was raised to it there. For two grants there is a node in both
-//! majorities. On it one of them came after the other had gone, and counted at least one more than
-//! what it found; so the fences of all grants differ, and one that was begun after another had been
-//! granted has the greater one. A raise that is counted where the lock is gone, or any node, breaks
-//! both: a third one may have been answered with that fence before.
+//! **Safety.** The fence of a grant is one that a majority has *while holding the lock for us*:
+//! because each of them counted exactly that one, or was raised to it from what it had counted. For two
+//! grants there is a node in both majorities. On it one of them came after the other had gone, and
+//! counted at least one more than what it found; so the fences of all grants differ, and one that was
+//! begun after another had been granted has the greater one. A raise that is counted where the lock
+//! is gone, or has been got anew since, breaks both: a third one may have been answered with that
+//! fence before. So does a node that has counted further by itself: that it had a smaller fence
+//! before is no reason to believe that it gave it to nobody else.
 
 use super::nodes::{NodeSet, majority};
 use crate::store::{Acquisition, Holder, Raised, StoreError};
@@ -26,11 +27,12 @@ pub(super) enum Vote {
     /// It holds the lock for us, with this fence.
     Granted(u64),
     /// It holds the lock for us, and is asked to raise its fence.
-    Raising,
-    /// It holds the lock for us, and has seen the fence of the round.
-    Confirmed,
+    Raising {
+        from: u64,
+        to: u64,
+    },
     Busy(Holder),
-    /// The lock was gone before the fence was confirmed.
+    /// The lock was gone before the fence was confirmed; we may have got it anew.
     Gone,
     Failed(StoreError),
 }
@@ -58,18 +60,19 @@ impl Tally {
 
     pub(super) fn acquired(&mut self, node: usize, answer: Result<Acquisition, StoreError>) {
         self.votes[node] = match answer {
-            Ok(Acquisition::Granted { fence }) => match self.fence {
-                Some(chosen) if fence >= chosen => Vote::Confirmed,
-                _ => Vote::Granted(fence),
-            },
+            Ok(Acquisition::Granted { fence }) => Vote::Granted(fence),
             Ok(Acquisition::Busy(holder)) => Vote::Busy(holder),
             Err(error) => Vote::Failed(error),
         };
     }
 
     pub(super) fn raised(&mut self, node: usize, answer: Result<Raised, StoreError>) {
+        let Vote::Raising { to, .. } = self.votes[node] else {
+            // Only a node that was asked to answers.
+            return;
+        };
         self.votes[node] = match answer {
-            Ok(Raised::Raised) => Vote::Confirmed,
+            Ok(Raised::Raised) => Vote::Granted(to),
             Ok(Raised::NotOwner) => Vote::Gone,
             Err(error) => Vote::Failed(error.with_possible_effect()),
         };
@@ -95,9 +98,9 @@ impl Tally {
     /// The nodes that may hold the lock for us, or will when they get to it.
     pub(super) fn may_hold(&self) -> NodeSet {
         self.nodes(|vote| match vote {
-            Vote::Granted(_) | Vote::Raising | Vote::Confirmed | Vote::Pending => true,
+            Vote::Granted(_) | Vote::Raising { .. } | Vote::Gone | Vote::Pending => true,
             Vote::Failed(error) => !error.left_nothing(),
-            Vote::Busy(_) | Vote::Gone => false,
+            Vote::Busy(_) => false,
         })
     }
 
@@ -110,48 +113,62 @@ impl Tally {
         told >= majority || told + pending < majority
     }
 
+    /// The fence that a node has counted, or 0.
+    pub(super) fn counted(&self, node: usize) -> u64 {
+        match self.votes[node] {
+            Vote::Granted(fence) | Vote::Raising { from: fence, .. } => fence,
+            _ => 0,
+        }
+    }
+
     /// What follows from the answers so far; to be asked after each of them.
     pub(super) fn step(&mut self) -> Step {
         let majority = majority(self.votes.len());
-        let is_granted = |vote: &Vote| matches!(vote, Vote::Granted(_));
         let pending = self.count(|vote| matches!(vote, Vote::Pending));
-        if self.fence.is_none() {
-            let granted = self.count(is_granted);
-            if granted + pending < majority {
+        let granted = self.count(|vote| matches!(vote, Vote::Granted(_)));
+        let mut chosen = match self.fence {
+            Some(chosen) => chosen,
+            None if granted >= majority => self.choose(),
+            None if granted + pending >= majority => return Step::Wait,
+            None => return Step::Refuse,
+        };
+        let raising = self.count(|vote| matches!(vote, Vote::Raising { .. }));
+        let confirmed = self.count_of(chosen);
+        if confirmed >= majority {
+            return Step::Grant(chosen);
+        }
+        let ahead = self.count(|vote| matches!(vote, Vote::Granted(it) if *it > chosen));
+        if granted - ahead + raising + pending < majority {
+            if granted + raising + pending < majority {
                 return Step::Refuse;
             }
-            if granted < majority {
-                return Step::Wait;
-            }
-            let fences = self.votes.iter().map(|vote| match vote {
-                Vote::Granted(fence) => *fence,
-                _ => 0,
-            });
-            let fence = fences.max().unwrap_or_default();
-            self.fence = Some(fence);
-            for vote in &mut self.votes {
-                if matches!(vote, Vote::Granted(it) if *it == fence) {
-                    *vote = Vote::Confirmed;
-                }
-            }
+            // Those that have counted further confirm nothing but what they have.
+            chosen = self.choose();
         }
-        let fence = self.fence.unwrap_or_default();
-        let confirmed = self.count(|vote| matches!(vote, Vote::Confirmed));
-        if confirmed >= majority {
-            return Step::Grant(fence);
+        let is_behind = |vote: &Vote| matches!(vote, Vote::Granted(it) if *it < chosen);
+        let behind = self.nodes(is_behind);
+        if behind.is_empty() {
+            return Step::Wait;
         }
-        let behind = self.nodes(is_granted);
-        if !behind.is_empty() {
-            for node in behind.iter() {
-                self.votes[node] = Vote::Raising;
-            }
-            return Step::Raise(behind, fence);
+        for node in behind.iter() {
+            let from = self.counted(node);
+            self.votes[node] = Vote::Raising { from, to: chosen };
         }
-        let raising = self.count(|vote| matches!(vote, Vote::Raising));
-        if confirmed + raising + pending < majority {
-            return Step::Refuse;
-        }
-        Step::Wait
+        Step::Raise(behind, chosen)
+    }
+
+    /// The greatest fence of those that are known, from now on.
+    fn choose(&mut self) -> u64 {
+        let fences = self.votes.iter().map(|vote| match vote {
+            Vote::Granted(fence) => *fence,
+            _ => 0,
+        });
+        let fence = fences.max().unwrap_or_default();
+        *self.fence.insert(fence)
+    }
+
+    fn count_of(&self, fence: u64) -> usize {
+        self.count(|vote| matches!(vote, Vote::Granted(it) if *it == fence))
     }
 }
 
@@ -234,7 +251,8 @@ mod tests {
         let (mut tally, _) = steps(3, [granted(7), granted(9), busy()]);
         tally.raised(0, Ok(Raised::NotOwner));
         assert_eq!(tally.step(), Step::Refuse);
-        assert_eq!(tally.may_hold(), set([1]));
+        // It may have been got anew, which its answer does not tell.
+        assert_eq!(tally.may_hold(), set([0, 1]));
     }
 
     #[test]
@@ -246,12 +264,8 @@ mod tests {
     }
 
     #[test]
-    fn a_late_grant_confirms_what_it_has_counted_itself() {
-        for (late, step) in [
-            (9, Step::Wait),
-            (10, Step::Wait),
-            (8, Step::Raise(set([3]), 9)),
-        ] {
+    fn a_late_grant_confirms_exactly_what_it_has_counted_itself() {
+        for (late, step) in [(9, Step::Wait), (8, Step::Raise(set([3]), 9))] {
             let (mut tally, _) = steps(5, [granted(7), granted(9), granted(7)]);
             tally.raised(0, Ok(Raised::NotOwner));
             assert_eq!(tally.step(), Step::Wait);
@@ -259,10 +273,31 @@ mod tests {
             assert_eq!(tally.step(), step, "{late}");
             tally.raised(2, Ok(Raised::Raised));
             if late < 9 {
+                assert_eq!(tally.step(), Step::Wait);
                 tally.raised(3, Ok(Raised::Raised));
             }
             assert_eq!(tally.step(), Step::Grant(9), "{late}");
         }
+    }
+
+    #[test]
+    fn a_late_grant_that_is_greater_confirms_nothing_and_others_are_raised_to_it() {
+        let (mut tally, _) = steps(5, [granted(7), granted(9), granted(7)]);
+        tally.acquired(3, granted(10));
+        assert_eq!(tally.step(), Step::Wait);
+        tally.raised(0, Ok(Raised::NotOwner));
+        assert_eq!(tally.step(), Step::Wait, "the last may have counted as far");
+        tally.acquired(4, busy());
+        assert_eq!(tally.step(), Step::Raise(set([1]), 10));
+        assert_eq!(tally.counted(1), 9);
+        // What was raised to the former one meanwhile is raised once more.
+        tally.raised(2, Ok(Raised::Raised));
+        assert_eq!(tally.step(), Step::Raise(set([2]), 10));
+        assert_eq!(tally.counted(2), 9);
+        tally.raised(1, Ok(Raised::Raised));
+        assert_eq!(tally.step(), Step::Wait);
+        tally.raised(2, Ok(Raised::Raised));
+        assert_eq!(tally.step(), Step::Grant(10));
     }
 
     #[test]

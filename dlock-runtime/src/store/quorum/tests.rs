@@ -1,355 +1,216 @@
-//! A model of three nodes and some clients: messages come in any order, late, more than once or
-//! never, and a node may lose a lock at any moment. Nothing is assumed about time.
-//!
-//! What the clients make of the answers is the real [`Tally`].
+//! A quorum of stores in memory, each behind a network of its own, in paused time.
 
-use proptest::prelude::*;
+mod fences;
+mod model;
 
-use super::{
-    nodes::NodeSet,
-    tally::{Step, Tally},
+use std::{
+    future::pending,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
-use crate::store::{Acquisition, Holder, Raised};
 
-const NODES: usize = 3;
+use tokio::time::sleep;
 
-/// How the nodes and clients of the model behave; all but the first are wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rules {
-    /// As they should.
-    Right,
-    /// A node confirms a raise although the lock is gone.
-    RaiseAnywhere,
-    /// The client takes the greatest fence without asking that it be confirmed.
-    NoRaise,
-    /// A node that was sent a release is asked again under the same id.
-    SameId,
-}
-
-#[derive(Default)]
-struct Node {
-    last: u64,
-    held: Option<(u64, u64)>,
-}
-
-#[derive(Clone, Debug)]
-enum Message {
-    Acquire {
-        node: usize,
-        id: u64,
-        proposal: u64,
+use super::Quorum;
+use crate::{
+    fence::fence_by_the_clock,
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+    random::SystemRandom,
+    store::{
+        AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
+        StoreError, StoreErrorKind, memory::MemoryStore,
     },
-    Acquired {
-        node: usize,
-        id: u64,
-        answer: Acquisition,
-    },
-    Raise {
-        node: usize,
-        id: u64,
-        fence: u64,
-    },
-    Raised {
-        node: usize,
-        id: u64,
-        answer: Raised,
-    },
-    Release {
-        node: usize,
-        id: u64,
-    },
+};
+
+const TTL: Duration = Duration::from_secs(30);
+const COUNT: usize = 5;
+
+/// What the way to a store is like.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    /// How long a request takes before it is carried out.
+    there: Duration,
+    /// The same for a raise.
+    raise: Duration,
+    /// How long the answer takes.
+    back: Duration,
+    /// No answer comes.
+    mute: bool,
+    /// After so many questions no other is sent.
+    down_after: Option<usize>,
 }
 
-struct Attempt {
-    id: u64,
-    begun: usize,
-    tally: Tally,
+/// A store as one process sees it. What was sent is carried out, whoever gives it up.
+#[derive(Clone)]
+struct View {
+    store: MemoryStore,
+    way: Arc<Mutex<Way>>,
+    asked: Arc<AtomicUsize>,
 }
 
-struct Grant {
-    id: u64,
-    begun: usize,
-    granted: usize,
-    fence: u64,
-}
-
-struct World {
-    rules: Rules,
-    nodes: [Node; NODES],
-    clients: Vec<Option<Attempt>>,
-    /// The fence each of the clients has seen last, and its clock is behind it or not.
-    seen: Vec<u64>,
-    messages: Vec<Message>,
-    grants: Vec<Grant>,
-    next_id: u64,
-    step: usize,
-    /// Whether a client believed in a grant that was taken away by its own late release.
-    robbed: bool,
-    losses: bool,
-}
-
-impl World {
-    fn new(rules: Rules, clients: usize, losses: bool) -> Self {
+impl View {
+    fn of(store: &MemoryStore) -> Self {
         Self {
-            rules,
-            nodes: Default::default(),
-            clients: (0..clients).map(|_| None).collect(),
-            seen: vec![0; clients],
-            messages: Vec::new(),
-            grants: Vec::new(),
-            next_id: 1,
-            step: 0,
-            robbed: false,
-            losses,
+            store: store.clone(),
+            way: Arc::default(),
+            asked: Arc::default(),
         }
     }
 
-    /// One of the things that can happen, as `choice` says.
-    fn happen(&mut self, choice: u16) {
-        self.step += 1;
-        let (what, which) = (choice % 16, usize::from(choice / 16));
-        match what {
-            // Mostly messages arrive; some of them once more later on.
-            0..=10 if !self.messages.is_empty() => {
-                let at = which % self.messages.len();
-                let message = if what == 10 {
-                    self.messages[at].clone()
-                } else {
-                    self.messages.swap_remove(at)
-                };
-                self.deliver(message);
-            }
-            11 if !self.messages.is_empty() => {
-                let at = which % self.messages.len();
-                self.messages.swap_remove(at);
-            }
-            12 if self.losses => self.nodes[which % NODES].held = None,
-            13 => self.give_up(which % self.clients.len()),
-            _ => self.begin(which % self.clients.len(), which as u64 / 8),
-        }
+    fn way(&self) -> Way {
+        *self.way.lock().unwrap()
     }
 
-    fn begin(&mut self, client: usize, clock: u64) {
-        if self.clients[client].is_some() {
-            return;
+    fn set(&self, change: impl FnOnce(&mut Way)) {
+        change(&mut self.way.lock().unwrap());
+    }
+
+    async fn go<T: Send + 'static>(
+        &self,
+        there: Duration,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let way = self.way();
+        if there.is_zero() && way.back.is_zero() && !way.mute {
+            return work.await;
         }
-        let id = match self.rules {
-            // Clients are told apart, and nothing else.
-            Rules::SameId => client as u64 + 1,
-            _ => self.next_id,
-        };
-        self.next_id += 1;
-        // A clock that may be wrong in any way, but a client remembers what it has seen.
-        let proposal = (clock % 4).max(self.seen[client] + 1);
-        self.clients[client] = Some(Attempt {
-            id,
-            begun: self.step,
-            tally: Tally::new(NODES),
+        let carried_out = tokio::spawn(async move {
+            if !there.is_zero() {
+                sleep(there).await;
+            }
+            work.await
         });
-        let ask = |node| Message::Acquire { node, id, proposal };
-        self.messages.extend((0..NODES).map(ask));
-    }
-
-    fn give_up(&mut self, client: usize) {
-        if let Some(Attempt { id, .. }) = self.clients[client].take() {
-            self.release(id);
+        let answer = carried_out.await.unwrap();
+        if way.mute {
+            pending::<()>().await;
         }
-    }
-
-    fn release(&mut self, id: u64) {
-        let release = |node| Message::Release { node, id };
-        self.messages.extend((0..NODES).map(release));
-    }
-
-    fn deliver(&mut self, message: Message) {
-        match message {
-            Message::Acquire { node, id, proposal } => {
-                let it = &mut self.nodes[node];
-                let answer = match it.held {
-                    Some((holder, fence)) if holder == id => Acquisition::Granted { fence },
-                    Some(_) => Acquisition::Busy(Holder {
-                        last_fence: it.last,
-                        ..Holder::default()
-                    }),
-                    None => {
-                        it.last = proposal.max(it.last + 1);
-                        it.held = Some((id, it.last));
-                        Acquisition::Granted { fence: it.last }
-                    }
-                };
-                self.messages.push(Message::Acquired { node, id, answer });
-            }
-            Message::Raise { node, id, fence } => {
-                let it = &mut self.nodes[node];
-                let mut answer = Raised::NotOwner;
-                if let Some((_, held)) = it.held.as_mut().filter(|(holder, _)| *holder == id) {
-                    *held = fence.max(*held);
-                    answer = Raised::Raised;
-                } else if self.rules == Rules::RaiseAnywhere {
-                    answer = Raised::Raised;
-                }
-                if answer == Raised::Raised {
-                    it.last = it.last.max(fence);
-                }
-                self.messages.push(Message::Raised { node, id, answer });
-            }
-            Message::Release { node, id } => {
-                let it = &mut self.nodes[node];
-                if it.held.is_some_and(|(holder, _)| holder == id) {
-                    it.held = None;
-                    let is_wanted = |attempt: &Attempt| attempt.id == id;
-                    self.robbed |= self.clients.iter().flatten().any(is_wanted);
-                }
-            }
-            Message::Acquired { node, id, answer } => {
-                let Some(client) = self.client_of(id) else {
-                    return;
-                };
-                let fence = match &answer {
-                    Acquisition::Granted { fence } => *fence,
-                    Acquisition::Busy(holder) => holder.last_fence,
-                };
-                self.seen[client] = self.seen[client].max(fence);
-                let attempt = self.clients[client].as_mut().expect("it was found");
-                attempt.tally.acquired(node, Ok(answer));
-                self.go_on(client);
-            }
-            Message::Raised { node, id, answer } => {
-                let Some(client) = self.client_of(id) else {
-                    return;
-                };
-                let attempt = self.clients[client].as_mut().expect("it was found");
-                attempt.tally.raised(node, Ok(answer));
-                self.go_on(client);
-            }
+        if !way.back.is_zero() {
+            sleep(way.back).await;
         }
+        answer
     }
+}
 
-    fn client_of(&self, id: u64) -> Option<usize> {
-        let mut clients = self.clients.iter();
-        clients.position(|attempt| attempt.as_ref().is_some_and(|attempt| attempt.id == id))
-    }
-
-    fn go_on(&mut self, client: usize) {
-        let attempt = self.clients[client].as_mut().expect("it has been answered");
-        let (id, begun) = (attempt.id, attempt.begun);
-        let fence = match attempt.tally.step() {
-            Step::Wait => return,
-            Step::Raise(nodes, fence) if self.rules != Rules::NoRaise => {
-                self.send_raises(nodes, id, fence);
-                return;
-            }
-            Step::Grant(fence) | Step::Raise(_, fence) => fence,
-            Step::Refuse => return self.give_up(client),
+impl LockStore for View {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        let way = self.way();
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        if way.down_after.is_some_and(|most| number >= most) {
+            let kind = StoreErrorKind::Unreachable;
+            return Err(StoreError::new(kind, "it is switched off"));
+        }
+        let (store, key) = (self.store.clone(), request.key.clone());
+        let label = request.label.to_owned();
+        let AcquireRequest {
+            owner,
+            ttl,
+            queue,
+            proposal,
+            ..
+        } = request;
+        let work = async move {
+            let request = AcquireRequest {
+                key: &key,
+                owner,
+                ttl,
+                queue,
+                label: &label,
+                proposal,
+            };
+            store.acquire(request).await
         };
-        self.grants.push(Grant {
-            id,
-            begun,
-            granted: self.step,
-            fence,
-        });
-        self.give_up(client);
+        self.go(way.there, work).await
     }
 
-    fn send_raises(&mut self, nodes: NodeSet, id: u64, fence: u64) {
-        let raise = |node| Message::Raise { node, id, fence };
-        self.messages.extend(nodes.iter().map(raise));
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let (store, key) = (self.store.clone(), request.key.clone());
+        let label = request.label.to_owned();
+        let RenewRequest { owner, ttl, .. } = request;
+        let work = async move {
+            let request = RenewRequest {
+                key: &key,
+                owner,
+                ttl,
+                label: &label,
+            };
+            store.renew(request).await
+        };
+        self.go(self.way().there, work).await
     }
 
-    /// What is wrong with the grants so far.
-    fn fault(&self) -> Option<String> {
-        for (at, one) in self.grants.iter().enumerate() {
-            for other in &self.grants[at + 1..] {
-                let (a, b) = (one.id, other.id);
-                if one.fence == other.fence {
-                    return Some(format!("{a} and {b} both have {}", one.fence));
-                }
-                if one.granted < other.begun && one.fence > other.fence {
-                    return Some(format!(
-                        "{b} was begun after {a} was granted {}, and has {}",
-                        one.fence, other.fence
-                    ));
-                }
-            }
-        }
-        self.robbed
-            .then(|| "a late release took what was wanted".to_owned())
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        let (store, key) = (self.store.clone(), key.clone());
+        let work = async move { store.release(&key, owner).await };
+        self.go(self.way().there, work).await
     }
-}
 
-fn run(mut world: World, choices: impl IntoIterator<Item = u16>) -> (World, Option<String>) {
-    for choice in choices {
-        world.happen(choice);
-        let fault = world.fault();
-        if fault.is_some() {
-            return (world, fault);
-        }
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        let (store, key) = (self.store.clone(), key.clone());
+        let work = async move { store.raise(&key, owner, from, to).await };
+        self.go(self.way().raise, work).await
     }
-    (world, None)
-}
 
-/// Numbers that look random, the same for each seed.
-fn numbers(seed: u64) -> impl Iterator<Item = u16> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    std::iter::repeat_with(move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        u16::try_from(state >> 48).expect("16 bits are left")
-    })
-}
-
-/// The first fault that is found under these rules.
-fn fault_under(rules: Rules) -> Option<String> {
-    (0..40_000).find_map(|seed| {
-        let losses = rules != Rules::SameId;
-        run(World::new(rules, 3, losses), numbers(seed).take(70)).1
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
-
-    #[test]
-    fn tokens_are_unique_and_grow_whatever_becomes_of_messages_and_locks(
-        clients in 2_usize..4,
-        losses in any::<bool>(),
-        choices in prop::collection::vec(any::<u16>(), 0..300),
-    ) {
-        let (_, fault) = run(World::new(Rules::Right, clients, losses), choices);
-        prop_assert_eq!(fault, None);
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        self.store.attach(client, hints);
     }
 }
 
-#[test]
-fn the_model_grants_and_raises() {
-    let worlds =
-        (0..200).map(|seed| run(World::new(Rules::Right, 3, true), numbers(seed).take(400)));
-    let grants: usize = worlds
-        .map(|(world, fault)| {
-            assert_eq!(fault, None);
-            world.grants.len()
-        })
-        .sum();
-    assert!(grants > 1000, "only {grants}");
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
 }
 
-#[test]
-fn the_model_finds_what_is_wrong_with_a_raise_that_is_counted_anywhere() {
-    let fault = fault_under(Rules::RaiseAnywhere).expect("two have the same");
-    assert!(
-        fault.contains("both have") || fault.contains("begun after"),
-        "{fault}"
-    );
+fn stores() -> [MemoryStore; COUNT] {
+    [(); COUNT].map(|()| MemoryStore::new())
 }
 
-#[test]
-fn the_model_finds_what_is_wrong_without_a_raise() {
-    assert!(fault_under(Rules::NoRaise).is_some());
+/// The stores as another process sees them.
+fn views(stores: &[MemoryStore; COUNT]) -> [View; COUNT] {
+    stores.each_ref().map(View::of)
 }
 
-#[test]
-fn the_model_finds_what_is_wrong_with_an_id_that_was_released() {
-    let fault = fault_under(Rules::SameId).expect("a late release takes it");
-    assert!(!fault.is_empty());
+fn owner() -> OwnerId {
+    OwnerId::new(ClientId::new(&SystemRandom), 1)
+}
+
+fn key() -> LockKey {
+    LockKey::new("order:42").unwrap()
+}
+
+async fn ask(quorum: &Quorum, owner: OwnerId) -> Result<Acquisition, StoreError> {
+    LockStore::acquire(quorum, AcquireRequest::new(&key(), owner, TTL)).await
+}
+
+/// The fence of a grant.
+#[track_caller]
+fn granted(answer: Result<Acquisition, StoreError>) -> u64 {
+    match answer {
+        Ok(Acquisition::Granted { fence }) => fence,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Lets the stores count further than any clock, each by itself.
+async fn diverge(stores: &[MemoryStore; COUNT], by: [u64; COUNT]) {
+    let key = LockKey::new("elsewhere").unwrap();
+    let far = fence_by_the_clock() + 1_000_000_000_000;
+    for (store, by) in stores.iter().zip(by) {
+        let owner = owner();
+        let proposal = Some(far + by);
+        let request = AcquireRequest {
+            proposal,
+            ..AcquireRequest::new(&key, owner, TTL)
+        };
+        assert_eq!(granted(store.acquire(request).await), far + by);
+        store.release(&key, owner).await.unwrap();
+    }
 }

@@ -1,22 +1,24 @@
--- Raises the fence of a lock, but only for its owner.
+-- Raises the fence of a lock, but only for its owner, and only that of one grant.
 --
 -- KEYS[1]  the lock: a string `owner fence label`
 -- KEYS[2]  the last fence of the slot
--- ARGV[1]  owner            ARGV[2]  fence, below 2^52
+-- ARGV[1]  owner            ARGV[2]  the fence it was granted with
+-- ARGV[3]  what that is raised to, below 2^52
 --
--- Returns 1 if it was the owner's, else 0. From then on whatever is granted is greater than the
--- fence, and the lock's own is not less. The TTL goes on as it was.
+-- Returns 1 if it was the owner's with one of these fences, else 0. From then on whatever is granted
+-- is greater than the second, and the lock's own is not less. The TTL goes on as it was.
 --
 -- It is one step because a fence counts only while its lock is held: raised after somebody else has
--- got the lock, it would be below, or equal to, a fence that was given meanwhile. The last fence is
--- written before the lock's, as everywhere.
+-- got the lock, it would be below, or equal to, a fence that was given meanwhile. So it would be if
+-- the owner had lost the lock and got it again, which its fence tells. The last fence is written
+-- before the lock's, as everywhere.
 --
 -- GETEX instead of GET, because it counts as a write, and "not yours" must come from a master.
-local lock, last_fence, owner, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local lock, last_fence, owner, from, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
 local value = redis.call('GETEX', lock)
 local holder, held_fence, label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
-if holder ~= owner then
+if holder ~= owner or held_fence ~= from and held_fence ~= fence then
   return 0
 end
 local text = redis.call('GET', last_fence) or '0'

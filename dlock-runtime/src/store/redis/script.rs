@@ -63,11 +63,16 @@ impl Call {
         call
     }
 
-    pub(super) fn raise(config: &RedisConfig, key: &LockKey, owner: OwnerId, fence: u64) -> Self {
+    pub(super) fn raise(
+        config: &RedisConfig,
+        key: &LockKey,
+        owner: OwnerId,
+        [from, to]: [u64; 2],
+    ) -> Self {
         let mut call = Self::new(&RAISE, config, key);
         names::push_fence(&mut call.command, config, key);
         call.owner(owner);
-        call.command.arg(fence);
+        call.command.arg(from).arg(to);
         call
     }
 
