@@ -256,7 +256,7 @@ impl LockStore for Quorum {
             .filter(|node| !release(*node))
             .count();
         if refused == 0 {
-            self.shared.claims.forget(owner, key);
+            self.shared.claims.forget(owner, key, &standing);
         }
         refused == 0
     }

@@ -82,13 +82,15 @@ pub(super) async fn acquire(
             Ok(fence) => return Ok(Acquisition::Granted { fence }),
             Err(tally) => tally,
         };
-        round.give_back(&tally, limit);
+        let is_latest = round.give_back(&tally, limit);
         match outcome::of_round(&tally) {
             Refusal::Held(holder) => return Ok(Acquisition::Busy(holder)),
             Refusal::Failed(error) => return Err(error),
             Refusal::Split(holder) => {
                 let pause = pause_after(number, begun.elapsed());
-                if number == MOST_ROUNDS || Instant::now() + pause >= end {
+                let is_last = number == MOST_ROUNDS || Instant::now() + pause >= end;
+                // One more question would take the claim from who has asked since.
+                if is_last || !is_latest {
                     return Ok(Acquisition::Busy(holder));
                 }
                 sleep(pause).await;
@@ -174,7 +176,7 @@ impl Round<'_> {
         self.before.ids.at(node)
     }
 
-    /// Notes who may have something of it; `false` if it was given back meanwhile.
+    /// Notes who may have something of it; `false` if it was given back meanwhile, or asked for anew.
     fn granted(&self, tally: &Tally, fence: u64) -> bool {
         let nothing = tally.nodes(|vote| match vote {
             Vote::Failed(error) => error.left_nothing(),
@@ -183,7 +185,7 @@ impl Round<'_> {
         let nothing = nothing.without(self.before.touched);
         let touched = self.shared.all().without(nothing);
         let claims = &self.shared.claims;
-        claims.granted(self.ask.owner, &self.ask.key, touched, fence)
+        claims.granted(self.ask.owner, &self.ask.key, self.before, touched, fence)
     }
 
     /// The grant is certain without those who have not answered yet. The more nodes have it the
@@ -208,13 +210,11 @@ impl Round<'_> {
     }
 
     /// Gives back what the nodes may hold after a round that granted nothing; places in queues are
-    /// kept.
-    fn give_back(&self, tally: &Tally, limit: Duration) {
+    /// kept. `false` if the claim has been released or asked for anew.
+    fn give_back(&self, tally: &Tally, limit: Duration) -> bool {
         let claims = &self.shared.claims;
         let (owner, key) = (self.ask.owner, &self.ask.key);
         let held = tally.may_hold();
-        // Before they are sent: a question that comes later must not meet a release.
-        claims.give_back(owner, key, held);
         let places = tally.nodes(|vote| match vote {
             Vote::Busy(_) => true,
             Vote::Failed(error) => error.left_nothing(),
@@ -228,17 +228,15 @@ impl Round<'_> {
                 queued || self.before.touched.has(node)
             })
             .collect();
-        if touched.is_empty() {
-            claims.forget(owner, key);
-        } else {
-            claims.settle(owner, key, touched);
-        }
+        // Before they are sent: a question that comes later must not meet a release.
+        let given_back = claims.give_back(owner, key, self.before, held, touched);
         let owed = Owed {
             key: key.clone(),
-            ids: held.iter().map(|node| (node, self.id(node))).collect(),
+            ids: given_back.ids,
             until: self.begun + self.ask.ttl.max(ALIVE + GRANT_TTL) + limit,
             limit,
         };
         owed.give_back(self.shared);
+        given_back.is_latest
     }
 }

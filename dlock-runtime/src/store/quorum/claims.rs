@@ -4,6 +4,10 @@
 //! connection. It must not take what a later round was granted, or the quorum would believe in a
 //! majority that it does not have. So a node that a release was sent to is never again asked under
 //! the same id: an id is the attempt's and a number of its own, see [`OwnerId::in_round`].
+//!
+//! One who gives up on a question and asks again asks under the same ids. So what is known of the
+//! first question alone is no reason to release anything: only the latest has a say in what becomes
+//! of the claim.
 
 use std::{
     collections::HashMap,
@@ -37,9 +41,13 @@ struct Known {
     /// The number of claims at which expired ones are looked for: those of a `min_hold` end without
     /// a word.
     sweep_at: usize,
+    /// The number of the latest question.
+    asks: u64,
 }
 
 struct Claim {
+    /// The number of its latest question.
+    ask: u64,
     ids: Ids,
     /// Who may have something of it under its present id.
     touched: NodeSet,
@@ -76,10 +84,21 @@ impl Ids {
 /// What there is of an attempt.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
+    /// The number of the latest question.
+    ask: u64,
     pub(super) ids: Ids,
     pub(super) touched: NodeSet,
     pub(super) fence: Option<u64>,
     pub(super) until: Instant,
+}
+
+/// What becomes of a question that was not granted.
+#[derive(Debug)]
+pub(super) struct GivenBack {
+    /// What is to be released, by node.
+    pub(super) ids: Vec<(usize, OwnerId)>,
+    /// The claim has been neither released nor asked for anew.
+    pub(super) is_latest: bool,
 }
 
 impl Default for Claims {
@@ -87,6 +106,7 @@ impl Default for Claims {
         let known = Known {
             claims: HashMap::new(),
             sweep_at: 64,
+            asks: 0,
         };
         Self {
             known: Mutex::new(known),
@@ -124,14 +144,18 @@ impl Claims {
             known.claims.retain(|_, claim| claim.until > now);
             known.sweep_at = 2 * known.claims.len().max(32);
         }
+        known.asks += 1;
+        let ask = known.asks;
         let at = (owner, key.clone());
         if let Some(claim) = known.claims.get_mut(&at).filter(|claim| !claim.released) {
+            claim.ask = ask;
             let before = claim.standing();
             claim.touched = all;
             claim.until = claim.until.max(until);
             return Some(before);
         }
         let claim = Claim {
+            ask,
             ids: Ids {
                 all: self.fresh(owner)?,
                 others: Vec::new(),
@@ -159,37 +183,67 @@ impl Claims {
         known.claims.get_mut(&(owner, key.clone())).map(change)
     }
 
-    /// Who may have something of it now that all have been asked.
-    pub(super) fn settle(&self, owner: OwnerId, key: &LockKey, touched: NodeSet) {
-        self.change(owner, key, |claim| claim.touched = touched);
-    }
-
-    /// It was granted. `false` if it has been released meanwhile.
+    /// The question that met `before` was granted. `false` if the claim has been released meanwhile,
+    /// or asked for anew.
     pub(super) fn granted(
         &self,
         owner: OwnerId,
         key: &LockKey,
+        before: &Standing,
         touched: NodeSet,
         fence: u64,
     ) -> bool {
         let granted = self.change(owner, key, |claim| {
-            claim.touched = touched;
-            claim.fence = Some(fence);
-            !claim.released
+            let is_latest = claim.ask == before.ask && !claim.released;
+            if is_latest {
+                claim.touched = touched;
+                claim.fence = Some(fence);
+            }
+            is_latest
         });
         granted.unwrap_or(false)
     }
 
-    /// These nodes are about to be sent a release, and will know it by other ids from now on.
-    pub(super) fn give_back(&self, owner: OwnerId, key: &LockKey, nodes: NodeSet) {
-        self.change(owner, key, |claim| {
-            for node in nodes.iter() {
-                if let Some(id) = self.fresh(owner) {
-                    claim.ids.set(node, id);
+    /// The question that met `before` was not granted: `held` are to be given back, and the nodes in
+    /// `touched` have a place in a queue. Returns what is to be released, before it is sent: who asks
+    /// from now on does so by other ids.
+    pub(super) fn give_back(
+        &self,
+        owner: OwnerId,
+        key: &LockKey,
+        before: &Standing,
+        held: NodeSet,
+        touched: NodeSet,
+    ) -> GivenBack {
+        let mut known = self.known();
+        let at = (owner, key.clone());
+        let mut given_back = GivenBack {
+            ids: held
+                .iter()
+                .map(|node| (node, before.ids.at(node)))
+                .collect(),
+            is_latest: false,
+        };
+        match known.claims.get_mut(&at) {
+            Some(claim) if claim.ask == before.ask => {
+                given_back.is_latest = !claim.released;
+                for node in held.iter() {
+                    if let Some(id) = self.fresh(owner) {
+                        claim.ids.set(node, id);
+                    }
+                }
+                claim.touched = touched;
+                if touched.is_empty() {
+                    known.claims.remove(&at);
                 }
             }
-            claim.touched = claim.touched.without(nodes);
-        });
+            // The later question counts on these, and whoever releases the claim releases them.
+            Some(later) => given_back
+                .ids
+                .retain(|(node, id)| later.ids.at(*node) != *id),
+            None => {}
+        }
+        given_back
     }
 
     /// It is about to be renewed; `None` if nothing is known of it, or it is being given back.
@@ -224,9 +278,18 @@ impl Claims {
         })
     }
 
-    /// Nobody has anything of it any more, or others see to that.
-    pub(super) fn forget(&self, owner: OwnerId, key: &LockKey) {
-        self.known().claims.remove(&(owner, key.clone()));
+    /// Nobody has anything any more of what `released` was, or others see to that.
+    pub(super) fn forget(&self, owner: OwnerId, key: &LockKey, released: &Standing) {
+        let mut known = self.known();
+        let at = (owner, key.clone());
+        // By now there may be a claim that was made after it.
+        if known
+            .claims
+            .get(&at)
+            .is_some_and(|it| it.ask == released.ask)
+        {
+            known.claims.remove(&at);
+        }
     }
 
     #[cfg(test)]
@@ -238,6 +301,7 @@ impl Claims {
 impl Claim {
     fn standing(&self) -> Standing {
         Standing {
+            ask: self.ask,
             ids: self.ids.clone(),
             touched: self.touched,
             fence: self.fence,
@@ -262,24 +326,49 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_node_that_was_sent_a_release_never_sees_that_id_again() {
         let (claims, owner, key, all) = claim();
+        let one = NodeSet::default().with(3);
         let mut seen = Vec::new();
         for _ in 0..50 {
             let standing = claims.ask(owner, &key, TTL, all).unwrap();
-            seen.push(standing.ids.at(3));
-            assert_eq!(standing.ids.at(3).in_any_round(), owner);
-            assert_eq!(
-                standing.ids.at(2),
-                claims.ask(owner, &key, TTL, all).unwrap().ids.at(2)
-            );
-            claims.give_back(owner, &key, NodeSet::default().with(3));
+            let id = standing.ids.at(3);
+            seen.push(id);
+            assert_eq!(id.in_any_round(), owner);
+            let again = claims.ask(owner, &key, TTL, all).unwrap();
+            assert_eq!(standing.ids, again.ids);
+            let given_back = claims.give_back(owner, &key, &again, one, all.without(one));
+            assert_eq!(given_back.ids, [(3, id)]);
         }
-        claims.release(owner, &key).unwrap();
+        let released = claims.release(owner, &key).unwrap();
         seen.push(claims.ask(owner, &key, TTL, all).unwrap().ids.at(3));
-        claims.forget(owner, &key);
+        claims.forget(owner, &key, &released);
+        assert_eq!(claims.len(), 1, "it was made after the release");
+        let released = claims.release(owner, &key).unwrap();
+        claims.forget(owner, &key, &released);
+        assert_eq!(claims.len(), 0);
         seen.push(claims.ask(owner, &key, TTL, all).unwrap().ids.at(3));
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), 52);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_latest_question_says_what_becomes_of_the_claim() {
+        let (claims, owner, key, all) = claim();
+        let none = NodeSet::default();
+        let first = claims.ask(owner, &key, TTL, all).unwrap();
+        let second = claims.ask(owner, &key, TTL, all).unwrap();
+        assert!(!claims.granted(owner, &key, &first, all, 8));
+        let given_back = claims.give_back(owner, &key, &first, all, none);
+        assert!(given_back.ids.is_empty() && !given_back.is_latest);
+        assert!(claims.granted(owner, &key, &second, all, 9));
+        let standing = claims.renew(owner, &key, TTL).unwrap();
+        assert_eq!((standing.fence, standing.touched), (Some(9), all));
+        // After a release the next one has ids of its own, and the first can be given back.
+        claims.release(owner, &key).unwrap();
+        let third = claims.ask(owner, &key, TTL, all).unwrap();
+        let given_back = claims.give_back(owner, &key, &second, all, none);
+        assert_eq!(given_back.ids.len(), 5);
+        assert!(claims.granted(owner, &key, &third, all, 10));
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,8 +385,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_being_given_back_is_neither_renewed_nor_touched() {
         let (claims, owner, key, all) = claim();
-        let ids = claims.ask(owner, &key, TTL, all).unwrap().ids;
-        assert!(claims.granted(owner, &key, all, 9));
+        let standing = claims.ask(owner, &key, TTL, all).unwrap();
+        let ids = &standing.ids;
+        assert!(claims.granted(owner, &key, &standing, all, 9));
         assert_eq!(claims.renew(owner, &key, TTL).unwrap().fence, Some(9));
         assert!(claims.touch(owner, &key, 1, ids.at(1)));
         assert!(!claims.touch(owner, &key, 1, owner), "another id");
@@ -305,7 +395,7 @@ mod tests {
         assert!(claims.renew(owner, &key, TTL).is_none());
         assert!(!claims.touch(owner, &key, 1, ids.at(1)));
         assert!(
-            !claims.granted(owner, &key, all, 9),
+            !claims.granted(owner, &key, &standing, all, 9),
             "an answer that comes too late"
         );
     }

@@ -63,7 +63,7 @@ pub(super) async fn release(
         }
         confirmed = confirmed.with(reply.node);
     };
-    shared.claims.forget(owner, key);
+    shared.claims.forget(owner, key, &standing);
     let unconfirmed = standing.touched.without(confirmed);
     if !unconfirmed.is_empty() {
         let (shared, key) = (shared.clone(), key.clone());

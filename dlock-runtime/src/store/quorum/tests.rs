@@ -2,6 +2,7 @@
 
 mod fences;
 mod model;
+mod rounds;
 
 use std::{
     future::pending,
