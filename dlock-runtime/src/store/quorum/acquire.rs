@@ -116,7 +116,7 @@ impl Round<'_> {
     /// The fence of the grant, or why there is none.
     async fn run(&self) -> Result<u64, Tally> {
         let shared = self.shared;
-        // Whoever asks again for what it has is to be told the same.
+        // Whoever asks again for what it has is to be told the same, also by nodes that have lost it.
         let proposal = self.before.fence.unwrap_or_else(|| shared.proposals.next());
         let mut tally = Tally::new(shared.nodes.len());
         let mut requests = Requests::with_capacity(shared.nodes.len());
@@ -185,7 +185,10 @@ impl Round<'_> {
         let nothing = nothing.without(self.before.touched);
         let touched = self.shared.all().without(nothing);
         let claims = &self.shared.claims;
-        claims.granted(self.ask.owner, &self.ask.key, self.before, touched, fence)
+        // Each node counts the TTL from its answer, which came before now.
+        let until = Instant::now() + self.ask.ttl;
+        let (owner, key) = (self.ask.owner, &self.ask.key);
+        claims.granted(owner, key, self.before, touched, fence, until)
     }
 
     /// The grant is certain without those who have not answered yet. The more nodes have it the

@@ -53,6 +53,8 @@ struct Claim {
     touched: NodeSet,
     /// The fence that it was granted with.
     fence: Option<u64>,
+    /// Until when a majority may keep the lease with this fence.
+    held_until: Instant,
     released: bool,
     /// When the nodes have forgotten it by themselves.
     until: Instant,
@@ -88,6 +90,7 @@ pub(super) struct Standing {
     ask: u64,
     pub(super) ids: Ids,
     pub(super) touched: NodeSet,
+    /// That of a lease which may still be there.
     pub(super) fence: Option<u64>,
     pub(super) until: Instant,
 }
@@ -149,6 +152,8 @@ impl Claims {
         let at = (owner, key.clone());
         if let Some(claim) = known.claims.get_mut(&at).filter(|claim| !claim.released) {
             claim.ask = ask;
+            // What comes after a lease that has ended is a new one.
+            claim.fence = claim.fence.filter(|_| claim.held_until > now);
             let before = claim.standing();
             claim.touched = all;
             claim.until = claim.until.max(until);
@@ -162,6 +167,7 @@ impl Claims {
             },
             touched: all,
             fence: None,
+            held_until: now,
             released: false,
             until,
         };
@@ -192,12 +198,14 @@ impl Claims {
         before: &Standing,
         touched: NodeSet,
         fence: u64,
+        held_until: Instant,
     ) -> bool {
         let granted = self.change(owner, key, |claim| {
             let is_latest = claim.ask == before.ask && !claim.released;
             if is_latest {
                 claim.touched = touched;
                 claim.fence = Some(fence);
+                claim.held_until = held_until;
             }
             is_latest
         });
@@ -233,6 +241,7 @@ impl Claims {
                     }
                 }
                 claim.touched = touched;
+                claim.fence = None;
                 if touched.is_empty() {
                     known.claims.remove(&at);
                 }
@@ -256,6 +265,21 @@ impl Claims {
             })
         });
         standing.flatten()
+    }
+
+    /// A majority has renewed what `before` was.
+    pub(super) fn renewed(
+        &self,
+        owner: OwnerId,
+        key: &LockKey,
+        before: &Standing,
+        held_until: Instant,
+    ) {
+        self.change(owner, key, |claim| {
+            if claim.fence == before.fence {
+                claim.held_until = claim.held_until.max(held_until);
+            }
+        });
     }
 
     /// Whether a node may have something of it under this id. If so, it is noted that it may.
@@ -357,10 +381,11 @@ mod tests {
         let none = NodeSet::default();
         let first = claims.ask(owner, &key, TTL, all).unwrap();
         let second = claims.ask(owner, &key, TTL, all).unwrap();
-        assert!(!claims.granted(owner, &key, &first, all, 8));
+        let until = Instant::now() + TTL;
+        assert!(!claims.granted(owner, &key, &first, all, 8, until));
         let given_back = claims.give_back(owner, &key, &first, all, none);
         assert!(given_back.ids.is_empty() && !given_back.is_latest);
-        assert!(claims.granted(owner, &key, &second, all, 9));
+        assert!(claims.granted(owner, &key, &second, all, 9, until));
         let standing = claims.renew(owner, &key, TTL).unwrap();
         assert_eq!((standing.fence, standing.touched), (Some(9), all));
         // After a release the next one has ids of its own, and the first can be given back.
@@ -368,7 +393,29 @@ mod tests {
         let third = claims.ask(owner, &key, TTL, all).unwrap();
         let given_back = claims.give_back(owner, &key, &second, all, none);
         assert_eq!(given_back.ids.len(), 5);
-        assert!(claims.granted(owner, &key, &third, all, 10));
+        assert!(claims.granted(owner, &key, &third, all, 10, until));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_is_known_only_while_the_lease_may_last() {
+        let (claims, owner, key, all) = claim();
+        let ask = || claims.ask(owner, &key, TTL, all).unwrap();
+        let second = Duration::from_secs(1);
+        assert!(claims.granted(owner, &key, &ask(), all, 9, Instant::now() + TTL));
+        tokio::time::advance(TTL.saturating_sub(second)).await;
+        assert_eq!(ask().fence, Some(9));
+        let standing = claims.renew(owner, &key, TTL).unwrap();
+        claims.renewed(owner, &key, &standing, Instant::now() + TTL);
+        tokio::time::advance(TTL.saturating_sub(second)).await;
+        assert_eq!(ask().fence, Some(9), "it was renewed");
+        tokio::time::advance(second).await;
+        assert_eq!(ask().fence, None, "it has ended");
+        assert!(claims.granted(owner, &key, &ask(), all, 10, Instant::now() + TTL));
+        let one = NodeSet::default().with(1);
+        let asked = ask();
+        assert_eq!(asked.fence, Some(10));
+        claims.give_back(owner, &key, &asked, one, all);
+        assert_eq!(ask().fence, None, "the question found that it is gone");
     }
 
     #[tokio::test(start_paused = true)]
@@ -387,7 +434,8 @@ mod tests {
         let (claims, owner, key, all) = claim();
         let standing = claims.ask(owner, &key, TTL, all).unwrap();
         let ids = &standing.ids;
-        assert!(claims.granted(owner, &key, &standing, all, 9));
+        let until = Instant::now() + TTL;
+        assert!(claims.granted(owner, &key, &standing, all, 9, until));
         assert_eq!(claims.renew(owner, &key, TTL).unwrap().fence, Some(9));
         assert!(claims.touch(owner, &key, 1, ids.at(1)));
         assert!(!claims.touch(owner, &key, 1, owner), "another id");
@@ -395,7 +443,7 @@ mod tests {
         assert!(claims.renew(owner, &key, TTL).is_none());
         assert!(!claims.touch(owner, &key, 1, ids.at(1)));
         assert!(
-            !claims.granted(owner, &key, &standing, all, 9),
+            !claims.granted(owner, &key, &standing, all, 9, until),
             "an answer that comes too late"
         );
     }

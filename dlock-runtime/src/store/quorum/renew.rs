@@ -108,6 +108,10 @@ async fn renew_known(
         });
         let is_renewed = verdict == Ok(Renewal::Renewed);
         if is_renewed {
+            let (ask, standing) = &asks[at];
+            let until = Instant::now() + ask.ttl;
+            let claims = &shared.claims;
+            claims.renewed(ask.owner, &ask.key, standing, until);
             missing.extend(it.gone.iter().map(|node| (at, node)));
         }
         renewed.push(is_renewed);
