@@ -253,13 +253,14 @@ impl Timer {
 /// Does what nobody waits for, if there is a runtime to do it.
 ///
 /// It has been begun when this returns: what it sends, it has sent before anything that is sent
-/// later.
+/// later. Without a runtime nothing is begun: a timer would panic, perhaps while something is dropped.
 pub(super) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
+    let Ok(runtime) = Handle::try_current() else {
+        return;
+    };
     let mut work = Box::pin(work);
     let mut context = Context::from_waker(Waker::noop());
-    if work.as_mut().poll(&mut context).is_pending()
-        && let Ok(runtime) = Handle::try_current()
-    {
+    if work.as_mut().poll(&mut context).is_pending() {
         runtime.spawn(work);
     }
 }
@@ -267,6 +268,11 @@ pub(super) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_goes_on_in_the_background_needs_a_runtime_and_does_not_panic_without() {
+        in_background(async { tokio::time::sleep(Duration::from_secs(1)).await });
+    }
 
     #[test]
     fn sets_of_nodes() {
