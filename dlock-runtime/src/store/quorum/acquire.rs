@@ -22,7 +22,7 @@ use crate::{
 /// So often a split vote is repeated before the lock counts as held.
 const MOST_ROUNDS: u32 = 8;
 
-/// The longest pause after a split vote.
+/// The longest pause after a split vote, if twice the time of the round is not longer.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is left to those nodes that answer after a refusal is certain, at least. What they say is
@@ -40,6 +40,7 @@ struct Round<'a> {
     ask: &'a Arc<Ask>,
     queue: Queue,
     before: &'a Standing,
+    number: u32,
     begun: Instant,
     until: Instant,
 }
@@ -75,6 +76,7 @@ pub(super) async fn acquire(
             ask: &ask,
             queue,
             before: &before,
+            number,
             begun,
             until: end.min(begun + limit),
         };
@@ -85,6 +87,10 @@ pub(super) async fn acquire(
         let is_latest = round.give_back(&tally, limit);
         match outcome::of_round(&tally) {
             Refusal::Held(holder) => return Ok(Acquisition::Busy(holder)),
+            // What this round has left nothing of, an earlier one may have.
+            Refusal::Failed(error) if number > 1 || !before.touched.is_empty() => {
+                return Err(error.with_possible_effect());
+            }
             Refusal::Failed(error) => return Err(error),
             Refusal::Split(holder) => {
                 let pause = pause_after(number, begun.elapsed());
@@ -107,7 +113,7 @@ fn no_room() -> StoreError {
 /// Those who have split a vote try again one after the other, if they wait for different times.
 fn pause_after(round: u32, took: Duration) -> Duration {
     let longest = (2 * took + LEAST_GRACE).saturating_mul(1 << round.min(10));
-    let longest = longest.min(LONGEST_PAUSE);
+    let longest = longest.min(LONGEST_PAUSE.max(2 * took));
     let random = u32::try_from(SystemRandom.next_u64() >> 32).unwrap_or(u32::MAX);
     longest.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
@@ -126,7 +132,7 @@ impl Round<'_> {
             requests.add(async { Answer::Acquired(request.await) });
         }
         let mut timer = Timer::new(self.until);
-        let (mut is_refused, mut has_reason) = (false, false);
+        let (mut is_refused, mut has_reason, mut is_hurried) = (false, false, false);
         while let Some(answer) = requests.next(&mut timer).await {
             match answer {
                 Answer::Acquired(reply) => {
@@ -141,8 +147,14 @@ impl Round<'_> {
                 tally.step()
             };
             match step {
+                // Else one node that hangs would cost its whole time in every round.
+                Step::Wait if tally.looks_split() && !is_hurried => {
+                    is_hurried = true;
+                    timer.reset(self.until.min(Instant::now() + self.patience()));
+                }
                 Step::Wait => {}
                 Step::Raise(behind, fence) => {
+                    timer.reset(self.until);
                     for node in behind.iter() {
                         let (nodes, ask) = (shared.nodes.clone(), self.ask.clone());
                         let fences = [tally.counted(node), fence];
@@ -163,13 +175,23 @@ impl Round<'_> {
                     // That there is no majority for us may be known before it is known why.
                     if !has_reason && tally.has_reason() {
                         has_reason = true;
-                        let grace = self.begun.elapsed().max(LEAST_GRACE);
-                        timer.reset(self.until.min(Instant::now() + grace));
+                        timer.reset(self.until.min(Instant::now() + self.grace()));
                     }
                 }
             }
         }
         Err(tally)
+    }
+
+    /// How long to wait for answers that change nothing.
+    fn grace(&self) -> Duration {
+        self.begun.elapsed().max(LEAST_GRACE)
+    }
+
+    /// How long to wait for those whose answers decide a vote that looks split. It doubles with each
+    /// round: they may only be far away, and some of the others be held by nobody who is alive.
+    fn patience(&self) -> Duration {
+        self.grace() * (1 << (self.number - 1))
     }
 
     fn id(&self, node: usize) -> crate::owner::OwnerId {

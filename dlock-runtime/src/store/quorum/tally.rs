@@ -157,6 +157,14 @@ impl Tally {
         Step::Raise(behind, chosen)
     }
 
+    /// A majority has answered, and somebody else has some of it, so the rest may not be enough for
+    /// anybody.
+    pub(super) fn looks_split(&self) -> bool {
+        let busy = self.count(|vote| matches!(vote, Vote::Busy(_)));
+        let granted = self.count(|vote| matches!(vote, Vote::Granted(_)));
+        self.fence.is_none() && busy > 0 && busy + granted >= majority(self.votes.len())
+    }
+
     /// The greatest fence of those that are known, from now on.
     fn choose(&mut self) -> u64 {
         let fences = self.votes.iter().map(|vote| match vote {

@@ -13,17 +13,22 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use super::Quorum;
 use crate::{
     fence::fence_by_the_clock,
     key::LockKey,
+    manager::LockManager,
+    options::Wait,
     owner::{ClientId, OwnerId},
     random::SystemRandom,
     store::{
-        AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
-        StoreError, StoreErrorKind, memory::MemoryStore,
+        AcquireRequest, Acquisition, HintSink, LockStore, Queue, Raised, Released, RenewRequest,
+        Renewal, StoreError, StoreErrorKind, memory::MemoryStore,
     },
 };
 

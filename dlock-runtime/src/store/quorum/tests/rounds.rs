@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// One who has a store for itself, and says no more.
+async fn hold(store: &MemoryStore) {
+    granted(
+        store
+            .acquire(AcquireRequest::new(&key(), owner(), TTL))
+            .await,
+    );
+}
+
 /// A task that went on to something else has asked, and the next one asks in its place.
 #[tokio::test(start_paused = true)]
 async fn an_old_question_releases_nothing_of_what_a_later_one_was_granted() {
@@ -51,4 +60,77 @@ async fn what_two_questions_have_left_is_given_back() {
     for store in &stores[3..] {
         assert!(store.is_empty());
     }
+}
+
+/// A first round has entered queues, and in the second no node can be reached.
+#[tokio::test(start_paused = true)]
+async fn an_error_of_a_later_round_does_not_say_that_nothing_is_left() {
+    let stores = stores();
+    diverge(&stores, [1, 2, 3, 4, 5]).await;
+    for store in &stores[..4] {
+        hold(store).await;
+    }
+    let seen = views(&stores);
+    for view in &seen {
+        view.set(|way| way.down_after = Some(1));
+    }
+    let (quorum, key) = (Quorum::of(seen).unwrap(), key());
+    let request = AcquireRequest {
+        queue: Queue::ForLease,
+        ..AcquireRequest::new(&key, owner(), TTL)
+    };
+    let error = LockStore::acquire(&quorum, request).await.unwrap_err();
+    let newcomer = AcquireRequest {
+        queue: Queue::ForNotice,
+        ..AcquireRequest::new(&key, owner(), TTL)
+    };
+    let Acquisition::Busy(seen) = stores[0].acquire(newcomer).await.unwrap() else {
+        panic!("it is held");
+    };
+    assert_eq!(seen.position, Some(1), "there is somebody in the queue");
+    assert!(!error.left_nothing(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_hangs_does_not_cost_its_whole_time_in_each_split_vote() {
+    for _ in 0..10 {
+        let stores = stores();
+        let mut tasks = JoinSet::new();
+        let begin = Instant::now();
+        for near in [&[0, 1][..], &[2, 3]] {
+            let seen = views(&stores);
+            for (node, view) in seen.iter().enumerate() {
+                view.set(|way| {
+                    way.there = if near.contains(&node) { ms(1) } else { ms(3) };
+                    way.mute = node == 4;
+                });
+            }
+            let manager = LockManager::builder()
+                .store(Quorum::of(seen).unwrap())
+                .unwrap();
+            tasks.spawn(async move {
+                let lock = manager.lock("order:42").wait(Wait::Forever);
+                lock.acquire().await.unwrap().release().await.unwrap();
+            });
+        }
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
+        }
+        let took = begin.elapsed();
+        assert!(took < ms(1000), "{took:?}");
+    }
+}
+
+/// Two nodes are held by one who has died, two are far away: these have to be waited for.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_far_away_are_waited_for_when_the_vote_looks_split() {
+    let stores = stores();
+    for store in &stores[..2] {
+        hold(store).await;
+    }
+    let seen = views(&stores);
+    for view in &seen[3..] {
+        view.set(|way| way.there = ms(40));
+    }
+    granted(ask(&Quorum::of(seen).unwrap(), owner()).await);
 }
