@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, time::sleep};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep_until},
+};
 
 use super::nodes::NodeSet;
 use crate::{
@@ -39,10 +42,26 @@ pub(super) struct Notices {
 }
 
 /// What has been said of one waiter in the last few milliseconds.
-#[derive(Default)]
 struct Told {
     by: NodeSet,
     passed_on: bool,
+    /// When it is forgotten.
+    until: Instant,
+}
+
+impl Told {
+    fn new(until: Instant) -> Self {
+        Self {
+            by: NodeSet::default(),
+            passed_on: false,
+            until,
+        }
+    }
+
+    /// Whether the task that would forget it has ended with its runtime.
+    fn is_orphaned(&self, now: Instant) -> bool {
+        self.until + PATIENCE <= now
+    }
 }
 
 impl Notices {
@@ -92,15 +111,28 @@ impl Notices {
         let Ok(runtime) = Handle::try_current() else {
             return self.pass_on(owner, key);
         };
+        let now = Instant::now();
+        let until = now + jittered(PATIENCE, SystemRandom.next_u64());
         let mut told = self.told();
         if told.len() >= MOST_AT_ONCE {
-            drop(told);
-            return self.pass_on(owner, key);
+            told.retain(|_, told| !told.is_orphaned(now));
+            if told.len() >= MOST_AT_ONCE {
+                drop(told);
+                return self.pass_on(owner, key);
+            }
         }
         let (is_first, entry) = match told.entry((owner, key.into())) {
+            Entry::Occupied(mut known) if known.get().is_orphaned(now) => {
+                known.insert(Told::new(until));
+                (true, known.into_mut())
+            }
             Entry::Occupied(known) => (false, known.into_mut()),
-            Entry::Vacant(place) => (true, place.insert(Told::default())),
+            Entry::Vacant(place) => (true, place.insert(Told::new(until))),
         };
+        if entry.passed_on && entry.by.has(node) {
+            // A node that tells twice has news: the waiter has asked in vain, and waits again.
+            *entry = Told::new(entry.until);
+        }
         entry.by = entry.by.with(node);
         let is_certain = entry.by.len() >= self.majority && !entry.passed_on;
         entry.passed_on |= is_certain;
@@ -109,12 +141,13 @@ impl Notices {
             self.pass_on(owner, key);
         }
         if is_first {
-            runtime.spawn(self.clone().wait_for_the_rest((owner, key.into())));
+            let waiter = (owner, key.into());
+            runtime.spawn(self.clone().wait_for_the_rest(waiter, until));
         }
     }
 
-    async fn wait_for_the_rest(self: Arc<Self>, waiter: Waiter) {
-        sleep(jittered(PATIENCE, SystemRandom.next_u64())).await;
+    async fn wait_for_the_rest(self: Arc<Self>, waiter: Waiter, until: Instant) {
+        sleep_until(until).await;
         let told = self.told().remove(&waiter);
         if told.is_some_and(|told| !told.passed_on) {
             self.pass_on(waiter.0, &waiter.1);
@@ -143,7 +176,7 @@ impl TakesHints for FromNode {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{Instant, advance};
+    use tokio::time::{advance, sleep};
 
     use super::*;
     use crate::owner::ClientId;
@@ -194,6 +227,42 @@ mod tests {
         }
         advance(10 * PATIENCE).await;
         assert_eq!(*heard.hints.lock().unwrap(), [(owner, 0, begin)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_node_tells_again_is_news() {
+        let (heard, sinks, owner) = five();
+        let count = || heard.hints.lock().unwrap().len();
+        for sink in &sinks {
+            assert!(sink.hint(&hint(owner, 0)));
+        }
+        assert_eq!(count(), 1);
+        for (told, sink) in (1..).zip(&sinks) {
+            assert!(sink.hint(&hint(owner, 0)));
+            assert_eq!(count(), 1 + usize::from(told >= 3), "by {told}");
+        }
+        // One of them again: no majority, but nothing is lost.
+        assert!(sinks[0].hint(&hint(owner, 0)));
+        sleep(2 * PATIENCE).await;
+        assert_eq!(count(), 3);
+    }
+
+    #[test]
+    fn what_a_runtime_has_taken_with_it_is_told_by_the_next() {
+        let runtime = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_time().start_paused(true).build().unwrap()
+        };
+        let (heard, sinks, owner) = five();
+        // It ends before its tasks have run.
+        runtime().block_on(async { assert!(sinks[0].hint(&hint(owner, 0))) });
+        assert!(heard.hints.lock().unwrap().is_empty());
+        runtime().block_on(async {
+            sleep(Duration::from_secs(1)).await;
+            assert!(sinks[0].hint(&hint(owner, 0)));
+            sleep(2 * PATIENCE).await;
+        });
+        assert_eq!(heard.hints.lock().unwrap().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 mod fences;
 mod model;
 mod rounds;
+mod waiting;
 
 use std::{
     future::pending,
