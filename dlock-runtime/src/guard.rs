@@ -210,8 +210,9 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
     };
     section.shared.keeper.remove(owner);
     let answer = section.ask_release(owner).await;
-    // The time matters only if there is none.
-    let now = if answer.is_ok() { now } else { section.now() };
+    // The time matters only if there is none, or if others of this process wait for it to pass.
+    let is_over = answer.is_ok() && section.shared.store.hands_on();
+    let now = if is_over { now } else { section.now() };
     let released = Event::Released(answer.ok());
     let Effect::Forget(released) = section.event_at(released, now) else {
         // Whether it arrived is unknown: dropping the place repeats it.

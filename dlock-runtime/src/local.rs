@@ -146,6 +146,7 @@ mod tests {
             now,
             response_limit: Duration::ZERO,
             handover: true,
+            hands_on: true,
             random: &SystemRandom,
             owners,
         }

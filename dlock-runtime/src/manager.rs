@@ -52,6 +52,7 @@ impl Shared {
             now,
             response_limit: self.response_limit,
             handover: self.handover,
+            hands_on: self.store.hands_on(),
             random: &*self.random,
             owners: &self.owners,
         }

@@ -183,6 +183,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) response_limit: Duration,
     /// Whether a lease may go from one task of this process to the next.
     pub(crate) handover: bool,
+    /// Whether the store makes the first waiter the holder when a lease is given back.
+    pub(crate) hands_on: bool,
     pub(crate) random: &'a dyn Random,
     pub(crate) owners: &'a Owners,
 }
@@ -193,8 +195,8 @@ impl<T: Clone> KeyState<T> {
         if self.front.as_ref().is_some_and(Attempt::is_active) {
             self.behind.push_back(waiter);
         } else {
-            self.aside.extend(self.front.take());
-            self.front = Some(Attempt::new(waiter, around));
+            let next = Attempt::new(waiter, around);
+            self.come_next(next, around);
         }
     }
 
@@ -299,10 +301,12 @@ impl<T: Clone> KeyState<T> {
             return Outcome::of(Effect::Nothing);
         };
         let effect = self.aside[index].on_event(event, around);
+        let mut next = None;
         if matches!(effect, Effect::Forget(_)) {
-            self.aside.swap_remove(index);
+            let gone = self.aside.swap_remove(index);
+            next = self.others_are_told(gone.claim.owner, around);
         }
-        Outcome::of(effect)
+        Outcome { effect, next }
     }
 
     /// Takes what happened to the claim of `owner`, whoever bears it now; `None` if nobody does.

@@ -138,6 +138,14 @@ pub trait LockStore: Send + Sync + 'static {
         None
     }
 
+    /// Whether [`release`](Self::release) makes the first waiter the holder.
+    ///
+    /// If not given, it does. Where it does not, a process that has had the lock for a while lets some
+    /// milliseconds pass before its next task asks, so that others can.
+    fn hands_on(&self) -> bool {
+        true
+    }
+
     /// By how much two clocks may disagree over `ttl`; the holder stops trusting its lease that
     /// much earlier.
     fn drift(&self, ttl: Duration) -> Duration {

@@ -367,4 +367,8 @@ impl<S: LockStore> LockStore for Wire<S> {
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.store.attach(client, hints);
     }
+
+    fn hands_on(&self) -> bool {
+        self.store.hands_on()
+    }
 }

@@ -6,6 +6,7 @@
 
 mod hold;
 mod pass;
+mod pause;
 
 use std::time::Duration;
 
@@ -211,6 +212,7 @@ impl<T> Attempt<T> {
             until: around.now.plus(limit),
         };
         self.claim.leaves_traces(around.now);
+        self.claim.pause = None;
         Effect::Ask {
             owner: self.claim.owner,
             limit,

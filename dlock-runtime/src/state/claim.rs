@@ -60,6 +60,20 @@ pub(super) struct Claim {
     last_token: Option<FencingToken>,
     /// The fence of the last lease, and when it came from the store.
     came: Option<(u64, Moment)>,
+    /// Since when this process has had the lock, with this claim and those before it.
+    pub(super) turn: Option<Moment>,
+    /// Others go first.
+    pub(super) pause: Option<Pause>,
+}
+
+/// The time that a claim leaves to others before it asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pause {
+    /// Whose release tells them.
+    pub(super) after: OwnerId,
+    /// When it was sent.
+    pub(super) since: Moment,
+    pub(super) until: Moment,
 }
 
 /// What was last heard of the store.
@@ -89,6 +103,8 @@ impl Claim {
             refreshes: Vec::new(),
             last_token: None,
             came: None,
+            turn: None,
+            pause: None,
         }
     }
 
@@ -111,6 +127,7 @@ impl Claim {
             });
         }
         self.failures = 0;
+        self.turn = None;
         self.refusal = Refusal::Busy(holder);
     }
 
@@ -137,6 +154,7 @@ impl Claim {
     ///
     /// It may be confirmed by another answer: that makes it no younger.
     pub(super) fn came(&mut self, fence: u64, now: Moment) -> Moment {
+        self.turn.get_or_insert(now);
         match self.came {
             Some((known, came)) if known == fence => came,
             _ => self.came.insert((fence, now)).1,

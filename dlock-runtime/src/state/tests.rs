@@ -1,5 +1,6 @@
 //! The decisions about an attempt, one rule at a time, and under any order of events.
 
+mod pauses;
 mod turns;
 mod world;
 
@@ -29,6 +30,7 @@ struct Desk {
     owners: Owners,
     now: Moment,
     handover: bool,
+    hands_on: bool,
 }
 
 /// Always the same: no jitter.
@@ -56,6 +58,7 @@ macro_rules! around {
             now: $desk.now,
             response_limit: SECOND,
             handover: $desk.handover,
+            hands_on: $desk.hands_on,
             random: &NotRandom,
             owners: &$desk.owners,
         }
@@ -75,6 +78,7 @@ impl Desk {
                 boot: SECOND,
             },
             handover: true,
+            hands_on: true,
         };
         desk.enter(1, timing);
         desk

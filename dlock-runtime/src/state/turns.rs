@@ -3,6 +3,7 @@
 use super::{Attempt, Effect, Event, KeyState, Outcome, Surroundings, claim::Refusal};
 use crate::{
     clock::Moment,
+    owner::OwnerId,
     store::{ALIVE, Holder},
 };
 
@@ -81,9 +82,13 @@ impl<T: Clone> KeyState<T> {
                 self.behind.insert(place, absent);
                 front
             }
-            over => {
-                self.aside.extend(over);
-                Attempt::after_others(waiter, around)
+            last => {
+                let mut next = Attempt::after_others(waiter, around);
+                if let Some(last) = last {
+                    next.follow(&last, around);
+                    self.aside.push(last);
+                }
+                next
             }
         };
         let effect = front.on_event(Event::Woken, around);
@@ -129,10 +134,9 @@ impl<T: Clone> KeyState<T> {
             return Outcome { effect, next };
         }
         let effect = front.on_event(Event::Left, around);
-        if matches!(effect, Effect::Forget(_)) {
-            self.front = None;
-        }
-        let next = self.promote(around);
+        let is_gone = matches!(effect, Effect::Forget(_));
+        let gone = self.front.take_if(|_| is_gone);
+        let next = self.promote(gone.as_ref(), around);
         Outcome { effect, next }
     }
 
@@ -142,18 +146,46 @@ impl<T: Clone> KeyState<T> {
             self.front = None;
         }
         let is_over = matches!(effect, Effect::Forget(_) | Effect::Lose);
-        let next = if is_over { self.promote(around) } else { None };
+        let next = if is_over {
+            self.promote(None, around)
+        } else {
+            None
+        };
         Outcome { effect, next }
     }
 
-    /// Lets the next one to the front, with a claim of its own.
-    fn promote(&mut self, around: Surroundings<'_>) -> Option<T> {
+    /// Lets the next one to the front, with a claim of its own; `gone` was there, and has left nothing
+    /// to be given back.
+    fn promote(&mut self, gone: Option<&Attempt<T>>, around: Surroundings<'_>) -> Option<T> {
         let now = around.now;
         let next = self.behind.iter().position(|next| next.is_waiting(now))?;
         let waiter = self.behind.remove(next)?;
         let task = waiter.task.clone();
-        self.aside.extend(self.front.take());
-        self.front = Some(Attempt::after_others(waiter, around));
+        let mut attempt = Attempt::after_others(waiter, around);
+        if let Some(gone) = gone {
+            attempt.follow(gone, around);
+        }
+        self.come_next(attempt, around);
         Some(task)
+    }
+
+    /// Whoever is in front is over, and steps aside.
+    pub(super) fn come_next(&mut self, mut next: Attempt<T>, around: Surroundings<'_>) {
+        if let Some(last) = self.front.take() {
+            next.follow(&last, around);
+            self.aside.push(last);
+        }
+        self.front = Some(next);
+    }
+
+    /// The release of `owner` has been answered; whom to ring because of that.
+    pub(super) fn others_are_told(
+        &mut self,
+        owner: OwnerId,
+        around: Surroundings<'_>,
+    ) -> Option<T> {
+        let front = self.front.as_mut()?;
+        let task = front.waiter.task.clone();
+        front.others_are_told(owner, around).then_some(task)
     }
 }

@@ -34,6 +34,7 @@ pub(crate) trait DynStore: Send + Sync {
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
     fn attach(&self, client: ClientId, hints: HintSink);
     fn gives_up_after(&self) -> Option<Duration>;
+    fn hands_on(&self) -> bool;
     fn drift(&self, ttl: Duration) -> Duration;
 }
 
@@ -78,6 +79,10 @@ impl<S: LockStore> DynStore for S {
 
     fn gives_up_after(&self) -> Option<Duration> {
         LockStore::gives_up_after(self)
+    }
+
+    fn hands_on(&self) -> bool {
+        LockStore::hands_on(self)
     }
 
     fn drift(&self, ttl: Duration) -> Duration {

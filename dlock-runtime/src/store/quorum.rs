@@ -272,6 +272,11 @@ impl LockStore for Quorum {
         Some(in_all(self.node_timeout))
     }
 
+    /// Waiters are only told.
+    fn hands_on(&self) -> bool {
+        false
+    }
+
     /// The greatest of the stores'.
     fn drift(&self, ttl: Duration) -> Duration {
         let drifts = self.shared.nodes.iter().map(|node| node.drift(ttl));

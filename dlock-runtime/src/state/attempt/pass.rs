@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long after it came from the store a lease is given back rather than handed over.
-const LONGEST_TURN: Duration = Duration::from_millis(10);
+pub(super) const LONGEST_TURN: Duration = Duration::from_millis(10);
 
 impl<T> Attempt<T> {
     /// Whether `next` can go on with what this attempt leaves.

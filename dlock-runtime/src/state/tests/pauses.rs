@@ -1,0 +1,165 @@
+//! Over a store that only tells waiters: a process that has had its turn lets others go first.
+
+use super::*;
+
+const TURN: Duration = Duration::from_millis(10);
+/// What a notice takes at most.
+const NOTICED: Duration = Duration::from_millis(5);
+const MS: Duration = Duration::from_millis(1);
+
+/// The first holds a lease.
+fn over_a_quorum(timing: Timing) -> Desk {
+    let mut desk = Desk::holding(timing);
+    desk.hands_on = false;
+    desk
+}
+
+/// One that waits behind the first has the lease by now.
+fn is_granted(desk: &mut Desk, number: u64, fence: u64) {
+    assert!(matches!(desk.of(number, Event::Woken), Effect::Ask { .. }));
+    let (sent, answer) = (desk.now, Ok(Acquisition::Granted { fence }));
+    let effect = desk.of(number, Event::Answered { sent, answer });
+    assert!(matches!(effect, Effect::Enter { .. }), "{effect:?}");
+}
+
+fn asks(desk: &mut Desk, number: u64) -> bool {
+    match desk.of(number, Event::Woken) {
+        Effect::Ask { .. } => true,
+        Effect::WaitUntil(_) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Its release is answered; who is rung.
+fn is_released(desk: &mut Desk, number: u64) -> Option<u64> {
+    let answer = Some(Released::WasHeld);
+    let (effect, rung) = desk.both(number, Event::Released(answer));
+    assert_eq!(effect, Effect::Forget(answer));
+    rung
+}
+
+#[test]
+fn after_a_turn_the_next_one_asks_when_others_have_had_the_time_to() {
+    let mut desk = over_a_quorum(Timing::default());
+    desk.queue([2]);
+    desk.pass(TURN + MS);
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+    let looks = Effect::WaitUntil(desk.now.plus(SECOND));
+    assert_eq!(desk.of(2, Event::Woken), looks, "if there is no answer");
+    desk.pass(2 * MS);
+    assert_eq!(is_released(&mut desk, 1), Some(2));
+    let looks = Effect::WaitUntil(desk.now.plus(2 * MS + NOTICED));
+    assert_eq!(
+        desk.of(2, Event::Woken),
+        looks,
+        "what the release took, and more"
+    );
+    desk.pass(2 * MS + NOTICED);
+    is_granted(&mut desk, 2, 9);
+    // That is a turn of its own.
+    desk.queue([3]);
+    desk.pass(TURN);
+    assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
+}
+
+#[test]
+fn a_turn_ends_however_many_leases_it_takes() {
+    let mut desk = over_a_quorum(Timing::default());
+    desk.handover = false;
+    desk.queue([2, 3, 4]);
+    for number in 1..=2 {
+        desk.pass(4 * MS);
+        let (effect, next) = desk.both(number, Event::Left);
+        assert!(matches!(effect, Effect::Release { .. }), "{effect:?}");
+        assert_eq!(next, Some(number + 1));
+        is_granted(&mut desk, number + 1, 7 + number);
+        is_released(&mut desk, number);
+    }
+    desk.pass(4 * MS);
+    desk.both(3, Event::Left);
+    assert!(!asks(&mut desk, 4), "twelve milliseconds");
+    assert_eq!(is_released(&mut desk, 3), Some(4));
+    desk.pass(NOTICED);
+    assert!(asks(&mut desk, 4));
+}
+
+#[test]
+fn a_turn_begins_anew_when_somebody_else_has_had_the_lock() {
+    let mut desk = over_a_quorum(Timing::default());
+    desk.handover = false;
+    desk.queue([2, 3]);
+    desk.pass(4 * MS);
+    desk.both(1, Event::Left);
+    assert!(asks(&mut desk, 2));
+    is_released(&mut desk, 1);
+    let (sent, answer) = (desk.now, Ok(Acquisition::Busy(Holder::default())));
+    desk.of(2, Event::Answered { sent, answer });
+    desk.pass(2 * SECOND);
+    is_granted(&mut desk, 2, 9);
+    desk.pass(4 * MS);
+    desk.both(2, Event::Left);
+    assert!(asks(&mut desk, 3));
+}
+
+#[test]
+fn who_comes_while_a_long_turn_is_given_back_lets_others_go_first_as_well() {
+    let mut desk = over_a_quorum(Timing::default());
+    desk.pass(TURN + MS);
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), None));
+    desk.enter(2, waits(Wait::Forever));
+    assert!(!asks(&mut desk, 2));
+    assert_eq!(is_released(&mut desk, 1), Some(2));
+    desk.pass(NOTICED);
+    assert!(asks(&mut desk, 2));
+}
+
+#[test]
+fn who_does_not_wait_asks_at_once_and_who_waits_briefly_has_half_of_that_left() {
+    for (wait, left) in [(Wait::Never, None), (Wait::For(4 * MS), Some(2 * MS))] {
+        let mut desk = over_a_quorum(Timing::default());
+        desk.pass(TURN + MS);
+        desk.on(Event::Left);
+        desk.enter(2, waits(wait));
+        if let Some(left) = left {
+            assert!(!asks(&mut desk, 2));
+            is_released(&mut desk, 1);
+            assert!(!asks(&mut desk, 2));
+            desk.pass(left);
+        }
+        assert!(asks(&mut desk, 2), "{wait:?}");
+    }
+}
+
+#[test]
+fn the_pause_is_also_that_of_who_comes_after_one_that_left_in_it() {
+    let mut desk = over_a_quorum(Timing::default());
+    desk.queue([2]);
+    let other = Timing {
+        ttl: TTL * 2,
+        ..waits(Wait::Forever)
+    };
+    desk.enter(3, other);
+    desk.pass(TURN + MS);
+    desk.on(Event::Left);
+    assert!(!asks(&mut desk, 2));
+    assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
+    assert!(!asks(&mut desk, 3));
+    assert_eq!(is_released(&mut desk, 1), Some(3));
+    desk.pass(NOTICED);
+    assert!(asks(&mut desk, 3));
+}
+
+#[test]
+fn a_release_without_an_answer_holds_nobody_up_for_long() {
+    let mut desk = over_a_quorum(Timing::default());
+    desk.queue([2]);
+    desk.pass(TURN + MS);
+    desk.on(Event::Left);
+    assert!(!asks(&mut desk, 2));
+    let (effect, rung) = desk.both(1, Event::Released(None));
+    assert!(matches!(effect, Effect::WaitUntil(_)), "{effect:?}");
+    assert_eq!(rung, None);
+    desk.pass(SECOND);
+    assert!(asks(&mut desk, 2));
+    assert_eq!(is_released(&mut desk, 1), None, "it has asked");
+}
