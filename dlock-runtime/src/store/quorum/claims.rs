@@ -55,6 +55,8 @@ struct Claim {
     fence: Option<u64>,
     /// Until when a majority may keep the lease with this fence.
     held_until: Instant,
+    /// How often it was to be renewed.
+    renewals: u64,
     released: bool,
     /// When the nodes have forgotten it by themselves.
     until: Instant,
@@ -88,6 +90,8 @@ impl Ids {
 pub(super) struct Standing {
     /// The number of the latest question.
     ask: u64,
+    /// How often the claim was to be renewed.
+    renewals: u64,
     pub(super) ids: Ids,
     pub(super) touched: NodeSet,
     /// That of a lease which may still be there.
@@ -168,6 +172,7 @@ impl Claims {
             touched: all,
             fence: None,
             held_until: now,
+            renewals: 0,
             released: false,
             until,
         };
@@ -261,6 +266,7 @@ impl Claims {
         let standing = self.change(owner, key, |claim| {
             (!claim.released).then(|| {
                 claim.until = claim.until.max(until);
+                claim.renewals += 1;
                 claim.standing()
             })
         });
@@ -284,14 +290,22 @@ impl Claims {
 
     /// Whether a node may have something of it under this id. If so, it is noted that it may.
     pub(super) fn touch(&self, owner: OwnerId, key: &LockKey, node: usize, id: OwnerId) -> bool {
-        let is_current = self.change(owner, key, |claim| {
-            let is_current = !claim.released && claim.ids.at(node) == id;
-            if is_current {
-                claim.touched = claim.touched.with(node);
-            }
-            is_current
+        let touched = self.change(owner, key, |claim| claim.touch(node, id));
+        touched.unwrap_or(false)
+    }
+
+    /// The same for a lease that was renewed, unless it is to be renewed anew: perhaps for less time.
+    pub(super) fn refill(
+        &self,
+        owner: OwnerId,
+        key: &LockKey,
+        node: usize,
+        renewed: &Standing,
+    ) -> bool {
+        let touched = self.change(owner, key, |claim| {
+            claim.renewals == renewed.renewals && claim.touch(node, renewed.ids.at(node))
         });
-        is_current.unwrap_or(false)
+        touched.unwrap_or(false)
     }
 
     /// It is being given back; `None` if nothing is known of it.
@@ -323,9 +337,18 @@ impl Claims {
 }
 
 impl Claim {
+    fn touch(&mut self, node: usize, id: OwnerId) -> bool {
+        let is_current = !self.released && self.ids.at(node) == id;
+        if is_current {
+            self.touched = self.touched.with(node);
+        }
+        is_current
+    }
+
     fn standing(&self) -> Standing {
         Standing {
             ask: self.ask,
+            renewals: self.renewals,
             ids: self.ids.clone(),
             touched: self.touched,
             fence: self.fence,
@@ -427,6 +450,21 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert!(claims.len() <= 128, "{}", claims.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_renewed_anew_is_not_given_again_for_the_time_before() {
+        let (claims, owner, key, all) = claim();
+        let standing = claims.ask(owner, &key, TTL, all).unwrap();
+        let until = Instant::now() + TTL;
+        let most = all.without(NodeSet::default().with(4));
+        assert!(claims.granted(owner, &key, &standing, most, 9, until));
+        let first = claims.renew(owner, &key, TTL).unwrap();
+        assert!(claims.refill(owner, &key, 4, &first));
+        let rest = claims.renew(owner, &key, TTL / 10).unwrap();
+        assert_eq!(rest.touched, all);
+        assert!(!claims.refill(owner, &key, 4, &first), "for the whole TTL");
+        assert!(claims.refill(owner, &key, 4, &rest));
     }
 
     #[tokio::test(start_paused = true)]

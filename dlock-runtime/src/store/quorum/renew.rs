@@ -182,8 +182,10 @@ async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: 
     let (id, Some(fence)) = (standing.ids.at(node), standing.fence) else {
         return;
     };
-    // Whoever releases it from now on does so on this node as well.
-    if !shared.claims.touch(ask.owner, &ask.key, node, id) {
+    // Whoever releases it from now on does so on this node as well. A later renewal sees to it by
+    // itself: that of a `min_hold` sets a shorter TTL, which must not be prolonged.
+    let claims = &shared.claims;
+    if !claims.refill(ask.owner, &ask.key, node, standing) {
         return;
     }
     let mut refilling = Refilling {
