@@ -36,6 +36,15 @@
 //! different nodes would choose different waiters. Who is told asks all nodes, in competition with
 //! whoever else asks at that time. So locks are given in no order. If several ask at the same time
 //! and none gets a majority, all give back what they have got, and try again after a random pause.
+//!
+//! A process that has had the lock for 10 ms, with however many of its tasks, gives it back and asks
+//! again only after about two round trips and 5 ms more, so that who was told can have it. That is
+//! so whether anybody waits or not, since nobody knows. Beyond that nothing is promised: of several
+//! processes that ask at the same time the one that is nearest to the nodes wins more often.
+//!
+//! A waiter of a quorum at the head of a node's queue gets nothing, nor do those behind it: they have to
+//! look by themselves. So nobody but the quorum should lock the same keys on its nodes. Servers that
+//! others lock on as well need a namespace of their own for it.
 
 mod acquire;
 mod claims;
@@ -79,7 +88,8 @@ use crate::{
 ///
 /// The stores have to be independent of each other: servers without replication between them, on
 /// different machines. Three or five are usual; an even number tolerates no more than one less.
-/// Every process has to name the same ones. The [module](self) says what holds.
+/// Every process has to name the same ones, and each of them once: a store that is named twice has
+/// two votes, which nobody can see from here. The [module](self) says what holds.
 ///
 /// Clones share what they know of the locks that are held.
 ///
