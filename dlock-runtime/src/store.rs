@@ -245,6 +245,9 @@ pub struct Holder {
     /// Whether the label is this manager's own: another task of the process holds it, or a guard
     /// that it keeps.
     pub is_here: bool,
+    /// The fence of its lease; 0 if that is not known. Stores of a quorum tell by it and the label
+    /// whether they mean the same holder.
+    pub fence: u64,
     /// The last fence given, at the moment of this answer: not less than that of the holder it
     /// tells of, and less than any that is given later.
     ///

@@ -24,7 +24,7 @@ pub(crate) async fn a_free_key_is_granted_and_a_held_one_is_busy<E: Env>() {
 
     let seen = key.busy(first).await;
     assert_eq!(seen.label.as_deref(), Some("test@host/1"));
-    assert_eq!(seen.last_fence, fence);
+    assert_eq!((seen.last_fence, seen.fence), (fence, fence));
     assert_eq!(seen.position, Some(0));
     let left = seen.ttl.expect("a lease ends");
     assert!(left <= TTL && left + LIMIT > TTL, "{left:?}");
@@ -210,6 +210,7 @@ pub(crate) async fn waiters_are_granted_in_the_order_of_their_arrival<E: Env>() 
         assert!(seen.ttl <= Some(GRANT_TTL), "not confirmed yet: {seen:?}");
         let fence = key.granted(*next, TTL).await;
         assert_eq!(fence, seen.last_fence, "granted before it asked");
+        assert_eq!(fence, seen.fence);
         assert!(fence > last);
         last = fence;
     }

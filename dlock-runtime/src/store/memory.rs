@@ -251,6 +251,7 @@ impl Tables {
             label: held.and_then(|held| held.label.clone()),
             ttl: held.map(|held| held.until - now),
             position: lock.queue.position(owner),
+            fence: held.map_or(0, |held| held.fence),
             last_fence: self.last_fence,
             is_here: false,
         };

@@ -51,8 +51,7 @@ pub(super) fn of_round(tally: &Tally) -> Refusal {
         });
     }
     let same = |one: &Holder| {
-        let is_same =
-            |other: &&&Holder| other.last_fence == one.last_fence && other.label == one.label;
+        let is_same = |other: &&&Holder| other.fence == one.fence && other.label == one.label;
         holders.iter().filter(is_same).count()
     };
     let is_held = got == 0 || holders.iter().any(|holder| same(holder) >= majority);
@@ -92,6 +91,7 @@ fn together(holders: &[&Holder], got: usize, majority: usize) -> Holder {
     places.sort_unstable();
     Holder {
         label: common.and_then(|holder| holder.label.clone()),
+        fence: common.map_or(0, |holder| holder.fence),
         ttl: ends[needed - 1],
         position: places.get(places.len() / 2).copied(),
         last_fence: holders.iter().map(|it| it.last_fence).max().unwrap_or(0),
@@ -158,6 +158,7 @@ mod tests {
             label: Some(label.to_owned()),
             ttl: seconds.map(Duration::from_secs),
             position,
+            fence,
             last_fence: fence,
             is_here: false,
         }))
@@ -200,6 +201,18 @@ mod tests {
         );
         let refusal = round([granted(), held(5), held(5), held(6), held(6)]);
         assert!(matches!(refusal, Refusal::Split(_)), "{refusal:?}");
+        // Whatever the nodes have counted since for other keys.
+        let busy_elsewhere = |last_fence| match held(5) {
+            Ok(Acquisition::Busy(holder)) => Ok(Acquisition::Busy(Holder {
+                last_fence,
+                ..holder
+            })),
+            other => other,
+        };
+        let others = [5, 9, 7].map(busy_elsewhere);
+        let [first, second, third] = others;
+        let refusal = round([granted(), first, second, third, granted()]);
+        assert!(matches!(refusal, Refusal::Held(_)), "{refusal:?}");
     }
 
     #[test]

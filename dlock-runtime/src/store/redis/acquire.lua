@@ -11,8 +11,8 @@
 -- ARGV[4]  label            ARGV[5]  the least fence, if not the server's time
 --
 -- Returns the fence if the lock is the owner's, else {TTL left in ms or -1 for none, place in the
--- queue or -1, last fence, label of the holder or ''}. The last fence is the slot's at the end of
--- this script: whatever is granted later has a greater one.
+-- queue or -1, last fence, label of the holder or '', fence of the holder or 0}. The last fence is
+-- the slot's at the end of this script: whatever is granted later has a greater one.
 --
 -- It is one step because "free", "first in the queue" and "taken" must be about the same moment.
 -- A script that fails half-way is not undone: the fence is written before the lock, so that no
@@ -48,14 +48,18 @@ if not last or last >= 2 ^ 52 or string.find(text, '%D') then
   return redis.error_reply('WRONGTYPE the fence at `' .. fence .. '` is no number of dlock')
 end
 
+local held = 0
 if value then
+  held = tonumber(held_fence or '0')
+  if held >= 2 ^ 52 then
+    held = 0
+  end
   -- The holder's own counts, even if somebody has deleted the counter since.
-  local held = tonumber(held_fence or '0')
-  if held > last and held < 2 ^ 52 then
+  if held > last then
     last = held
   end
   if ARGV[3] == '0' then
-    return {redis.call('PTTL', lock), -1, last, holder_label or ''}
+    return {redis.call('PTTL', lock), -1, last, holder_label or '', held}
   end
 end
 
@@ -127,7 +131,7 @@ end
 
 if value then
   local place = wait_in_queue()
-  return {redis.call('PTTL', lock), place, last, holder_label or ''}
+  return {redis.call('PTTL', lock), place, last, holder_label or '', held}
 end
 
 local first = first_waiter()
@@ -142,7 +146,7 @@ if first and first ~= owner and string.sub(first, -1) ~= '!' then
   local namespace, name = string.match(queue, '^(.-):{(.*)}:q$')
   redis.pcall('PUBLISH', namespace .. ':wake:' .. string.match(first, '^[^.]*'),
     first .. ' ' .. granted .. ' ' .. name)
-  return {grant_ttl, place, next_fence, ''}
+  return {grant_ttl, place, next_fence, '', next_fence}
 end
 
 redis.call('SET', fence, granted)

@@ -341,6 +341,7 @@ pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError
                 Value::Int(place),
                 Value::Int(last),
                 Value::BulkString(label),
+                Value::Int(held),
             ] => {
                 let label = String::from_utf8_lossy(label);
                 Ok(Acquisition::Busy(Holder {
@@ -348,6 +349,7 @@ pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError
                     // Less than zero: no time to live.
                     ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
                     position: u64::try_from(*place).ok(),
+                    fence: fence(*held)?,
                     last_fence: fence(*last)?,
                     is_here: false,
                 }))

@@ -119,27 +119,29 @@ fn a_line_of_a_script_names_its_command() {
 #[test]
 fn answers_are_read_strictly() {
     let label = |text: &str| Value::BulkString(text.into());
-    let busy = |ttl, place, text| {
+    let busy = |ttl, place, text, fence| {
         let numbers = [ttl, place, 41].map(Value::Int);
-        Value::Array(numbers.into_iter().chain([label(text)]).collect())
+        let rest = [label(text), Value::Int(fence)];
+        Value::Array(numbers.into_iter().chain(rest).collect())
     };
     assert_eq!(
         read_acquisition(&Value::Int(42)),
         Ok(Acquisition::Granted { fence: 42 })
     );
     assert_eq!(
-        read_acquisition(&busy(1500, 0, "a@b/1")),
+        read_acquisition(&busy(1500, 0, "a@b/1", 40)),
         Ok(Acquisition::Busy(Holder {
             label: Some("a@b/1".into()),
             ttl: Some(Duration::from_millis(1500)),
             position: Some(0),
+            fence: 40,
             last_fence: 41,
             is_here: false,
         }))
     );
     for anonymous in ["", "-"] {
         assert_eq!(
-            read_acquisition(&busy(-1, -1, anonymous)),
+            read_acquisition(&busy(-1, -1, anonymous, 0)),
             Ok(Acquisition::Busy(Holder {
                 last_fence: 41,
                 ..Holder::default()
