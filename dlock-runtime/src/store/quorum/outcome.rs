@@ -267,6 +267,19 @@ mod tests {
     }
 
     #[test]
+    fn enough_answers_that_do_not_agree_in_time_are_not_called_too_few() {
+        let late = [(3, late())];
+        let error = unavailable(5, &late);
+        assert_eq!(error.kind(), StoreErrorKind::TimedOut);
+        assert!(error.message().contains("have not agreed"), "{error}");
+        // The majority is there, and one of them has not confirmed the greater fence.
+        let grant = |fence| Ok(Acquisition::Granted { fence });
+        let error = failure([grant(7), grant(9), failed(StoreErrorKind::Unreachable)]);
+        assert!(error.message().contains("only 1 of 3"), "{error}");
+        assert!(!error.left_nothing());
+    }
+
+    #[test]
     fn nothing_is_left_only_if_no_node_may_have_anything() {
         use StoreErrorKind::{TimedOut, Unreachable};
         let down = || failed(Unreachable);
