@@ -1,8 +1,9 @@
 //! Sentinels: which server is the master of a service, and that it is another one by now.
 //!
 //! All of them are asked at once, and of the answers of a majority the one with the greatest
-//! configuration epoch counts, since a Sentinel that was cut off goes on naming an old master. Of
-//! less than a majority none counts that is older than what was known already.
+//! configuration epoch counts, since a Sentinel that was cut off goes on naming an old master. One
+//! that is older than what was known already counts only of a majority, and when everybody has had
+//! the time to name a later one.
 //!
 //! The epoch is asked for before the address: during a fail-over both change, and an old address
 //! must not be taken for a new one. `SENTINEL MASTER` alone would not do, because the Sentinel that
@@ -13,7 +14,7 @@ mod tests;
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -21,7 +22,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{
@@ -36,6 +37,12 @@ use crate::{
 
 /// Where a Sentinel tells that a service has another master.
 const SWITCHED: &str = "+switch-master";
+
+/// All are asked no more often than this, unless there is news.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// After news all processes ask, each some time within this.
+const SCATTER_MS: u64 = 200;
 
 /// The Sentinels of a URL.
 pub(super) struct Sentinels {
@@ -66,7 +73,7 @@ impl Sentinels {
 
     /// Where the master is, found in a part of `limit`: the rest is for the connection to it.
     pub(super) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
-        let address = self.master(limit / 2, self.majority()).await?;
+        let address = self.master(share(limit), self.majority()).await?;
         let endpoint = self.location.endpoint(address);
         let shown = format!("{endpoint}, which the Sentinels name as the master of");
         Ok(endpoint.shown_as(format!("{shown} `{}`", self.service)))
@@ -75,9 +82,16 @@ impl Sentinels {
     /// Returns when the master is no longer at `known`. As long as no Sentinel says so, it is.
     ///
     /// One of them is listened to, and all are asked after each of its words, and after `pause`: it
-    /// may have been cut off itself.
-    pub(super) async fn moved(&self, known: &Address, pause: Duration) -> StoreError {
-        let limit = pause.min(Duration::from_secs(1));
+    /// may have been cut off itself. They have as much time to answer as when it was found within
+    /// `limit`, or a slow one would be heard of at one time only, and lead to and fro.
+    pub(super) async fn moved(
+        &self,
+        known: &Address,
+        pause: Duration,
+        limit: Duration,
+    ) -> StoreError {
+        let limit = share(limit);
+        let pause = pause.max(LEAST_PAUSE);
         let mut turn = usize::try_from(SystemRandom.next_u64() % 1024).unwrap_or(0);
         let mut news = None;
         loop {
@@ -102,8 +116,13 @@ impl Sentinels {
             };
             // Many processes would ask at the same time.
             let pause = jittered(pause, SystemRandom.next_u64());
-            if timeout(pause, heard).await == Ok(false) {
-                news = None;
+            match timeout(pause, heard).await {
+                Ok(true) => {
+                    let scatter = SystemRandom.next_u64() % SCATTER_MS;
+                    sleep(Duration::from_millis(scatter)).await;
+                }
+                Ok(false) => news = None,
+                Err(_) => {}
             }
         }
     }
@@ -112,26 +131,33 @@ impl Sentinels {
         self.all.len() / 2 + 1
     }
 
-    /// What is to be taken for the master's address, once `enough` have named one.
+    /// What is to be taken for the master's address, once `enough` have named one that is no older
+    /// than what is known, or nobody else will answer.
     async fn master(&self, limit: Duration, enough: usize) -> Result<Address, StoreError> {
         let asked = self.all.iter().map(|it| self.ask(it, limit));
         let mut answers: FuturesUnordered<_> = asked.collect();
-        let (mut masters, mut errors) = (Vec::new(), Vec::new());
+        let (mut masters, mut errors) = (Vec::<Master>::new(), Vec::new());
         while let Some(answer) = answers.next().await {
             match answer {
                 Ok(master) => masters.push(master),
                 Err(error) => errors.push(error),
             }
-            if masters.len() >= enough {
+            let least = self.latest().as_ref().map_or(0, |known| known.epoch);
+            if masters.len() >= enough && masters.iter().any(|it| it.epoch >= least) {
                 break;
             }
         }
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_majority = masters.len() >= self.majority();
-        match choose(&masters, latest.as_ref(), is_majority) {
+        let mut latest = self.latest();
+        // Who has not answered yet may know a later one.
+        let is_all = masters.len() >= self.majority() && answers.is_empty();
+        match choose(&masters, latest.as_ref(), is_all) {
             Some(master) => Ok(latest.insert(master).address.clone()),
             None => Err(self.nobody(&errors)),
         }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<Master>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, sentinel: &Endpoint, limit: Duration) -> Result<Master, StoreError> {
@@ -185,6 +211,11 @@ impl Sentinels {
     }
 }
 
+/// What Sentinels have of the time to connect; the rest is for the master.
+fn share(limit: Duration) -> Duration {
+    limit / 2
+}
+
 /// The failure of a question, with the Sentinel it was put to and what would help there.
 fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
     use StoreErrorKind::{Unauthenticated, UnknownService, Unreachable, Unsupported};
@@ -202,8 +233,9 @@ fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
 }
 
 /// The master to be believed in: of the latest epoch, and of those the one that is known already,
-/// or that most name. Unless they are a majority, nobody leads back behind what is known.
-fn choose(answers: &[Master], known: Option<&Master>, is_majority: bool) -> Option<Master> {
+/// or that most name. Unless they are a majority, and all that will answer, nobody leads back behind
+/// what is known.
+fn choose(answers: &[Master], known: Option<&Master>, is_all: bool) -> Option<Master> {
     let rank = |master: &&Master| {
         let votes = answers.iter().filter(|it| it == master).count();
         let is_known = Some(*master) == known;
@@ -212,7 +244,7 @@ fn choose(answers: &[Master], known: Option<&Master>, is_majority: bool) -> Opti
         (master.epoch, master.epoch > 0 && is_known, votes, is_known)
     };
     let best = answers.iter().max_by_key(rank)?;
-    let known = known.filter(|known| !is_majority && known.epoch > best.epoch);
+    let known = known.filter(|known| !is_all && known.epoch > best.epoch);
     Some(known.unwrap_or(best).clone())
 }
 
@@ -235,14 +267,18 @@ struct News {
 
 impl News {
     async fn listen(sentinel: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
-        let (sender, pushed) = unbounded_channel();
-        let settings = AsyncConnectionConfig::new().set_push_sender(sender);
-        let mut session = Session::open(sentinel, settings, limit).await?;
-        answered(limit, session.connection.subscribe(SWITCHED)).await?;
-        Ok(Self {
-            _session: session,
-            pushed,
-        })
+        // One that accepts a connection and never answers must not end the watch.
+        let listening = async {
+            let (sender, pushed) = unbounded_channel();
+            let settings = AsyncConnectionConfig::new().set_push_sender(sender);
+            let mut session = Session::open(sentinel, settings, limit).await?;
+            answered(limit, session.connection.subscribe(SWITCHED)).await?;
+            Ok(Self {
+                _session: session,
+                pushed,
+            })
+        };
+        session::named(sentinel, limit, listening).await
     }
 
     /// Returns when there is a word of `service`, or with `false` when there will be none.

@@ -23,11 +23,17 @@ impl Source {
         }
     }
 
-    /// Returns when the server is no longer at `known`, after about `pause` at the latest.
-    pub(super) async fn moved(&self, known: &Endpoint, pause: Duration) -> StoreError {
+    /// Returns when the server is no longer at `known`, after about `pause` at the latest; `limit` is
+    /// that of [`find`](Self::find).
+    pub(super) async fn moved(
+        &self,
+        known: &Endpoint,
+        pause: Duration,
+        limit: Duration,
+    ) -> StoreError {
         match self {
             Self::Fixed(_) => pending().await,
-            Self::Sentinel(sentinels) => sentinels.moved(known.address(), pause).await,
+            Self::Sentinel(sentinels) => sentinels.moved(known.address(), pause, limit).await,
         }
     }
 }

@@ -77,7 +77,7 @@ impl Supervisor {
                     self.events.connected();
                     self.state.send_replace(State::Ready(link.handle()));
                     self.hints.look_again(&self.hints.clients());
-                    let watched = self.watch_over(&endpoint, &mut link, &mut attached);
+                    let watched = self.watch_over(&endpoint, &mut link, &mut attached, attempt);
                     let error = watched.await;
                     // Nobody starts a request on a connection that is about to be closed.
                     self.state.send_replace(State::Connecting);
@@ -114,10 +114,11 @@ impl Supervisor {
         endpoint: &Endpoint,
         link: &mut Link,
         attached: &mut watch::Receiver<()>,
+        attempt: Duration,
     ) -> StoreError {
         let idle = self.config.response_timeout.saturating_mul(IDLE_FACTOR);
         let health = link.health();
-        let mut moved = pin!(self.source.moved(endpoint, idle));
+        let mut moved = pin!(self.source.moved(endpoint, idle, attempt));
         loop {
             let checked = tokio::select! {
                 news = health.news() => match news {

@@ -1,6 +1,21 @@
 //! Which master is chosen, and what is said when there is none.
 
+use std::{pin::pin, sync::Arc};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+    task::JoinSet,
+};
+
 use super::*;
+
+/// For one attempt to connect.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Longer than anything takes that ends at all.
+const LONG: Duration = Duration::from_secs(60);
 
 fn master(epoch: u64, port: u16) -> Master {
     let address = Address::Tcp("h".into(), port);
@@ -113,7 +128,7 @@ async fn a_move_that_nobody_tells_of_is_found_out() {
 
     let moved = async {
         let pause = Duration::from_millis(500);
-        sentinels.moved(known.address(), pause).await
+        sentinels.moved(known.address(), pause, LIMIT).await
     };
     let break_down = async {
         let mut listened_to = None;
@@ -132,9 +147,151 @@ async fn a_move_that_nobody_tells_of_is_found_out() {
         all.master_after(first).await.port()
     };
     let both = async { tokio::join!(moved, break_down) };
-    let (told, port) = timeout(Duration::from_secs(60), both).await.unwrap();
+    let (told, port) = timeout(LONG, both).await.unwrap();
     let expected = format!("is at 127.0.0.1:{port} now");
     assert!(told.message().ends_with(&expected), "{told}");
     let now = sentinels.find(Duration::from_secs(20)).await.unwrap();
     assert_eq!(now.address(), &Address::Tcp("127.0.0.1".into(), port));
+}
+
+/// A Sentinel that says what it is told to say. Its first connections are accepted and not answered.
+struct Fake {
+    port: u16,
+    _tasks: JoinSet<()>,
+}
+
+impl Fake {
+    /// It names `master` as soon as `may_answer`.
+    async fn start(master: Master, silent: usize, may_answer: Option<Arc<Notify>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            for number in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (master, may_answer) = (master.clone(), may_answer.clone());
+                connections.spawn(async move {
+                    if number < silent {
+                        std::future::pending::<()>().await;
+                    }
+                    serve(stream, &master, may_answer.as_deref()).await.ok();
+                });
+            }
+        });
+        Self {
+            port,
+            _tasks: tasks,
+        }
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    master: &Master,
+    may_answer: Option<&Notify>,
+) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let words = command(&mut stream).await?;
+        let Address::Tcp(host, port) = &master.address else {
+            unreachable!("the tests have no other");
+        };
+        let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+        let answer = match words[0].as_str() {
+            "HELLO" => "%0\r\n".to_owned(),
+            "SENTINEL" if words[1] == "MASTER" => {
+                if let Some(may_answer) = may_answer {
+                    may_answer.notified().await;
+                }
+                let epoch = master.epoch.to_string();
+                format!("%1\r\n{}{}", bulk("config-epoch"), bulk(&epoch))
+            }
+            "SENTINEL" => format!("*2\r\n{}{}", bulk(host), bulk(&port.to_string())),
+            "SUBSCRIBE" => format!(">3\r\n{}{}:1\r\n", bulk("subscribe"), bulk(&words[1])),
+            _ => "+OK\r\n".to_owned(),
+        };
+        stream.get_mut().write_all(answer.as_bytes()).await?;
+    }
+}
+
+/// The words of one command.
+async fn command(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<String>> {
+    let mut words = Vec::new();
+    for _ in 0..length(stream).await? {
+        let mut word = vec![0; length(stream).await? + 2];
+        stream.read_exact(&mut word).await?;
+        words.push(String::from_utf8_lossy(&word).trim_end().to_owned());
+    }
+    Ok(words)
+}
+
+/// The number in a line such as `*2`.
+async fn length(stream: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await?;
+    let number = line.get(1..).and_then(|it| it.trim_end().parse().ok());
+    number.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+}
+
+fn over(fakes: &[Fake]) -> Sentinels {
+    let hosts: Vec<_> = fakes
+        .iter()
+        .map(|fake| format!("127.0.0.1:{}", fake.port))
+        .collect();
+    let url = format!("redis-sentinel://{}/m", hosts.join(","));
+    Sentinels::new(&Location::parse(&url).unwrap(), "m")
+}
+
+/// As one that was stopped does: the system accepts in its place.
+#[tokio::test]
+async fn a_sentinel_that_never_answers_does_not_end_the_watch() {
+    let (old, new) = (master(3, 1), master(4, 2));
+    // The one that is to be listened to, and then answers questions.
+    let fakes = [Fake::start(new.clone(), 1, None).await];
+    let sentinels = over(&fakes);
+    let moved = sentinels.moved(&old.address, LEAST_PAUSE, LIMIT);
+    let told = timeout(LONG, moved).await.expect("it goes on without news");
+    assert!(
+        told.message()
+            .ends_with(&format!("is at {} now", new.address)),
+        "{told}"
+    );
+}
+
+/// A majority that was cut off answers first, and who knows better is slow.
+#[tokio::test]
+async fn a_stale_majority_that_is_faster_does_not_lead_back() {
+    let (old, new) = (master(3, 1), master(4, 2));
+    let may_answer = Arc::new(Notify::new());
+    let fakes = [
+        Fake::start(new.clone(), 0, Some(may_answer.clone())).await,
+        Fake::start(old.clone(), 0, None).await,
+        Fake::start(old.clone(), 0, None).await,
+    ];
+    let sentinels = over(&fakes);
+    *sentinels.latest() = Some(new.clone());
+    {
+        let mut found = pin!(sentinels.find(LONG));
+        let brief = Duration::from_millis(300);
+        let early = timeout(brief, found.as_mut()).await;
+        assert!(early.is_err(), "the third may know better: {early:?}");
+        may_answer.notify_one();
+        assert_eq!(found.await.unwrap().address(), &new.address);
+    }
+    // Whoever watches decides by the same rule.
+    let answers = sentinels.master(LONG, fakes.len());
+    may_answer.notify_one();
+    assert_eq!(answers.await, Ok(new.address.clone()));
+
+    // Nobody is left that knows the later one: they have been set up anew, perhaps.
+    let fakes = [
+        Fake::start(old.clone(), 0, None).await,
+        Fake::start(old.clone(), 0, None).await,
+        Fake::start(new.clone(), usize::MAX, None).await,
+    ];
+    let sentinels = over(&fakes);
+    *sentinels.latest() = Some(new);
+    let found = sentinels.find(2 * LIMIT).await.unwrap();
+    assert_eq!(found.address(), &old.address);
 }
