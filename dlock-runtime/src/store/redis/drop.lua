@@ -7,9 +7,12 @@
 --
 -- It touches one key only, so that it works while the slot is moved. Who waits is not told, and
 -- finds the lock free when it looks again.
+--
+-- GETEX instead of GET, because it counts as a write, and "not yours" must come from a master that
+-- is in touch with the others: one that was cut off may allow to read.
 local lock, owner = KEYS[1], ARGV[1]
 
-local value = redis.call('GET', lock)
+local value = redis.call('GETEX', lock)
 if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
   return 0
 end
