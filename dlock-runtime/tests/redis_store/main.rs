@@ -70,6 +70,7 @@ for_every_make! {
         a_release_overtakes_no_acquire_that_was_given_up,
         scripts_are_sent_again_to_a_server_that_forgot_them,
         a_refusal_never_tells_less_than_the_holders_fence,
+        a_lock_is_handed_on_with_more_than_the_holders_fence,
         many_leases_are_renewed_in_one_write,
         a_lease_that_was_handed_on_gets_its_label_by_a_renewal,
         databases_and_sockets_work_too,

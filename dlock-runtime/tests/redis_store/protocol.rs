@@ -291,6 +291,24 @@ pub(crate) async fn a_refusal_never_tells_less_than_the_holders_fence(make: Make
     assert_eq!((seen.last_fence, seen.position), (fence, None));
 }
 
+pub(crate) async fn a_lock_is_handed_on_with_more_than_the_holders_fence(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let (lock, me, next) = (key("k"), owner(), owner());
+    take(&store, &lock, me).await;
+    queue(&store, &lock, next).await;
+    // From before the server's clock was set back and its counter was lost.
+    let fence = 1_u64 << 51;
+    let counter = server.keys("dlock:fence:*").await.remove(0);
+    run(&mut behind, &format!("DEL {counter}")).await;
+    redis::cmd("SET")
+        .arg(&["dlock:{k}", &format!("{me} {fence} label"), "KEEPTTL"])
+        .exec_async(&mut behind)
+        .await
+        .unwrap();
+    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(take(&store, &lock, next).await, fence + 1);
+}
+
 pub(crate) async fn many_leases_are_renewed_in_one_write(make: Make) {
     let (_server, store, mut behind) = server_and_store(make).await;
     let leases: Vec<_> = (0..50).map(|n| (key(&format!("k{n}")), owner())).collect();

@@ -65,7 +65,8 @@ local function first_waiter()
 end
 
 -- Greater than the last fence, and than those a server has forgotten that lost its data: the
--- floor is the time since 2024 in units of 10 us. Nil if it cannot be told or kept.
+-- floor is the time since 2024 in units of 10 us. The released lock's own counts, even if somebody
+-- has deleted the counter since. Nil if it cannot be told or kept.
 local function next_fence()
   local last = try('GET', fence)
   if last == nil then
@@ -75,8 +76,13 @@ local function next_fence()
   if not string.match(last, '^%d+$') or tonumber(last) >= 2 ^ 52 then
     return nil
   end
+  last = tonumber(last)
+  local held = tonumber(string.match(value, '^%S+ (%d+) %S+$') or '0')
+  if held > last and held < 2 ^ 52 then
+    last = held
+  end
   local floor = (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)
-  local granted = string.format('%.0f', math.max(tonumber(last) + 1, floor))
+  local granted = string.format('%.0f', math.max(last + 1, floor))
   return try('SET', fence, granted) and granted
 end
 
