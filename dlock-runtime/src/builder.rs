@@ -172,7 +172,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long to wait for one answer of the store before asking again. If not set, 1 s.
+    /// How long to wait for one answer of the store before asking again, an hour at the most. If
+    /// not set, 1 s.
     ///
     /// With more than 1.5 s a waiter of a slow store may be taken for dead and lose its place.
     pub fn response_timeout(mut self, limit: Duration) -> Self {
@@ -180,7 +181,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long [`connect`](Self::connect) tries. If not set, 5 s.
+    /// How long [`connect`](Self::connect) tries, an hour at the most. If not set, 5 s.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_limit = limit;
         self
@@ -398,8 +399,9 @@ impl LockManagerBuilder {
                 ("response_timeout", self.response_limit),
                 ("connect_timeout", self.connect_limit),
             ];
-            let zero = limits.into_iter().find(|(_, limit)| limit.is_zero());
-            zero.map(|(option, _)| (option, "it must be greater than zero"))
+            limits
+                .into_iter()
+                .find_map(|(option, limit)| Some((option, fault_of_limit(limit)?)))
         });
         fault.map_or(Ok(()), |(option, reason)| {
             Err(ConnectError::InvalidOption { option, reason })
@@ -477,6 +479,16 @@ fn is_memory(url: &str) -> bool {
     matches!(url, "memory://" | "memory:")
 }
 
+/// Why a time cannot be the limit for an answer or for a connection.
+pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
+    /// Sums and multiples of limits are moments in the future, which have to exist.
+    const LONGEST: Duration = Duration::from_secs(60 * 60);
+    if limit.is_zero() {
+        return Some("it must be greater than zero");
+    }
+    (limit > LONGEST).then_some("it must be an hour at the most")
+}
+
 /// `application@host/pid`, in printable ASCII without spaces.
 pub(crate) fn label(application: Option<&str>) -> String {
     const LONGEST: usize = 128;
@@ -532,6 +544,18 @@ mod tests {
         ));
         let no_answer = LockManager::builder().response_timeout(Duration::ZERO);
         assert!(no_answer.store(MemoryStore::new()).is_err());
+        let answers_never = LockManager::builder().response_timeout(Duration::MAX);
+        let refused = answers_never.store(MemoryStore::new());
+        let option = "response_timeout";
+        assert!(
+            matches!(refused, Err(ConnectError::InvalidOption { option: it, .. }) if it == option)
+        );
+        let connects_never = LockManager::builder().connect_timeout(Duration::MAX);
+        let refused = connects_never.store(MemoryStore::new());
+        let option = "connect_timeout";
+        assert!(
+            matches!(refused, Err(ConnectError::InvalidOption { option: it, .. }) if it == option)
+        );
         let replicas = LockManager::builder().min_replicas(1);
         assert!(replicas.store(MemoryStore::new()).is_err());
     }

@@ -5,7 +5,10 @@ use std::{fmt, time::Duration};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use super::{credentials::CredentialsProvider, url::Location};
-use crate::{builder::label, error::ConnectError};
+use crate::{
+    builder::{fault_of_limit, label},
+    error::ConnectError,
+};
 
 const LONGEST_NAMESPACE: usize = 64;
 
@@ -29,9 +32,10 @@ pub struct RedisConfig {
     /// What all of its keys and channels start with: 1 to 64 printable ASCII characters without
     /// spaces and braces, not ending in `:fence`.
     pub namespace: String,
-    /// How long one request may take, wherever a cluster sends it.
+    /// How long one request may take, wherever a cluster sends it; an hour at the most.
     pub response_timeout: Duration,
-    /// How long [`RedisStore::connect`](super::RedisStore::connect) may take.
+    /// How long [`RedisStore::connect`](super::RedisStore::connect) may take; an hour
+    /// at the most.
     pub connect_timeout: Duration,
     /// Whether a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
     /// meets it: see [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
@@ -69,7 +73,6 @@ impl RedisConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), ConnectError> {
-        const ZERO: &str = "it must be greater than zero";
         let refuse = |option, reason| Err(ConnectError::InvalidOption { option, reason });
         // A brace would choose the slot in place of the lock's name.
         let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'{' && byte != b'}';
@@ -88,13 +91,14 @@ impl RedisConfig {
                 "it must not end in `:fence`, where fences are kept",
             );
         }
-        if self.response_timeout.is_zero() {
-            return refuse("response_timeout", ZERO);
-        }
-        if self.connect_timeout.is_zero() {
-            return refuse("connect_timeout", ZERO);
-        }
-        Ok(())
+        let limits = [
+            ("response_timeout", self.response_timeout),
+            ("connect_timeout", self.connect_timeout),
+        ];
+        let fault = limits
+            .into_iter()
+            .find_map(|(option, limit)| Some((option, fault_of_limit(limit)?)));
+        fault.map_or(Ok(()), |(option, reason)| refuse(option, reason))
     }
 }
 
@@ -135,23 +139,42 @@ mod tests {
             let error = named(namespace).check().expect_err("it is refused");
             assert!(error.to_string().contains("`namespace`"), "{error}");
         }
-        let zero = Duration::ZERO;
-        assert!(
-            RedisConfig {
-                response_timeout: zero,
+    }
+
+    #[test]
+    fn times_that_cannot_be_counted_with_are_refused() {
+        let config = RedisConfig::new("redis://localhost");
+        let hour = Duration::from_secs(3600);
+        let shortest = Duration::from_nanos(1);
+        for (limit, is_good) in [
+            (Duration::ZERO, false),
+            (shortest, true),
+            (hour, true),
+            (hour + shortest, false),
+            (Duration::MAX, false),
+        ] {
+            let response = RedisConfig {
+                response_timeout: limit,
                 ..config.clone()
+            };
+            let connect = RedisConfig {
+                connect_timeout: limit,
+                ..config.clone()
+            };
+            for (checked, name) in [
+                (response.check(), "response_timeout"),
+                (connect.check(), "connect_timeout"),
+            ] {
+                let refused = matches!(
+                    checked,
+                    Err(ConnectError::InvalidOption { option, .. }) if option == name
+                );
+                assert!(
+                    is_good && checked.is_ok() || !is_good && refused,
+                    "{limit:?}"
+                );
             }
-            .check()
-            .is_err()
-        );
-        assert!(
-            RedisConfig {
-                connect_timeout: zero,
-                ..config
-            }
-            .check()
-            .is_err()
-        );
+        }
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Confirmer {
             replicas,
             // Twice within the limit, and a server ends a wait up to 100 ms late: a call may have to
             // wait for those before it, or be sent again to a server that forgot its script.
-            patience: (limit * 3 / 10).max(Duration::from_millis(1)),
+            patience: (limit.saturating_mul(3) / 10).max(Duration::from_millis(1)),
         };
         Self {
             node,
