@@ -71,10 +71,12 @@ impl Socket {
     pub(super) async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
         let begin = Instant::now();
         let failed = |error: io::Error| errors::of_connect(endpoint, &error);
+        // Before anything is opened that would not be secured.
+        let connector = endpoint.connector()?;
         match endpoint.address() {
             Address::Tcp(host, port) => {
                 let stream = tcp(host, *port, limit).await.map_err(failed)?;
-                let Some(connector) = endpoint.connector() else {
+                let Some(connector) = connector else {
                     return Ok(Self::of(stream, Kind::Plain));
                 };
                 let left = limit.saturating_sub(begin.elapsed());
@@ -140,4 +142,20 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
     // Closing means that we have given up: what is still unsent must not arrive minutes later,
     // when the network has healed, and take a lock nobody wants any more.
     socket.set_linger(Some(Duration::ZERO))
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use super::*;
+    use crate::store::redis::url::Location;
+
+    #[tokio::test]
+    async fn nothing_goes_in_plain_text_where_tls_is_missing() {
+        // Nobody has prepared certificates for it.
+        let location = Location::parse("rediss://127.0.0.1:1").unwrap();
+        let endpoint = location.endpoint(location.addresses()[0].clone());
+        let refused = Socket::connect(&endpoint, DEAD_AFTER).await;
+        let error = refused.err().expect("it is refused");
+        assert_eq!(error.kind(), StoreErrorKind::Tls, "{error}");
+    }
 }

@@ -15,10 +15,14 @@ use super::no_tls::Connector;
 use super::{
     RedisConfig,
     credentials::{Credentials, CredentialsProvider},
+    errors,
     options::Options,
     scheme::{self, Names},
 };
-use crate::{error::ConnectError, store::StoreError};
+use crate::{
+    error::ConnectError,
+    store::{StoreError, StoreErrorKind},
+};
 
 const ENCODE: &str = "host or port cannot be read; in a password, encode `/` as `%2F`, `?` as \
                       `%3F`, `#` as `%23` and `@` as `%40`";
@@ -227,9 +231,17 @@ impl Endpoint {
     }
 
     /// How the connection becomes a TLS connection, if it has to.
-    pub(super) fn connector(&self) -> Option<&Connector> {
-        debug_assert_eq!(self.security.over_tls, self.security.connector.is_some());
-        self.security.connector.as_ref()
+    ///
+    /// # Errors
+    ///
+    /// Where it has to and cannot: nothing may be sent in plain text then.
+    pub(super) fn connector(&self) -> Result<Option<&Connector>, StoreError> {
+        let connector = self.security.connector.as_ref();
+        if self.security.over_tls && connector.is_none() {
+            let message = errors::cannot_connect(self, "there is nothing to make TLS with");
+            return Err(StoreError::new(StoreErrorKind::Tls, message));
+        }
+        Ok(connector)
     }
 
     /// The same under another name.
