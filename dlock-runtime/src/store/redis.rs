@@ -10,6 +10,8 @@ mod confirm;
 mod credentials;
 mod errors;
 mod events;
+#[cfg(test)]
+mod fake;
 #[cfg(feature = "tls")]
 mod handshake;
 mod hello;

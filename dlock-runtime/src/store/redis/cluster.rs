@@ -146,6 +146,15 @@ impl Shared {
         self.is_doubted.notify_one();
     }
 
+    /// The same, if the failure of a request may come from going to the wrong node. One that is busy,
+    /// out of memory or refuses us is the right one all the same, and everybody's requests fail
+    /// there: the others must not be flooded with questions.
+    fn doubt_after(&self, error: &StoreError) {
+        if casts_doubt(error) {
+            self.doubt();
+        }
+    }
+
     /// Begins to connect to a master.
     fn start_node(&self, address: &Address) -> Member {
         let endpoint = self.location.endpoint(address.clone());
@@ -159,6 +168,15 @@ impl Shared {
     fn no_connection(&self, limit: Duration) -> StoreError {
         let message = format!("no connection to {} within {limit:.0?}", self.shown);
         StoreError::new(StoreErrorKind::Unreachable, message)
+    }
+}
+
+fn casts_doubt(error: &StoreError) -> bool {
+    use StoreErrorKind::{Disconnected, ReadOnly, Refused, TimedOut, Unreachable};
+    match error.kind() {
+        Disconnected | ReadOnly | TimedOut | Unreachable => true,
+        Refused => error.message().contains("CLUSTERDOWN"),
+        _ => false,
     }
 }
 
@@ -216,5 +234,31 @@ impl Members {
             pending::<()>().await;
         }
         select_all(changes).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_busy_or_refuses_us_is_the_right_node_all_the_same() {
+        use StoreErrorKind as Kind;
+        for (kind, text, is_doubted) in [
+            (Kind::Disconnected, "broke", true),
+            (Kind::TimedOut, "no answer", true),
+            (Kind::Unreachable, "no connection", true),
+            (Kind::ReadOnly, "a replica", true),
+            (Kind::Refused, "CLUSTERDOWN the cluster is down", true),
+            (Kind::Refused, "BUSY a script runs", false),
+            (Kind::Refused, "MISCONF the disk is full", false),
+            (Kind::OutOfMemory, "OOM", false),
+            (Kind::Loading, "LOADING", false),
+            (Kind::Denied, "NOPERM", false),
+            (Kind::Unauthenticated, "WRONGPASS", false),
+        ] {
+            let error = StoreError::new(kind, text);
+            assert_eq!(casts_doubt(&error), is_doubted, "{error}");
+        }
     }
 }

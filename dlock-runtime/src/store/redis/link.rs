@@ -177,6 +177,18 @@ impl Handle {
         }
     }
 
+    /// The answer to a command that is no script, which may be an error.
+    pub(super) async fn ask(mut self, question: &Cmd) -> Result<Value, StoreError> {
+        let unanswered = Unanswered(Some(&self.health));
+        let answer = self.connection.send_packed_command(question).await;
+        let answer = answer.and_then(Value::extract_error);
+        unanswered.has_ended(answer.as_ref().err());
+        answer.map_err(|error| {
+            let explained = errors::of_request(&error, self.limit);
+            self.weigh(&error, explained)
+        })
+    }
+
     /// The failure of a call in words, after it has told whether the connection is still good.
     fn judge(&self, call: &Call, error: &RedisError) -> Stop {
         let explained = call.explain(error, self.limit);

@@ -116,7 +116,7 @@ impl Cluster {
                 return join_all(routes.iter_mut().map(|route| self.follow(route))).await;
             }
             Ok(Err(error)) => {
-                self.shared.doubt();
+                self.shared.doubt_after(&error);
                 return vec![Err(error.at(&owner.shown)); calls.len()];
             }
             Err(_) => {
@@ -151,7 +151,7 @@ impl Cluster {
                     continue;
                 }
                 Ok(Err(error)) => {
-                    self.shared.doubt();
+                    self.shared.doubt_after(&error);
                     return Err(error.unsent().at(&member.shown));
                 }
                 Err(_) => {
@@ -186,9 +186,7 @@ impl Cluster {
         let (redirect, words) = match stop {
             Stop::Redirected(redirect, words) => (redirect, words),
             Stop::Failed(error) => {
-                if !error.is_final() {
-                    self.shared.doubt();
-                }
+                self.shared.doubt_after(&error);
                 return Err(error.at(&member.shown));
             }
         };

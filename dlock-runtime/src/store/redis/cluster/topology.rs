@@ -40,7 +40,21 @@ impl Topology {
                 }
             }
         }
+        // Some servers tell them in any order, and whether two agree is to be seen.
+        topology.masters.sort_by_key(|(range, _)| *range.start());
         Some(topology)
+    }
+
+    /// Whether nobody else could confirm it.
+    pub(super) fn is_of_one_node(&self) -> bool {
+        let mut masters = self.masters.iter().map(|(_, address)| address);
+        let first = masters.next();
+        self.replicas.is_empty() && masters.all(|it| Some(it) == first)
+    }
+
+    /// Whether both say the same of masters.
+    pub(super) fn agrees_with(&self, other: &Self) -> bool {
+        self.masters == other.masters
     }
 }
 

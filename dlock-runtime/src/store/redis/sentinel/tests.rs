@@ -2,14 +2,10 @@
 
 use std::{pin::pin, sync::Arc};
 
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream},
-    sync::Notify,
-    task::JoinSet,
-};
+use tokio::sync::Notify;
 
 use super::*;
+use crate::store::redis::fake::{Fake, bulk, courtesy};
 
 /// For one attempt to connect.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -147,91 +143,36 @@ async fn a_move_that_nobody_tells_of_is_found_out() {
         all.master_after(first).await.port()
     };
     let both = async { tokio::join!(moved, break_down) };
-    let (told, port) = timeout(LONG, both).await.unwrap();
+    let (told, port) = timeout(LONG, Box::pin(both)).await.unwrap();
     let expected = format!("is at 127.0.0.1:{port} now");
     assert!(told.message().ends_with(&expected), "{told}");
     let now = sentinels.find(Duration::from_secs(20)).await.unwrap();
     assert_eq!(now.address(), &Address::Tcp("127.0.0.1".into(), port));
 }
 
-/// A Sentinel that says what it is told to say. Its first connections are accepted and not answered.
-struct Fake {
-    port: u16,
-    _tasks: JoinSet<()>,
-}
-
-impl Fake {
-    /// It names `master` as soon as `may_answer`.
-    async fn start(master: Master, silent: usize, may_answer: Option<Arc<Notify>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            let mut connections = JoinSet::new();
-            for number in 0.. {
-                let (stream, _) = listener.accept().await.unwrap();
-                let (master, may_answer) = (master.clone(), may_answer.clone());
-                connections.spawn(async move {
-                    if number < silent {
-                        std::future::pending::<()>().await;
+/// A Sentinel that names `master` as soon as `may_answer`, but nothing on its first connections.
+async fn fake(master: &Master, silent: usize, may_answer: Option<&Arc<Notify>>) -> Fake {
+    let (master, may_answer) = (master.clone(), may_answer.cloned());
+    Fake::silent_at_first(silent, move |words| {
+        let (master, may_answer) = (master.clone(), may_answer.clone());
+        async move {
+            let Address::Tcp(host, port) = &master.address else {
+                unreachable!("the tests have no other");
+            };
+            match words[0].as_str() {
+                "SENTINEL" if words[1] == "MASTER" => {
+                    if let Some(may_answer) = may_answer {
+                        may_answer.notified().await;
                     }
-                    serve(stream, &master, may_answer.as_deref()).await.ok();
-                });
-            }
-        });
-        Self {
-            port,
-            _tasks: tasks,
-        }
-    }
-}
-
-async fn serve(
-    stream: TcpStream,
-    master: &Master,
-    may_answer: Option<&Notify>,
-) -> std::io::Result<()> {
-    let mut stream = BufReader::new(stream);
-    loop {
-        let words = command(&mut stream).await?;
-        let Address::Tcp(host, port) = &master.address else {
-            unreachable!("the tests have no other");
-        };
-        let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
-        let answer = match words[0].as_str() {
-            "HELLO" => "%0\r\n".to_owned(),
-            "SENTINEL" if words[1] == "MASTER" => {
-                if let Some(may_answer) = may_answer {
-                    may_answer.notified().await;
+                    let epoch = master.epoch.to_string();
+                    format!("%1\r\n{}{}", bulk("config-epoch"), bulk(&epoch))
                 }
-                let epoch = master.epoch.to_string();
-                format!("%1\r\n{}{}", bulk("config-epoch"), bulk(&epoch))
+                "SENTINEL" => format!("*2\r\n{}{}", bulk(host), bulk(&port.to_string())),
+                _ => courtesy(&words),
             }
-            "SENTINEL" => format!("*2\r\n{}{}", bulk(host), bulk(&port.to_string())),
-            "SUBSCRIBE" => format!(">3\r\n{}{}:1\r\n", bulk("subscribe"), bulk(&words[1])),
-            _ => "+OK\r\n".to_owned(),
-        };
-        stream.get_mut().write_all(answer.as_bytes()).await?;
-    }
-}
-
-/// The words of one command.
-async fn command(stream: &mut BufReader<TcpStream>) -> std::io::Result<Vec<String>> {
-    let mut words = Vec::new();
-    for _ in 0..length(stream).await? {
-        let mut word = vec![0; length(stream).await? + 2];
-        stream.read_exact(&mut word).await?;
-        words.push(String::from_utf8_lossy(&word).trim_end().to_owned());
-    }
-    Ok(words)
-}
-
-/// The number in a line such as `*2`.
-async fn length(stream: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
-    let mut line = String::new();
-    stream.read_line(&mut line).await?;
-    let number = line.get(1..).and_then(|it| it.trim_end().parse().ok());
-    number.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+        }
+    })
+    .await
 }
 
 fn over(fakes: &[Fake]) -> Sentinels {
@@ -248,7 +189,7 @@ fn over(fakes: &[Fake]) -> Sentinels {
 async fn a_sentinel_that_never_answers_does_not_end_the_watch() {
     let (old, new) = (master(3, 1), master(4, 2));
     // The one that is to be listened to, and then answers questions.
-    let fakes = [Fake::start(new.clone(), 1, None).await];
+    let fakes = [fake(&new, 1, None).await];
     let sentinels = over(&fakes);
     let moved = sentinels.moved(&old.address, LEAST_PAUSE, LIMIT);
     let told = timeout(LONG, moved).await.expect("it goes on without news");
@@ -265,9 +206,9 @@ async fn a_stale_majority_that_is_faster_does_not_lead_back() {
     let (old, new) = (master(3, 1), master(4, 2));
     let may_answer = Arc::new(Notify::new());
     let fakes = [
-        Fake::start(new.clone(), 0, Some(may_answer.clone())).await,
-        Fake::start(old.clone(), 0, None).await,
-        Fake::start(old.clone(), 0, None).await,
+        fake(&new, 0, Some(&may_answer)).await,
+        fake(&old, 0, None).await,
+        fake(&old, 0, None).await,
     ];
     let sentinels = over(&fakes);
     *sentinels.latest() = Some(new.clone());
@@ -286,9 +227,9 @@ async fn a_stale_majority_that_is_faster_does_not_lead_back() {
 
     // Nobody is left that knows the later one: they have been set up anew, perhaps.
     let fakes = [
-        Fake::start(old.clone(), 0, None).await,
-        Fake::start(old.clone(), 0, None).await,
-        Fake::start(new.clone(), usize::MAX, None).await,
+        fake(&old, 0, None).await,
+        fake(&old, 0, None).await,
+        fake(&new, usize::MAX, None).await,
     ];
     let sentinels = over(&fakes);
     *sentinels.latest() = Some(new);
