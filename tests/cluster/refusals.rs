@@ -66,6 +66,19 @@ async fn a_url_that_says_cluster_is_for_a_cluster() {
     assert!(text.contains("write `redis-cluster://`"), "{text}");
 }
 
+/// It would work until a slot moves, and then lose leases.
+#[tokio::test]
+async fn a_user_that_may_not_follow_a_moving_slot_is_told_at_once() {
+    let cluster = Cluster::start(1, 0).await;
+    let line = include_str!("../../dlock-runtime/src/store/redis/permissions.txt");
+    cluster.everywhere(line.trim_end()).await;
+    cluster.everywhere("ACL SETUSER app +cluster|slots").await;
+    let url = cluster.url().replace("://", "://app:change-me@");
+    let (kind, text) = refused(&url).await;
+    assert_eq!(kind, StoreErrorKind::Denied, "{text}");
+    assert!(text.contains("`+asking`"), "{text}");
+}
+
 /// The very line that the documentation shows, and what follows it for a cluster.
 #[tokio::test]
 async fn few_permissions_are_enough_also_while_a_slot_moves() {

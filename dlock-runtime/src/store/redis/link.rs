@@ -336,6 +336,11 @@ impl Link {
         if self.subscriber.is_none() {
             hello.arg(3);
         }
+        if in_cluster {
+            // A user that may not say it would lose leases when a slot moves, and not before. It is
+            // about the next command, which has no key.
+            requests.cmd("ASKING");
+        }
         requests.cmd("CLIENT").arg("SETNAME").arg(&self.name);
         for source in script::sources() {
             requests.cmd("SCRIPT").arg("LOAD").arg(source);
@@ -346,8 +351,26 @@ impl Link {
         let answers = answered(self.handle.limit, answers).await?;
         // The rest may be refused: a name is a courtesy, and a script that is not loaded is sent
         // whole when it is called. A refused HELLO tells nothing, but the login was accepted.
-        let hello = answers.first();
-        hello.map_or(Ok(()), |hello| hello::check_server(hello, in_cluster))
+        let mut answers = answers.into_iter();
+        if let Some(hello) = answers.next() {
+            hello::check_server(&hello, in_cluster)?;
+        }
+        match answers.next().filter(|_| in_cluster) {
+            Some(asking) => self.check_asking(asking),
+            None => Ok(()),
+        }
+    }
+
+    fn check_asking(&self, answer: Value) -> Result<(), StoreError> {
+        let Err(error) = answer.extract_error() else {
+            return Ok(());
+        };
+        let error = errors::of_request(&error, self.handle.limit);
+        if error.kind() == StoreErrorKind::Denied {
+            let message = format!("{} (`+asking`, for slots that move)", error.message());
+            return Err(StoreError::new(StoreErrorKind::Denied, message));
+        }
+        Ok(())
     }
 
     /// Subscribes those who are not yet, and says who they were.
