@@ -1,0 +1,216 @@
+//! What servers say, and what is made of it.
+
+use StoreErrorKind as Kind;
+use redis::Value;
+
+use super::*;
+
+fn error(line: &str) -> RedisError {
+    redis::parse_redis_value(format!("-{line}\r\n").as_bytes())
+        .and_then(Value::extract_error)
+        .expect_err("the line is an error")
+}
+
+fn sorted(line: &str) -> (StoreErrorKind, String) {
+    let error = of_request(&error(line), Duration::from_secs(1));
+    let text = error.to_string();
+    (
+        error.kind(),
+        text.split(';').next().unwrap_or_default().to_owned(),
+    )
+}
+
+/// What servers say, and what is made of it.
+const ANSWERS: &[(&str, Kind, &str)] = &[
+    (
+        "READONLY You can't write against a read only replica.",
+        Kind::ReadOnly,
+        "you can't write against a read only replica",
+    ),
+    (
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        Kind::ReadOnly,
+        "link with MASTER is down and replica-serve-stale-data is set to 'no'",
+    ),
+    (
+        "LOADING Redis is loading the dataset in memory",
+        Kind::Loading,
+        "redis is loading the dataset in memory",
+    ),
+    (
+        "OOM command not allowed when used memory > 'maxmemory'. script: \
+             6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
+        Kind::OutOfMemory,
+        "command not allowed when used memory > 'maxmemory'",
+    ),
+    (
+        "MISCONF Redis is configured to save RDB snapshots.",
+        Kind::Refused,
+        "MISCONF redis is configured to save RDB snapshots",
+    ),
+    (
+        "ERR max number of clients reached",
+        Kind::Refused,
+        "max number of clients reached",
+    ),
+    (
+        "ERR The user executing the script can't run this command or subcommand script: \
+             6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.",
+        Kind::Denied,
+        "the user executing the script can't run this command or subcommand",
+    ),
+    (
+        "ERR ACL failure in script: User me has no permissions to run the 'getex' command \
+             script: on @user_script:12.",
+        Kind::Denied,
+        "user me has no permissions to run the 'getex' command",
+    ),
+    (
+        "NOPERM this user has no permissions to run the 'evalsha' command",
+        Kind::Denied,
+        "this user has no permissions to run the 'evalsha' command",
+    ),
+    (
+        "ERR this user has no permissions to run the 'select' command",
+        Kind::Denied,
+        "this user has no permissions to run the 'select' command",
+    ),
+    (
+        "NOAUTH HELLO must be called",
+        Kind::Unauthenticated,
+        "the server asks for a password",
+    ),
+    (
+        "WRONGPASS invalid username-password pair or user is disabled.",
+        Kind::Unauthenticated,
+        "invalid username-password pair or user is disabled",
+    ),
+    (
+        "ERR invalid username-password pair",
+        Kind::Unauthenticated,
+        "invalid username-password pair",
+    ),
+    (
+        "ERR AUTH <password> called without any password configured for the default user.",
+        Kind::Unauthenticated,
+        "the URL has a password, but the server's default user has none",
+    ),
+    (
+        "TRYAGAIN Multiple keys request",
+        Kind::Refused,
+        "TRYAGAIN multiple keys request",
+    ),
+    ("CLUSTERDOWN", Kind::Refused, "CLUSTERDOWN"),
+    (
+        "ERR Could not find scripting engine 'lua'",
+        Kind::Unsupported,
+        "could not find scripting engine 'lua'",
+    ),
+    (
+        "MOVED 3999 127.0.0.1:6381",
+        Kind::Unsupported,
+        "the server is a node of a Redis Cluster: write `redis-cluster://` in the URL",
+    ),
+    (
+        "ERR This instance has cluster support disabled",
+        Kind::Unsupported,
+        "the server is not in cluster mode: write `redis://` in the URL",
+    ),
+    (
+        "ERR DB index is out of range",
+        Kind::Unsupported,
+        "DB index is out of range",
+    ),
+];
+
+#[test]
+fn answers_are_sorted() {
+    for &(line, kind, text) in ANSWERS {
+        assert_eq!(sorted(line), (kind, text.to_owned()), "{line}");
+    }
+}
+
+#[test]
+fn failures_of_scripts_are_unwrapped() {
+    use StoreErrorKind as Kind;
+    const WRAPPED: &str = "ERR Error running script (call to f_6d5d1b7a): @user_script:12: ";
+    for (inner, kind) in [
+        ("WRONGTYPE Operation against a key", Kind::WrongType),
+        ("-OOM command not allowed", Kind::OutOfMemory),
+        ("-READONLY You can't write", Kind::ReadOnly),
+        // As Redis 6.2 says it.
+        (
+            "@user_script: 12: -OOM command not allowed",
+            Kind::OutOfMemory,
+        ),
+        (
+            "@user_script: 12: -READONLY You can't write",
+            Kind::ReadOnly,
+        ),
+        (
+            "@user_script: 12: -NOREPLICAS Not enough good replicas to write",
+            Kind::Refused,
+        ),
+        (
+            "@user_script: 12: The user executing the script can't run this command",
+            Kind::Denied,
+        ),
+        (
+            "@user_script: 12: Unknown Redis command called from Lua script",
+            Kind::Unsupported,
+        ),
+        (
+            "@user_script: The user executing the script can't run this command",
+            Kind::Denied,
+        ),
+        (
+            "The user executing the script can't run this command",
+            Kind::Denied,
+        ),
+    ] {
+        let line = format!("{WRAPPED}{inner}");
+        assert_eq!(sorted(&line).0, kind, "{line}");
+        let text = sorted(&line).1;
+        assert!(!text.contains("script (") && !text.contains("12"), "{text}");
+        assert_eq!(script_line(&error(&line)), Some(12));
+    }
+    assert_eq!(sorted("ERR Error running script").0, Kind::Refused);
+}
+
+#[test]
+fn a_password_among_the_arguments_is_not_repeated() {
+    let (kind, text) =
+        sorted("ERR unknown command 'HI', with args beginning with: '3' 'AUTH' 'default' 's3cret'");
+    assert_eq!(kind, StoreErrorKind::Unsupported);
+    assert_eq!(text, "unknown command 'HI'");
+}
+
+#[test]
+fn a_server_without_hello_may_know_resp2() {
+    for line in [
+        "ERR unknown command 'HELLO', with args beginning with: '3'",
+        "ERR unknown command `hello`, with args beginning with: `3`",
+    ] {
+        let error = of_login(&error(line), Duration::from_secs(1), 0);
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+        assert!(error.message().contains("`?protocol=resp2`"), "{error}");
+    }
+}
+
+#[test]
+fn failures_of_connections_are_sorted() {
+    let limit = Duration::from_millis(250);
+    let timeout = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+    assert_eq!(of_request(&timeout, limit), StoreError::timed_out(limit));
+    let broken = RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+    assert_eq!(
+        of_request(&broken, limit).kind(),
+        StoreErrorKind::Disconnected
+    );
+    let refused = io::Error::from_raw_os_error(111);
+    let text = of_connect("redis://127.0.0.1:6379", &refused).to_string();
+    assert!(
+        text.starts_with("cannot connect to redis://127.0.0.1:6379: connection refused;"),
+        "{text}"
+    );
+}
