@@ -1,3 +1,5 @@
+// Here the README's links to a file lead to a module: of two definitions of a link the first counts.
+#![doc = "[guarantees]: crate::guarantees\n[guarantees-replicas]: crate::guarantees#replicas-and-sentinel\n"]
 #![doc = include_str!("../README.md")]
 
 pub use dlock_macros::{KeyPart, distributed_lock};
@@ -15,3 +17,7 @@ pub use dlock_runtime::{assert_lock_sites_agree, lock_sites};
 /// What generated code calls; not for use by hand.
 #[doc(hidden)]
 pub use dlock_runtime::support as __private;
+
+#[cfg(doc)]
+#[doc = include_str!("../docs/guarantees.md")]
+pub mod guarantees {}

@@ -126,9 +126,15 @@ impl LockManager {
         Self::builder().over(MemoryStore::new())
     }
 
-    /// Connects to the store at `url`: `redis://[user:password@]host[:port][/db]`, the same with
-    /// `valkey://`, `redis+unix:///path`, `redis-cluster://` and some nodes of a cluster,
-    /// `redis-sentinel://host1,host2/service`, or `memory://`.
+    /// Connects to the store at `url`, and waits until it answers:
+    ///
+    /// - `redis://[user:password@]host[:port][/database]`, one server, or `redis+unix:///path`
+    /// - `redis-sentinel://host1,host2/service`, the master that Sentinels name
+    /// - `redis-cluster://host1,host2`, a cluster that has these nodes
+    /// - `redlock://host1,host2,host3`, a [quorum](crate::store::quorum) of independent servers
+    /// - `memory://`, a store in this process, for tests
+    ///
+    /// Over TLS they begin with `rediss` or `redlocks`, and `valkey` can stand for `redis`.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Locks in Redis or Valkey.
 //!
-//! What is stored, and why it is safe, is in the heads of the three scripts beside this file. Here
+//! What is stored, and why it is safe, is in the heads of the scripts beside this file. Here
 //! they are called over connections that tasks of the store keep alive, so that the requests
 //! of one owner reach a server in the order in which they were made.
 
