@@ -29,7 +29,7 @@ use dlock::{
 use dlock_testkit::{Cluster, eventually};
 use tokio::task::JoinHandle;
 
-use common::{LIMIT, OneKey, RedisCluster, soon};
+use common::{LIMIT, OneKey, RedisCluster, soon, stored};
 
 /// Longer than a fail-over takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,11 +47,6 @@ async fn process(cluster: &Cluster) -> LockManager {
 async fn store(cluster: &Cluster) -> RedisStore {
     let config = RedisConfig::new(cluster.url());
     RedisStore::connect(config).await.unwrap()
-}
-
-/// The key at which the server keeps a lock.
-fn stored(key: &str) -> String {
-    format!("dlock:{{{key}}}")
 }
 
 /// The slot of a lock.

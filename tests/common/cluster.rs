@@ -8,7 +8,7 @@ use dlock::{
 };
 use dlock_testkit::Cluster;
 
-use super::{Env, LIMIT, assert_idle};
+use super::{Env, LIMIT, assert_idle, delete_lock, stored, without_fences};
 
 /// Three masters of the test's own.
 pub(crate) struct RedisCluster {
@@ -41,21 +41,13 @@ impl Env for RedisCluster {
     }
 
     async fn locks(&self) -> Vec<String> {
-        let mut keys = self.cluster.keys("*").await;
-        keys.retain(|key| !key.starts_with("dlock:fence:"));
-        keys
+        without_fences(self.cluster.keys("*").await)
     }
 
     async fn delete(&self, key: &str) {
-        let lock = format!("dlock:{{{key}}}");
+        let lock = stored(key);
         let master = self.cluster.master_of(&lock).await;
-        let mut connection = self.cluster.node(master).connection().await;
-        let deleted: u32 = redis::cmd("DEL")
-            .arg(lock)
-            .query_async(&mut connection)
-            .await
-            .unwrap();
-        assert_eq!(deleted, 1, "there was a lock to delete");
+        delete_lock(self.cluster.node(master), &lock).await;
     }
 
     async fn assert_clean(&self, keys: usize, managers: &[&LockManager]) {

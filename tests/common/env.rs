@@ -94,7 +94,9 @@ impl Env for Memory {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use redis::{HasServer, OldRedis, RawKeys, Redis, Valkey};
+pub(crate) use redis::{
+    HasServer, OldRedis, RawKeys, Redis, Valkey, delete_lock, stored, without_fences,
+};
 
 #[cfg(feature = "redis")]
 mod redis {
@@ -131,6 +133,27 @@ mod redis {
 
     impl Server for Raw {
         const RAW_KEYS: bool = true;
+    }
+
+    /// The key at which the server keeps a lock.
+    pub(crate) fn stored(key: &str) -> String {
+        format!("dlock:{{{key}}}")
+    }
+
+    /// All but what a server keeps for good.
+    pub(crate) fn without_fences(mut keys: Vec<String>) -> Vec<String> {
+        keys.retain(|key| !key.starts_with("dlock:fence:"));
+        keys
+    }
+
+    /// Somebody deletes the lock that lies at `lock`.
+    pub(crate) async fn delete_lock(server: &RedisServer, lock: &str) {
+        let deleted: u32 = redis::cmd("DEL")
+            .arg(lock)
+            .query_async(&mut server.connection().await)
+            .await
+            .unwrap();
+        assert_eq!(deleted, 1, "there was a lock to delete");
     }
 
     /// A server of the test's own.
@@ -193,24 +216,16 @@ mod redis {
         }
 
         async fn locks(&self) -> Vec<String> {
-            let mut keys = self.server.keys("*").await;
-            keys.retain(|key| !key.starts_with("dlock:fence:"));
-            keys
+            without_fences(self.server.keys("*").await)
         }
 
         async fn delete(&self, key: &str) {
-            let mut connection = self.server.connection().await;
             let lock = if S::RAW_KEYS {
                 key.to_owned()
             } else {
-                format!("dlock:{{{key}}}")
+                stored(key)
             };
-            let deleted: u32 = redis::cmd("DEL")
-                .arg(lock)
-                .query_async(&mut connection)
-                .await
-                .unwrap();
-            assert_eq!(deleted, 1, "there was a lock to delete");
+            delete_lock(&self.server, &lock).await;
         }
 
         async fn assert_clean(&self, keys: usize, managers: &[&LockManager]) {

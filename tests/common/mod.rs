@@ -28,7 +28,9 @@ pub(crate) use clock::TestClock;
 pub(crate) use cluster::RedisCluster;
 pub(crate) use env::{Env, Memory, assert_idle};
 #[cfg(feature = "redis")]
-pub(crate) use env::{HasServer, OldRedis, RawKeys, Redis, Valkey};
+pub(crate) use env::{
+    HasServer, OldRedis, RawKeys, Redis, Valkey, delete_lock, stored, without_fences,
+};
 pub(crate) use faulty::Faulty;
 pub(crate) use log::Log;
 pub(crate) use node::{Mood, Node};

@@ -137,6 +137,7 @@ mod redis {
         Duration, Env, LIMIT, LockManager, LockManagerBuilder, NODES, Quorum, assert_idle,
         eventually,
     };
+    use crate::common::{stored, without_fences};
 
     /// How long a server may take that is there: a machine that runs many of them is slow.
     const PATIENCE: Duration = Duration::from_secs(4);
@@ -193,11 +194,8 @@ mod redis {
         pub(crate) async fn left(&self) -> Vec<(usize, String)> {
             let mut left = Vec::new();
             for (number, server) in self.servers.iter().enumerate() {
-                let keys = server.keys("*").await;
-                let keys = keys
-                    .into_iter()
-                    .filter(|key| !key.starts_with("dlock:fence:"));
-                left.extend(keys.map(|key| (number, key)));
+                let keys = without_fences(server.keys("*").await);
+                left.extend(keys.into_iter().map(|key| (number, key)));
             }
             left
         }
@@ -236,7 +234,7 @@ mod redis {
             for server in &self.servers {
                 let mut connection = server.connection().await;
                 redis::cmd("DEL")
-                    .arg(format!("dlock:{{{key}}}"))
+                    .arg(stored(key))
                     .exec_async(&mut connection)
                     .await
                     .unwrap();

@@ -8,7 +8,7 @@ use dlock::{
 };
 use dlock_testkit::Sentinels;
 
-use super::{Env, assert_idle};
+use super::{Env, assert_idle, delete_lock, stored, without_fences};
 
 /// A replica has its part of it, on a machine that runs many servers.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,19 +59,11 @@ impl<const N: u32> Env for Replicated<N> {
     }
 
     async fn locks(&self) -> Vec<String> {
-        let mut keys = self.all.master().await.keys("*").await;
-        keys.retain(|key| !key.starts_with("dlock:fence:"));
-        keys
+        without_fences(self.all.master().await.keys("*").await)
     }
 
     async fn delete(&self, key: &str) {
-        let mut connection = self.all.master().await.connection().await;
-        let deleted: u32 = redis::cmd("DEL")
-            .arg(format!("dlock:{{{key}}}"))
-            .query_async(&mut connection)
-            .await
-            .unwrap();
-        assert_eq!(deleted, 1, "there was a lock to delete");
+        delete_lock(self.all.master().await, &stored(key)).await;
     }
 
     async fn assert_clean(&self, keys: usize, managers: &[&LockManager]) {

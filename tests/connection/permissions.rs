@@ -48,7 +48,7 @@ fn commands() -> Vec<&'static str> {
 }
 
 #[test]
-fn the_readme_shows_the_rule() {
+fn the_readme_shows_the_rules() {
     let readme = include_str!("../../README.md");
     let shown = readme.split("```text\n").find_map(|part| {
         let (block, _) = part.split_once("```")?;
@@ -56,6 +56,9 @@ fn the_readme_shows_the_rule() {
     });
     let words = |text: &'static str| text.split_whitespace().collect::<Vec<_>>();
     assert_eq!(words(shown.expect("there is a rule")), words(PERMISSIONS));
+    let in_a_cluster =
+        include_str!("../../dlock-runtime/src/store/redis/permissions_cluster.txt").trim();
+    assert!(readme.contains(&format!("`{in_a_cluster}`")));
 }
 
 #[tokio::test]
