@@ -74,11 +74,12 @@ use crate::{
     owner::{ClientId, OwnerId},
 };
 
-/// A [`LockStore`] in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name, or a
-/// cluster.
+/// A [`LockStore`] in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name,
+/// or a cluster.
 ///
 /// It keeps one connection to each master, for requests and hints alike, and makes a new one when
-/// that fails.
+/// that fails. With `?protocol=resp2` hints have a connection of their own, and so have leases that
+/// replicas confirm.
 ///
 /// # In a cluster
 ///

@@ -15,15 +15,17 @@ const LONGEST_NAMESPACE: usize = 64;
 /// Where the server is, and how long to wait for it.
 #[derive(Clone)]
 pub struct RedisConfig {
+    /// Which server it is, or which servers:
+    ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `redis+unix:///path[?db=0&user=...&pass=...]`
     /// - `redis-sentinel://[user:password@]host[:port],.../service[/database]`, with
     ///   `?sentinel_user=...&sentinel_pass=...` if the Sentinels want a login of their own
     /// - `redis-cluster://[user:password@]host[:port],...`, with some nodes of a cluster
     ///
-    /// Over TLS they begin with `rediss`; `valkey` can stand for `redis`. Each may have `?protocol=resp2`,
-    /// over TLS `?ca=/path.pem` and `?cert=/path.pem&key=/path.pem`, and the first and the third
-    /// `?min_replicas=1`.
+    /// Over TLS they begin with `rediss`; `valkey` can stand for `redis`. Options follow: for all
+    /// `?protocol=resp2`, over TLS `?ca=/path.pem` and `?cert=/path.pem&key=/path.pem`, for one
+    /// server and Sentinels `?min_replicas=1`.
     pub url: String,
     /// Who the program is there, if the URL does not say it.
     pub credentials: Option<CredentialsProvider>,
