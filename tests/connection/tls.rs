@@ -57,6 +57,10 @@ async fn a_server_that_cannot_prove_who_it_is_gets_no_request() {
             authority.issue(&["db.example"]),
             "is not for the name `127.0.0.1`",
         ),
+        (
+            authority.issue_authority(NAMES),
+            "issue one with `basicConstraints=CA:FALSE`",
+        ),
     ] {
         let server = secured(&identity).await;
         let url = with_ca(&server, &authority).replace("rediss://", "rediss://:s3cr3t-p4ssw0rd@");

@@ -186,6 +186,11 @@ fn of_certificate(error: &CertificateError, host: &str) -> String {
         Is::NotValidForName | Is::NotValidForNameContext { .. } => {
             format!("the server's certificate is not for the name `{host}`")
         }
+        Is::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+            "the server shows the certificate of an authority as its own: issue one with \
+             `basicConstraints=CA:FALSE`"
+                .to_owned()
+        }
         error => format!("the server's certificate is not valid: {error}"),
     }
 }

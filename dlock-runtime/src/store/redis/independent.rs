@@ -89,18 +89,18 @@ impl Independent {
             .iter()
             .enumerate()
             .map(|(number, store)| async move { (number, store.ready(limit).await) });
-        let ready = first_majority(ready).await.map_err(unavailable)?;
-        self.check_identities(&ready).await
+        first_majority(ready).await.map_err(unavailable)?;
+        self.check_identities().await
     }
 
     /// One server in two places would have two votes. Not every user may ask who it is, and a
-    /// server that answers late does not say it: this finds mistakes, and is no proof.
-    async fn check_identities(&self, ready: &[usize]) -> Result<(), ConnectError> {
+    /// server that does not answer in time does not say it: this finds mistakes, and is no proof.
+    async fn check_identities(&self) -> Result<(), ConnectError> {
         let mut question = ::redis::cmd("INFO");
         question.arg("server");
-        let asked = ready
-            .iter()
-            .map(|number| session::ask(&self.endpoints[*number], &question, self.response_timeout));
+        let limit = self.response_timeout;
+        let asked = self.endpoints.iter();
+        let asked = asked.map(|endpoint| session::ask(endpoint, &question, limit));
         let answers = join_all(asked).await;
         let known: Vec<_> = answers
             .iter()
@@ -109,7 +109,7 @@ impl Independent {
         for (at, id) in known.iter().enumerate() {
             let before = known[..at].iter().position(|it| it.is_some() && it == id);
             if let Some(before) = before {
-                let [one, other] = [before, at].map(|at| &self.endpoints[ready[at]]);
+                let [one, other] = [before, at].map(|at| &self.endpoints[at]);
                 return Err(ConnectError::InvalidUrl {
                     url: self.shown.clone(),
                     reason: format!("{one} and {other} are one and the same server"),
@@ -120,22 +120,22 @@ impl Independent {
     }
 }
 
-/// The numbers of those that are ready as soon as they are a majority, or why they will not be.
+/// Returns as soon as a majority is ready, or with the reason why it will not be.
 async fn first_majority(
     ready: impl ExactSizeIterator<Item = impl Future<Output = (usize, Result<(), StoreError>)>>,
-) -> Result<Vec<usize>, StoreError> {
+) -> Result<(), StoreError> {
     use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
     let count = ready.len();
     let mut waiting: FuturesUnordered<_> = ready.collect();
-    let (mut there, mut failures) = (Vec::new(), Vec::new());
+    let (mut there, mut failures) = (0, Vec::new());
     while let Some((number, outcome)) = waiting.next().await {
         match outcome {
-            Ok(()) => there.push(number),
+            Ok(()) => there += 1,
             Err(error) => failures.push((number, error)),
         }
-        if let Some(outcome) = quorum::outcome_of_connecting(count, there.len(), &failures) {
-            return outcome.map(|()| there);
+        if let Some(outcome) = quorum::outcome_of_connecting(count, there, &failures) {
+            return outcome;
         }
     }
     unreachable!("all have told, so a majority did one or the other")

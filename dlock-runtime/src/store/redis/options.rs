@@ -107,10 +107,12 @@ impl Options {
             };
             let name = known.name;
             if !known.takes(names, tls) {
-                return Err(format!(
-                    "it cannot have `{name}`: {}",
+                let advice = if known.takes(names, true) {
+                    "that is for TLS, as in `rediss://`".to_owned()
+                } else {
                     there_are(names, tls)
-                ));
+                };
+                return Err(format!("it cannot have `{name}`: {advice}"));
             }
             if options.text(name).is_some() {
                 return Err(format!("it has `{name}` twice"));
@@ -223,7 +225,7 @@ mod tests {
             assert!(text.contains("`key=/path.pem`") && !text.contains("s3cret"));
         }
         let plain = Options::read(Some("ca=/x"), Names::Server, false).err();
-        assert!(plain.is_some_and(|text| text.contains("there are `protocol` and `min_replicas`")));
+        assert!(plain.is_some_and(|text| text.contains("as in `rediss://`")));
         for query in ["pass=s3cret&x", "s3cret", "s3cret=s3cret", "x=s3cret"] {
             assert!(!refused(query).contains("s3cret"), "{query}");
         }

@@ -215,7 +215,14 @@ fn read(text: &str) -> Result<Location, String> {
     for name in ["ca", "cert", "key"] {
         options.path(name)?;
     }
-    check_user(!url.username().is_empty(), url.password().is_some())?;
+    check_user(!url.username().is_empty(), url.password().is_some()).map_err(|reason| {
+        // What is missing may have been taken for a path.
+        if is_cut_short(text) {
+            ENCODE.to_owned()
+        } else {
+            reason
+        }
+    })?;
     let path: Vec<_> = url.path().trim_start_matches('/').split('/').collect();
     let (layout, database) = match names {
         Names::Sentinels => {
@@ -236,7 +243,8 @@ fn read(text: &str) -> Result<Location, String> {
         return Err(format!("it names {twice} twice"));
     }
     if layout == Layout::Independent && addresses.len() < 3 {
-        return Err("it names fewer than three servers, of which none could be away".to_owned());
+        return Err("it names fewer than three servers, of which none could be away: name three or five, or \
+                    write `redis://` for one".to_owned());
     }
     let hosts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     let user = if url.password().is_some() { "***@" } else { "" };

@@ -147,6 +147,7 @@ fn refusals_say_what_would_do() {
     );
     assert!(refused("redis://localhost/db").contains("number of a database"));
     assert!(refused("redis://user@localhost").contains("user without a password"));
+    assert!(refused("redis://p@ss/word@localhost").contains("encode `/` as `%2F`"));
     assert!(refused("redis://").contains("no host"));
 }
 
