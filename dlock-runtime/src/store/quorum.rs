@@ -38,10 +38,11 @@
 //! whoever else asks at that time. So locks are given in no order. If several ask at the same time
 //! and none gets a majority, all give back what they have got, and try again after a random pause.
 //!
-//! A process that has had the lock for 10 ms, with however many of its tasks, gives it back and asks
-//! again only after about two round trips and 5 ms more, so that who was told can have it. That is
+//! A process of which several tasks want the lock gives it back after 10 ms, and they ask again only
+//! after about two round trips and 5 ms more, so that who was told can have it. That is
 //! so whether anybody waits or not, since nobody knows. Beyond that nothing is promised: of several
-//! processes that ask at the same time the one that is nearest to the nodes wins more often.
+//! processes that ask at the same time the one that is nearest to the nodes wins more often, and a
+//! task that asks as soon as its own release was answered can win each time.
 //!
 //! A waiter of a quorum at the head of a node's queue gets nothing, nor do those behind it: they have to
 //! look by themselves. So nobody but the quorum should lock the same keys on its nodes. Servers that

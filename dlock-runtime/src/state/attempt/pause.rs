@@ -14,11 +14,7 @@ use crate::{
     clock::Moment,
     owner::OwnerId,
     random::jittered,
-    state::{
-        Surroundings,
-        claim::{Pause, Refusal},
-    },
-    store::Holder,
+    state::{Surroundings, claim::Pause},
 };
 
 /// For how long the notices of some of a quorum's stores wait for those of the others, at most.
@@ -80,8 +76,5 @@ impl<T> Attempt<T> {
         };
         *look_at = until;
         self.claim.pause = Some(Pause { until, ..pause });
-        if matches!(self.claim.refusal, Refusal::NotAsked) {
-            self.claim.refusal = Refusal::Busy(Holder::here());
-        }
     }
 }

@@ -150,7 +150,7 @@ impl Round<'_> {
                 // Else one node that hangs would cost its whole time in every round.
                 Step::Wait if tally.looks_split() && !is_hurried => {
                     is_hurried = true;
-                    timer.reset(self.until.min(Instant::now() + self.patience()));
+                    timer.reset(self.hurried_until());
                 }
                 Step::Wait => {}
                 Step::Raise(behind, fence) => {
@@ -188,10 +188,15 @@ impl Round<'_> {
         self.begun.elapsed().max(LEAST_GRACE)
     }
 
-    /// How long to wait for those whose answers decide a vote that looks split. It doubles with each
-    /// round: they may only be far away, and some of the others be held by nobody who is alive.
-    fn patience(&self) -> Duration {
-        self.grace() * (1 << (self.number - 1))
+    /// Until when to wait for those whose answers decide a vote that looks split. That doubles with
+    /// each round, and in the last one they have all the time there is: they may only be far away, and
+    /// some of the others be held by nobody who is alive.
+    fn hurried_until(&self) -> Instant {
+        if self.number == MOST_ROUNDS {
+            return self.until;
+        }
+        let patience = self.grace() * (1 << (self.number - 1));
+        self.until.min(Instant::now() + patience)
     }
 
     fn id(&self, node: usize) -> crate::owner::OwnerId {

@@ -291,6 +291,15 @@ impl Claims {
         });
     }
 
+    /// A majority has lost what `before` was: whoever asks again is to have a fence of that time.
+    pub(super) fn lost(&self, owner: OwnerId, key: &LockKey, before: &Standing) {
+        self.change(owner, key, |claim| {
+            if claim.fence == before.fence {
+                claim.fence = None;
+            }
+        });
+    }
+
     /// Whether a node may have something of it under this id. If so, it is noted that it may.
     pub(super) fn touch(&self, owner: OwnerId, key: &LockKey, node: usize, id: OwnerId) -> bool {
         let touched = self.change(owner, key, |claim| claim.touch(node, id));

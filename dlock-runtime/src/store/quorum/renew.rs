@@ -113,6 +113,9 @@ async fn renew_known(
             let claims = &shared.claims;
             claims.renewed(ask.owner, &ask.key, standing, until);
             missing.extend(it.gone.iter().map(|node| (at, node)));
+        } else if verdict == Ok(Renewal::NotOwner) {
+            let (ask, standing) = &asks[at];
+            shared.claims.lost(ask.owner, &ask.key, standing);
         }
         renewed.push(is_renewed);
         verdicts.push(verdict);

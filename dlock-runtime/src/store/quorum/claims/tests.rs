@@ -80,6 +80,10 @@ async fn a_fence_is_known_only_while_the_lease_may_last() {
     assert_eq!(asked.fence, Some(10));
     claims.give_back(owner, &key, &asked, one, all);
     assert_eq!(ask().fence, None, "the question found that it is gone");
+    assert!(claims.granted(owner, &key, &ask(), all, 11, Instant::now() + TTL));
+    let standing = claims.renew(owner, &key, TTL).unwrap();
+    claims.lost(owner, &key, &standing);
+    assert_eq!(ask().fence, None, "the renewal found that it is gone");
 }
 
 #[tokio::test(start_paused = true)]
