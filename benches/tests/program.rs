@@ -149,7 +149,7 @@ async fn peers_are_compared_over_several_processes() {
 async fn what_is_wrong_ends_with_2_and_a_reason() {
     for (words, reason) in [
         ("taks=1", "unknown argument `taks`"),
-        ("url=redis://a,redis://b", "dlock takes one server"),
+        ("url=redis://a,redis://b", "write `redlock://host1"),
         ("--fast", "--fast"),
         ("tasks", "not of the form `key=value`"),
     ] {
