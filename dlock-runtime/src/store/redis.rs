@@ -247,10 +247,10 @@ pub(crate) fn has_password(url: &str) -> bool {
 
 impl LockStore for RedisStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
-        let begun = Instant::now();
+        let confirmer = self.confirmer.as_ref().map(|it| (it, Instant::now()));
         let answer = self.call(Call::acquire(&self.config, &request)).await?;
         let acquisition = script::read_acquisition(&answer)?;
-        if let (Some(confirmer), Acquisition::Granted { .. }) = (&self.confirmer, &acquisition) {
+        if let (Some((confirmer, begun)), Acquisition::Granted { .. }) = (confirmer, &acquisition) {
             let left = self.config.response_timeout;
             let left = left.saturating_sub(begun.elapsed());
             let renewal = RenewRequest {

@@ -130,49 +130,52 @@ impl Handle {
     }
 
     pub(super) async fn run_all_unless_redirected(
-        mut self,
+        self,
         calls: &[&Call],
     ) -> Vec<Result<Value, Stop>> {
-        let unanswered = Unanswered(Some(&self.health));
-        let answers = Call::run_all(calls, &mut self.connection).await;
-        unanswered.has_ended(answers.as_ref().err());
-        let judged = |(call, answer): (&&Call, Result<Value, RedisError>)| {
-            answer.map_err(|error| self.judge(call, &error))
-        };
-        match answers {
-            Ok(answers) => calls.iter().zip(answers).map(judged).collect(),
-            Err(error) => {
-                let all = calls.iter().map(|call| Err(self.judge(call, &error)));
-                all.collect()
-            }
-        }
+        self.run_group(calls, None).await.0
     }
 
-    /// The same, and then `last`, whose answer is about all of them.
+    /// As [`run_all`](Self::run_all), and then `last`, whose answer is about all of them.
     pub(super) async fn run_all_then(
-        mut self,
+        self,
         calls: &[&Call],
         last: &Cmd,
     ) -> (Vec<Result<Value, StoreError>>, Result<Value, StoreError>) {
+        let (answers, of_last) = self.run_group(calls, Some(last)).await;
+        let answers = answers.into_iter();
+        let answers = answers.map(|answer| answer.map_err(Stop::into_error));
+        (answers.collect(), of_last.expect("it was asked for"))
+    }
+
+    /// The answers to the calls, and the one to `last`.
+    async fn run_group(
+        mut self,
+        calls: &[&Call],
+        last: Option<&Cmd>,
+    ) -> (Vec<Result<Value, Stop>>, Option<Result<Value, StoreError>>) {
         let unanswered = Unanswered(Some(&self.health));
-        let answers = Call::run_all_then(calls, Some(last), &mut self.connection).await;
+        let answers = Call::run_all(calls, last, &mut self.connection).await;
         unanswered.has_ended(answers.as_ref().err());
-        let of_last = |error: &RedisError| {
+        let judge_last = |last: &Cmd, error: &RedisError| {
             let explained = errors::of_command(last, error, self.limit);
             self.weigh(error, explained)
         };
         match answers {
             Ok(mut answers) => {
-                let last = answers.pop().expect("there is one for the last command");
-                let last = last.map_err(|error| of_last(&error));
+                let of_last = last.map(|last| {
+                    let answer = answers.pop().expect("there is one for the last command");
+                    answer.map_err(|error| judge_last(last, &error))
+                });
                 let judged = |(call, answer): (&&Call, Result<Value, RedisError>)| {
-                    answer.map_err(|error| self.judge(call, &error).into_error())
+                    answer.map_err(|error| self.judge(call, &error))
                 };
-                (calls.iter().zip(answers).map(judged).collect(), last)
+                (calls.iter().zip(answers).map(judged).collect(), of_last)
             }
             Err(error) => {
-                let failed = |call: &&Call| Err(self.judge(call, &error).into_error());
-                (calls.iter().map(failed).collect(), Err(of_last(&error)))
+                let failed = |call: &&Call| Err(self.judge(call, &error));
+                let answers = calls.iter().map(failed).collect();
+                (answers, last.map(|last| Err(judge_last(last, &error))))
             }
         }
     }

@@ -159,17 +159,10 @@ impl Call {
         }
     }
 
-    /// Runs one script several times in one write, or in two if the server has forgotten it. The
-    /// answers are in the order of the calls; an error of all is one of the connection.
+    /// Runs one script several times in one write, or in two if the server has forgotten it, and
+    /// `last` after all of them. The answers are in this order; an error of all is one of the
+    /// connection.
     pub(super) async fn run_all(
-        calls: &[&Self],
-        connection: &mut MultiplexedConnection,
-    ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
-        Self::run_all_then(calls, None, connection).await
-    }
-
-    /// The same, and `last` after all of them, whose answer is the last one.
-    pub(super) async fn run_all_then(
         calls: &[&Self],
         last: Option<&Cmd>,
         connection: &mut MultiplexedConnection,
