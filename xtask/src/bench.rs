@@ -96,19 +96,7 @@ impl Many {
 fn start(words: &[String]) -> Result<(), String> {
     server::provide()?;
     let build = Call::new("build --release --locked --package dlock-bench");
-    if !build.run() {
-        return Err(format!("this failed: {}", build.line()));
-    }
-    let program = cargo::target().join("release/dlock-bench");
-    let status = std::process::Command::new(&program)
-        .args(words)
-        .status()
-        .map_err(|error| format!("{} cannot be run: {error}", program.display()))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("dlock-bench: {status}"))
-    }
+    cargo::build_and_start(&build, "dlock-bench", words)
 }
 
 #[cfg(test)]

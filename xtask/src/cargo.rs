@@ -46,6 +46,23 @@ impl Call {
     }
 }
 
+/// Builds a program of this workspace for release by `build`, and starts it.
+pub(crate) fn build_and_start(build: &Call, name: &str, words: &[String]) -> Result<(), String> {
+    if !build.run() {
+        return Err(format!("this failed: {}", build.line()));
+    }
+    let program = target().join("release").join(name);
+    let status = Command::new(&program)
+        .args(words)
+        .status()
+        .map_err(|error| format!("{} cannot be run: {error}", program.display()))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{name}: {status}"))
+    }
+}
+
 /// What cargo says when it fails in the package at `root`, or that it does not.
 pub(crate) fn errors_in(
     root: &Path,

@@ -1,0 +1,184 @@
+//! What happened under locks, and whether it may have: the judge of the simulation and of the chaos
+//! on real servers.
+//!
+//! It knows nothing of dlock. A [`History`] says who believed to hold what and when, and what was
+//! written to a resource that the lock protects; a [`Promise`] says what that world could hold.
+
+mod register;
+
+use std::{collections::HashMap, fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+pub use register::Register;
+
+/// One section of one task, as that task saw it. All times are of one clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Section {
+    /// The lock.
+    pub key: String,
+    /// The process that was in the section.
+    pub process: u32,
+    /// Its task.
+    pub task: u32,
+    /// The fencing token of the section.
+    pub token: i64,
+    /// When the task asked for the lock.
+    pub asked: Duration,
+    /// When the section began.
+    pub entered: Duration,
+    /// The last moment at which the task believed to hold the lock: when it began to give it back, was
+    /// told of the loss, or was dropped.
+    pub left: Duration,
+    /// What ended it.
+    pub end: End,
+}
+
+/// What ended a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum End {
+    /// The body ran to its end, and the lease was valid until then.
+    Finished,
+    /// The task was told that the lease is lost.
+    Lost,
+    /// The task was cancelled or panicked.
+    Dropped,
+    /// The process was killed; `left` is its last sign of life.
+    Killed,
+}
+
+/// A write to what a lock protects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// The lock, and the resource.
+    pub key: String,
+    /// The process that wrote.
+    pub process: u32,
+    /// Its task.
+    pub task: u32,
+    /// The token that the writer showed.
+    pub token: i64,
+    /// Whether the resource took it.
+    pub accepted: bool,
+}
+
+/// Everything that happened in one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// In any order.
+    pub sections: Vec<Section>,
+    /// In the order in which the resource saw them.
+    pub writes: Vec<Write>,
+}
+
+/// What a world can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Nothing that was granted is ever forgotten before its time: no two sections of a key overlap,
+    /// and tokens grow in the order of the sections.
+    Exclusive,
+    /// A store may forget, or a process stand still while it believes: no token is given
+    /// twice, and the resource takes nothing from who is late.
+    Fenced,
+}
+
+/// What must not happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// Two tasks believed to hold one key.
+    Overlap(Section, Section),
+    /// A later section of a key has no greater token.
+    TokenNotGreater(Section, Section),
+    /// Two sections of a key have one token.
+    TokenTwice(Section, Section),
+    /// A resource took a write after one with a greater token.
+    WentBack(Write, Write),
+    /// A resource refused a write although it had taken none with a greater token.
+    WronglyRefused(Write),
+    /// A section that ended before it began: the history itself is wrong.
+    Backwards(Section),
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overlap(a, b) => write!(f, "two at once:\n  {a:?}\n  {b:?}"),
+            Self::TokenNotGreater(a, b) => write!(f, "the token did not grow:\n  {a:?}\n  {b:?}"),
+            Self::TokenTwice(a, b) => write!(f, "one token for two:\n  {a:?}\n  {b:?}"),
+            Self::WentBack(a, b) => write!(f, "the resource went back:\n  {a:?}\n  {b:?}"),
+            Self::WronglyRefused(a) => write!(f, "the resource refused the newest:\n  {a:?}"),
+            Self::Backwards(a) => write!(f, "a section ended before it began:\n  {a:?}"),
+        }
+    }
+}
+
+impl History {
+    /// Everything that must not have happened in a world that can hold `promise`.
+    #[must_use]
+    pub fn judge(&self, promise: Promise) -> Vec<Violation> {
+        let mut found = Vec::new();
+        self.judge_sections(promise, &mut found);
+        self.judge_writes(&mut found);
+        found
+    }
+
+    fn judge_sections(&self, promise: Promise, found: &mut Vec<Violation>) {
+        let mut sections: Vec<_> = self.sections.iter().collect();
+        sections.sort_by_key(|it| (it.entered, it.token));
+        let mut tokens = HashMap::<(&str, i64), &Section>::new();
+        // Of each key, the one that lasted longest so far and the one with the greatest token.
+        let mut before = HashMap::<&str, (&Section, &Section)>::new();
+        for section in sections {
+            let key = section.key.as_str();
+            if section.left < section.entered {
+                found.push(Violation::Backwards(section.clone()));
+            }
+            if let Some(other) = tokens.insert((key, section.token), section) {
+                found.push(Violation::TokenTwice(other.clone(), section.clone()));
+            }
+            let (longest, greatest) = before.entry(key).or_insert((section, section));
+            if promise == Promise::Exclusive && *longest != section {
+                if longest.left > section.entered {
+                    found.push(Violation::Overlap((*longest).clone(), section.clone()));
+                }
+                if greatest.token > section.token {
+                    found.push(Violation::TokenNotGreater(
+                        (*greatest).clone(),
+                        section.clone(),
+                    ));
+                }
+            }
+            if section.left > longest.left {
+                *longest = section;
+            }
+            if section.token > greatest.token {
+                *greatest = section;
+            }
+        }
+    }
+
+    fn judge_writes(&self, found: &mut Vec<Violation>) {
+        let mut last = HashMap::<&str, &Write>::new();
+        for write in &self.writes {
+            let before = last.get(write.key.as_str()).copied();
+            let is_late = before.is_some_and(|before| before.token > write.token);
+            match (write.accepted, is_late, before) {
+                (true, true, Some(before)) => {
+                    found.push(Violation::WentBack(before.clone(), write.clone()));
+                }
+                (true, ..) => _ = last.insert(&write.key, write),
+                (false, false, _) => found.push(Violation::WronglyRefused(write.clone())),
+                (false, true, _) => {}
+            }
+        }
+    }
+
+    /// How many writes the resources refused.
+    #[must_use]
+    pub fn refused(&self) -> usize {
+        self.writes.iter().filter(|write| !write.accepted).count()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+use super::*;
+
+fn section(token: i64, entered: u64, left: u64) -> Section {
+    Section {
+        key: "order:42".to_owned(),
+        process: 0,
+        task: 0,
+        token,
+        asked: Duration::ZERO,
+        entered: Duration::from_millis(entered),
+        left: Duration::from_millis(left),
+        end: End::Finished,
+    }
+}
+
+fn write(token: i64, accepted: bool) -> Write {
+    Write {
+        key: "order:42".to_owned(),
+        process: 0,
+        task: 0,
+        token,
+        accepted,
+    }
+}
+
+fn of(sections: &[Section]) -> History {
+    History {
+        sections: sections.to_vec(),
+        writes: Vec::new(),
+    }
+}
+
+#[test]
+fn one_after_the_other_is_well() {
+    let history = of(&[section(3, 20, 30), section(1, 0, 10), section(2, 10, 20)]);
+    assert_eq!(history.judge(Promise::Exclusive), []);
+}
+
+#[test]
+fn an_overlap_is_found_behind_a_short_section() {
+    let (long, short, late) = (section(1, 0, 100), section(2, 10, 11), section(3, 50, 60));
+    let found = of(&[long.clone(), short.clone(), late.clone()]).judge(Promise::Exclusive);
+    let overlaps = [
+        Violation::Overlap(long.clone(), short),
+        Violation::Overlap(long, late),
+    ];
+    assert_eq!(found, overlaps);
+}
+
+#[test]
+fn two_that_begin_and_end_together_overlap() {
+    let (a, b) = (section(1, 5, 9), section(2, 5, 9));
+    let found = of(&[a.clone(), b.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::Overlap(a, b)]);
+}
+
+#[test]
+fn sections_of_other_keys_do_not_meet() {
+    let mut other = section(1, 0, 100);
+    other.key = "order:7".to_owned();
+    assert_eq!(
+        of(&[section(1, 0, 100), other]).judge(Promise::Exclusive),
+        []
+    );
+}
+
+#[test]
+fn a_token_that_goes_back_is_found() {
+    let (a, b) = (section(2, 0, 10), section(1, 10, 20));
+    let history = of(&[a.clone(), b.clone()]);
+    assert_eq!(
+        history.judge(Promise::Exclusive),
+        [Violation::TokenNotGreater(a, b)]
+    );
+    assert_eq!(history.judge(Promise::Fenced), []);
+}
+
+#[test]
+fn a_token_that_is_given_twice_is_found_in_every_world() {
+    let (a, b) = (section(1, 0, 10), section(1, 10, 20));
+    for promise in [Promise::Exclusive, Promise::Fenced] {
+        let found = of(&[a.clone(), b.clone()]).judge(promise);
+        assert_eq!(found, [Violation::TokenTwice(a.clone(), b.clone())]);
+    }
+}
+
+#[test]
+fn a_history_that_runs_backwards_is_none() {
+    let wrong = section(1, 10, 5);
+    let found = of(std::slice::from_ref(&wrong)).judge(Promise::Fenced);
+    assert_eq!(found, [Violation::Backwards(wrong)]);
+}
+
+#[test]
+fn a_resource_that_goes_back_or_refuses_the_newest_is_found() {
+    let mut history = of(&[]);
+    for (token, accepted) in [(1, true), (3, true), (2, false), (3, true)] {
+        history.writes.push(write(token, accepted));
+    }
+    assert_eq!(history.judge(Promise::Fenced), []);
+    assert_eq!(history.refused(), 1);
+    history.writes.push(write(2, true));
+    history.writes.push(write(4, false));
+    let wrong = [
+        Violation::WentBack(write(3, true), write(2, true)),
+        Violation::WronglyRefused(write(4, false)),
+    ];
+    assert_eq!(history.judge(Promise::Fenced), wrong);
+}
+
+#[test]
+fn the_register_takes_nothing_from_who_is_late() {
+    let register = Register::default();
+    let write = |token| register.write("order:42", [1, 2], token);
+    assert!(write(5) && write(5) && write(6));
+    assert!(!write(5));
+    assert!(register.write("order:7", [1, 2], 1));
+    let history = History {
+        sections: Vec::new(),
+        writes: register.writes(),
+    };
+    assert_eq!(history.judge(Promise::Fenced), []);
+    assert_eq!((history.writes.len(), history.refused()), (5, 1));
+}

@@ -1,0 +1,1 @@
+//! The protocols, as states and messages.

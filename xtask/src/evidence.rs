@@ -1,0 +1,111 @@
+//! What shows that locks hold, beyond single tests: a model, a simulation, and chaos among real parts.
+//!
+//! Each is a program of its own under `evidence/`; a short part of each is among its tests. Here it is
+//! built for release, and told.
+
+use clap::Args;
+
+use crate::cargo::{self, Call};
+use crate::server;
+
+#[derive(Args)]
+pub(crate) struct Model {
+    /// Larger bounds: more clients, more rounds, more faults
+    #[arg(long)]
+    large: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Sim {
+    /// Replays one run, and shows it event by event
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+
+    /// How many runs, each with a seed of its own
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+
+    /// The first of these seeds
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct Chaos {
+    /// For how long
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+
+    /// What decides about the faults [default: a new one, which is printed]
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+impl Model {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let words = self.large.then(|| "--large".to_owned());
+        cargo::build_and_start(
+            &Call::new("build --release --locked --package dlock-model"),
+            "dlock-model",
+            words.as_slice(),
+        )
+    }
+}
+
+impl Sim {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        cargo::build_and_start(
+            &Call::new("build --release --locked --package dlock-sim"),
+            "dlock-sim",
+            &self.words(),
+        )
+    }
+
+    fn words(&self) -> Vec<String> {
+        match self.seed {
+            Some(seed) => vec![format!("--seed={seed}")],
+            None => vec![
+                format!("--seeds={}", self.seeds),
+                format!("--from={}", self.from),
+            ],
+        }
+    }
+}
+
+impl Chaos {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        server::provide()?;
+        cargo::build_and_start(
+            &Call::new("build --release --locked --package dlock-chaos"),
+            "dlock-chaos",
+            &self.words(),
+        )
+    }
+
+    fn words(&self) -> Vec<String> {
+        let mut words = vec![format!("--minutes={}", self.minutes)];
+        words.extend(self.seed.map(|seed| format!("--seed={seed}")));
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_passed_on() {
+        let sim = |seed| Sim {
+            seed,
+            seeds: 5,
+            from: 7,
+        };
+        assert_eq!(sim(Some(3)).words(), ["--seed=3"]);
+        assert_eq!(sim(None).words(), ["--seeds=5", "--from=7"]);
+        let chaos = Chaos {
+            minutes: 0.5,
+            seed: Some(9),
+        };
+        assert_eq!(chaos.words(), ["--minutes=0.5", "--seed=9"]);
+    }
+}
