@@ -18,8 +18,8 @@ impl Call {
         }
     }
 
-    pub(crate) const fn with(mut self, name: &'static str, value: &'static str) -> Self {
-        self.variable = Some((name, value));
+    pub(crate) const fn with(mut self, variable: Option<(&'static str, &'static str)>) -> Self {
+        self.variable = variable;
         self
     }
 

@@ -1,6 +1,9 @@
 //! The steps of `cargo xtask test`, and the report about them.
 
-use std::time::{Duration, Instant};
+use std::{
+    env, thread,
+    time::{Duration, Instant},
+};
 
 use clap::ValueEnum;
 
@@ -71,7 +74,8 @@ impl Step {
                 // Tests start examples as programs. Once targets are chosen, as below, cargo
                 // does not build them by itself any more.
                 Call::new("build --workspace --examples --all-features --locked"),
-                Call::new("test --workspace --lib --bins --tests --all-features --locked"),
+                Call::new("test --workspace --lib --bins --tests --all-features --locked")
+                    .with(test_threads()),
                 // That it compiles without Redis does not show that it works. Both packages in
                 // one call: cargo then builds what they share once.
                 Call::new(
@@ -84,7 +88,7 @@ impl Step {
             }
             Self::Doc => vec![
                 Call::new("doc --workspace --no-deps --all-features --locked")
-                    .with("RUSTDOCFLAGS", "-Dwarnings"),
+                    .with(Some(("RUSTDOCFLAGS", "-Dwarnings"))),
             ],
         }
     }
@@ -210,6 +214,14 @@ fn table(steps: &[Step], reports: &[Report]) -> String {
             + "\n"
     };
     steps.iter().enumerate().map(line).collect()
+}
+
+/// Most tests wait for servers, so a machine of few processors can run more of them at once than it
+/// has processors.
+fn test_threads() -> Option<(&'static str, &'static str)> {
+    const VARIABLE: &str = "RUST_TEST_THREADS";
+    let is_small = thread::available_parallelism().is_ok_and(|processors| processors.get() < 6);
+    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "6"))
 }
 
 fn seconds(time: Duration) -> String {
