@@ -1,1 +1,12 @@
-//! The protocols, as states and messages.
+//! The protocols, as states and messages: every order of events, within bounds.
+
+pub mod check;
+pub mod historical;
+
+use check::Check;
+
+/// All that is checked; the larger bounds take minutes each.
+#[must_use]
+pub fn checks(is_large: bool) -> Vec<Check> {
+    historical::checks(is_large)
+}

@@ -1,0 +1,296 @@
+//! A key that the server lets expire, taken by one command and deleted by another.
+//!
+//! A request is sent, carried out and answered in three steps, with any time between them. All times
+//! are what is left of them or what has passed, so there is no end of time.
+
+use stateright::{Model, Property};
+
+use crate::check::Check;
+
+/// What a server is asked to keep a lock for, in ticks.
+const TTL: u8 = 3;
+const MOST: usize = 4;
+
+/// Locks by `SET NX PX` and a script that compares and deletes, but for the flaw.
+#[derive(Clone, Debug)]
+pub struct Expiring {
+    /// How many clients there are.
+    pub clients: usize,
+    /// How the protocol differs from the right one.
+    pub flaw: Option<Flaw>,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// `SETNX`, and then `EXPIRE`.
+    ExpiresLater,
+    /// `DEL` without a look at who holds the lock.
+    DeletesAnybodys,
+    /// `GET`, and `DEL` if it was the own one.
+    ComparesThenDeletes,
+    /// The deadline counts from the answer.
+    CountsFromTheAnswer,
+    /// Who asks again and finds the own lock counts from then, but the TTL has gone on.
+    FindsItsOwnAsItWas,
+}
+
+/// A lock at the server, and what the clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// The owner, and what is left of the TTL if there is one.
+    lock: Option<(u8, Option<u8>)>,
+    clients: [Phase; MOST],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Idle,
+    /// So long ago.
+    Asking(u8),
+    /// Carried out; the answer is under way. Asked so long ago.
+    Granted(u8),
+    /// Holds a lock that has no TTL yet.
+    Bare,
+    /// Believes in the lock for so long.
+    Holding(u8),
+    /// Is about to see whose lock it is.
+    Comparing,
+    /// The deletion is under way.
+    Deleting,
+    Done,
+    Dead,
+}
+
+/// A step of a client, of the server or of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The client sends its request.
+    Ask(usize),
+    /// The server carries it out.
+    Serve(usize),
+    /// The answer arrives.
+    Answer(usize),
+    /// The answer does not arrive, so the client is to ask again.
+    LoseAnswer(usize),
+    /// The client sets the TTL of what it holds.
+    Expire(usize),
+    /// The client ends its section.
+    Leave(usize),
+    /// The client asks whose lock it is.
+    Compare(usize),
+    /// The server deletes the lock.
+    Delete(usize),
+    /// The client is no more.
+    Die(usize),
+    /// Time passes.
+    Tick,
+}
+
+const MUTEX: &str = "no two believe in the lock";
+const ENDS: &str = "the lock of a dead client ends";
+
+impl Expiring {
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    fn served(&self, state: &mut State, client: usize, age: u8) {
+        let owner = number(client);
+        let ttl = (!self.has(Flaw::ExpiresLater)).then_some(TTL);
+        let phase = match state.lock {
+            None => {
+                state.lock = Some((owner, ttl));
+                Phase::Granted(age)
+            }
+            Some((holder, _)) if holder == owner => {
+                if !self.has(Flaw::FindsItsOwnAsItWas) {
+                    state.lock = Some((owner, ttl));
+                }
+                Phase::Granted(age)
+            }
+            Some(_) => Phase::Idle,
+        };
+        state.clients[client] = phase;
+    }
+
+    fn answered(&self, age: u8) -> Phase {
+        if self.has(Flaw::ExpiresLater) {
+            Phase::Bare
+        } else if self.has(Flaw::CountsFromTheAnswer) {
+            Phase::Holding(TTL)
+        } else {
+            Phase::Holding(TTL - age)
+        }
+    }
+}
+
+fn number(client: usize) -> u8 {
+    u8::try_from(client).expect("there are few clients")
+}
+
+fn deleted(state: &mut State) {
+    state.lock = None;
+}
+
+impl Model for Expiring {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            lock: None,
+            clients: [Phase::Idle; MOST],
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for client in 0..self.clients {
+            match state.clients[client] {
+                Phase::Idle => actions.push(Action::Ask(client)),
+                Phase::Asking(_) => actions.push(Action::Serve(client)),
+                Phase::Granted(_) => {
+                    actions.extend([Action::Answer(client), Action::LoseAnswer(client)]);
+                }
+                Phase::Bare => actions.push(Action::Expire(client)),
+                Phase::Holding(_) => actions.push(Action::Leave(client)),
+                Phase::Comparing => actions.push(Action::Compare(client)),
+                Phase::Deleting => actions.push(Action::Delete(client)),
+                Phase::Done | Phase::Dead => continue,
+            }
+            actions.push(Action::Die(client));
+        }
+        actions.push(Action::Tick);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = *state;
+        match action {
+            Action::Ask(client) => next.clients[client] = Phase::Asking(0),
+            Action::Serve(client) => {
+                let Phase::Asking(age) = state.clients[client] else {
+                    return None;
+                };
+                self.served(&mut next, client, age);
+            }
+            Action::Answer(client) => {
+                let Phase::Granted(age) = state.clients[client] else {
+                    return None;
+                };
+                next.clients[client] = self.answered(age);
+            }
+            Action::LoseAnswer(client) => next.clients[client] = Phase::Idle,
+            Action::Expire(client) => {
+                if state.lock.is_some_and(|(owner, _)| owner == number(client)) {
+                    next.lock = Some((number(client), Some(TTL)));
+                }
+                next.clients[client] = Phase::Holding(TTL);
+            }
+            Action::Leave(client) => {
+                next.clients[client] = if self.has(Flaw::ComparesThenDeletes) {
+                    Phase::Comparing
+                } else {
+                    Phase::Deleting
+                };
+            }
+            Action::Compare(client) => {
+                let is_own = state.lock.is_some_and(|(owner, _)| owner == number(client));
+                next.clients[client] = if is_own { Phase::Deleting } else { Phase::Done };
+            }
+            Action::Delete(client) => {
+                let is_own = state.lock.is_some_and(|(owner, _)| owner == number(client));
+                let looks =
+                    !self.has(Flaw::DeletesAnybodys) && !self.has(Flaw::ComparesThenDeletes);
+                if is_own || !looks {
+                    deleted(&mut next);
+                }
+                next.clients[client] = Phase::Done;
+            }
+            Action::Die(client) => next.clients[client] = Phase::Dead,
+            Action::Tick => {
+                if let Some((_, Some(left))) = &mut next.lock {
+                    *left -= 1;
+                    if *left == 0 {
+                        deleted(&mut next);
+                    }
+                }
+                for phase in &mut next.clients {
+                    match phase {
+                        Phase::Asking(age) | Phase::Granted(age) => *age = (*age + 1).min(TTL),
+                        Phase::Holding(left) => *left = left.saturating_sub(1),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(MUTEX, |_, state: &State| {
+                let believes = |it: &&Phase| matches!(it, Phase::Holding(left) if *left > 0);
+                state.clients.iter().filter(believes).count() < 2
+            }),
+            Property::always(ENDS, |_, state: &State| {
+                let dead = |owner: u8| state.clients[usize::from(owner)] == Phase::Dead;
+                !matches!(state.lock, Some((owner, None)) if dead(owner))
+            }),
+            Property::sometimes("a lock is held that has ended", |_, state: &State| {
+                state.clients.contains(&Phase::Holding(0))
+            }),
+            Property::sometimes("all have had the lock", |model: &Self, state: &State| {
+                let clients = &state.clients[..model.clients];
+                clients.iter().all(|it| *it == Phase::Done)
+            }),
+        ]
+    }
+}
+
+pub(super) fn checks(is_large: bool) -> Vec<Check> {
+    let with = |clients, flaw| Expiring { clients, flaw };
+    let flawed = [
+        ("SETNX, then EXPIRE", 2, Flaw::ExpiresLater, ENDS, 3),
+        ("SET NX PX, any DEL", 3, Flaw::DeletesAnybodys, MUTEX, 14),
+        (
+            "SET NX PX, GET then DEL",
+            3,
+            Flaw::ComparesThenDeletes,
+            MUTEX,
+            15,
+        ),
+        (
+            "SET NX PX, deadline from the answer",
+            2,
+            Flaw::CountsFromTheAnswer,
+            MUTEX,
+            9,
+        ),
+        (
+            "SET NX PX, a retry finds its own",
+            2,
+            Flaw::FindsItsOwnAsItWas,
+            MUTEX,
+            12,
+        ),
+    ];
+    let flawed = flawed
+        .into_iter()
+        .map(|(name, clients, flaw, property, after)| {
+            let protocol = format!("{name}; {clients} clients");
+            Check::fails(protocol, with(clients, Some(flaw)), property, after)
+        });
+    let mut checks: Vec<_> = flawed.collect();
+    let clients = if is_large { MOST } else { 3 };
+    let right = with(clients, None);
+    let name = format!("SET NX PX, compare and DEL; {clients} clients");
+    let examples = [
+        ("a lock is held that has ended", 6),
+        ("all have had the lock", 15),
+    ];
+    if !is_large {
+        checks.extend(Check::happens(name.clone(), &right, examples));
+    }
+    checks.push(Check::holds(name, right, 10_900));
+    checks
+}
