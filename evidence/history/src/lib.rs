@@ -77,6 +77,9 @@ pub enum Promise {
     /// Nothing that was granted is ever forgotten before its time: no two sections of a key overlap,
     /// and tokens grow in the order of the sections.
     Exclusive,
+    /// A store may forget what it granted, but all clocks that tokens come from agree: who asked after
+    /// another had entered has a greater token.
+    Ordered,
     /// A store may forget, or a process stand still while it believes: no token is given
     /// twice, and the resource takes nothing from who is late.
     Fenced,
@@ -116,13 +119,21 @@ impl History {
     /// Everything that must not have happened in a world that can hold `promise`.
     #[must_use]
     pub fn judge(&self, promise: Promise) -> Vec<Violation> {
+        self.judge_by(|_| promise)
+    }
+
+    /// The same in a world that could hold more at some times than at others: `promise` says what it
+    /// could hold when a section began.
+    #[must_use]
+    pub fn judge_by(&self, promise: impl Fn(&Section) -> Promise) -> Vec<Violation> {
         let mut found = Vec::new();
-        self.judge_sections(promise, &mut found);
+        self.judge_sections(&promise, &mut found);
+        self.judge_order(&promise, &mut found);
         self.judge_writes(&mut found);
         found
     }
 
-    fn judge_sections(&self, promise: Promise, found: &mut Vec<Violation>) {
+    fn judge_sections(&self, promise: &impl Fn(&Section) -> Promise, found: &mut Vec<Violation>) {
         let mut sections: Vec<_> = self.sections.iter().collect();
         sections.sort_by_key(|it| (it.entered, it.token));
         let mut tokens = HashMap::<(&str, i64), &Section>::new();
@@ -137,7 +148,7 @@ impl History {
                 found.push(Violation::TokenTwice(other.clone(), section.clone()));
             }
             let (longest, greatest) = before.entry(key).or_insert((section, section));
-            if promise == Promise::Exclusive && *longest != section {
+            if promise(section) == Promise::Exclusive && *longest != section {
                 if longest.left > section.entered {
                     found.push(Violation::Overlap((*longest).clone(), section.clone()));
                 }
@@ -153,6 +164,31 @@ impl History {
             }
             if section.token > greatest.token {
                 *greatest = section;
+            }
+        }
+    }
+
+    fn judge_order(&self, promise: &impl Fn(&Section) -> Promise, found: &mut Vec<Violation>) {
+        let mut entered: Vec<_> = self.sections.iter().collect();
+        entered.sort_by_key(|it| it.entered);
+        let mut entered = entered.into_iter().peekable();
+        let mut asked: Vec<_> = self.sections.iter().collect();
+        asked.sort_by_key(|it| it.asked);
+        let mut greatest = HashMap::<&str, &Section>::new();
+        for section in asked {
+            while let Some(before) = entered.next_if(|it| it.entered < section.asked) {
+                let greatest = greatest.entry(&before.key).or_insert(before);
+                if greatest.token < before.token {
+                    *greatest = before;
+                }
+            }
+            // Where sections exclude each other, their order has been looked at already.
+            if promise(section) == Promise::Ordered
+                && let Some(before) = greatest.get(section.key.as_str())
+                && before.token > section.token
+            {
+                let (before, section) = ((*before).clone(), section.clone());
+                found.push(Violation::TokenNotGreater(before, section));
             }
         }
     }

@@ -85,6 +85,35 @@ fn a_token_that_is_given_twice_is_found_in_every_world() {
 }
 
 #[test]
+fn who_asked_later_has_a_greater_token_where_a_store_may_forget() {
+    let (a, mut b) = (section(5, 10, 20), section(4, 15, 25));
+    b.asked = Duration::from_millis(10);
+    let both = |b: &Section| of(&[a.clone(), b.clone()]).judge(Promise::Ordered);
+    assert_eq!(
+        both(&b),
+        [],
+        "who asked before may have been granted it before"
+    );
+    b.asked = Duration::from_millis(11);
+    let wrong = Violation::TokenNotGreater(a.clone(), b.clone());
+    assert_eq!(both(&b), [wrong]);
+    b.token = 6;
+    assert_eq!(both(&b), [], "an overlap is none of it");
+}
+
+#[test]
+fn a_promise_may_hold_at_some_times_only() {
+    let sections = [section(1, 0, 10), section(2, 5, 20), section(3, 15, 30)];
+    let promise = |section: &Section| match section.token {
+        2 => Promise::Ordered,
+        _ => Promise::Exclusive,
+    };
+    let [_, b, c] = sections.clone();
+    let found = of(&sections).judge_by(promise);
+    assert_eq!(found, [Violation::Overlap(b, c)]);
+}
+
+#[test]
 fn a_history_that_runs_backwards_is_none() {
     let wrong = section(1, 10, 5);
     let found = of(std::slice::from_ref(&wrong)).judge(Promise::Fenced);
