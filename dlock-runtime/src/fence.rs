@@ -10,9 +10,12 @@ const FENCE_EPOCH: u64 = 1_704_067_200;
 
 /// What a store would count as a fence at this moment, by this machine's clock.
 pub(crate) fn fence_by_the_clock() -> u64 {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    fence_at(SystemTime::now())
+}
+
+/// The same at another time of day.
+pub(crate) fn fence_at(time_of_day: SystemTime) -> u64 {
+    let since_1970 = time_of_day.duration_since(UNIX_EPOCH).unwrap_or_default();
     let since_epoch = since_1970.saturating_sub(Duration::from_secs(FENCE_EPOCH));
     u64::try_from(since_epoch.as_micros() / 10).unwrap_or(0)
 }

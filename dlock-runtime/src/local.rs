@@ -101,9 +101,11 @@ impl<T: Clone> Local<T> {
         self.slots().by_key.get(key).cloned()
     }
 
-    /// All slots as they are now.
+    /// All slots as they are now, in the order of their keys: a simulation is to be replayed.
     pub(crate) fn all(&self) -> Vec<Arc<Slot<T>>> {
-        self.slots().by_key.values().cloned().collect()
+        let mut all: Vec<_> = self.slots().by_key.values().cloned().collect();
+        all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        all
     }
 
     /// How many keys are held or wanted.

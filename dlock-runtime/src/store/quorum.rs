@@ -64,7 +64,7 @@ mod tests;
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tokio::{runtime::Handle, time::Instant};
@@ -82,8 +82,10 @@ use super::{
 };
 use crate::{
     error::ConnectError,
+    fence::fence_at,
     key::LockKey,
     owner::{ClientId, OwnerId},
+    random::{Random, SystemRandom},
 };
 
 /// A [`LockStore`] of several others, of which a majority decides.
@@ -118,6 +120,8 @@ struct Shared {
     proposals: Proposals,
     /// How many releases are being repeated.
     owed: AtomicUsize,
+    random: Arc<dyn Random>,
+    time_of_day: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 impl Quorum {
@@ -136,14 +140,8 @@ impl Quorum {
                 reason: "a quorum is of 3 to 31 stores",
             });
         }
-        let shared = Shared {
-            nodes,
-            claims: Claims::default(),
-            proposals: Proposals::default(),
-            owed: AtomicUsize::new(0),
-        };
         Ok(Self {
-            shared: Arc::new(shared),
+            shared: Arc::new(Shared::new(nodes, SystemTime::now, SystemRandom)),
             node_timeout: Duration::from_millis(500),
         })
     }
@@ -154,6 +152,23 @@ impl Quorum {
     pub fn node_timeout(mut self, limit: Duration) -> Self {
         self.node_timeout = limit.max(Duration::from_millis(1));
         self
+    }
+
+    /// Where the time of day comes from, which fences are made of, and the randomness of pauses: for
+    /// a simulation that is to be replayed. If not set, the machine's.
+    ///
+    /// The result knows of no lock: call it before the quorum is used.
+    #[must_use]
+    pub fn replayable(
+        self,
+        time_of_day: impl Fn() -> SystemTime + Send + Sync + 'static,
+        random: impl Random,
+    ) -> Self {
+        let nodes = self.shared.nodes.clone();
+        Self {
+            shared: Arc::new(Shared::new(nodes, time_of_day, random)),
+            ..self
+        }
     }
 }
 
@@ -191,6 +206,25 @@ fn needs_runtime() -> Result<(), StoreError> {
 }
 
 impl Shared {
+    fn new(
+        nodes: Nodes,
+        time_of_day: impl Fn() -> SystemTime + Send + Sync + 'static,
+        random: impl Random,
+    ) -> Self {
+        Self {
+            nodes,
+            claims: Claims::default(),
+            proposals: Proposals::default(),
+            owed: AtomicUsize::new(0),
+            random: Arc::new(random),
+            time_of_day: Box::new(time_of_day),
+        }
+    }
+
+    fn propose(&self) -> u64 {
+        self.proposals.next(fence_at((self.time_of_day)()))
+    }
+
     fn all(&self) -> NodeSet {
         NodeSet::all(self.nodes.len())
     }
@@ -274,7 +308,8 @@ impl LockStore for Quorum {
     }
 
     fn attach(&self, client: ClientId, hints: HintSink) {
-        let notices = Notices::new(hints, majority(self.shared.nodes.len()));
+        let majority = majority(self.shared.nodes.len());
+        let notices = Notices::new(hints, majority, self.shared.random.clone());
         for (node, store) in self.shared.nodes.iter().enumerate() {
             store.attach(client, notices.of(node));
         }

@@ -12,11 +12,8 @@ use super::{
     owed::Owed,
     tally::{Step, Tally, Vote},
 };
-use crate::{
-    random::{Random, SystemRandom},
-    store::{
-        ALIVE, AcquireRequest, Acquisition, GRANT_TTL, Queue, Raised, StoreError, StoreErrorKind,
-    },
+use crate::store::{
+    ALIVE, AcquireRequest, Acquisition, GRANT_TTL, Queue, Raised, StoreError, StoreErrorKind,
 };
 
 /// So often a split vote is repeated before the lock counts as held.
@@ -93,7 +90,7 @@ pub(super) async fn acquire(
             }
             Refusal::Failed(error) => return Err(error),
             Refusal::Split(holder) => {
-                let pause = pause_after(number, begun.elapsed());
+                let pause = pause_after(number, begun.elapsed(), shared.random.next_u64());
                 let is_last = number == MOST_ROUNDS || Instant::now() + pause >= end;
                 // One more question would take the claim from who has asked since.
                 if is_last || !is_latest {
@@ -111,10 +108,10 @@ fn no_room() -> StoreError {
 }
 
 /// Those who have split a vote try again one after the other, if they wait for different times.
-fn pause_after(round: u32, took: Duration) -> Duration {
+fn pause_after(round: u32, took: Duration, random: u64) -> Duration {
     let longest = (2 * took + LEAST_GRACE).saturating_mul(1 << round.min(10));
     let longest = longest.min(LONGEST_PAUSE.max(2 * took));
-    let random = u32::try_from(SystemRandom.next_u64() >> 32).unwrap_or(u32::MAX);
+    let random = u32::try_from(random >> 32).unwrap_or(u32::MAX);
     longest.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
@@ -123,7 +120,7 @@ impl Round<'_> {
     async fn run(&self) -> Result<u64, Tally> {
         let shared = self.shared;
         // Whoever asks again for what it has is to be told the same, also by nodes that have lost it.
-        let proposal = self.before.fence.unwrap_or_else(|| shared.proposals.next());
+        let proposal = self.before.fence.unwrap_or_else(|| shared.propose());
         let mut tally = Tally::new(shared.nodes.len());
         let mut requests = Requests::with_capacity(shared.nodes.len());
         for node in 0..shared.nodes.len() {

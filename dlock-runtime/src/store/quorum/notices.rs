@@ -21,7 +21,7 @@ use tokio::{
 use super::nodes::NodeSet;
 use crate::{
     owner::OwnerId,
-    random::{Random, SystemRandom, jittered},
+    random::{Random, jittered},
     store::{Hint, HintSink, TakesHints},
 };
 
@@ -37,6 +37,7 @@ type Waiter = (OwnerId, Box<str>);
 pub(super) struct Notices {
     sink: HintSink,
     majority: usize,
+    random: Arc<dyn Random>,
     told: Mutex<HashMap<Waiter, Told>>,
     is_gone: AtomicBool,
 }
@@ -65,10 +66,11 @@ impl Told {
 }
 
 impl Notices {
-    pub(super) fn new(sink: HintSink, majority: usize) -> Arc<Self> {
+    pub(super) fn new(sink: HintSink, majority: usize, random: Arc<dyn Random>) -> Arc<Self> {
         Arc::new(Self {
             sink,
             majority,
+            random,
             told: Mutex::default(),
             is_gone: AtomicBool::new(false),
         })
@@ -112,7 +114,7 @@ impl Notices {
             return self.pass_on(owner, key);
         };
         let now = Instant::now();
-        let until = now + jittered(PATIENCE, SystemRandom.next_u64());
+        let until = now + jittered(PATIENCE, self.random.next_u64());
         let mut told = self.told();
         if told.len() >= MOST_AT_ONCE {
             told.retain(|_, told| !told.is_orphaned(now));
@@ -179,7 +181,7 @@ mod tests {
     use tokio::time::{advance, sleep};
 
     use super::*;
-    use crate::owner::ClientId;
+    use crate::{owner::ClientId, random::SystemRandom};
 
     #[derive(Default)]
     struct Heard {
@@ -203,7 +205,7 @@ mod tests {
 
     fn five() -> (Arc<Heard>, Vec<HintSink>, OwnerId) {
         let heard = Arc::new(Heard::default());
-        let notices = Notices::new(HintSink::new(heard.clone()), 3);
+        let notices = Notices::new(HintSink::new(heard.clone()), 3, Arc::new(SystemRandom));
         let sinks = (0..5).map(|node| notices.of(node)).collect();
         (heard, sinks, OwnerId::new(ClientId::new(&SystemRandom), 7))
     }

@@ -11,11 +11,7 @@ use super::{
     Shared,
     nodes::{Requests, Timer, in_background, release},
 };
-use crate::{
-    key::LockKey,
-    owner::OwnerId,
-    random::{Random, SystemRandom, jittered},
-};
+use crate::{key::LockKey, owner::OwnerId, random::jittered};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -49,7 +45,7 @@ impl Owed {
         };
         let mut pause = FIRST_PAUSE;
         while !self.ids.is_empty() && Instant::now() + pause < self.until {
-            sleep(jittered(pause, SystemRandom.next_u64())).await;
+            sleep(jittered(pause, shared.random.next_u64())).await;
             self.ask(&shared).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }

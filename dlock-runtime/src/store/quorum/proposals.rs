@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::fence::fence_by_the_clock;
-
 /// No store counts further. What says so is not to be believed: nothing could exceed it.
 const FAR: u64 = 1 << 50;
 
@@ -12,9 +10,9 @@ const FAR: u64 = 1 << 50;
 pub(super) struct Proposals(AtomicU64);
 
 impl Proposals {
-    /// Greater than every earlier proposal and than every fence seen, and not behind the clock.
-    pub(super) fn next(&self) -> u64 {
-        let now = fence_by_the_clock();
+    /// Greater than every earlier proposal and than every fence seen, and not behind `now`, which
+    /// is the clock's.
+    pub(super) fn next(&self, now: u64) -> u64 {
         let next = |last: u64| now.max(last + 1);
         let update = |last| Some(next(last));
         let last = self
@@ -34,19 +32,20 @@ impl Proposals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fence::fence_by_the_clock;
 
     #[test]
     fn proposals_exceed_each_other_the_clock_and_what_was_seen() {
         let proposals = Proposals::default();
         let before = fence_by_the_clock();
-        let first = proposals.next();
+        let first = proposals.next(before);
         assert!(first >= before);
-        assert!(proposals.next() > first);
+        assert!(proposals.next(before) > first);
         let ahead = before + 1_000_000_000;
         proposals.saw(ahead);
         proposals.saw(7);
-        assert_eq!(proposals.next(), ahead + 1);
+        assert_eq!(proposals.next(before), ahead + 1);
         proposals.saw(u64::MAX);
-        assert_eq!(proposals.next(), ahead + 2);
+        assert_eq!(proposals.next(before), ahead + 2);
     }
 }
