@@ -15,6 +15,7 @@
 )]
 
 mod child;
+mod clock;
 mod cluster;
 mod eventually;
 mod machine_time;

@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::child::OwnedChild;
+use crate::clock::WallClock;
 use crate::port;
 use crate::program::Make;
 use crate::tls::{Authority, Identity};
@@ -34,6 +35,7 @@ pub struct RedisServer {
     tls_port: Option<u16>,
     password: Option<String>,
     arguments: Vec<OsString>,
+    clock: Option<WallClock>,
     // The process is declared, and so dropped, before the directory it works in.
     process: Mutex<OwnedChild>,
     directory: TempDir,
@@ -67,7 +69,14 @@ impl RedisServer {
     /// Starts a server of a certain make with additional arguments.
     pub async fn start_make_with(make: Make, arguments: &[&str]) -> Self {
         let arguments: Vec<OsString> = arguments.iter().map(Into::into).collect();
-        Self::start_as(make, || (arguments.clone(), None)).await
+        Self::start_as(make, false, || (arguments.clone(), None)).await
+    }
+
+    /// Starts a server with a wall clock of its own, which agrees with the machine's until
+    /// [`put_clock_forward`](Self::put_clock_forward) or [`put_clock_back`](Self::put_clock_back).
+    pub async fn start_with_clock(arguments: &[&str]) -> Self {
+        let arguments: Vec<OsString> = arguments.iter().map(Into::into).collect();
+        Self::start_as(Make::Usual, true, || (arguments.clone(), None)).await
     }
 
     /// Starts a server that also speaks TLS, on a port of its own, with this certificate. Clients
@@ -77,7 +86,7 @@ impl RedisServer {
         clients_of: Option<&Authority>,
         arguments: &[&str],
     ) -> Self {
-        Self::start_as(Make::Usual, || {
+        Self::start_as(Make::Usual, false, || {
             let port = port::free();
             let mut all: Vec<OsString> = vec!["--tls-port".into(), port.to_string().into()];
             all.extend(["--tls-cert-file".into(), identity.cert_file().into()]);
@@ -96,21 +105,28 @@ impl RedisServer {
     /// Starts a server with arguments that are made anew for each attempt, as ports have to be.
     pub(crate) async fn start_with_changing(arguments: impl Fn() -> Vec<String>) -> Self {
         let arguments = || arguments().into_iter().map(Into::into).collect();
-        Self::start_as(Make::Usual, || (arguments(), None)).await
+        Self::start_as(Make::Usual, false, || (arguments(), None)).await
     }
 
-    async fn start_as(make: Make, arguments: impl Fn() -> (Vec<OsString>, Option<u16>)) -> Self {
+    async fn start_as(
+        make: Make,
+        own_clock: bool,
+        arguments: impl Fn() -> (Vec<OsString>, Option<u16>),
+    ) -> Self {
         let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
+        let clock = own_clock.then(|| WallClock::new(directory.path()));
         for _ in 0..PORTS_TO_TRY {
             let port = port::free();
             let (arguments, tls_port) = arguments();
-            if let Some(process) = launch(make, port, &arguments, directory.path()).await {
+            let process = launch(make, port, &arguments, clock.as_ref(), directory.path());
+            if let Some(process) = process.await {
                 return Self {
                     make,
                     port,
                     tls_port,
                     password: password(&arguments),
                     arguments,
+                    clock,
                     process: Mutex::new(process),
                     directory,
                 };
@@ -158,9 +174,9 @@ impl RedisServer {
         let end = Instant::now() + START_DEADLINE;
         // Something else may hold the port for a moment: a proxy's connection being closed.
         while Instant::now() < end {
-            if let Some(process) =
-                launch(self.make, self.port, &self.arguments, self.directory.path()).await
-            {
+            let (clock, directory) = (self.clock.as_ref(), self.directory.path());
+            let process = launch(self.make, self.port, &self.arguments, clock, directory);
+            if let Some(process) = process.await {
                 *self.process() = process;
                 return;
             }
@@ -180,6 +196,24 @@ impl RedisServer {
     /// Lets a paused server go on; it then works through what was sent meanwhile.
     pub fn resume(&self) {
         self.process().resume();
+    }
+
+    /// Puts the server's wall clock forward, at once and while it runs.
+    ///
+    /// Panics unless it was started by [`start_with_clock`](Self::start_with_clock).
+    pub fn put_clock_forward(&self, by: Duration) {
+        self.clock().forward(by);
+    }
+
+    /// Puts the server's wall clock back, as [`put_clock_forward`](Self::put_clock_forward) does
+    /// forward.
+    pub fn put_clock_back(&self, by: Duration) {
+        self.clock().back(by);
+    }
+
+    fn clock(&self) -> &WallClock {
+        let clock = self.clock.as_ref();
+        clock.expect("the server was started with a clock of its own")
     }
 
     /// Opens a connection of the test's own, for set-up and assertions.
@@ -258,12 +292,17 @@ async fn launch(
     make: Make,
     port: u16,
     arguments: &[OsString],
+    clock: Option<&WallClock>,
     directory: &Path,
 ) -> Option<OwnedChild> {
     let socket = directory.join("s");
     let program = make.program();
+    let mut command = Command::new(&program);
+    if let Some(clock) = clock {
+        clock.set_for(&mut command);
+    }
     let mut process = OwnedChild::spawn(
-        Command::new(&program)
+        command
             .args(["--bind", "127.0.0.1", "--protected-mode", "yes"])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
             .args(["--port", &port.to_string()])

@@ -97,3 +97,37 @@ async fn dropping_a_paused_server_ends_it() {
 async fn a_wrong_argument_is_shown() {
     RedisServer::start_with(&["--no-such-option", "1"]).await;
 }
+
+#[tokio::test]
+async fn a_clock_of_its_own_can_be_set_while_the_server_runs() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    async fn time(server: &RedisServer) -> i64 {
+        let mut connection = server.connection().await;
+        let time: (i64, i64) = redis::cmd("TIME")
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        time.0
+    }
+
+    let usual = RedisServer::start().await;
+    let server = RedisServer::start_with_clock(&[]).await;
+    let ahead = async || time(&server).await - time(&usual).await;
+    assert!(ahead().await.abs() <= 60);
+    let _: () = server
+        .connection()
+        .await
+        .set_ex("a", 1, 1800)
+        .await
+        .unwrap();
+    server.put_clock_forward(HOUR);
+    assert!((3540..=3660).contains(&ahead().await));
+    assert!(server.keys("*").await.is_empty(), "its TTL has passed");
+    server.put_clock_back(2 * HOUR);
+    assert!((-3660..=-3540).contains(&ahead().await));
+    server.restart().await;
+    assert!(
+        (-3660..=-3540).contains(&ahead().await),
+        "also the next one"
+    );
+}
