@@ -22,6 +22,8 @@ mod check;
 mod doc;
 mod duration;
 mod expand;
+#[cfg(test)]
+mod fuzzing;
 mod key;
 mod key_part;
 mod literal;

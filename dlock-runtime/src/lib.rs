@@ -22,6 +22,9 @@ mod clock;
 mod detach;
 mod error;
 mod fence;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod global;
 mod guard;
 mod held;

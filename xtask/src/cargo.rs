@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A call of cargo: its arguments, none with a space in it, and one variable.
+#[derive(Debug)]
 pub(crate) struct Call {
     arguments: &'static str,
     variable: Option<(&'static str, &'static str)>,
@@ -33,9 +34,16 @@ impl Call {
 
     /// Runs cargo and returns whether it succeeded.
     pub(crate) fn run(&self) -> bool {
-        println!("$ {}", self.line());
+        self.run_with(&[])
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn run_with(&self, more: &[&str]) -> bool {
+        let words = more.iter().map(|word| format!(" {word}"));
+        println!("$ {}{}", self.line(), words.collect::<String>());
         let mut command = command(&root());
-        command.args(self.arguments.split(' ')).envs(self.variable);
+        command.args(self.arguments.split(' ')).args(more);
+        command.envs(self.variable);
         match command.status() {
             Ok(status) => status.success(),
             Err(error) => {

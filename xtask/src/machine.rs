@@ -34,6 +34,18 @@ pub(crate) fn succeeds(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// What a program says, if it ends well.
+pub(crate) fn output(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(said)
+}
+
 /// Runs a program where it can be seen, and returns whether it succeeded.
 pub(crate) fn run(words: &[&str]) -> bool {
     println!("$ {}", words.join(" "));

@@ -4,8 +4,10 @@ mod bench;
 mod cargo;
 mod component;
 mod cost;
+mod crates;
 mod editor;
 mod evidence;
+mod fuzz;
 mod machine;
 mod packages;
 mod server;
@@ -119,6 +121,12 @@ Examples:
     ///
     /// Ends with a table: what was broken, and what came of it. A short part is among the tests.
     Chaos(evidence::Chaos),
+
+    /// Tries parsers, keys and what reads a server's replies with inputs that a fuzzer finds
+    ///
+    /// Builds `cargo-fuzz` into target/tools if it is not there, which takes some minutes, and needs a
+    /// C++ compiler. What was kept of earlier runs is tried by plain tests.
+    Fuzz(fuzz::Fuzz),
 }
 
 fn main() -> ExitCode {
@@ -134,6 +142,7 @@ fn main() -> ExitCode {
         Command::Model(model) => told(model.run()),
         Command::Sim(sim) => told(sim.run()),
         Command::Chaos(chaos) => told(chaos.run()),
+        Command::Fuzz(fuzz) => told(fuzz.run()),
     };
     if succeeded {
         ExitCode::SUCCESS

@@ -55,7 +55,11 @@ impl Step {
     fn calls(self) -> Vec<Call> {
         match self {
             Self::Server | Self::Editor => Vec::new(),
-            Self::Fmt => vec![Call::new("fmt --all --check")],
+            Self::Fmt => vec![
+                Call::new("fmt --all --check"),
+                // A workspace of its own, which is built by `cargo xtask fuzz` alone.
+                Call::new("fmt --manifest-path fuzz/Cargo.toml --check"),
+            ],
             Self::Lint => vec![
                 Call::new(
                     "clippy --workspace --all-targets --all-features --locked -- -D warnings",

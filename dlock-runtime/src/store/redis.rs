@@ -12,6 +12,8 @@ mod errors;
 mod events;
 #[cfg(test)]
 mod fake;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 #[cfg(feature = "tls")]
 mod handshake;
 mod hello;

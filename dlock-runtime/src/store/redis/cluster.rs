@@ -28,6 +28,8 @@ use tokio::{
 
 use self::map::{Map, Member};
 pub(super) use self::redirect::Redirect;
+#[cfg(any(test, fuzzing))]
+pub(super) use self::topology::Topology;
 use super::{
     RedisConfig, errors,
     events::Events,

@@ -201,7 +201,7 @@ impl Call {
     }
 
     /// All words of the command.
-    fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
         self.command
             .args_iter()
             .filter_map(|argument| match argument {

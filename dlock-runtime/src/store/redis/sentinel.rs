@@ -249,12 +249,12 @@ fn choose(answers: &[Master], known: Option<&Master>, is_all: bool) -> Option<Ma
 }
 
 /// The epoch of what a Sentinel tells of a master.
-fn epoch(told: &Value) -> Option<u64> {
+pub(super) fn epoch(told: &Value) -> Option<u64> {
     let fields: HashMap<String, String> = redis::from_redis_value_ref(told).ok()?;
     fields.get("config-epoch")?.parse().ok()
 }
 
-fn read_address(answer: &Value) -> Option<Address> {
+pub(super) fn read_address(answer: &Value) -> Option<Address> {
     let (host, port): (String, u16) = redis::from_redis_value_ref(answer).ok()?;
     Some(Address::Tcp(host, port))
 }

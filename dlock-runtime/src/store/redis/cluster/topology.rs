@@ -8,18 +8,18 @@ use super::redirect::resolve;
 use crate::store::redis::{slot::SLOTS, url::Address};
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Topology {
+pub(in crate::store::redis) struct Topology {
     /// Not all slots need be there: a master may be missing.
-    pub(super) masters: Vec<(RangeInclusive<u16>, Address)>,
+    pub(in crate::store::redis) masters: Vec<(RangeInclusive<u16>, Address)>,
     /// Nobody locks there, but they know the masters as well.
-    pub(super) replicas: HashSet<Address>,
+    pub(in crate::store::redis) replicas: HashSet<Address>,
 }
 
 impl Topology {
     /// Reads what the node at `from` answers; `None` if it is of another form.
     ///
     /// A master that nobody can be told the address of is left out.
-    pub(super) fn read(answer: &Value, from: &Address) -> Option<Self> {
+    pub(in crate::store::redis) fn read(answer: &Value, from: &Address) -> Option<Self> {
         let mut topology = Self::default();
         for range in list(answer)? {
             let [first, last, nodes @ ..] = list(range)? else {
@@ -53,7 +53,7 @@ impl Topology {
     }
 
     /// Whether both say the same of masters.
-    pub(super) fn agrees_with(&self, other: &Self) -> bool {
+    pub(in crate::store::redis) fn agrees_with(&self, other: &Self) -> bool {
         self.masters == other.masters
     }
 }

@@ -1,0 +1,349 @@
+//! What must be true of URLs, of a server's replies and of hints, whatever they say.
+//!
+//! For tests and for the targets in `fuzz/`; see [`crate::fuzzing`].
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use redis::{PushInfo, PushKind, Value};
+
+use super::{
+    RedisConfig, cluster, errors, hello, hints, script, sentinel, slot,
+    url::{Address, Layout, Location},
+};
+use crate::{
+    error::ConnectError,
+    fuzzing::Bytes,
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+    random::Random,
+    store::{
+        AcquireRequest, Acquisition, Hint, HintSink, Queue, Raised, Released, Renewal, StoreError,
+        TakesHints,
+    },
+};
+
+const SECRET: &str = "s3cr3t-p4ssw0rd";
+
+/// What a server sends is quoted up to here, and no message is longer.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// A URL is read or refused, and neither shows a password, wherever in it that stands.
+pub fn url(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let place = usize::from(bytes.next());
+    let text = String::from_utf8_lossy(bytes.rest()).into_owned();
+    if let Ok(location) = Location::parse(&text) {
+        check_location(&text, &location);
+    }
+
+    let place = (0..=text.len())
+        .filter(|&at| text.is_char_boundary(at))
+        .cycle()
+        .nth(place)
+        .expect("the beginning is one");
+    let mut with_secret = text;
+    with_secret.insert_str(place, SECRET);
+    let shown = match Location::parse(&with_secret) {
+        // What one can refuse to read may be a password anywhere.
+        Err(error) => {
+            let ConnectError::InvalidUrl { url, .. } = &error else {
+                panic!("{error}");
+            };
+            assert!(url == "…" || url.ends_with("://…"), "{url}");
+            format!("{error} {error:?}")
+        }
+        Ok(location) if is_secret(&with_secret, place) => {
+            let config = RedisConfig::new(&with_secret);
+            format!("{location} {location:?} {config:?}")
+        }
+        Ok(_) => return,
+    };
+    assert!(!shown.contains(SECRET), "{with_secret}: {shown}");
+    assert!(!shown.contains(char::is_control), "{shown:?}");
+    assert!(shown.len() < 3 * LONGEST_MESSAGE + 3 * with_secret.len());
+}
+
+/// Whether what stands there is before an `@`, or after a `?`.
+fn is_secret(url: &str, place: usize) -> bool {
+    let start = url.find("://").expect("it is a URL") + 3;
+    let rest = &url[start..];
+    let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let login = rest[..authority].rfind('@').map_or(0, |at| start + at);
+    let query = url.find('?').unwrap_or(url.len());
+    (start..login).contains(&place) || place > query
+}
+
+/// It names somebody, and what is shown of it names the same.
+fn check_location(text: &str, location: &Location) {
+    assert!(!text.contains(|c: char| c.is_control() || c == ' '));
+    let addresses = location.addresses();
+    for address in addresses {
+        match address {
+            Address::Tcp(host, port) => assert!(!host.is_empty() && *port > 0, "{text}"),
+            #[cfg(unix)]
+            Address::Unix(path) => assert!(path.is_absolute(), "{text}"),
+        }
+    }
+    let different: HashSet<_> = addresses.iter().collect();
+    assert!(different.len() == addresses.len() && !different.is_empty());
+    let least = match location.layout() {
+        Layout::Independent => 3,
+        _ => 1,
+    };
+    assert!(addresses.len() >= least);
+    assert!(addresses.len() == 1 || *location.layout() != Layout::Single);
+
+    let shown = location.to_string();
+    let plain = shown
+        .strip_suffix("?***")
+        .unwrap_or(&shown)
+        .replacen("***@", "", 1);
+    let again = Location::parse(&plain).unwrap_or_else(|error| panic!("{text}: {shown}: {error}"));
+    assert_eq!(again.addresses(), addresses, "{text}: {shown}");
+    assert_eq!(again.layout(), location.layout(), "{text}: {shown}");
+}
+
+/// Every key of a lock lies in one slot, and it is that of the lock's name.
+pub(crate) fn one_slot(key: &LockKey) {
+    let expected = slot_of(key.as_str().as_bytes());
+    for raw_keys in [false, true] {
+        let config = RedisConfig {
+            raw_keys,
+            ..RedisConfig::new("redis://localhost")
+        };
+        let request = AcquireRequest {
+            queue: Queue::ForLease,
+            ..AcquireRequest::new(key, owner(), Duration::from_secs(1))
+        };
+        let call = script::Call::acquire(&config, &request);
+        let words: Vec<_> = call.arguments().collect();
+        let keys = &words[3..7];
+        for name in keys {
+            assert_eq!(slot_of(tag(name)), expected, "{key}");
+        }
+        let different: HashSet<_> = keys.iter().collect();
+        assert_eq!(different.len(), 4, "{key}");
+        assert_eq!(call.slot(), expected);
+        assert_eq!(raw_keys, keys[0] == key.as_str().as_bytes());
+    }
+    assert_eq!(slot::of_key(key.as_str().as_bytes()), expected);
+}
+
+/// What a node hashes of a key.
+fn tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|byte| *byte == b'{') else {
+        return key;
+    };
+    match key[open + 1..].iter().position(|byte| *byte == b'}') {
+        None | Some(0) => key,
+        Some(length) => &key[open + 1..open + 1 + length],
+    }
+}
+
+/// Bit by bit.
+fn slot_of(tag: &[u8]) -> u16 {
+    let mut crc = 0_u32;
+    for byte in tag {
+        for bit in (0..8).rev() {
+            crc = crc << 1 ^ u32::from(byte >> bit & 1);
+            crc ^= (crc >> 16 & 1) * 0x1_1021;
+        }
+    }
+    for _ in 0..16 {
+        crc <<= 1;
+        crc ^= (crc >> 16 & 1) * 0x1_1021;
+    }
+    u16::try_from(crc % 16_384).expect("a slot is small")
+}
+
+/// A reply on the wire is understood as what it says, or not at all.
+pub fn replies(data: &[u8]) {
+    let value = match redis::parse_redis_value(data) {
+        Ok(value) => value,
+        Err(error) => {
+            check_text(&errors::of_request(&error, Duration::from_secs(1)));
+            return;
+        }
+    };
+    check_answers(data, &value);
+    check_descriptions(&value);
+    if let Value::Push { kind, data } = &value {
+        let heard = hear(false, |hints| {
+            hints.take(&PushInfo {
+                kind: kind.clone(),
+                data: data.clone(),
+            });
+        });
+        assert!(heard.is_empty() || *kind == PushKind::Message);
+    }
+    if let Err(error) = value.extract_error() {
+        let limit = Duration::from_secs(1);
+        let key = LockKey::new("order:42").expect("it is valid");
+        let config = RedisConfig::new("redis://localhost");
+        let call = script::Call::release(&config, &key, owner());
+        for told in [
+            errors::of_request(&error, limit),
+            errors::of_command(&redis::cmd("WAIT"), &error, limit),
+            errors::of_login(&error, limit, 3),
+            call.explain(&error, limit),
+        ] {
+            check_text(&told);
+        }
+        if let Some(redirect) = cluster::Redirect::of(&error) {
+            let line = String::from_utf8_lossy(data);
+            assert!(
+                ["MOVED", "ASK", "TRYAGAIN"]
+                    .iter()
+                    .any(|code| line.contains(code))
+            );
+            assert!(format!("{redirect:?}").len() < 2 * data.len() + 200);
+        }
+    }
+}
+
+/// Nothing but a whole number is a grant, nothing but 1 a renewal.
+fn check_answers(wire: &[u8], value: &Value) {
+    let number = number_on(wire);
+    match script::read_acquisition(value) {
+        Ok(Acquisition::Granted { fence }) => assert_eq!(number, i64::try_from(fence).ok()),
+        Ok(Acquisition::Busy(holder)) => {
+            assert!(
+                wire.starts_with(b"*5") || wire.starts_with(b"* "),
+                "{holder:?}"
+            );
+            let shown = holder.to_string();
+            assert!(!shown.contains(char::is_control), "{shown:?}");
+            assert!(shown.len() < LONGEST_MESSAGE, "{}", shown.len());
+        }
+        Err(error) => check_text(&error),
+    }
+    match script::read_renewal(value) {
+        Ok(Renewal::Renewed) => assert_eq!(number, Some(1)),
+        Ok(Renewal::NotOwner) => assert_eq!(number, Some(0)),
+        Err(error) => check_text(&error),
+    }
+    match script::read_raise(value) {
+        Ok(Raised::Raised) => assert_eq!(number, Some(1)),
+        Ok(Raised::NotOwner) => assert_eq!(number, Some(0)),
+        Err(error) => check_text(&error),
+    }
+    match script::read_release(value) {
+        Ok(Released::WasHeld) => assert!(matches!(number, Some(1 | 2))),
+        Ok(Released::WasGone) => assert_eq!(number, Some(0)),
+        Err(error) => check_text(&error),
+    }
+}
+
+/// The number that a reply is, if it is one.
+fn number_on(wire: &[u8]) -> Option<i64> {
+    let text = str::from_utf8(wire.strip_prefix(b":")?).ok()?;
+    text.split_once("\r\n")?.0.trim().parse().ok()
+}
+
+/// What servers, nodes and Sentinels say of themselves and others.
+fn check_descriptions(value: &Value) {
+    for in_cluster in [false, true] {
+        if let Err(error) = hello::check_server(value, in_cluster) {
+            check_text(&error);
+        }
+    }
+    let from = Address::Tcp("here".into(), 6379);
+    if let Some(topology) = cluster::Topology::read(value, &from) {
+        assert!(topology.agrees_with(&topology));
+        for (slots, _) in &topology.masters {
+            assert!(slots.start() <= slots.end() && *slots.end() < 16_384);
+        }
+        let masters = topology.masters.iter().map(|(_, address)| address);
+        for address in masters.chain(&topology.replicas) {
+            assert!(matches!(address, Address::Tcp(_, port) if *port > 0));
+        }
+    }
+    sentinel::epoch(value);
+    sentinel::read_address(value);
+}
+
+/// It can stand in a line of a log.
+fn check_text(error: &StoreError) {
+    let shown = format!("{error} {error:?}");
+    assert!(!error.message().contains(char::is_control), "{shown:?}");
+    assert!(error.message().len() <= LONGEST_MESSAGE, "{}", shown.len());
+}
+
+/// A message is a hint exactly if it has the form of one, and goes to the client it names.
+pub fn hints(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let begins_well = bytes.next() % 4 > 0;
+    let rest = bytes.rest();
+    let message = if begins_well {
+        [format!("{}.", client()).as_bytes(), rest].concat()
+    } else {
+        rest.to_vec()
+    };
+    for must_ask in [false, true] {
+        let expected: Vec<_> = expected_hint(&message, must_ask).into_iter().collect();
+        let heard = hear(must_ask, |hints| hints.hear(&message));
+        assert_eq!(heard, expected);
+        let push = PushInfo {
+            kind: PushKind::Message,
+            data: vec![Value::Nil, Value::BulkString(message.clone())],
+        };
+        assert_eq!(hear(must_ask, |hints| hints.take(&push)), expected);
+    }
+}
+
+/// `owner fence key`, where the owner is an attempt of ours.
+fn expected_hint(message: &[u8], must_ask: bool) -> Option<(String, u64, String)> {
+    let text = str::from_utf8(message).ok()?;
+    let [owner, fence, key] = text.splitn(3, ' ').collect::<Vec<_>>().try_into().ok()?;
+    let attempt = owner.strip_prefix(&format!("{}.", client()))?;
+    let number: u64 = attempt.parse().ok()?;
+    let is_ours = attempt == number.to_string();
+    let digits = !fence.is_empty() && fence.chars().all(|c| c.is_ascii_digit());
+    let fence = fence.parse().ok().filter(|_| digits)?;
+    let fence = if must_ask { 0 } else { fence };
+    (is_ours && !key.is_empty()).then(|| (owner.to_owned(), fence, key.to_owned()))
+}
+
+/// What a manager hears of what `happens`.
+fn hear(must_ask: bool, happens: impl FnOnce(&hints::Hints)) -> Vec<(String, u64, String)> {
+    #[derive(Default)]
+    struct Ear(Mutex<Vec<(String, u64, String)>>);
+
+    impl TakesHints for Ear {
+        fn hint(&self, hint: &Hint<'_>) -> bool {
+            let mut heard = self.0.lock().expect("nothing panics under it");
+            heard.push((hint.owner.to_string(), hint.fence, hint.key.to_owned()));
+            true
+        }
+
+        fn look_again(&self) -> bool {
+            panic!("nothing was missed");
+        }
+    }
+
+    let (hints, ear) = (hints::Hints::new(must_ask), Arc::new(Ear::default()));
+    hints.attach(client(), HintSink::new(ear.clone()));
+    happens(&hints);
+    std::mem::take(&mut *ear.0.lock().expect("nothing panics under it"))
+}
+
+/// Always the same.
+fn client() -> ClientId {
+    struct Fixed;
+
+    impl Random for Fixed {
+        fn next_u64(&self) -> u64 {
+            0x0123_4567_89ab_cdef
+        }
+    }
+
+    ClientId::new(&Fixed)
+}
+
+fn owner() -> OwnerId {
+    OwnerId::new(client(), 7)
+}

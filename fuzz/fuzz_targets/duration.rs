@@ -1,0 +1,17 @@
+//! Durations as they are written in an attribute.
+//!
+//! A crate of macros cannot be linked, so its modules of pure text are compiled here once more.
+#![no_main]
+#![allow(dead_code)]
+
+#[path = "../../dlock-macros/src/duration.rs"]
+mod duration;
+#[path = "../../dlock-macros/src/fuzzing.rs"]
+mod fuzzing;
+#[path = "../../dlock-macros/src/message.rs"]
+mod message;
+#[rustfmt::skip]
+#[path = "../../dlock-macros/src/template.rs"]
+mod template;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::duration(data));
