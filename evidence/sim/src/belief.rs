@@ -1,0 +1,159 @@
+//! What a task believes to hold, from the begin of its section to the end of it.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock::{FencingToken, Lease};
+use dlock_history::{End, Section};
+
+use crate::{host::Host, verdict::Finding, world::World};
+
+/// Who has a section.
+#[derive(Clone)]
+pub(crate) struct Actor {
+    pub(crate) world: Arc<World>,
+    pub(crate) host: Arc<Host>,
+    pub(crate) task: u32,
+    /// When it asked for the lock.
+    pub(crate) asked: Duration,
+    /// Whether it would be stopped at the end of its lease.
+    pub(crate) is_watched: bool,
+}
+
+/// A section that is going on. What is dropped unfinished has been cancelled.
+pub(crate) struct Belief {
+    actor: Actor,
+    held: Vec<(String, FencingToken)>,
+    entered: Duration,
+    /// When it has last looked, and was right.
+    looked: Duration,
+    /// Until when it was told, at that moment, to trust its lease.
+    trusted: Duration,
+    is_over: bool,
+}
+
+impl Actor {
+    /// The section begins.
+    pub(crate) fn enters(&self, lease: &Lease) -> Belief {
+        let entered = self.world.elapsed();
+        let tokens = lease.tokens();
+        let held: Vec<_> = tokens
+            .map(|(key, token)| (key.as_str().to_owned(), token))
+            .collect();
+        self.log(format_args!("enters {held:?}"));
+        Belief {
+            actor: self.clone(),
+            held,
+            entered,
+            looked: entered,
+            trusted: entered,
+            is_over: false,
+        }
+    }
+
+    pub(crate) fn log(&self, what: std::fmt::Arguments<'_>) {
+        let (host, task) = (self.host.number, self.task);
+        self.world.log(format_args!("p{host}.t{task} {what}"));
+    }
+}
+
+impl Belief {
+    /// Does something that only the holder may do; `false` if the lease is lost.
+    pub(crate) fn act(&mut self, lease: &Lease) -> bool {
+        let world = self.actor.world.clone();
+        let now = world.elapsed();
+        if lease.ensure().is_err() {
+            self.end(End::Lost);
+            return false;
+        }
+        self.looked = now;
+        self.trusted = now + lease.remaining();
+        for (key, _) in &self.held {
+            if !world.is_founded(key, &self.actor.host) {
+                let finding = self.describe(key);
+                let is_exclusive = world.state().fenced.is_none();
+                if is_exclusive {
+                    world.finds(Finding::Unfounded(finding));
+                }
+            }
+        }
+        self.write(true);
+        true
+    }
+
+    /// The same for who does not look whether it still may.
+    pub(crate) fn act_carelessly(&mut self, lease: &Lease) {
+        if lease.is_lost() {
+            let world = &self.actor.world;
+            world.only_fences_hold("a body went on without looking");
+        }
+        let now = self.actor.world.elapsed();
+        self.looked = now;
+        self.trusted = self.trusted.max(now);
+        self.write(false);
+    }
+
+    fn write(&self, has_looked: bool) {
+        let Actor {
+            world, host, task, ..
+        } = &self.actor;
+        for (key, token) in &self.held {
+            let writer = [host.number, *task];
+            let taken = world.register.write(key, writer, token.to_i64());
+            let is_exclusive = world.state().fenced.is_none();
+            if !taken && has_looked && is_exclusive {
+                world.finds(Finding::Refused(self.describe(key)));
+            }
+            if !taken {
+                self.actor
+                    .log(format_args!("is refused with {token:?} by {key}"));
+            }
+        }
+    }
+
+    pub(crate) fn describe(&self, key: &str) -> String {
+        let Actor { host, task, .. } = &self.actor;
+        let now = self.actor.world.elapsed();
+        format!("p{}.t{task} at {now:?}, {key}", host.number)
+    }
+
+    pub(crate) fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// The task gives the lock back, or is told of its loss.
+    pub(crate) fn end(&mut self, end: End) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let world = &self.actor.world;
+        let now = world.elapsed();
+        let told_late = world.state().told_late || !self.actor.is_watched;
+        // Who is told late has relied on nothing since it was told for how long it may.
+        let left = if end != End::Finished && told_late {
+            now.min(self.looked.max(self.trusted))
+        } else {
+            now
+        };
+        self.actor.log(format_args!(
+            "leaves {:?}: {end:?}, {left:?}",
+            self.held.iter().map(|(key, _)| key).collect::<Vec<_>>()
+        ));
+        let sections = self.held.iter().map(|(key, token)| Section {
+            key: key.clone(),
+            process: self.actor.host.number,
+            task: self.actor.task,
+            token: token.to_i64(),
+            asked: self.actor.asked,
+            entered: self.entered,
+            left,
+            end,
+        });
+        world.state().sections.extend(sections);
+    }
+}
+
+impl Drop for Belief {
+    fn drop(&mut self) {
+        self.end(End::Dropped);
+    }
+}

@@ -1,0 +1,566 @@
+//! The way from a process to a server: a store that loses, delays, repeats and refuses what it is asked.
+//!
+//! What was sent over one connection arrives in that order, whoever still waits for an answer. After a
+//! break there is a new connection, and what was sent over the old one may arrive much later.
+
+use std::{
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use dlock::{
+    ClientId, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
+    store::{AcquireRequest, Acquisition, Hint, HintSink, Raised, Released, RenewRequest, Renewal},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{
+    flaw::Flaw,
+    host::Host,
+    plan::LONGEST_WAY,
+    server::{Notice, Question},
+    world::World,
+};
+
+/// One process' way to one server.
+#[derive(Clone)]
+pub(crate) struct Link(Arc<Inner>);
+
+struct Inner {
+    world: Arc<World>,
+    host: Arc<Host>,
+    /// Which of all servers.
+    node: usize,
+    line: Mutex<Line>,
+}
+
+/// The present connection.
+struct Line {
+    requests: mpsc::UnboundedSender<Message>,
+    /// Dropped when it breaks.
+    broken: tokio::sync::watch::Sender<()>,
+}
+
+struct Message {
+    command: Command,
+    /// When it is there.
+    at: Instant,
+    fate: Fate,
+    reply: Option<oneshot::Sender<Reply>>,
+}
+
+enum Reply {
+    Answer(Result<Answer, StoreError>),
+    /// There will be none.
+    Silence,
+}
+
+#[derive(Clone, Debug)]
+enum Command {
+    Acquire(Question),
+    Renew(Vec<Renew>),
+    Release(String, OwnerId),
+    Raise(String, OwnerId, [u64; 2]),
+}
+
+#[derive(Clone, Debug)]
+struct Renew {
+    key: String,
+    owner: OwnerId,
+    ttl: Duration,
+    label: String,
+}
+
+#[derive(Clone, Debug)]
+enum Answer {
+    Acquired(Acquisition),
+    Renewed(Vec<Renewal>),
+    Released(Released),
+    Raised(Raised),
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+enum Fate {
+    /// It is carried out, and the answer takes so long.
+    Answered(Duration),
+    /// The same, and it arrives a second time.
+    Doubled(Duration),
+    /// It is lost on the way, with or without a word.
+    Lost { told: bool },
+    /// It is carried out, and the answer is lost.
+    AnswerLost { told: bool },
+    /// The server refuses it, perhaps after it has carried it out.
+    Refused { error: StoreError, done: bool },
+}
+
+impl Link {
+    pub(crate) fn new(world: Arc<World>, host: Arc<Host>, node: usize) -> Self {
+        let line = Mutex::new(connect(&world, &host, node));
+        Self(Arc::new(Inner {
+            world,
+            host,
+            node,
+            line,
+        }))
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection breaks, and there is a new one.
+    pub(crate) fn reconnect(&self) {
+        let Inner {
+            world, host, node, ..
+        } = &*self.0;
+        let old = std::mem::replace(&mut *self.line(), connect(world, host, *node));
+        drop(old);
+        let sink = {
+            let state = world.state();
+            let client = host.client();
+            client.and_then(|client| state.servers[*node].sinks.get(&client).cloned())
+        };
+        if let Some((_, sink)) = sink {
+            // Hints may have been missed.
+            let _: bool = sink.look_again();
+        }
+    }
+
+    fn fate(&self, command: &Command) -> (Fate, Duration) {
+        let Inner {
+            world, host, node, ..
+        } = &*self.0;
+        let (dice, distance) = (&world.dice, world.plan.distance);
+        let mut way = distance + dice.time(distance + Duration::from_micros(200));
+        let mut back = distance + dice.time(distance + Duration::from_micros(200));
+        if host.is_dead() {
+            return (Fate::Lost { told: false }, way);
+        }
+        let away = world.state().servers[*node].away_until > Instant::now();
+        if away || host.is_cut(*node) {
+            if dice.chance(500) {
+                let error = StoreError::new(StoreErrorKind::Unreachable, "it is not there");
+                return (Fate::Refused { error, done: false }, way);
+            }
+            return (Fate::Lost { told: false }, way);
+        }
+        let weather = world.state().weather;
+        if dice.chance(weather.delays) {
+            way += dice.time(LONGEST_WAY / 2);
+        }
+        if dice.chance(weather.delays_answers) {
+            back += dice.time(LONGEST_WAY / 2);
+        }
+        let told = dice.chance(500);
+        let fate = if dice.chance(weather.loses) {
+            Fate::Lost { told }
+        } else if dice.chance(weather.loses_answers) {
+            Fate::AnswerLost { told }
+        } else if dice.chance(weather.refuses) {
+            self.refusal(command)
+        } else if dice.chance(weather.doubles) {
+            Fate::Doubled(back)
+        } else if world.plan.flaw == Flaw::DeniesWhatItDid && dice.chance(20) {
+            let error = StoreError::new(StoreErrorKind::Loading, "on purpose").unsent();
+            Fate::Refused { error, done: true }
+        } else {
+            Fate::Answered(back)
+        };
+        (fate, way)
+    }
+
+    fn refusal(&self, command: &Command) -> Fate {
+        use StoreErrorKind::{
+            BadAnswer, Denied, Disconnected, Loading, NoCredentials, OutOfMemory, ReadOnly,
+            Refused, TimedOut, TooFewReplicas, Unauthenticated, Unreachable, Unsupported,
+            WrongType,
+        };
+        let dice = &self.0.world.dice;
+        // What ends a call at once is rarer than what passes.
+        let (kind, may_be_done) = match dice.below(40) {
+            0..8 => (Unreachable, false),
+            8..12 => (ReadOnly, false),
+            12..16 => (Loading, false),
+            16..18 => (NoCredentials, false),
+            18..22 => (OutOfMemory, true),
+            22..26 => (Refused, true),
+            26..30 => (TooFewReplicas, true),
+            30..33 => (Disconnected, true),
+            33..36 => (TimedOut, true),
+            36 => (Denied, true),
+            37 => (BadAnswer, true),
+            38 => (Unsupported, true),
+            _ => (dice.pick(&[WrongType, Unauthenticated]), false),
+        };
+        let error = StoreError::new(kind, "on purpose");
+        let unsent = may_be_done && dice.chance(300);
+        // A renewal of several may be carried out for some of them.
+        let done = may_be_done && !unsent && dice.chance(500);
+        let done = done && !matches!(command, Command::Raise(..)) || done && dice.chance(500);
+        Fate::Refused {
+            error: if unsent { error.unsent() } else { error },
+            done,
+        }
+    }
+
+    async fn ask(&self, command: Command) -> Result<Answer, StoreError> {
+        let (fate, way) = self.fate(&command);
+        let world = &self.0.world;
+        world.count(|counts| counts.request(&fate_name(&fate)));
+        world.log(format_args!(
+            "p{}>s{} {} [{}, {way:?}]",
+            self.0.host.number,
+            self.0.node,
+            self.describe(&command),
+            fate_name(&fate),
+        ));
+        let now = Instant::now();
+        let at = self.0.host.frozen_until().unwrap_or(now).max(now) + way;
+        let (reply, answer) = oneshot::channel();
+        let mut broken = {
+            let line = self.line();
+            let message = Message {
+                command,
+                at,
+                fate,
+                reply: Some(reply),
+            };
+            // The carrier lives as long as the line.
+            drop(line.requests.send(message));
+            line.broken.subscribe()
+        };
+        let is_broken = async {
+            // Nothing is ever sent: it ends when the line is gone.
+            drop(broken.changed().await);
+        };
+        let answer = match futures_util::future::select(answer, std::pin::pin!(is_broken)).await {
+            futures_util::future::Either::Left((answer, _)) => answer.ok(),
+            futures_util::future::Either::Right(_) => None,
+        };
+        match answer {
+            Some(Reply::Answer(answer)) => answer,
+            Some(Reply::Silence) => pending().await,
+            None => Err(disconnected()),
+        }
+    }
+
+    fn describe(&self, command: &Command) -> String {
+        let world = &self.0.world;
+        match command {
+            Command::Acquire(it) => format!(
+                "acquire {} {} ttl {:?} {:?} {:?}",
+                it.key,
+                world.name(it.owner),
+                it.ttl,
+                it.queue,
+                it.proposal
+            ),
+            Command::Renew(several) => {
+                let each = several.iter();
+                let each =
+                    each.map(|it| format!("{} {} ttl {:?}", it.key, world.name(it.owner), it.ttl));
+                format!("renew {}", each.collect::<Vec<_>>().join(", "))
+            }
+            Command::Release(key, owner) => format!("release {key} {}", world.name(*owner)),
+            Command::Raise(key, owner, fences) => {
+                format!("raise {key} {} {fences:?}", world.name(*owner))
+            }
+        }
+    }
+}
+
+fn fate_name(fate: &Fate) -> &'static str {
+    match fate {
+        Fate::Answered(_) => "answered",
+        Fate::Doubled(_) => "doubled",
+        Fate::Lost { told: true } => "lost",
+        Fate::Lost { told: false } => "swallowed",
+        Fate::AnswerLost { told: true } => "answer lost",
+        Fate::AnswerLost { told: false } => "answer swallowed",
+        Fate::Refused { done: false, .. } => "refused",
+        Fate::Refused { done: true, .. } => "refused but done",
+    }
+}
+
+fn disconnected() -> StoreError {
+    StoreError::new(StoreErrorKind::Disconnected, "the connection broke")
+}
+
+/// A new connection, with somebody who carries what is sent over it.
+fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
+    let (requests, mut sent) = mpsc::unbounded_channel::<Message>();
+    let broken = tokio::sync::watch::Sender::new(());
+    let (world, host) = (world.clone(), host.clone());
+    tokio::spawn(async move {
+        while let Some(message) = sent.recv().await {
+            sleep_until(message.at).await;
+            if sent.is_closed() {
+                // The line is broken. What nobody can trace any more is lost, or late.
+                if !world.plan.old_connections || world.dice.chance(300) {
+                    continue;
+                }
+                sleep(world.dice.time(LONGEST_WAY / 4)).await;
+            }
+            arrive(&world, &host, node, message);
+        }
+    });
+    Line { requests, broken }
+}
+
+/// A request is at the server.
+fn arrive(world: &Arc<World>, host: &Arc<Host>, node: usize, message: Message) {
+    let Message {
+        command,
+        fate,
+        mut reply,
+        ..
+    } = message;
+    let is_away = world.state().servers[node].away_until > Instant::now();
+    let mut send = |reply_to_send: Reply, after: Duration| {
+        let Some(reply) = reply.take() else { return };
+        let host = host.clone();
+        let deliver = move |reply_to_send| drop(reply.send(reply_to_send));
+        if after.is_zero() && host.frozen_until().is_none() {
+            return deliver(reply_to_send);
+        }
+        tokio::spawn(async move {
+            sleep(after).await;
+            while let Some(until) = host.frozen_until() {
+                sleep_until(until).await;
+            }
+            deliver(reply_to_send);
+        });
+    };
+    if is_away {
+        return send(Reply::Silence, Duration::ZERO);
+    }
+    match fate {
+        Fate::Lost { told: true } => send(Reply::Answer(Err(disconnected())), Duration::ZERO),
+        Fate::Lost { told: false } => send(Reply::Silence, Duration::ZERO),
+        Fate::Answered(after) => {
+            let answer = carry_out(world, node, &command);
+            send(Reply::Answer(Ok(answer)), after);
+        }
+        Fate::Doubled(after) => {
+            let answer = carry_out(world, node, &command);
+            send(Reply::Answer(Ok(answer)), after);
+            if world.plan.old_connections {
+                let (world, late) = (world.clone(), world.dice.time(LONGEST_WAY / 2));
+                tokio::spawn(async move {
+                    sleep(late).await;
+                    drop(carry_out(&world, node, &command));
+                });
+            } else {
+                drop(carry_out(world, node, &command));
+            }
+        }
+        Fate::AnswerLost { told } => {
+            drop(carry_out(world, node, &command));
+            let reply = if told {
+                Reply::Answer(Err(disconnected()))
+            } else {
+                Reply::Silence
+            };
+            send(reply, Duration::ZERO);
+        }
+        Fate::Refused { error, done } => {
+            if done {
+                drop(carry_out(world, node, &command));
+            }
+            send(Reply::Answer(Err(error)), Duration::ZERO);
+        }
+    }
+}
+
+fn carry_out(world: &Arc<World>, node: usize, command: &Command) -> Answer {
+    let elapsed = world.elapsed();
+    let mut state = world.state();
+    let server = &mut state.servers[node].server;
+    let (answer, notice) = match command {
+        Command::Acquire(question) => {
+            let (mut answer, notice) = server.acquire(question, elapsed);
+            if world.plan.flaw == Flaw::AnswersForOthers
+                && world.dice.chance(20)
+                && let Acquisition::Busy(holder) = &answer
+                && holder.fence > 0
+            {
+                let fence = holder.fence;
+                answer = Acquisition::Granted { fence };
+            }
+            (Answer::Acquired(answer), notice)
+        }
+        Command::Renew(several) => {
+            let renewed = several
+                .iter()
+                .map(|it| server.renew(&it.key, it.owner, it.ttl, &it.label, elapsed));
+            (Answer::Renewed(renewed.collect()), None)
+        }
+        Command::Release(key, owner) => {
+            let (answer, notice) = server.release(key, *owner, elapsed);
+            (Answer::Released(answer), notice)
+        }
+        Command::Raise(key, owner, fences) => {
+            let answer = server.raise(key, *owner, *fences, elapsed);
+            (Answer::Raised(answer), None)
+        }
+    };
+    let told = notice.and_then(|notice| {
+        let sink = state.servers[node].sinks.get(&notice.owner.client());
+        Some((sink?.clone(), notice))
+    });
+    drop(state);
+    log_answer(world, node, &answer);
+    if let Some((to, notice)) = told {
+        tell(world, node, to, &notice);
+    }
+    answer
+}
+
+fn log_answer(world: &World, node: usize, answer: &Answer) {
+    match answer {
+        // Without the label, in which the machine is named.
+        Answer::Acquired(Acquisition::Busy(holder)) => world.log(format_args!(
+            "  s{node}: busy, ttl {:?}, place {:?}, fence {}, last {}",
+            holder.ttl, holder.position, holder.fence, holder.last_fence
+        )),
+        Answer::Acquired(granted) => world.log(format_args!("  s{node}: {granted:?}")),
+        Answer::Renewed(renewed) => world.log(format_args!("  s{node}: {renewed:?}")),
+        Answer::Released(released) => world.log(format_args!("  s{node}: {released:?}")),
+        Answer::Raised(raised) => world.log(format_args!("  s{node}: {raised:?}")),
+    }
+}
+
+/// A waiter is told, if the network wants it.
+fn tell(world: &Arc<World>, node: usize, to: (Arc<Host>, HintSink), notice: &Notice) {
+    let (dice, weather) = (&world.dice, world.state().weather);
+    let times = if dice.chance(weather.loses_hints) {
+        0
+    } else if dice.chance(weather.doubles_hints) {
+        2
+    } else {
+        1
+    };
+    world.count(|counts| counts.hint(times));
+    for _ in 0..times {
+        let mut way = world.plan.distance + dice.time(Duration::from_micros(300));
+        if dice.chance(weather.delays_hints) {
+            way += dice.time(LONGEST_WAY);
+        }
+        world.log(format_args!(
+            "  s{node}>p{}: hint {} {} fence {} [{way:?}]",
+            to.0.number,
+            notice.key,
+            world.name(notice.owner),
+            notice.fence
+        ));
+        let ((host, sink), notice) = (to.clone(), notice.clone());
+        tokio::spawn(async move {
+            sleep(way).await;
+            while let Some(until) = host.frozen_until() {
+                sleep_until(until).await;
+            }
+            if !host.is_dead() && !host.is_cut(node) {
+                let _: bool = sink.hint(&Hint {
+                    key: &notice.key,
+                    owner: notice.owner,
+                    fence: notice.fence,
+                });
+            }
+        });
+    }
+}
+
+impl LockStore for Link {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        let AcquireRequest {
+            key,
+            owner,
+            ttl,
+            queue,
+            label,
+            proposal,
+        } = request;
+        let question = Question {
+            key: key.as_str().to_owned(),
+            owner,
+            ttl,
+            queue,
+            label: label.to_owned(),
+            proposal,
+        };
+        match self.ask(Command::Acquire(question)).await? {
+            Answer::Acquired(answer) => Ok(answer),
+            other => unreachable!("{other:?} is no answer to a question"),
+        }
+    }
+
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        match self.ask(Command::Renew(vec![renew(&request)])).await? {
+            Answer::Renewed(renewed) => Ok(renewed[0]),
+            other => unreachable!("{other:?} is no answer to a renewal"),
+        }
+    }
+
+    /// All in one request.
+    async fn renew_all(
+        &self,
+        requests: &[RenewRequest<'_>],
+        limit: Duration,
+    ) -> Vec<Result<Renewal, StoreError>> {
+        let several = requests.iter().map(renew).collect();
+        let answer = tokio::time::timeout(limit, self.ask(Command::Renew(several))).await;
+        match answer {
+            Ok(Ok(Answer::Renewed(renewed))) => renewed.into_iter().map(Ok).collect(),
+            Ok(Ok(other)) => unreachable!("{other:?} is no answer to a renewal"),
+            Ok(Err(error)) => vec![Err(error); requests.len()],
+            Err(_) => vec![Err(StoreError::timed_out(limit)); requests.len()],
+        }
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        let release = Command::Release(key.as_str().to_owned(), owner);
+        match self.ask(release).await? {
+            Answer::Released(answer) => Ok(answer),
+            other => unreachable!("{other:?} is no answer to a release"),
+        }
+    }
+
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        let raise = Command::Raise(key.as_str().to_owned(), owner, [from, to]);
+        match self.ask(raise).await? {
+            Answer::Raised(answer) => Ok(answer),
+            other => unreachable!("{other:?} is no answer to a raise"),
+        }
+    }
+
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        let Inner {
+            world, host, node, ..
+        } = &*self.0;
+        host.is_known_as(client);
+        let mut state = world.state();
+        state.servers[*node]
+            .sinks
+            .insert(client, (host.clone(), hints));
+    }
+}
+
+fn renew(request: &RenewRequest<'_>) -> Renew {
+    Renew {
+        key: request.key.as_str().to_owned(),
+        owner: request.owner,
+        ttl: request.ttl,
+        label: request.label.to_owned(),
+    }
+}

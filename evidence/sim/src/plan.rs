@@ -1,0 +1,135 @@
+//! What a seed makes of a run: who takes part, and what may go wrong.
+
+use std::time::Duration;
+
+use crate::{dice::Dice, flaw::Flaw, server::ServerClock};
+
+/// The longest TTL of a run: for so long a server may keep what nobody gives back.
+pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(20);
+
+/// By how much a clock is set back, at the most.
+pub(crate) const LONGEST_JUMP: Duration = Duration::from_secs(8);
+
+/// For how long a request may be under way, at the most.
+pub(crate) const LONGEST_WAY: Duration = Duration::from_secs(4);
+
+/// One run, before it begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// How many servers: one, or those of a quorum.
+    pub(crate) nodes: usize,
+    pub(crate) clocks: Vec<ServerClock>,
+    pub(crate) processes: usize,
+    pub(crate) most_tasks: u64,
+    pub(crate) keys: usize,
+    /// For how long things go wrong.
+    pub(crate) chaos: Duration,
+    /// How long a request is under way when all is well.
+    pub(crate) distance: Duration,
+    /// How often something happens to a server, a process or a connection.
+    pub(crate) pace: Duration,
+    /// What becomes of single requests when the weather is bad.
+    pub(crate) storms: bool,
+    /// What was sent over a connection that broke may be carried out after what is sent later.
+    pub(crate) old_connections: bool,
+    /// Servers restart, and keep their data.
+    pub(crate) restarts: bool,
+    /// Servers forget their data.
+    pub(crate) amnesia: Amnesia,
+    /// Server clocks are set.
+    pub(crate) jumps: Jumps,
+    /// Processes are killed, and others started.
+    pub(crate) kills: bool,
+    /// Processes stand still for a while.
+    pub(crate) freezes: bool,
+    /// The machine of all processes sleeps.
+    pub(crate) sleeps: bool,
+    /// Tasks are polled late, one by one.
+    pub(crate) late_polls: bool,
+    /// Bodies block their thread.
+    pub(crate) blocks: bool,
+    /// Bodies go on without looking whether they still hold the lock.
+    pub(crate) careless: bool,
+    pub(crate) flaw: Flaw,
+}
+
+/// How servers forget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Amnesia {
+    No,
+    /// One server of a quorum, which then stays away for the longest TTL.
+    StaysAway,
+    /// At any time.
+    Yes,
+}
+
+/// How clocks are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Jumps {
+    No,
+    /// Leases last longer than they should.
+    Back,
+    Both,
+}
+
+impl Plan {
+    pub(crate) fn new(dice: &Dice, flaw: Flaw) -> Self {
+        let nodes = match flaw {
+            // These are about one server, those about several.
+            Flaw::HandsOnForASecond
+            | Flaw::LastFenceIsTooLow
+            | Flaw::RepeatsOldGrantsAsNew
+            | Flaw::FencesFollowNoCounter => 1,
+            Flaw::RaisesNothing => dice.pick(&[3, 5]),
+            _ => dice.pick(&[1, 1, 1, 3, 5]),
+        };
+        // A world that may forget holds less, and is not looked at as closely.
+        let loses = dice.chance(300) && flaw == Flaw::None;
+        let amnesia = match dice.below(3) {
+            0 if nodes > 1 && flaw == Flaw::None => Amnesia::StaysAway,
+            1 if loses => Amnesia::Yes,
+            _ => Amnesia::No,
+        };
+        // What has forgotten how far it counted has but its clock.
+        let jumps = match dice.below(3) {
+            _ if amnesia != Amnesia::No => Jumps::No,
+            0 => Jumps::Back,
+            1 if loses => Jumps::Both,
+            _ => Jumps::No,
+        };
+        let clock = |_| ServerClock {
+            fast_by: match flaw {
+                Flaw::FastClocks => 100_000,
+                // What is allowed for is a hundredth.
+                _ => i64::try_from(dice.below(18_001)).expect("it is small") - 9_000,
+            },
+            set_by_micros: if amnesia == Amnesia::No {
+                i64::try_from(dice.below(20_000_000)).expect("it is small")
+            } else {
+                0
+            },
+        };
+        Self {
+            nodes,
+            clocks: (0..nodes).map(clock).collect(),
+            processes: 2 + dice.index(3),
+            most_tasks: 1 + dice.below(4),
+            keys: 1 + dice.index(3),
+            chaos: Duration::from_secs(10 + dice.below(70)),
+            distance: Duration::from_micros(dice.pick(&[0, 100, 700, 4_000, 15_000])),
+            pace: Duration::from_millis(dice.pick(&[300, 1_000, 4_000])),
+            storms: dice.chance(800),
+            old_connections: dice.chance(400),
+            restarts: dice.chance(500),
+            amnesia,
+            jumps,
+            kills: dice.chance(400),
+            freezes: dice.chance(400),
+            sleeps: dice.chance(200),
+            late_polls: dice.chance(300),
+            blocks: dice.chance(200),
+            careless: loses && dice.chance(300),
+            flaw,
+        }
+    }
+}

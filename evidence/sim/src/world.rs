@@ -1,0 +1,234 @@
+//! What all parts of a run share: time, servers, the weather of the network, and what is seen of it all.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use dlock::{ClientId, Clock, Moment, OwnerId, store::HintSink};
+use dlock_history::{Register, Section};
+use tokio::time::Instant;
+
+use crate::{
+    dice::Dice,
+    flaw::Flaw,
+    host::Host,
+    plan::Plan,
+    server::Server,
+    verdict::{Counts, Finding},
+};
+
+/// Everything there is.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) dice: Dice,
+    pub(crate) register: Register,
+    start: Instant,
+    log: Option<Mutex<String>>,
+    calm: AtomicBool,
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) servers: Vec<Node>,
+    pub(crate) weather: Weather,
+    pub(crate) sections: Vec<Section>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) counts: Counts,
+    /// Why two may be in a section at once, if they may.
+    pub(crate) fenced: Option<&'static str>,
+    /// A task may have been told late of what became of its lease.
+    pub(crate) told_late: bool,
+    /// For how long the machine of all processes has slept.
+    asleep: Duration,
+    /// How long the run took.
+    took: Duration,
+    /// Short names of clients, in the order of their appearance.
+    names: BTreeMap<ClientId, usize>,
+}
+
+/// A server and who is connected to it.
+pub(crate) struct Node {
+    pub(crate) server: Server,
+    /// When it can be reached again.
+    pub(crate) away_until: Instant,
+    pub(crate) sinks: BTreeMap<ClientId, (Arc<Host>, HintSink)>,
+}
+
+/// What becomes of requests and answers on their way: so many of a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    pub(crate) loses: u64,
+    pub(crate) loses_answers: u64,
+    pub(crate) refuses: u64,
+    pub(crate) doubles: u64,
+    pub(crate) delays: u64,
+    pub(crate) delays_answers: u64,
+    pub(crate) loses_hints: u64,
+    pub(crate) delays_hints: u64,
+    pub(crate) doubles_hints: u64,
+}
+
+impl World {
+    pub(crate) fn new(plan: Plan, dice: Dice, logs: bool) -> Arc<Self> {
+        let start = Instant::now();
+        let node = |clock: &_| Node {
+            server: Server::new(*clock, plan.flaw),
+            away_until: start,
+            sinks: BTreeMap::new(),
+        };
+        // Some flaws need a second set of servers.
+        let copies = if plan.flaw == Flaw::SplitBrain { 2 } else { 1 };
+        let servers = (0..copies)
+            .flat_map(|_| plan.clocks.iter().map(node))
+            .collect();
+        Arc::new(Self {
+            dice,
+            register: Register::default(),
+            start,
+            log: logs.then(Mutex::default),
+            calm: AtomicBool::new(false),
+            state: Mutex::new(State {
+                servers,
+                weather: Weather::default(),
+                sections: Vec::new(),
+                findings: Vec::new(),
+                counts: Counts::default(),
+                fenced: None,
+                told_late: false,
+                asleep: Duration::ZERO,
+                took: Duration::ZERO,
+                names: BTreeMap::new(),
+            }),
+            plan,
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much time has passed since the run began: also while the machine slept.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.elapsed() + self.state().asleep
+    }
+
+    /// The run is over, and time with it.
+    pub(crate) fn note_end(&self) {
+        let took = self.elapsed();
+        self.state().took = took;
+    }
+
+    pub(crate) fn elapsed_at_end(&self) -> Duration {
+        self.state().took
+    }
+
+    /// The machine of all processes sleeps for so long; the servers go on.
+    pub(crate) fn sleep_machine(&self, time: Duration) {
+        self.state().asleep += time;
+    }
+
+    /// Nothing goes wrong any more.
+    pub(crate) fn calm_down(&self) {
+        self.calm.store(true, Ordering::Relaxed);
+        self.state().weather = Weather::default();
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Counts)) {
+        count(&mut self.state().counts);
+    }
+
+    pub(crate) fn finds(&self, finding: Finding) {
+        self.log(format_args!("FOUND {finding}"));
+        self.state().findings.push(finding);
+    }
+
+    /// From now on the world cannot keep two holders apart.
+    pub(crate) fn only_fences_hold(&self, why: &'static str) {
+        let is_new = self.state().fenced.replace(why).is_none();
+        if is_new {
+            self.log(format_args!("from now on only fences hold: {why}"));
+        }
+    }
+
+    pub(crate) fn log(&self, line: fmt::Arguments<'_>) {
+        let Some(log) = &self.log else { return };
+        let at = self.elapsed();
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(log, "{:>11.6} {line}", at.as_secs_f64()).expect("a text can be written to");
+    }
+
+    pub(crate) fn take_log(&self) -> String {
+        let log = self.log.as_ref().map(Mutex::lock);
+        let log = log.map(|log| log.unwrap_or_else(PoisonError::into_inner));
+        log.map(|mut log| std::mem::take(&mut *log))
+            .unwrap_or_default()
+    }
+
+    /// A short name for an owner, the same in each replay.
+    pub(crate) fn name(&self, owner: OwnerId) -> String {
+        if self.log.is_none() {
+            return String::new();
+        }
+        let names = &mut self.state().names;
+        let next = names.len();
+        let client = names.entry(owner.client()).or_insert(next);
+        let owner = owner.to_string();
+        let (_, attempt) = owner.split_once('.').expect("it is written so");
+        let attempt: u64 = attempt.parse().expect("it is a number");
+        // The upper bits are the round of a quorum.
+        let (round, attempt) = (attempt >> 44, attempt & ((1 << 44) - 1));
+        if round == 0 {
+            format!("c{client}.{attempt}")
+        } else {
+            format!("c{client}.{attempt}/{round}")
+        }
+    }
+
+    /// Whether the servers, as they are, keep others than `client` out.
+    pub(crate) fn is_founded(&self, key: &str, host: &Host) -> bool {
+        let elapsed = self.elapsed();
+        let mut state = self.state();
+        let Some(client) = host.client() else {
+            return false;
+        };
+        let nodes = self.plan.nodes;
+        let own = state.servers[host.first_server..][..nodes]
+            .iter_mut()
+            .filter_map(|node| node.server.holder(key, elapsed))
+            .filter(|holder| *holder == client)
+            .count();
+        own > nodes / 2
+    }
+}
+
+/// The clocks of a process: tokio's, and one that also counts the time asleep.
+#[derive(Clone)]
+pub(crate) struct SimClock(pub(crate) Arc<World>);
+
+impl Clock for SimClock {
+    fn now(&self) -> Moment {
+        Moment {
+            monotonic: Instant::now(),
+            boot: self.0.elapsed(),
+        }
+    }
+}
+
+impl SimClock {
+    /// The time of day that a process sees whose clock is so far ahead.
+    pub(crate) fn time_of_day(&self, ahead: Duration) -> SystemTime {
+        /// A day of 2026.
+        const BEGIN: Duration = Duration::from_secs(1_704_067_200 + 80_000_000);
+        UNIX_EPOCH + BEGIN + ahead + self.0.elapsed()
+    }
+}
