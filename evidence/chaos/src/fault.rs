@@ -1,0 +1,184 @@
+//! The kinds of faults, where each of them can be made, and what it may break.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// How the servers belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+pub(crate) enum Topology {
+    /// One server.
+    Single,
+    /// A master, two replicas, three Sentinels.
+    Sentinel,
+    /// The same, with leases that both replicas have confirmed.
+    Replicas,
+    /// Three masters with a replica each.
+    Cluster,
+    /// Five independent servers, of which a majority decides.
+    Quorum,
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Single => "one server",
+            Self::Sentinel => "Sentinel",
+            Self::Replicas => "Sentinel, min_replicas = 2",
+            Self::Cluster => "Cluster",
+            Self::Quorum => "quorum of five",
+        })
+    }
+}
+
+/// One way to break something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    HolderKilled,
+    WaiterKilled,
+    HolderStopped,
+    HolderStoppedBriefly,
+    WaiterStopped,
+    ConnectionsCut,
+    ConnectionsRefused,
+    NetworkSilent,
+    RepliesLate,
+    ReplyLost,
+    RequestLost,
+    ScriptsFlushed,
+    ClientsKilled,
+    ClientsPaused,
+    MemoryFull,
+    ReadOnly,
+    WritesRefused,
+    ScriptHangs,
+    ServerStopped,
+    ServersOut,
+    ReplicaKilled,
+    SentinelKilled,
+    SentinelStopped,
+    SlotMoved,
+    FailOverAsked,
+    MasterKilled,
+    MasterStopped,
+    ServerEmptied,
+    DataFlushed,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HolderKilled => "a holder killed",
+            Self::WaiterKilled => "a waiter killed",
+            Self::HolderStopped => "a holder stopped beyond its lease",
+            Self::HolderStoppedBriefly => "a holder stopped within its lease",
+            Self::WaiterStopped => "a waiter stopped beyond a lease",
+            Self::ConnectionsCut => "connections cut",
+            Self::ConnectionsRefused => "connections cut and refused",
+            Self::NetworkSilent => "connections silent",
+            Self::RepliesLate => "replies held back",
+            Self::ReplyLost => "the reply to a script lost",
+            Self::RequestLost => "the request of a script lost",
+            Self::ScriptsFlushed => "scripts flushed",
+            Self::ClientsKilled => "CLIENT KILL",
+            Self::ClientsPaused => "CLIENT PAUSE",
+            Self::MemoryFull => "memory full",
+            Self::ReadOnly => "a server read-only",
+            Self::WritesRefused => "too few replicas to write",
+            Self::ScriptHangs => "a script that hangs",
+            Self::ServerStopped => "a server stopped",
+            Self::ServersOut => "a minority killed, empty after a TTL",
+            Self::ReplicaKilled => "a replica killed",
+            Self::SentinelKilled => "a Sentinel killed",
+            Self::SentinelStopped => "a Sentinel stopped",
+            Self::SlotMoved => "a slot moved",
+            Self::FailOverAsked => "a fail-over asked for",
+            Self::MasterKilled => "a master killed",
+            Self::MasterStopped => "a master stopped",
+            Self::ServerEmptied => "a server killed, empty at once",
+            Self::DataFlushed => "FLUSHALL",
+        })
+    }
+}
+
+impl Kind {
+    /// All that can be done where the servers belong together like that.
+    pub(crate) fn of(topology: Topology) -> Vec<Self> {
+        use Kind as K;
+        let mut kinds = vec![
+            K::HolderKilled,
+            K::WaiterKilled,
+            K::HolderStopped,
+            K::HolderStoppedBriefly,
+            K::WaiterStopped,
+            K::ScriptsFlushed,
+            K::ClientsKilled,
+            K::ClientsPaused,
+            K::MemoryFull,
+            K::WritesRefused,
+            K::DataFlushed,
+        ];
+        // Sentinels and nodes of a cluster know each other by their own addresses, and take what
+        // stands still for dead.
+        let independent = [
+            K::ConnectionsCut,
+            K::ConnectionsRefused,
+            K::NetworkSilent,
+            K::RepliesLate,
+            K::ReplyLost,
+            K::RequestLost,
+            K::ReadOnly,
+            K::ScriptHangs,
+            K::ServerStopped,
+            K::ServerEmptied,
+        ];
+        let replicated = [
+            K::ReplicaKilled,
+            K::FailOverAsked,
+            K::MasterKilled,
+            K::MasterStopped,
+        ];
+        match topology {
+            Topology::Single => kinds.extend(independent),
+            Topology::Quorum => {
+                kinds.extend(independent);
+                kinds.push(K::ServersOut);
+            }
+            Topology::Sentinel | Topology::Replicas => {
+                kinds.extend(replicated);
+                kinds.extend([K::SentinelKilled, K::SentinelStopped]);
+            }
+            Topology::Cluster => {
+                kinds.extend(replicated);
+                kinds.push(K::SlotMoved);
+            }
+        }
+        kinds
+    }
+
+    /// Whether leases may be forgotten by it, so that exclusion is not promised. `docs/guarantees.md`
+    /// says so for each.
+    pub(crate) fn forgets(self, topology: Topology) -> bool {
+        match self {
+            Self::ServerEmptied | Self::DataFlushed => true,
+            // What a replica has not been told by then is lost.
+            Self::MasterKilled | Self::MasterStopped => topology != Topology::Replicas,
+            // In a cluster the old master waits until its replica has all.
+            Self::FailOverAsked => topology == Topology::Sentinel,
+            _ => false,
+        }
+    }
+}
+
+/// A fault that was made.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    /// When it began, by the machine's clock.
+    pub(crate) began: std::time::Duration,
+    /// When it had been mended and every lock had been had again.
+    pub(crate) over: std::time::Duration,
+    /// Whether a lease may have been forgotten meanwhile.
+    pub(crate) forgets: bool,
+}

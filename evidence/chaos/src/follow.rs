@@ -1,0 +1,219 @@
+//! Reads what the workers note, while they note it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use dlock_history::{End, Section};
+
+use crate::notes::{self, Note};
+
+pub(crate) struct Follow {
+    directory: PathBuf,
+    files: BTreeMap<u32, Followed>,
+    /// Those that have ended.
+    pub(crate) sections: Vec<Section>,
+    /// Calls that came to nothing, by how.
+    pub(crate) failed: BTreeMap<String, u64>,
+    entered: HashMap<String, Duration>,
+}
+
+struct Followed {
+    file: Option<File>,
+    /// The beginning of a line.
+    rest: Vec<u8>,
+    open: HashMap<u64, Open>,
+}
+
+struct Open {
+    section: Section,
+    is_blind: bool,
+}
+
+impl Follow {
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            files: BTreeMap::new(),
+            sections: Vec::new(),
+            failed: BTreeMap::new(),
+            entered: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, process: u32) {
+        let followed = Followed {
+            file: None,
+            rest: Vec::new(),
+            open: HashMap::new(),
+        };
+        self.files.insert(process, followed);
+    }
+
+    /// Reads what has come.
+    pub(crate) fn catch_up(&mut self) {
+        let processes: Vec<_> = self.files.keys().copied().collect();
+        for process in processes {
+            for note in self.news(process) {
+                self.take(process, note);
+            }
+        }
+    }
+
+    fn news(&mut self, process: u32) -> Vec<Note> {
+        let followed = self.files.get_mut(&process).expect("it was added");
+        if followed.file.is_none() {
+            match File::open(notes::path(&self.directory, process)) {
+                Ok(file) => followed.file = Some(file),
+                // It has only just been started.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+                Err(error) => panic!("notes cannot be read: {error}"),
+            }
+        }
+        let mut file = followed.file.as_ref().expect("it is open");
+        file.read_to_end(&mut followed.rest)
+            .expect("notes can be read");
+        let whole = followed.rest.iter().rposition(|byte| *byte == b'\n');
+        let Some(last) = whole else {
+            return Vec::new();
+        };
+        let rest = followed.rest.split_off(last + 1);
+        let lines = std::mem::replace(&mut followed.rest, rest);
+        let lines = lines.split(|byte| *byte == b'\n');
+        let lines = lines.filter(|line| !line.is_empty());
+        lines
+            .map(|line| serde_json::from_slice(line).expect("each line is a note"))
+            .collect()
+    }
+
+    fn take(&mut self, process: u32, note: Note) {
+        let open = &mut self.files.get_mut(&process).expect("it was added").open;
+        match note {
+            Note::In {
+                section,
+                key,
+                task,
+                token,
+                asked,
+                at,
+                is_blind,
+            } => {
+                let entered = self.entered.entry(key.clone()).or_default();
+                *entered = at.max(*entered);
+                let begun = Section {
+                    key,
+                    process,
+                    task,
+                    token,
+                    asked,
+                    entered: at,
+                    left: at,
+                    end: End::Killed,
+                };
+                let begun = Open {
+                    section: begun,
+                    is_blind,
+                };
+                open.insert(section, begun);
+            }
+            Note::On { section, at } => {
+                open.get_mut(&section).expect("it began").section.left = at;
+            }
+            Note::Out { section, at, end } => {
+                let mut ended = open.remove(&section).expect("it began").section;
+                (ended.left, ended.end) = (at, end);
+                self.sections.push(ended);
+            }
+            Note::Failed(how) => *self.failed.entry(how).or_default() += 1,
+        }
+    }
+
+    /// A process has been killed: its sections ended with its last signs of life.
+    pub(crate) fn killed(&mut self, process: u32) {
+        self.catch_up();
+        let followed = self.files.get_mut(&process).expect("it was added");
+        let open = followed.open.drain().map(|(_, open)| open.section);
+        self.sections.extend(open);
+    }
+
+    /// Whether a process is inside, as far as it has noted that.
+    pub(crate) fn is_inside(&self, process: u32) -> bool {
+        !self.files[&process].open.is_empty()
+    }
+
+    /// Whether it is inside and will write without asking.
+    pub(crate) fn is_inside_blindly(&self, process: u32) -> bool {
+        let mut open = self.files[&process].open.values();
+        open.any(|open| open.is_blind)
+    }
+
+    /// Sections that should have ended by now.
+    pub(crate) fn open(&self) -> Vec<&Section> {
+        let open = self
+            .files
+            .values()
+            .flat_map(|followed| followed.open.values());
+        open.map(|open| &open.section).collect()
+    }
+
+    /// The keys that nobody has entered after that moment.
+    pub(crate) fn not_entered_since<'a>(&self, keys: &[&'a str], at: Duration) -> Vec<&'a str> {
+        let is_late = |key: &&&str| self.entered.get(**key).is_none_or(|entered| *entered <= at);
+        keys.iter().filter(is_late).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::notes::Notes;
+
+    #[test]
+    fn a_killed_process_was_inside_until_its_last_sign_of_life() {
+        let directory = TempDir::new().unwrap();
+        let mut follow = Follow::new(directory.path());
+        follow.add(3);
+        follow.catch_up();
+        let notes = Notes::new(directory.path(), 3).unwrap();
+        let at = Duration::from_secs;
+        for (section, key) in [(notes.section(), "a"), (notes.section(), "b")] {
+            notes.note(&Note::In {
+                section,
+                key: key.to_owned(),
+                task: 1,
+                token: 9,
+                asked: at(1),
+                at: at(2),
+                is_blind: key == "b",
+            });
+        }
+        notes.note(&Note::On {
+            section: 0,
+            at: at(4),
+        });
+        notes.note(&Note::Out {
+            section: 1,
+            at: at(3),
+            end: End::Lost,
+        });
+        let path = notes::path(directory.path(), 3);
+        let mut file = File::options().append(true).open(path).unwrap();
+        file.write_all(b"{\"On\":{\"sec").unwrap();
+        follow.catch_up();
+        assert!(follow.is_inside(3) && !follow.is_inside_blindly(3));
+        assert_eq!(follow.not_entered_since(&["a", "c"], at(1)), ["c"]);
+        assert_eq!(follow.not_entered_since(&["a"], at(2)), ["a"]);
+        follow.killed(3);
+        let seen: Vec<_> = follow.sections.iter().map(|it| (it.left, it.end)).collect();
+        assert_eq!(seen, [(at(3), End::Lost), (at(4), End::Killed)]);
+        assert!(follow.open().is_empty());
+    }
+}

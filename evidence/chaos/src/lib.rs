@@ -1,1 +1,0 @@
-//! Real servers and processes, broken.

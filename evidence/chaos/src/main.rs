@@ -1,0 +1,197 @@
+//! Real servers and processes, broken: are the locks held by one at a time all the same?
+//!
+//! Several processes run annotated functions against servers of their own, and write under each lock to
+//! a log that looks at fencing tokens. Meanwhile processes, connections and servers are broken, one
+//! after the other, as a seed says. At the end a judge reads what all have noted.
+
+mod crowd;
+mod fault;
+mod fenced;
+mod follow;
+mod nemesis;
+mod notes;
+mod random;
+mod report;
+mod round;
+mod together;
+mod worker;
+mod world;
+
+use std::{
+    fs::File,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use clap::{Parser, Subcommand};
+use tempfile::TempDir;
+
+use fault::Topology;
+use random::Random;
+use report::Report;
+use round::Round;
+use worker::Cheat;
+
+/// A round is judged when it has ended, so that what it noted does not grow without bounds.
+const ROUND: Duration = Duration::from_secs(180);
+
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    role: Option<Role>,
+
+    /// For how long; each kind of fault is had once in any case
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+
+    /// What decides about the faults, though not about when all else happens [default: a new one]
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Only with servers that belong together like this [default: all, side by side]
+    #[arg(long, value_enum)]
+    topology: Vec<Topology>,
+
+    /// Lets the crowd deceive itself, for which it must be found out
+    #[arg(long, value_enum)]
+    cheat: Option<Cheat>,
+
+    /// Keeps what was noted, even if all was well
+    #[arg(long)]
+    keep: bool,
+
+    /// Writes the report there, as JSON
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// One process of the crowd
+    #[command(hide = true)]
+    Worker { settings: String },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(Role::Worker { settings }) = &arguments.role {
+        let settings = serde_json::from_str(settings).expect("they come from this program");
+        worker::run(settings);
+        return ExitCode::SUCCESS;
+    }
+    if together::is_inner() {
+        return arguments.run();
+    }
+    match together::run(arguments.keep) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: it cannot be run: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Arguments {
+    fn run(&self) -> ExitCode {
+        let seed = self.seed.unwrap_or_else(new_seed);
+        println!("seed {seed}");
+        let all = [
+            Topology::Single,
+            Topology::Sentinel,
+            Topology::Replicas,
+            Topology::Cluster,
+            Topology::Quorum,
+        ];
+        let chosen = if self.topology.is_empty() {
+            &all[..]
+        } else {
+            &self.topology
+        };
+        let reports: Vec<_> = thread::scope(|scope| {
+            let start = |topology: &Topology| {
+                let topology = *topology;
+                scope.spawn(move || self.repeat(topology, seed))
+            };
+            let running: Vec<_> = chosen.iter().map(start).collect();
+            let ended = running.into_iter().map(|it| it.join());
+            ended
+                .map(|it| it.expect("rounds panic by themselves"))
+                .collect()
+        });
+        for report in &reports {
+            print!("{report}");
+        }
+        println!(
+            "\n* a lease may have been forgotten by it, and only the tokens are promised; longest without: \
+             a section of any one key"
+        );
+        if let Some(path) = &self.report {
+            let file = File::create(path).expect("the report can be written");
+            serde_json::to_writer_pretty(file, &reports).expect("the report can be written");
+        }
+        if reports.iter().all(|report| report.wrong.is_empty()) {
+            return ExitCode::SUCCESS;
+        }
+        println!("something is wrong; seed {seed}");
+        ExitCode::FAILURE
+    }
+
+    /// Rounds until the time is over, or something is wrong.
+    fn repeat(&self, topology: Topology, seed: u64) -> Report {
+        let mut random = Random::new(seed ^ ((topology as u64) << 32));
+        let end = Instant::now() + Duration::from_secs_f64(60.0 * self.minutes.max(0.0));
+        let mut report = Report::new(topology);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let round = self.round(topology, random.next(), left.min(ROUND));
+            report.add(round);
+            if Instant::now() >= end || !report.wrong.is_empty() {
+                return report;
+            }
+        }
+    }
+
+    fn round(&self, topology: Topology, seed: u64, time: Duration) -> Report {
+        let directory = TempDir::with_prefix("round-").expect("a directory can be made");
+        let doing = Arc::new(Mutex::new("starting it".to_owned()));
+        let round = Round {
+            topology,
+            seed,
+            time,
+            cheat: self.cheat,
+            directory: directory.path().to_owned(),
+            doing: doing.clone(),
+        };
+        // On a thread of its own: what testkit cannot do is a panic.
+        let ended = thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build();
+            let runtime = runtime.expect("a runtime can be built");
+            runtime.block_on(round.run())
+        });
+        let mut report = ended.join().unwrap_or_else(|_| {
+            let doing = doing.lock().unwrap_or_else(PoisonError::into_inner);
+            Report::broken(topology, format!("it panicked, at this: {doing}"))
+        });
+        if !report.wrong.is_empty() {
+            let kept = directory.path().display();
+            let which = format!("in the round with the seed {seed}, noted in {kept}");
+            report.wrong.push(which);
+        }
+        if self.keep || !report.wrong.is_empty() {
+            directory.keep();
+        }
+        report
+    }
+}
+
+fn new_seed() -> u64 {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = time.map_or(0, |it| it.as_nanos());
+    // What changes most is in the lower half.
+    u64::try_from(nanos & u128::from(u64::MAX)).expect("it was cut off")
+}

@@ -1,0 +1,163 @@
+//! Makes faults, one after the other, and waits until each has been got over.
+
+mod network;
+mod orders;
+mod processes;
+mod servers;
+
+use std::time::Duration;
+
+use dlock_testkit::machine_time;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    crowd::{Crowd, Victim},
+    fault::{Fault, Kind},
+    random::Random,
+    worker::{KEYS, TTL},
+    world::World,
+};
+
+/// How long a fault may last that is to be longer than a lease.
+const BEYOND: Duration = Duration::from_millis(700);
+
+/// All locks are had again by then, or somebody hangs.
+const RECOVERY: Duration = Duration::from_secs(60);
+
+/// The shortest time between two faults.
+const REST: Duration = Duration::from_millis(150);
+
+const LOOK: Duration = Duration::from_millis(10);
+
+pub(crate) struct Nemesis<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) crowd: &'a mut Crowd,
+    pub(crate) random: Random,
+    /// Who was in charge after the last fault.
+    in_charge: Vec<u16>,
+    /// When that was.
+    since: Duration,
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl<'a> Nemesis<'a> {
+    pub(crate) async fn new(world: &'a World, crowd: &'a mut Crowd, random: Random) -> Self {
+        Self {
+            in_charge: world.in_charge().await,
+            since: machine_time(),
+            world,
+            crowd,
+            random,
+            faults: Vec::new(),
+        }
+    }
+
+    /// Makes a fault, mends it and waits until every lock is had again. An error says which are not.
+    pub(crate) async fn inflict(&mut self, kind: Kind) -> Result<(), String> {
+        let rest = self.random.between(REST, 4 * REST);
+        sleep(rest).await;
+        let began = machine_time();
+        self.make(kind).await;
+        self.crowd.fill();
+        self.recover(began, kind).await
+    }
+
+    async fn make(&mut self, kind: Kind) {
+        use Kind as K;
+        match kind {
+            K::HolderKilled => self.kill(Victim::Holder).await,
+            K::WaiterKilled => self.kill(Victim::Waiter).await,
+            K::HolderStopped => self.stop(Victim::Holder, true).await,
+            K::HolderStoppedBriefly => self.stop(Victim::Holder, false).await,
+            K::WaiterStopped => self.stop(Victim::Waiter, true).await,
+            K::ConnectionsCut
+            | K::ConnectionsRefused
+            | K::NetworkSilent
+            | K::RepliesLate
+            | K::ReplyLost
+            | K::RequestLost => self.disturb(kind).await,
+            K::ScriptsFlushed
+            | K::ClientsKilled
+            | K::ClientsPaused
+            | K::MemoryFull
+            | K::ReadOnly
+            | K::WritesRefused
+            | K::ScriptHangs
+            | K::DataFlushed => self.order(kind).await,
+            K::ServerStopped
+            | K::ServersOut
+            | K::ServerEmptied
+            | K::ReplicaKilled
+            | K::SentinelKilled
+            | K::SentinelStopped
+            | K::SlotMoved
+            | K::FailOverAsked
+            | K::MasterKilled
+            | K::MasterStopped => self.break_servers(kind).await,
+        }
+    }
+
+    /// For how long a fault is kept: often for less than a lease, often for more.
+    fn some_time(&mut self) -> Duration {
+        self.random
+            .between(Duration::from_millis(100), TTL + BEYOND)
+    }
+
+    /// Keeps a fault for some time. Now and then a process is killed meanwhile, or stands still.
+    async fn keep(&mut self) {
+        let time = self.some_time();
+        if !self.random.one_in(3) {
+            return sleep(time).await;
+        }
+        sleep(time / 2).await;
+        let victim = [Victim::Holder, Victim::Waiter][self.random.below(2)];
+        if let Some(place) = self.crowd.find(victim, &mut self.random) {
+            if self.random.one_in(2) {
+                self.crowd.kill(place);
+            } else if self.crowd.stop(place, victim, false) {
+                sleep(time / 2).await;
+                self.crowd.resume(place);
+                return;
+            }
+        }
+        sleep(time / 2).await;
+    }
+
+    async fn recover(&mut self, began: Duration, kind: Kind) -> Result<(), String> {
+        let mended = machine_time();
+        self.world.until_well().await;
+        let entered = self.until_entered(mended).await;
+        let in_charge = self.world.in_charge().await;
+        let has_changed = in_charge != self.in_charge;
+        let asked = kind.forgets(self.world.topology);
+        // A slot that moves and a fail-over that waits for the replica lose nothing.
+        let is_planned = matches!(kind, Kind::SlotMoved | Kind::FailOverAsked);
+        let loses = Kind::MasterKilled.forgets(self.world.topology);
+        let over = machine_time();
+        self.faults.push(Fault {
+            kind,
+            began: if has_changed { self.since } else { began },
+            over,
+            forgets: asked || has_changed && !is_planned && loses,
+        });
+        self.in_charge = in_charge;
+        self.since = over;
+        entered
+    }
+
+    /// Waits until somebody has entered under each key after that moment.
+    pub(crate) async fn until_entered(&mut self, after: Duration) -> Result<(), String> {
+        let end = Instant::now() + RECOVERY;
+        loop {
+            self.crowd.follow.catch_up();
+            let late = self.crowd.follow.not_entered_since(&KEYS, after);
+            if late.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(format!("nobody has entered {late:?} for {RECOVERY:?}"));
+            }
+            sleep(LOOK).await;
+        }
+    }
+}

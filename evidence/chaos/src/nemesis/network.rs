@@ -1,0 +1,67 @@
+//! Connections that break, are silent, or lose one message.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{LOOK, Nemesis};
+use crate::fault::Kind;
+
+/// So long a trap waits for a request.
+const SPRUNG: Duration = Duration::from_secs(2);
+
+/// In every request of a lock.
+const SCRIPT: &str = "EVALSHA";
+
+/// In no request at all.
+const NEVER: &str = "\u{1}nothing has this\u{1}";
+
+impl Nemesis<'_> {
+    pub(super) async fn disturb(&mut self, kind: Kind) {
+        let world = self.world;
+        let proxies = world.some_connections(&mut self.random);
+        match kind {
+            Kind::ConnectionsCut => {
+                for _ in 0..=self.random.below(3) {
+                    proxies.iter().for_each(|proxy| proxy.cut());
+                    sleep(self.random.millis(200)).await;
+                }
+            }
+            Kind::ConnectionsRefused => {
+                for proxy in &proxies {
+                    proxy.refuse();
+                    proxy.cut();
+                }
+                self.keep().await;
+                proxies.iter().for_each(|proxy| proxy.accept());
+            }
+            Kind::NetworkSilent | Kind::RepliesLate => {
+                for proxy in &proxies {
+                    if kind == Kind::NetworkSilent {
+                        proxy.freeze();
+                    } else {
+                        proxy.hold_replies();
+                    }
+                }
+                self.keep().await;
+                proxies.iter().for_each(|proxy| proxy.thaw());
+            }
+            _ => {
+                for proxy in &proxies {
+                    if kind == Kind::ReplyLost {
+                        proxy.cut_before_reply_to(SCRIPT);
+                    } else {
+                        proxy.cut_before_request(SCRIPT);
+                    }
+                }
+                let end = Instant::now() + SPRUNG;
+                while proxies.iter().any(|proxy| proxy.is_trap_set()) && Instant::now() < end {
+                    sleep(LOOK).await;
+                }
+                proxies
+                    .iter()
+                    .for_each(|proxy| proxy.cut_before_request(NEVER));
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Workers that are killed, and that stand still.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{BEYOND, LOOK, Nemesis};
+use crate::{crowd::Victim, worker::TTL};
+
+/// There is a process of each sort by then.
+const FOUND: Duration = Duration::from_secs(20);
+
+impl Nemesis<'_> {
+    pub(super) async fn kill(&mut self, victim: Victim) {
+        let end = Instant::now() + FOUND;
+        loop {
+            if let Some(place) = self.crowd.find(victim, &mut self.random) {
+                return self.crowd.kill(place);
+            }
+            assert!(Instant::now() < end, "there is nobody to kill");
+            sleep(LOOK).await;
+        }
+    }
+
+    pub(super) async fn stop(&mut self, victim: Victim, is_beyond_a_lease: bool) {
+        // One that writes at once when it goes on.
+        let mut only_blind = victim == Victim::Holder && is_beyond_a_lease;
+        let end = Instant::now() + FOUND;
+        let place = loop {
+            if let Some(place) = self.crowd.find(victim, &mut self.random)
+                && self.crowd.stop(place, victim, only_blind)
+            {
+                break place;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            only_blind &= left > FOUND / 2;
+            assert!(!left.is_zero(), "there is nobody to stop");
+            // Whoever was stopped in vain is to go on for a while.
+            sleep(LOOK).await;
+        };
+        let time = if is_beyond_a_lease {
+            // Somebody else has looked again by the end of it, and is inside.
+            TTL + self.random.between(2 * BEYOND, 3 * BEYOND)
+        } else {
+            self.random.millis(700)
+        };
+        sleep(time).await;
+        self.crowd.resume(place);
+    }
+}

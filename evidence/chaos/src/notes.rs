@@ -1,0 +1,73 @@
+//! What a worker notes of its sections, line by line, so that it is known even if it is killed.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use dlock_history::End;
+use serde::{Deserialize, Serialize};
+
+/// Times are the machine's.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Note {
+    /// A section began.
+    In {
+        section: u64,
+        key: String,
+        task: u32,
+        token: i64,
+        asked: Duration,
+        at: Duration,
+        /// Whether it writes without asking whether it still holds the lock.
+        is_blind: bool,
+    },
+    /// Its task still believes to hold the lock.
+    On { section: u64, at: Duration },
+    /// It ended; the last moment at which its task believed that.
+    Out {
+        section: u64,
+        at: Duration,
+        end: End,
+    },
+    /// A call that came to nothing, and how.
+    Failed(String),
+}
+
+/// Where one process notes its sections.
+pub(crate) struct Notes {
+    file: File,
+    sections: AtomicU64,
+}
+
+pub(crate) fn path(directory: &Path, process: u32) -> PathBuf {
+    directory.join(format!("notes-{process}"))
+}
+
+impl Notes {
+    pub(crate) fn new(directory: &Path, process: u32) -> io::Result<Self> {
+        let options = File::options()
+            .create_new(true)
+            .append(true)
+            .open(path(directory, process));
+        Ok(Self {
+            file: options?,
+            sections: AtomicU64::new(0),
+        })
+    }
+
+    /// A number for a section.
+    pub(crate) fn section(&self) -> u64 {
+        self.sections.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn note(&self, note: &Note) {
+        let mut line = serde_json::to_vec(note).expect("a note is JSON");
+        line.push(b'\n');
+        // One write at the end of the file: it is there as a whole, or not at all.
+        (&self.file).write_all(&line).expect("there is room");
+    }
+}

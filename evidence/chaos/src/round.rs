@@ -1,0 +1,250 @@
+//! One run with one set of servers: begun, broken, mended, ended and judged.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use dlock_history::{History, Promise, Section, Violation};
+use dlock_testkit::machine_time;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    crowd::Crowd,
+    fault::{Fault, Kind, Topology},
+    fenced,
+    nemesis::Nemesis,
+    random::Random,
+    report::Report,
+    worker::{Cheat, KEYS, TTL},
+    world::World,
+};
+
+/// What is left of a lock ends by itself, and all of it by then.
+const CLEAN: Duration = Duration::from_secs(30);
+
+/// So many violations are shown.
+const SHOWN: usize = 5;
+
+pub(crate) struct Round {
+    pub(crate) topology: Topology,
+    pub(crate) seed: u64,
+    /// After each kind has been had once, others follow for the rest of this.
+    pub(crate) time: Duration,
+    pub(crate) cheat: Option<Cheat>,
+    /// Of its own: what is noted.
+    pub(crate) directory: PathBuf,
+    /// What is being done, for who wants to know where it failed.
+    pub(crate) doing: Arc<Mutex<String>>,
+}
+
+impl Round {
+    pub(crate) async fn run(&self) -> Report {
+        let directory = &self.directory;
+        let world = World::start(self.topology).await;
+        let mut random = Random::new(self.seed);
+        let seed = random.next();
+        let mut crowd = Crowd::start(directory, world.urls(), self.cheat, seed);
+        let began = machine_time();
+        let mut nemesis = Nemesis::new(&world, &mut crowd, random).await;
+        let mut wrong = Vec::new();
+        if let Err(error) = self.break_it(&mut nemesis).await {
+            wrong.push(error);
+        }
+        let faults = nemesis.faults;
+        wrong.extend(crowd.end().await);
+        let seconds = (machine_time() - began).as_secs();
+        wrong.extend(self.left_over(&world).await);
+        let history = History {
+            sections: std::mem::take(&mut crowd.follow.sections),
+            writes: fenced::read(directory, &KEYS).expect("the log can be read"),
+        };
+        let mut report = judged(self.topology, &history, &faults);
+        report.wrong.splice(0..0, wrong);
+        report.seconds = seconds;
+        (report.killed, report.stopped) = (crowd.killed, crowd.stopped);
+        report.failed = std::mem::take(&mut crowd.follow.failed);
+        let list = serde_json::to_vec_pretty(&faults).expect("they are JSON");
+        fs::write(directory.join("faults.json"), list).expect("the directory is ours");
+        report
+    }
+
+    async fn break_it(&self, nemesis: &mut Nemesis<'_>) -> Result<(), String> {
+        nemesis.until_entered(Duration::ZERO).await?;
+        let end = Instant::now() + self.time;
+        let mut kinds = Kind::of(self.topology);
+        nemesis.random.shuffle(&mut kinds);
+        for kind in &kinds {
+            self.does(kind.to_string());
+            nemesis.inflict(*kind).await?;
+        }
+        while Instant::now() < end {
+            let kind = kinds[nemesis.random.below(kinds.len())];
+            self.does(kind.to_string());
+            nemesis.inflict(kind).await?;
+        }
+        self.does("ending it".to_owned());
+        Ok(())
+    }
+
+    fn does(&self, what: String) {
+        *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// Locks and queues that nobody will ever have again.
+    async fn left_over(&self, world: &World) -> Option<String> {
+        let end = Instant::now() + CLEAN;
+        loop {
+            let keys = world.left_over().await;
+            if keys.is_empty() {
+                return None;
+            }
+            if Instant::now() > end {
+                return Some(format!("left on the servers: {keys:?}"));
+            }
+            sleep(TTL / 10).await;
+        }
+    }
+}
+
+/// What a section may rely on: for as long as leases last after something has been forgotten, only on
+/// its token.
+fn promise(section: &Section, faults: &[Fault]) -> Promise {
+    let is_meanwhile =
+        |it: &&Fault| it.began <= section.entered && section.entered <= it.over + TTL;
+    let mut forgetful = faults.iter().filter(|it| it.forgets);
+    match forgetful.find(is_meanwhile) {
+        Some(_) => Promise::Ordered,
+        None => Promise::Exclusive,
+    }
+}
+
+fn judged(topology: Topology, history: &History, faults: &[Fault]) -> Report {
+    let is_overlap = |it: &&Violation| matches!(it, Violation::Overlap(..));
+    let found = history.judge_by(|section| promise(section, faults));
+    let overlaps = found.iter().filter(is_overlap).count();
+    let strict = history.judge(Promise::Exclusive);
+    let all = strict.iter().filter(is_overlap).count();
+    let mut report = Report {
+        sections: history.sections.len(),
+        writes: history.writes.len(),
+        refused: history.refused(),
+        overlaps,
+        excused: all - overlaps,
+        violations: found.len(),
+        ..Report::new(topology)
+    };
+    for violation in found.iter().take(SHOWN) {
+        report.wrong.push(shown(violation, faults));
+    }
+    for fault in faults {
+        report.count(fault, longest_without(history, fault));
+    }
+    report
+}
+
+/// A violation, and what was broken around it.
+fn shown(violation: &Violation, faults: &[Fault]) -> String {
+    let at = match violation {
+        Violation::Overlap(_, later)
+        | Violation::TokenNotGreater(_, later)
+        | Violation::TokenTwice(_, later)
+        | Violation::Backwards(later) => Some(later.entered),
+        Violation::WentBack(..) | Violation::WronglyRefused(..) => None,
+    };
+    let is_near = |it: &&Fault| at.is_some_and(|at| it.began <= at && at <= it.over + 2 * TTL);
+    let near: Vec<_> = faults.iter().filter(is_near).collect();
+    format!("{violation}\n  broken around it: {near:?}")
+}
+
+/// The longest time, from the beginning of a fault until it was got over, in which nobody entered
+/// under some key.
+fn longest_without(history: &History, fault: &Fault) -> Duration {
+    let longest = KEYS.iter().map(|key| {
+        let sections = history.sections.iter().filter(|it| it.key == *key);
+        let entered = sections.map(|it| it.entered);
+        let is_meanwhile = |at: &Duration| fault.began < *at && *at <= fault.over;
+        let mut entered: Vec<_> = entered.filter(is_meanwhile).collect();
+        entered.extend([fault.began, fault.over]);
+        entered.sort_unstable();
+        let gaps = entered.windows(2).map(|pair| pair[1] - pair[0]);
+        gaps.max().unwrap_or_default()
+    });
+    longest.max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_history::End;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn section(token: i64, entered: Duration, left: Duration) -> Section {
+        Section {
+            key: KEYS[0].to_owned(),
+            process: 1,
+            task: 0,
+            token,
+            asked: entered,
+            entered,
+            left,
+            end: End::Finished,
+        }
+    }
+
+    fn fault(forgets: bool) -> Fault {
+        Fault {
+            kind: Kind::MasterKilled,
+            began: at(10),
+            over: at(20),
+            forgets,
+        }
+    }
+
+    #[test]
+    fn an_overlap_is_excused_only_for_as_long_as_forgotten_leases_last() {
+        let after = at(20) + TTL;
+        for (forgets, entered, overlaps, excused) in [
+            (true, at(15), 0, 1),
+            (true, after, 0, 1),
+            (true, after + Duration::from_millis(1), 1, 0),
+            (true, at(9), 1, 0),
+            (false, at(15), 1, 0),
+        ] {
+            let sections = vec![section(1, at(1), at(30)), section(2, entered, at(30))];
+            let history = History {
+                sections,
+                writes: Vec::new(),
+            };
+            let report = judged(Topology::Sentinel, &history, &[fault(forgets)]);
+            let counts = (report.overlaps, report.excused);
+            assert_eq!(counts, (overlaps, excused), "{entered:?}");
+            assert_eq!(report.wrong.len(), overlaps);
+        }
+    }
+
+    #[test]
+    fn the_longest_time_without_a_section_is_that_of_the_worst_key() {
+        let mut sections = Vec::new();
+        for (index, key) in KEYS.into_iter().enumerate() {
+            for second in [11, 13 + index as u64, 19] {
+                let mut entered = section(1, at(second), at(second));
+                entered.key = key.to_owned();
+                sections.push(entered);
+            }
+        }
+        let history = History {
+            sections,
+            writes: Vec::new(),
+        };
+        assert_eq!(longest_without(&history, &fault(false)), at(6));
+        let nobody = History::default();
+        assert_eq!(longest_without(&nobody, &fault(false)), at(10));
+    }
+}

@@ -1,0 +1,145 @@
+//! A process of the crowd: tasks that want the locks again and again, and write what they protect.
+
+mod cheats;
+mod inside;
+mod shapes;
+
+use std::{
+    panic,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::ValueEnum;
+use dlock::LockManager;
+use serde::{Deserialize, Serialize};
+use tokio::{runtime, task::JoinSet, time::sleep};
+
+use crate::{
+    fenced::Fenced,
+    notes::{Note, Notes},
+    random::Random,
+};
+use inside::Caller;
+
+/// What all want.
+pub(crate) const KEYS: [&str; 3] = ["chaos:0", "chaos:1", "chaos:2"];
+
+/// Of all leases.
+pub(crate) const TTL: Duration = Duration::from_millis(1500);
+
+/// Longer than any fault lasts.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// How a crowd deceives itself, to be found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+pub(crate) enum Cheat {
+    /// Nobody takes a lock.
+    NoLock,
+    /// A lock that is deleted by whoever leaves, also when it has ended and is another's by now.
+    BlindDelete,
+    /// The locks are real, but what they protect does not look at tokens.
+    NoFence,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    pub(crate) process: u32,
+    pub(crate) url: String,
+    pub(crate) directory: PathBuf,
+    pub(crate) seed: u64,
+    pub(crate) tasks: u32,
+    /// Whether leases go from task to task.
+    pub(crate) handover: bool,
+    /// Whether all tasks share one thread.
+    pub(crate) one_thread: bool,
+    pub(crate) cheat: Option<Cheat>,
+}
+
+/// When this is there, the workers end.
+pub(crate) fn over(directory: &Path) -> PathBuf {
+    directory.join("over")
+}
+
+/// The payload of panics that are part of the play.
+struct OnPurpose;
+
+/// Plays until it is over. Panics if something happens that no fault explains.
+pub(crate) fn run(settings: Settings) {
+    let show = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !info.payload().is::<OnPurpose>() {
+            show(info);
+        }
+    }));
+    let mut builder = if settings.one_thread {
+        runtime::Builder::new_current_thread()
+    } else {
+        let mut builder = runtime::Builder::new_multi_thread();
+        builder.worker_threads(2);
+        builder
+    };
+    let runtime = builder.enable_all().build();
+    let runtime = runtime.expect("a runtime can be built");
+    runtime.block_on(play(settings));
+}
+
+async fn play(settings: Settings) {
+    let manager = LockManager::builder()
+        .handover(settings.handover)
+        .connect_lazy(&settings.url)
+        .expect("the URL is well formed");
+    dlock::install(manager.clone()).expect("it is the only one");
+    let directory = &settings.directory;
+    let notes = Notes::new(directory, settings.process).expect("the directory is ours");
+    let refuses = settings.cheat != Some(Cheat::NoFence);
+    let log = Fenced::open(directory, &KEYS, refuses).expect("the directory is ours");
+    let (notes, log) = (Arc::new(notes), Arc::new(log));
+    let over = over(directory);
+    let mut tasks = JoinSet::new();
+    for task in 0..settings.tasks {
+        let caller = Caller::new(notes.clone(), log.clone(), [settings.process, task]);
+        let place = u64::from(settings.process) << 32 | u64::from(task);
+        let mut random = Random::new(settings.seed ^ place);
+        let (over, cheat, url) = (over.clone(), settings.cheat, settings.url.clone());
+        tasks.spawn(async move {
+            while !over.exists() {
+                let caller = caller.asks();
+                match cheat {
+                    Some(Cheat::NoLock) => cheats::no_lock(&caller, &mut random).await,
+                    Some(Cheat::BlindDelete) => {
+                        cheats::blind_delete(&caller, &url, &mut random).await;
+                    }
+                    None | Some(Cheat::NoFence) => {
+                        if let Err(error) = shapes::any(&caller, &mut random).await {
+                            notes_failure(&caller, &error);
+                        }
+                    }
+                }
+                sleep(random.millis(8)).await;
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.expect("a task ends when it is over");
+    }
+    let left = manager.shutdown(WAIT).await;
+    assert_eq!(
+        (left.cut_short, left.unreleased),
+        (0, 0),
+        "all is given back"
+    );
+    assert_eq!(manager.active(), 0, "nothing is left of any key");
+}
+
+fn notes_failure(caller: &Caller, error: &dlock::LockError) {
+    use dlock::LockError as E;
+    let how = match error {
+        E::Busy { .. } => "busy",
+        E::Unavailable { .. } => "unavailable",
+        E::Lost { .. } => "lost",
+        other => panic!("no fault explains this: {other}"),
+    };
+    caller.note(&Note::Failed(how.to_owned()));
+}

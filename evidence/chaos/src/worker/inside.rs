@@ -1,0 +1,188 @@
+//! A section as its task sees it: noted while it lasts, with what it writes.
+//!
+//! The clock is always read *before* the lease is asked. The process may stand still at any point, so
+//! only what was read before was believed then.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock::Lease;
+use dlock_history::End;
+use dlock_testkit::machine_time;
+
+use crate::{
+    fenced::Fenced,
+    notes::{Note, Notes},
+};
+
+/// Who asks for a lock, and since when.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    notes: Arc<Notes>,
+    log: Arc<Fenced>,
+    /// The process and its task.
+    who: [u32; 2],
+    asked: Duration,
+}
+
+impl Caller {
+    pub(crate) fn new(notes: Arc<Notes>, log: Arc<Fenced>, who: [u32; 2]) -> Self {
+        let asked = Duration::ZERO;
+        Self {
+            notes,
+            log,
+            who,
+            asked,
+        }
+    }
+
+    /// The same, who asks now.
+    pub(crate) fn asks(&self) -> Self {
+        Self {
+            asked: machine_time(),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn note(&self, note: &Note) {
+        self.notes.note(note);
+    }
+
+    pub(crate) fn enter<'a>(&'a self, lease: &'a Lease) -> Inside<'a> {
+        Inside::begin(self, lease, false)
+    }
+
+    /// For a body that will not ask whether it still holds the lock.
+    pub(crate) fn enter_blind<'a>(&'a self, lease: &'a Lease) -> Inside<'a> {
+        Inside::begin(self, lease, true)
+    }
+
+    /// For who has no lease, and believes all the same.
+    pub(crate) fn pretend(&self, key: &str, token: i64) -> Inside<'_> {
+        Inside::noted(self, None, vec![(key.to_owned(), token)], false)
+    }
+}
+
+/// A section that has not ended yet. However it ends, it is noted, before the lock is given back.
+pub(crate) struct Inside<'a> {
+    caller: &'a Caller,
+    lease: Option<&'a Lease>,
+    /// For each key its section, if one was noted, and its token.
+    keys: Vec<(Option<u64>, String, i64)>,
+    /// The deadline, as far as it was known when the lease was last asked.
+    until: Duration,
+    is_over: bool,
+}
+
+impl<'a> Inside<'a> {
+    fn begin(caller: &'a Caller, lease: &'a Lease, is_blind: bool) -> Self {
+        let keys = lease.tokens();
+        let keys = keys.map(|(key, token)| (key.as_str().to_owned(), token.to_i64()));
+        Self::noted(caller, Some(lease), keys.collect(), is_blind)
+    }
+
+    fn noted(
+        caller: &'a Caller,
+        lease: Option<&'a Lease>,
+        keys: Vec<(String, i64)>,
+        is_blind: bool,
+    ) -> Self {
+        let at = machine_time();
+        let until = deadline(at, lease);
+        let note = |(key, token): (String, i64)| {
+            // Who was held up until the lease was lost never believed to be inside.
+            let section = until.map(|_| caller.notes.section());
+            if let Some(section) = section {
+                caller.note(&Note::In {
+                    section,
+                    key: key.clone(),
+                    task: caller.who[1],
+                    token,
+                    asked: caller.asked,
+                    at,
+                    is_blind,
+                });
+            }
+            (section, key, token)
+        };
+        Self {
+            caller,
+            lease,
+            keys: keys.into_iter().map(note).collect(),
+            until: until.unwrap_or(at),
+            is_over: until.is_none(),
+        }
+    }
+
+    /// Notes that the task still believes to hold the lock, or that it does not any more.
+    pub(crate) fn sign(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let at = machine_time();
+        match deadline(at, self.lease) {
+            Some(until) => {
+                self.until = until;
+                for (section, ..) in &self.keys {
+                    if let Some(section) = *section {
+                        self.caller.note(&Note::On { section, at });
+                    }
+                }
+            }
+            None => self.out(at, End::Lost),
+        }
+    }
+
+    /// Writes to all that the lock protects, whether it is still held or not.
+    pub(crate) fn write(&self) {
+        for (_, key, token) in &self.keys {
+            self.caller.log.write(key, self.caller.who, *token);
+        }
+    }
+
+    pub(crate) fn finish(mut self) {
+        if self.is_over {
+            return;
+        }
+        let at = machine_time();
+        match deadline(at, self.lease) {
+            Some(_) => {
+                self.until = at;
+                self.out(at, End::Finished);
+            }
+            None => self.out(at, End::Lost),
+        }
+    }
+
+    fn out(&mut self, now: Duration, end: End) {
+        self.is_over = true;
+        // Whoever looks late has believed until the deadline only.
+        let at = now.min(self.until);
+        for (section, ..) in &self.keys {
+            if let Some(section) = *section {
+                self.caller.note(&Note::Out { section, at, end });
+            }
+        }
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let now = machine_time();
+            let end = match self.lease {
+                Some(lease) if lease.is_lost() => End::Lost,
+                _ => End::Dropped,
+            };
+            self.out(now, end);
+        }
+    }
+}
+
+/// Until when a lease is valid that is asked after `at`; `None` if it is lost.
+fn deadline(at: Duration, lease: Option<&Lease>) -> Option<Duration> {
+    let Some(lease) = lease else {
+        return Some(Duration::MAX);
+    };
+    let remaining = lease.remaining();
+    (!remaining.is_zero()).then(|| at + remaining)
+}

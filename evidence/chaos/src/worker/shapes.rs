@@ -1,0 +1,169 @@
+//! The annotated functions of the crowd, in the shapes that users give them.
+
+use std::{future::Future, panic::panic_any, pin::Pin, thread, time::Duration};
+
+use dlock::{LockError, distributed_lock};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    KEYS, OnPurpose, TTL, WAIT,
+    inside::{Caller, Inside},
+};
+use crate::random::Random;
+
+/// How a section goes about it.
+const STEPS: u32 = 3;
+
+/// Calls one of the functions; what it answers is what the lock answered.
+pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), LockError> {
+    let key = random.below(KEYS.len());
+    let pace = random.millis(6);
+    match random.below(100) {
+        0..30 => plain(key, caller, pace).await,
+        30..45 => {
+            // Some last for several renewals, some for longer than a TTL.
+            let pace = match random.below(60) {
+                0 => TTL / 3,
+                1..4 => TTL / 10,
+                _ => pace,
+            };
+            nested(key, caller, pace).await
+        }
+        45..58 => finishing(key, caller, 3 * pace).await,
+        58..68 => blind(key, caller, pace).await,
+        68..78 => {
+            let limit = random.millis(60);
+            // Dropped while it waits, and while it holds.
+            timeout(limit, plain(key, caller, 3 * pace))
+                .await
+                .unwrap_or(Ok(()))
+        }
+        78..84 => {
+            let limit = random.millis(60);
+            let detached = detached(key, caller.clone(), 2 * pace);
+            timeout(limit, detached).await.unwrap_or(Ok(()))
+        }
+        84..88 => holding_on(key, caller, pace).await,
+        88..93 => {
+            let caller = caller.clone();
+            let call = tokio::spawn(async move { panicking(key, &caller, pace).await });
+            match call.await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    let is_play = error.into_panic().is::<OnPurpose>();
+                    assert!(is_play, "nothing else panics");
+                    Ok(())
+                }
+            }
+        }
+        _ => {
+            let other = (key + 1 + random.below(KEYS.len() - 1)) % KEYS.len();
+            both(key, other, caller, pace).await
+        }
+    }
+}
+
+async fn steps(inside: &mut Inside<'_>, pace: Duration) {
+    inside.write();
+    for _ in 0..STEPS {
+        sleep(pace).await;
+        inside.sign();
+        inside.write();
+    }
+}
+
+#[distributed_lock(key = "chaos:<key>", ttl = TTL, wait = WAIT, lease = lease)]
+async fn plain(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter(lease);
+    steps(&mut inside, pace).await;
+    inside.finish();
+    Ok(())
+}
+
+#[distributed_lock(key = "chaos:<key>", ttl = TTL, wait = WAIT, lease = lease)]
+async fn nested(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter(lease);
+    deeper(&mut inside, STEPS, pace).await;
+    inside.finish();
+    Ok(())
+}
+
+fn deeper<'a>(
+    inside: &'a mut Inside<'_>,
+    levels: u32,
+    pace: Duration,
+) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+    Box::pin(async move {
+        inside.sign();
+        inside.write();
+        sleep(pace).await;
+        if levels > 0 {
+            deeper(inside, levels - 1, pace).await;
+        }
+        inside.sign();
+        inside.write();
+    })
+}
+
+/// Goes on when its lease is lost, and writes to the end.
+#[distributed_lock(
+    key = "chaos:<key>", ttl = TTL, wait = WAIT, on_lost = finish, lease = lease
+)]
+async fn finishing(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter(lease);
+    steps(&mut inside, pace).await;
+    inside.write();
+    inside.finish();
+    Ok(())
+}
+
+/// Blocks its thread, and asks nobody before it writes.
+#[distributed_lock(key = "chaos:<key>", ttl = TTL, wait = WAIT, lease = lease)]
+async fn blind(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let inside = caller.enter_blind(lease);
+    for _ in 0..12 {
+        inside.write();
+        thread::sleep(Duration::from_millis(2) + pace);
+    }
+    inside.write();
+    inside.finish();
+    Ok(())
+}
+
+/// Goes on in a task of its own when its caller drops it.
+#[distributed_lock(
+    key = "chaos:<key>", ttl = TTL, wait = WAIT, on_cancel = detach, lease = lease
+)]
+async fn detached(key: usize, caller: Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter(lease);
+    steps(&mut inside, pace).await;
+    inside.finish();
+    Ok(())
+}
+
+#[distributed_lock(
+    key = "chaos:<key>", ttl = TTL, wait = WAIT, min_hold = "40ms", lease = lease
+)]
+async fn holding_on(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter(lease);
+    steps(&mut inside, pace / 4).await;
+    inside.finish();
+    Ok(())
+}
+
+#[distributed_lock(key = "chaos:<key>", ttl = TTL, wait = WAIT, lease = lease)]
+async fn panicking(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter(lease);
+    steps(&mut inside, pace).await;
+    panic_any(OnPurpose)
+}
+
+#[distributed_lock(
+    key = ["chaos:<key>", "chaos:<other>"], ttl = TTL, wait = WAIT, lease = lease
+)]
+async fn both(key: usize, other: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter(lease);
+    steps(&mut inside, pace).await;
+    inside.finish();
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! The servers of a run, and the connections to them.
+
+use std::time::Duration;
+
+use dlock_testkit::{Cluster, Proxy, RedisServer, Sentinels};
+use redis::{RedisError, Value};
+use tokio::time::{Instant, timeout};
+
+use crate::{crowd::PROCESSES, fault::Topology, random::Random, worker::KEYS};
+
+const QUORUM: usize = 5;
+
+/// A master, once it has its place, is followed by all within this.
+const WELL: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_secs(2);
+
+pub(crate) struct World {
+    pub(crate) topology: Topology,
+    pub(crate) servers: Servers,
+    /// For each process, those to each server; none where servers name each other.
+    proxies: Vec<Vec<Proxy>>,
+}
+
+pub(crate) enum Servers {
+    Independent(Vec<RedisServer>),
+    Sentinels(Sentinels),
+    Cluster(Cluster),
+}
+
+impl World {
+    pub(crate) async fn start(topology: Topology) -> Self {
+        let servers = match topology {
+            Topology::Single => Servers::Independent(vec![RedisServer::start().await]),
+            Topology::Quorum => {
+                let servers = (0..QUORUM).map(|_| RedisServer::start());
+                Servers::Independent(futures_util::future::join_all(servers).await)
+            }
+            Topology::Sentinel | Topology::Replicas => Servers::Sentinels(Sentinels::start().await),
+            Topology::Cluster => Servers::Cluster(Cluster::start(3, 1).await),
+        };
+        let proxies = match &servers {
+            Servers::Independent(servers) => {
+                let to = |server: &RedisServer| Proxy::start(server.port());
+                let of = |_| servers.iter().map(to).collect();
+                (0..PROCESSES).map(of).collect()
+            }
+            Servers::Sentinels(_) | Servers::Cluster(_) => Vec::new(),
+        };
+        Self {
+            topology,
+            servers,
+            proxies,
+        }
+    }
+
+    /// By which URL each process connects.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        let same = |url: String| vec![url; PROCESSES];
+        match &self.servers {
+            Servers::Independent(_) => self.proxies.iter().map(|its| url(its)).collect(),
+            Servers::Sentinels(all) if self.topology == Topology::Replicas => {
+                same(format!("{}?min_replicas=2", all.url()))
+            }
+            Servers::Sentinels(all) => same(all.url()),
+            Servers::Cluster(cluster) => same(cluster.url()),
+        }
+    }
+
+    /// Some servers that take writes, to be told something.
+    pub(crate) async fn some(&self, random: &mut Random) -> Vec<&RedisServer> {
+        match &self.servers {
+            Servers::Independent(servers) => {
+                let count = 1 + random.below(servers.len());
+                random.some(servers.iter().collect(), count)
+            }
+            Servers::Sentinels(all) => vec![all.master().await],
+            Servers::Cluster(cluster) => {
+                let node = self.home(cluster, random).await;
+                vec![cluster.node(node)]
+            }
+        }
+    }
+
+    /// The node that has one of the locks.
+    pub(crate) async fn home(&self, cluster: &Cluster, random: &mut Random) -> usize {
+        cluster.master_of(KEYS[random.below(KEYS.len())]).await
+    }
+
+    /// The connections of one process, those to one server, or all.
+    pub(crate) fn some_connections(&self, random: &mut Random) -> Vec<&Proxy> {
+        let servers = self.proxies[0].len();
+        match random.below(3) {
+            0 => self.proxies[random.below(PROCESSES)].iter().collect(),
+            1 => {
+                let server = random.below(servers);
+                self.proxies.iter().map(|its| &its[server]).collect()
+            }
+            _ => self.proxies.iter().flatten().collect(),
+        }
+    }
+
+    /// Waits until nothing is left to be mended.
+    pub(crate) async fn until_well(&self) {
+        match &self.servers {
+            Servers::Independent(_) => {}
+            Servers::Sentinels(all) => {
+                let others = all.servers().len() - 1;
+                let end = Instant::now() + WELL;
+                while Instant::now() < end {
+                    // Asked each time: Sentinels may think of another master yet.
+                    let master = all.master().await;
+                    let replicated = all.until_replicated(master, others);
+                    if timeout(LOOK, replicated).await.is_ok()
+                        && all.master().await.port() == master.port()
+                    {
+                        return;
+                    }
+                }
+                panic!("the replicas do not follow a master within {WELL:?}");
+            }
+            Servers::Cluster(cluster) => cluster.until_ok().await,
+        }
+    }
+
+    /// Who is in charge: a change that nobody has asked for may forget as well as one that was.
+    pub(crate) async fn in_charge(&self) -> Vec<u16> {
+        match &self.servers {
+            Servers::Independent(_) => Vec::new(),
+            Servers::Sentinels(all) => vec![all.master().await.port()],
+            Servers::Cluster(cluster) => {
+                let mut ports = Vec::new();
+                for key in KEYS {
+                    let node = cluster.master_of(key).await;
+                    ports.push(cluster.port(node));
+                }
+                ports
+            }
+        }
+    }
+
+    /// What is on the servers besides fences.
+    pub(crate) async fn left_over(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        match &self.servers {
+            Servers::Independent(servers) => {
+                for server in servers {
+                    keys.extend(server.keys("*").await);
+                }
+            }
+            Servers::Sentinels(all) => keys = all.master().await.keys("*").await,
+            Servers::Cluster(cluster) => keys = cluster.keys("*").await,
+        }
+        keys.retain(|key| !key.starts_with("dlock:fence:"));
+        keys
+    }
+}
+
+fn url(proxies: &[Proxy]) -> String {
+    let [one] = proxies else {
+        let hosts = proxies.iter().map(|it| format!("127.0.0.1:{}", it.port()));
+        return format!("redlock://{}", hosts.collect::<Vec<_>>().join(","));
+    };
+    one.url()
+}
+
+/// Tells a server something; its answer.
+pub(crate) async fn tell(server: &RedisServer, words: &[&str]) -> Result<Value, RedisError> {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    let mut connection = server.connection().await;
+    command.query_async(&mut connection).await
+}
+
+/// Tells all of them something that none of them may refuse.
+pub(crate) async fn tell_all(servers: &[&RedisServer], words: &[&str]) {
+    for server in servers {
+        if let Err(error) = tell(server, words).await {
+            panic!("{words:?} on port {}: {error}", server.port());
+        }
+    }
+}
