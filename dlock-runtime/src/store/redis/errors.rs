@@ -25,6 +25,9 @@ const NO_SUCH_DATABASE: [&str; 3] = [
     "value is out of range",
 ];
 
+/// In characters; what servers really say is shorter.
+const LONGEST_QUOTE: usize = 300;
+
 const NO_HELLO: &str = "the server does not know `HELLO 3`: if it is Redis 6.2 or later behind a \
                         proxy, write `?protocol=resp2` at the end of the URL";
 
@@ -189,10 +192,10 @@ fn of_server(code: &str, detail: &str) -> StoreError {
         // a server may say: it has not done what it was asked, and may do it later.
         _ => Kind::Refused,
     };
-    let text = lower_first(detail.trim_start_matches(ACL_IN_SCRIPT));
+    let text = lower_first(&quoted(detail.trim_start_matches(ACL_IN_SCRIPT)));
     if text.is_empty() || kind == Kind::Refused && code != "ERR" {
         // Short codes are what one looks up.
-        let text = format!("{code} {text}");
+        let text = format!("{} {text}", quoted(code));
         return StoreError::new(kind, text.trim_end());
     }
     StoreError::new(kind, text)
@@ -232,6 +235,16 @@ fn without_noise(detail: &str) -> &str {
         .next()
         .unwrap_or_default();
     text.trim().trim_end_matches(['.', ','])
+}
+
+/// What a server says as it can stand in a line of a log: in RESP3 it may send megabytes of anything.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let mut quoted: String = text.chars().take(LONGEST_QUOTE).map(plain).collect();
+    if text.chars().nth(LONGEST_QUOTE).is_some() {
+        quoted.push('…');
+    }
+    quoted
 }
 
 fn lower_first(text: &str) -> String {

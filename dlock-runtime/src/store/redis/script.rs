@@ -336,9 +336,8 @@ pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError
                 Value::BulkString(label),
                 Value::Int(held),
             ] => {
-                let label = String::from_utf8_lossy(label);
                 Ok(Acquisition::Busy(Holder {
-                    label: (!label.is_empty() && label != NO_LABEL).then(|| label.into_owned()),
+                    label: read_label(label),
                     // Less than zero: no time to live.
                     ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
                     position: u64::try_from(*place).ok(),
@@ -351,6 +350,17 @@ pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError
         },
         _ => Err(misshapen("acquire", answer)),
     }
+}
+
+/// What a holder says of itself, as far as it can stand in a line of a log: whoever may write the key
+/// may have written anything. Those of dlock are shorter and printable.
+fn read_label(label: &[u8]) -> Option<String> {
+    const LONGEST: usize = 128;
+    if label.is_empty() || label == NO_LABEL.as_bytes() {
+        return None;
+    }
+    let label = String::from_utf8_lossy(&label[..label.len().min(LONGEST)]);
+    Some(label.replace(char::is_control, "_"))
 }
 
 pub(super) fn read_renewal(answer: &Value) -> Result<Renewal, StoreError> {

@@ -214,3 +214,22 @@ fn failures_of_connections_are_sorted() {
         "{text}"
     );
 }
+
+/// In RESP3 an error has a length, and may hold whatever a line cannot.
+#[test]
+fn what_a_server_says_fits_into_a_line_of_a_log() {
+    let of_bulk = |text: &str| {
+        let wire = format!("!{}\r\n{text}\r\n", text.len());
+        let error = redis::parse_redis_value(wire.as_bytes()).and_then(Value::extract_error);
+        of_request(&error.expect_err("it is an error"), Duration::from_secs(1))
+    };
+    let error = of_bulk("ERR a\r\n2026-01-01 INFO all is well\u{1b}[2J");
+    assert_eq!(error.message(), "a  2026-01-01 INFO all is well [2J");
+    for text in [
+        "x".repeat(1_000_000),
+        format!("ERR {}", "é ".repeat(500_000)),
+    ] {
+        let error = of_bulk(&text);
+        assert!(error.message().chars().count() < 2 * LONGEST_QUOTE);
+    }
+}

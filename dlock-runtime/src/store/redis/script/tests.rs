@@ -163,3 +163,13 @@ fn answers_are_read_strictly() {
     assert_eq!(read_release(&Value::Int(2)), Ok(Released::WasHeld));
     assert_eq!(read_release(&Value::Int(0)), Ok(Released::WasGone));
 }
+
+#[test]
+fn a_label_of_a_stranger_fits_into_a_line_of_a_log() {
+    let shown = |label: &[u8]| read_label(label).expect("it is one");
+    assert_eq!(shown(b"a\x1b[2J\x85@b\xff"), "a_[2J\u{fffd}@b\u{fffd}");
+    assert_eq!(shown("a\u{85}b".as_bytes()), "a_b");
+    assert!(shown(&[b'x'; 1_000_000]).len() <= 128);
+    let ours = crate::builder::label(Some(&"x".repeat(200)));
+    assert_eq!(shown(ours.as_bytes()), ours);
+}
