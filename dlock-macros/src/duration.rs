@@ -208,13 +208,13 @@ fn longest_number(text: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// `1 0s`, which `humantime` reads as ten seconds.
+/// `1 0s`, which `humantime` reads as ten seconds, and `0. 5s`.
 fn broken_number(text: &str) -> bool {
+    let in_number = |c: char| c.is_ascii_digit() || c == '.';
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.windows(2).any(|pair| {
-        pair[0].ends_with(|c: char| c.is_ascii_digit())
-            && pair[1].starts_with(|c: char| c.is_ascii_digit())
-    })
+    words
+        .windows(2)
+        .any(|pair| pair[0].ends_with(in_number) && pair[1].starts_with(in_number))
 }
 
 fn calendar_unit(text: &str) -> Option<&str> {
@@ -297,6 +297,8 @@ mod tests {
             ("999999999999w", "too long"),
             ("10 parsecs", "unknown unit `parsecs`"),
             ("1 0s", "space inside a number"),
+            ("0. 5s", "space inside a number"),
+            ("0 .5s", "space inside a number"),
             ("soon", "is not a duration"),
             ("30s!", "is not a duration"),
         ] {

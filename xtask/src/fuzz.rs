@@ -119,6 +119,8 @@ fn try_out(fuzzer: &Path, target: &str, seconds: u32) -> Result<Seen, String> {
         .arg("--")
         .args(["-print_final_stats=1", "-timeout=10", "-max_len=4096"])
         .arg(format!("-max_total_time={seconds}"))
+        // What was wrong would drown in it.
+        .env("RUST_BACKTRACE", "0")
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;

@@ -238,7 +238,7 @@ fn without_noise(detail: &str) -> &str {
 }
 
 /// What a server says as it can stand in a line of a log: in RESP3 it may send megabytes of anything.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let mut quoted: String = text.chars().take(LONGEST_QUOTE).map(plain).collect();
     if text.chars().nth(LONGEST_QUOTE).is_some() {

@@ -390,5 +390,6 @@ pub(super) fn read_raise(answer: &Value) -> Result<Raised, StoreError> {
 fn misshapen(script: &str, answer: &Value) -> StoreError {
     // Whatever answers may send megabytes.
     let shown: String = format!("{answer:?}").chars().take(80).collect();
+    let shown = errors::quoted(&shown);
     errors::bad_answer(format!("the answer to `{script}` makes no sense: {shown}"))
 }

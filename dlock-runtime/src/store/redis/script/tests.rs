@@ -154,8 +154,10 @@ fn answers_are_read_strictly() {
         Value::Int(-1),
         Value::Array(vec![Value::Int(2), Value::Int(3)]),
         label("PONG"),
+        Value::SimpleString("a\rb".into()),
     ] {
         let error = read_acquisition(&nonsense).expect_err("it makes no sense");
+        assert!(!error.message().contains(char::is_control), "{error:?}");
         assert_eq!(error.kind(), StoreErrorKind::BadAnswer);
         assert!(read_renewal(&nonsense).is_err() && read_release(&nonsense).is_err());
     }
