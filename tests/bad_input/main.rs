@@ -14,6 +14,7 @@ mod no_server;
 mod odd_servers;
 mod passwords;
 mod silence;
+mod troubled_servers;
 mod urls;
 
 use std::{

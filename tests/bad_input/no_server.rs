@@ -70,6 +70,52 @@ async fn a_name_that_does_not_resolve_is_unreachable() {
     assert_eq!(reason.kind(), StoreErrorKind::Unreachable);
 }
 
+// D18
+/// A server hangs up on who is too many, or comes from elsewhere, and says why before it is asked.
+#[tokio::test]
+async fn one_that_hangs_up_at_once_is_heard_out() {
+    for (said, kind, words) in [
+        (
+            "-ERR max number of clients reached\r\n",
+            StoreErrorKind::Refused,
+            "max number of clients reached",
+        ),
+        (
+            "-DENIED Redis is running in protected mode because\r\n",
+            StoreErrorKind::Refused,
+            "protected mode",
+        ),
+        (
+            "",
+            StoreErrorKind::Unreachable,
+            "the connection to the server broke",
+        ),
+    ] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            use tokio::io::AsyncWriteExt;
+            loop {
+                let (mut client, _) = listener.accept().await.unwrap();
+                client.write_all(said.as_bytes()).await.ok();
+            }
+        });
+        for end in ["", "?protocol=resp2", "/1"] {
+            for login in ["", ":pass@"] {
+                let url = format!("redis://{login}127.0.0.1:{port}{end}");
+                let builder = LockManager::builder().connect_timeout(Duration::from_millis(300));
+                let error = soon(builder.connect(&url)).await.unwrap_err();
+                assert_says(&error, &[words]);
+                let ConnectError::Unavailable { reason, .. } = error else {
+                    panic!("{error}");
+                };
+                assert_eq!(reason.kind(), kind, "{url}: {reason}");
+            }
+        }
+        server.abort();
+    }
+}
+
 #[tokio::test]
 async fn a_peer_that_is_no_redis_is_found_out() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -14,6 +14,7 @@ mod events;
 mod fake;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod greeting;
 #[cfg(feature = "tls")]
 mod handshake;
 mod hello;

@@ -15,6 +15,7 @@ use super::handshake::Verdict;
 use super::no_tls::Verdict;
 use super::{
     errors,
+    greeting::{Greeting, Heard},
     url::{Address, Endpoint},
 };
 use crate::store::{StoreError, StoreErrorKind};
@@ -34,18 +35,18 @@ pub(super) struct Socket {
 
 enum Kind {
     /// TCP without TLS.
-    Plain,
+    Plain(Greeting),
     Secured(Verdict),
     /// Of this machine.
     #[cfg(unix)]
-    Local,
+    Local(Greeting),
 }
 
 /// What is known of a connection that breaks before the first answer.
 pub(super) struct Omen(Kind);
 
 impl Omen {
-    /// The failure of a login, if that is one of TLS.
+    /// The failure of a login, if it has to do with TLS, or the server has said why it hangs up.
     pub(super) fn explain(&self, error: StoreError) -> StoreError {
         const HINT: &str = "; if it speaks TLS at this port, write `rediss://`";
         let no_answer = matches!(
@@ -54,9 +55,11 @@ impl Omen {
         );
         match &self.0 {
             Kind::Secured(verdict) if no_answer => verdict.of_broken().unwrap_or(error),
-            Kind::Plain if no_answer => {
+            Kind::Plain(greeting) if no_answer => greeting.refusal().unwrap_or_else(|| {
                 StoreError::new(error.kind(), format!("{}{HINT}", error.message()))
-            }
+            }),
+            #[cfg(unix)]
+            Kind::Local(greeting) if no_answer => greeting.refusal().unwrap_or(error),
             _ => error,
         }
     }
@@ -77,7 +80,8 @@ impl Socket {
             Address::Tcp(host, port) => {
                 let stream = tcp(host, *port, limit).await.map_err(failed)?;
                 let Some(connector) = connector else {
-                    return Ok(Self::of(stream, Kind::Plain));
+                    let (stream, greeting) = Heard::new(stream);
+                    return Ok(Self::of(stream, Kind::Plain(greeting)));
                 };
                 let left = limit.saturating_sub(begin.elapsed());
                 let (stream, verdict) = connector.connect(endpoint, host, stream, left).await?;
@@ -86,7 +90,8 @@ impl Socket {
             #[cfg(unix)]
             Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
-                Ok(Self::of(stream.map_err(failed)?, Kind::Local))
+                let (stream, greeting) = Heard::new(stream.map_err(failed)?);
+                Ok(Self::of(stream, Kind::Local(greeting)))
             }
         }
     }
