@@ -114,3 +114,31 @@ async fn few_permissions_are_enough_also_while_a_slot_moves() {
     env.assert_clean(1, &[&manager, &process(cluster).await])
         .await;
 }
+
+// E13
+/// As behind a translation of addresses: the URL leads to a node, and what that names to nobody.
+#[tokio::test]
+async fn an_address_that_nodes_announce_and_nobody_reaches_is_named() {
+    let cluster = Cluster::behind_proxies(2).await;
+    for node in 0..2 {
+        cluster.proxy(node).refuse();
+    }
+    let url = format!("redis-cluster://127.0.0.1:{}", cluster.node(0).port());
+    let builder = LockManager::builder().connect_timeout(Duration::from_secs(2));
+    let error = soon(builder.connect(&url))
+        .await
+        .expect_err("nobody is there");
+    let text = shown(&error);
+    let one = |node| text.contains(&format!("redis://127.0.0.1:{}", cluster.port(node)));
+    assert!(one(0) || one(1), "{text}");
+    assert!(text.contains("connection refused"), "{text}");
+
+    let manager = LockManager::builder().connect_lazy(&url).unwrap();
+    for node in 0..2 {
+        cluster.proxy(node).accept();
+    }
+    let lock = manager.lock("order:42").wait(crate::LIMIT);
+    soon(soon(lock.acquire()).await.unwrap().release())
+        .await
+        .unwrap();
+}

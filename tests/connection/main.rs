@@ -14,6 +14,7 @@ mod limits;
 mod names;
 mod permissions;
 mod resp2;
+mod subscriptions;
 mod tls;
 
 use std::time::Duration;

@@ -10,10 +10,11 @@ use dlock::{
     LostCause,
     store::{Acquisition, Renewal},
 };
+use dlock_testkit::eventually;
 use tokio::time::Instant;
 
 use crate::{
-    common::{Kind, OneKey, is_lost, soon},
+    common::{Kind, LIMIT, OneKey, is_lost, soon},
     victim::{Behind, Hushed, TTL, Victim},
 };
 
@@ -86,6 +87,41 @@ async fn a_hint_with_a_fence_that_makes_no_token_only_makes_the_waiter_ask() {
     let stranger = OneKey::<Hushed>::owner();
     let answer = victim.key.ask_once(stranger, TTL).await;
     assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    victim.key.release(holder).await;
+    victim.finish(waiting, fence).await;
+}
+
+// G13
+/// While one question is under way, whatever comes makes for one more.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_forged_hints_makes_for_one_question_at_a_time() {
+    const FLOOD: usize = 10_000;
+    let (victim, behind) = Victim::behind_a_holder().await;
+    let Behind {
+        waiting,
+        owner,
+        holder,
+        fence,
+    } = behind;
+    for _ in 0..3 {
+        let asked = victim.wire.count(Kind::Acquire);
+        for _ in 0..FLOOD {
+            victim.store.hint(owner, 0);
+        }
+        eventually(LIMIT, "it asks", async || {
+            victim.wire.count(Kind::Acquire) > asked
+        })
+        .await;
+        for _ in 0..FLOOD {
+            victim.store.hint(owner, fence);
+        }
+        // A whole second, in which it would ask once by itself.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let more = victim.wire.count(Kind::Acquire) - asked;
+        assert!(more <= 4, "{more} questions");
+        assert!(!waiting.is_finished());
+    }
+    assert_eq!(victim.key.renew(holder).await, Renewal::Renewed);
     victim.key.release(holder).await;
     victim.finish(waiting, fence).await;
 }

@@ -12,6 +12,7 @@ mod cost;
 mod dead_parties;
 mod disturbed;
 mod fairness;
+mod floods;
 mod forged_hints;
 mod history;
 mod late_hints;

@@ -1,8 +1,12 @@
 //! A server that has forgotten everything: the tokens of a key grow all the same.
 
-use dlock::{FencingToken, LockManager};
+use std::time::Duration;
 
-use crate::common::{Env, HasServer, LIMIT, OldRedis, RawKeys, Redis, Valkey, soon};
+use dlock::{FencingToken, LockManager, LostCause};
+
+use crate::common::{
+    Env, HasServer, LIMIT, OldRedis, OneKey, RawKeys, Redis, Valkey, is_lost, soon,
+};
 
 async fn section(manager: &LockManager) -> FencingToken {
     let lock = manager.lock("order:42").wait(LIMIT);
@@ -75,6 +79,33 @@ async fn a_token_grows_when_the_server_forgets_its_holder() {
     let next = soon(managers[1].lock("order:42").acquire()).await.unwrap();
     assert!(next.fencing_token() > held.fencing_token());
     soon(held.release()).await.expect_err("it is lost");
+    soon(next.release()).await.unwrap();
+    env.assert_clean(1, &[&managers[0], &managers[1]]).await;
+}
+
+// D13
+/// By hand, say. Nobody tells the waiter: it finds that when it looks.
+#[tokio::test]
+async fn a_lock_that_was_deleted_goes_to_who_waits_and_its_holder_is_told() {
+    let env = Redis::start().await;
+    let managers = [env.manager().await, env.manager().await];
+    let key = OneKey::new(env.store().await, "order:42");
+    let ttl = Duration::from_secs(4);
+    let held = soon(managers[0].lock("order:42").ttl(ttl).acquire())
+        .await
+        .unwrap();
+    let waiting = tokio::spawn(managers[1].lock("order:42").wait(LIMIT).acquire());
+    key.until_waiting(1).await;
+    env.delete("order:42").await;
+    let next = soon(waiting).await.unwrap().unwrap();
+    assert!(next.fencing_token() > held.fencing_token());
+    soon(held.lost()).await;
+    let outcome = soon(held.release()).await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        "{outcome:?}"
+    );
+    next.ensure().unwrap();
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }

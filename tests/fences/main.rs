@@ -8,4 +8,5 @@
 mod bounded;
 #[path = "../common/mod.rs"]
 mod common;
+mod compared;
 mod forgotten;

@@ -90,3 +90,23 @@ async fn are_not_seen_in_two_sections_that_one_task_joins() {
     assert_eq!((one, two), (Ok(()), Ok(())));
     assert_clean(&store, &manager).await;
 }
+
+// H2
+/// A task of its own waits its turn, and here that never comes: its wait ends that.
+#[tokio::test(start_paused = true)]
+async fn with_a_task_that_is_waited_for_end_with_its_wait() {
+    let wait = Duration::from_secs(3);
+    let (store, manager) = memory();
+    let child = manager.lock("order:42").wait(wait);
+    let before = Instant::now();
+    let parent = manager.lock("order:42").run(async |lease| {
+        let child = tokio::spawn(child.run(async |_| panic!("two at once")));
+        let outcome = child.await.unwrap();
+        lease.ensure().unwrap();
+        outcome
+    });
+    let error = parent.await.unwrap().unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    assert_eq!(before.elapsed(), wait);
+    assert_clean(&store, &manager).await;
+}

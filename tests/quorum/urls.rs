@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock::{
-    ConnectError, LockManager,
+    ConnectError, LockError, LockManager,
     store::redis::{RedisConfig, RedisStore},
 };
 use dlock_testkit::{Proxy, RedisServer, eventually};
@@ -141,4 +141,36 @@ async fn what_is_no_quorum_is_refused() {
     let builder = LockManager::builder().min_replicas(1);
     let error = builder.connect_lazy("redlock://a,b,c").unwrap_err();
     assert!(error.to_string().contains("min_replicas"), "{error}");
+}
+
+// F10
+/// It only repeats what its master says, so it has no vote, whatever it has been told.
+#[tokio::test]
+async fn a_replica_among_the_servers_has_no_vote() {
+    let servers = servers(3).await;
+    let master = servers[0].port().to_string();
+    redis::cmd("REPLICAOF")
+        .arg(&["127.0.0.1", &master])
+        .exec_async(&mut servers[2].connection().await)
+        .await
+        .unwrap();
+    let builder = LockManager::builder().wait(Duration::from_secs(1));
+    let manager = soon(builder.connect(&url(&servers))).await.unwrap();
+    let guard = soon(manager.lock("order:42").wait(LIMIT).acquire())
+        .await
+        .unwrap();
+    eventually(LIMIT, "the replica has the lock, too", async || {
+        locks(&servers[2..]).await == 1
+    })
+    .await;
+    soon(guard.release()).await.unwrap();
+    servers[1].kill();
+    let error = soon(manager.lock("order:42").acquire()).await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("only 1 of 3 stores"), "{error}");
+    servers[1].restart().await;
+    let guard = soon(manager.lock("order:42").wait(LIMIT).acquire())
+        .await
+        .unwrap();
+    soon(guard.release()).await.unwrap();
 }
