@@ -2,11 +2,15 @@
 
 pub mod check;
 pub mod historical;
+pub mod lease;
+mod list;
 
 use check::Check;
 
 /// All that is checked; the larger bounds take minutes each.
 #[must_use]
 pub fn checks(is_large: bool) -> Vec<Check> {
-    historical::checks(is_large)
+    let mut checks = historical::checks(is_large);
+    checks.extend(lease::checks(is_large));
+    checks
 }
