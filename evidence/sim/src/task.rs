@@ -68,7 +68,10 @@ pub(crate) async fn live(world: Arc<World>, host: Arc<Host>, task: u32) {
     call.actor.log(format_args!("wants at last {call:?}"));
     let request = call.request(&manager);
     let done = request.run(async |lease| call.body(lease).await).await;
-    if let Err(error) = done {
+    // A process that shuts down lets nobody in any more.
+    if let Err(error) = done
+        && !matches!(error, LockError::Closed { .. })
+    {
         let (host, end) = (host.number, world.elapsed());
         let error = kind_of(&error);
         world.finds(Finding::Stuck(format!(
@@ -124,7 +127,8 @@ impl Call {
     fn new(world: &Arc<World>, host: &Arc<Host>, task: u32) -> Self {
         let (dice, plan) = (&world.dice, &world.plan);
         let ttl = dice.pick(&[100, 300, 1_000, 1_000, 3_000, 3_000, 10_000, 20_000]);
-        let ttl = Duration::from_millis(ttl);
+        // A node of a quorum has a quarter of the TTL to answer.
+        let ttl = Duration::from_millis(ttl).max(16 * plan.distance);
         debug_assert!(ttl <= LONGEST_TTL, "what is left is waited for that long");
         let first = dice.index(plan.keys);
         let mut keys = vec![first];
@@ -138,6 +142,12 @@ impl Call {
             2 => dice.time(Duration::from_secs(2)),
             _ => dice.time(2 * ttl),
         };
+        let renew = dice.chance(750);
+        let max_hold = dice.chance(150).then(|| dice.time(2 * ttl));
+        let max_hold = max_hold.map(|it| it.max(Duration::from_millis(1)));
+        let longest = max_hold.unwrap_or(Duration::from_secs(4));
+        let longest = if renew { longest } else { longest.min(ttl) };
+        let min_hold = dice.chance(100).then(|| dice.time(longest));
         Self {
             actor: actor(world, host, task),
             keys,
@@ -148,17 +158,14 @@ impl Call {
                 2 => Wait::For(dice.time(Duration::from_millis(500))),
                 _ => Wait::For(dice.time(Duration::from_secs(20))),
             },
-            renew: dice.chance(750),
+            renew,
             on_lost: if dice.chance(800) {
                 OnLost::Cancel
             } else {
                 OnLost::Finish
             },
-            max_hold: dice.chance(150).then(|| dice.time(2 * ttl)),
-            min_hold: dice
-                .chance(100)
-                .then(|| dice.time(Duration::from_secs(4)))
-                .filter(|min_hold| !min_hold.is_zero()),
+            max_hold,
+            min_hold: min_hold.filter(|it| !it.is_zero()),
             hold,
             step: (hold / 4).min(Duration::from_millis(200)),
             panics: dice.chance(30),
@@ -195,7 +202,7 @@ impl Call {
             .renew(self.renew)
             .on_lost(self.on_lost);
         if let Some(max_hold) = self.max_hold {
-            request = request.max_hold(max_hold.max(Duration::from_millis(1)));
+            request = request.max_hold(max_hold);
         }
         if let Some(min_hold) = self.min_hold {
             request = request.min_hold(min_hold);
