@@ -5,7 +5,11 @@
 
 use std::{
     future::pending,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,8 +17,9 @@ use dlock::{
     ClientId, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
     store::{AcquireRequest, Acquisition, Hint, HintSink, Raised, Released, RenewRequest, Renewal},
 };
+use futures_util::future::{Either, select};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     time::{Instant, sleep, sleep_until},
 };
 
@@ -41,8 +46,29 @@ struct Inner {
 /// The present connection.
 struct Line {
     requests: mpsc::UnboundedSender<Message>,
-    /// Dropped when it breaks.
-    broken: tokio::sync::watch::Sender<()>,
+    broken: Arc<Broken>,
+}
+
+/// Whether a connection is broken. Who waits for that is told in the order of arrival, as all that is
+/// woken here has to be: a run is to be replayed.
+#[derive(Default)]
+struct Broken {
+    is_so: AtomicBool,
+    ring: Notify,
+}
+
+impl Broken {
+    fn breaks(&self) {
+        self.is_so.store(true, Ordering::Relaxed);
+        self.ring.notify_waiters();
+    }
+
+    async fn happens(&self) {
+        let ring = self.ring.notified();
+        if !self.is_so.load(Ordering::Relaxed) {
+            ring.await;
+        }
+    }
 }
 
 struct Message {
@@ -119,7 +145,7 @@ impl Link {
             world, host, node, ..
         } = &*self.0;
         let old = std::mem::replace(&mut *self.line(), connect(world, host, *node));
-        drop(old);
+        old.broken.breaks();
         let sink = {
             let state = world.state();
             let client = host.client();
@@ -222,7 +248,7 @@ impl Link {
         let now = Instant::now();
         let at = self.0.host.frozen_until().unwrap_or(now).max(now) + way;
         let (reply, answer) = oneshot::channel();
-        let mut broken = {
+        let broken = {
             let line = self.line();
             let message = Message {
                 command,
@@ -232,15 +258,11 @@ impl Link {
             };
             // The carrier lives as long as the line.
             drop(line.requests.send(message));
-            line.broken.subscribe()
+            line.broken.clone()
         };
-        let is_broken = async {
-            // Nothing is ever sent: it ends when the line is gone.
-            drop(broken.changed().await);
-        };
-        let answer = match futures_util::future::select(answer, std::pin::pin!(is_broken)).await {
-            futures_util::future::Either::Left((answer, _)) => answer.ok(),
-            futures_util::future::Either::Right(_) => None,
+        let answer = match select(answer, pin!(broken.happens())).await {
+            Either::Left((answer, _)) => answer.ok(),
+            Either::Right(_) => None,
         };
         match answer {
             Some(Reply::Answer(answer)) => answer,
@@ -294,7 +316,7 @@ fn disconnected() -> StoreError {
 /// A new connection, with somebody who carries what is sent over it.
 fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
     let (requests, mut sent) = mpsc::unbounded_channel::<Message>();
-    let broken = tokio::sync::watch::Sender::new(());
+    let broken = Arc::default();
     let (world, host) = (world.clone(), host.clone());
     tokio::spawn(async move {
         while let Some(message) = sent.recv().await {

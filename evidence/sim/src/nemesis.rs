@@ -101,6 +101,7 @@ fn strike(world: &Arc<World>, hosts: &mut Hosts, blow: Blow, away_until: &mut In
                 }
                 time = LONGEST_TTL + LONGEST_TTL / 50;
                 *away_until = Instant::now() + time + LONGEST_TTL;
+                world.state().servers[node].barred_until = Instant::now() + time;
             } else if plan.amnesia == Amnesia::Yes {
                 world.only_fences_hold("a server has forgotten");
             }

@@ -248,7 +248,7 @@ impl Hosts {
     fn heal(&self, world: &World) {
         let now = Instant::now();
         for node in &mut world.state().servers {
-            node.away_until = now;
+            node.away_until = now.max(node.barred_until);
         }
         for process in &self.all {
             process.host.heal();

@@ -57,6 +57,8 @@ pub(crate) struct Node {
     pub(crate) server: Server,
     /// When it can be reached again.
     pub(crate) away_until: Instant,
+    /// The same for one that has forgotten whom it has promised what, and is not to be asked before.
+    pub(crate) barred_until: Instant,
     pub(crate) sinks: BTreeMap<ClientId, (Arc<Host>, HintSink)>,
 }
 
@@ -80,6 +82,7 @@ impl World {
         let node = |clock: &_| Node {
             server: Server::new(*clock, plan.flaw),
             away_until: start,
+            barred_until: start,
             sinks: BTreeMap::new(),
         };
         // Some flaws need a second set of servers.
@@ -201,13 +204,13 @@ impl World {
         let Some(client) = host.client() else {
             return false;
         };
-        let nodes = self.plan.nodes;
-        let own = state.servers[host.first_server..][..nodes]
+        let (nodes, now) = (self.plan.nodes, Instant::now());
+        let for_others = state.servers[host.first_server..][..nodes]
             .iter_mut()
-            .filter_map(|node| node.server.holder(key, elapsed))
-            .filter(|holder| *holder == client)
+            .filter(|node| node.barred_until <= now)
+            .filter_map(|node| (node.server.holder(key, elapsed) != Some(client)).then_some(()))
             .count();
-        own > nodes / 2
+        for_others <= nodes / 2
     }
 }
 
