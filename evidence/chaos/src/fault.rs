@@ -3,10 +3,10 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// How the servers belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 pub(crate) enum Topology {
     /// One server.
     Single,
@@ -33,7 +33,7 @@ impl fmt::Display for Topology {
 }
 
 /// One way to break something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 pub(crate) enum Kind {
     HolderKilled,
     WaiterKilled,

@@ -55,8 +55,8 @@ impl Fenced {
         let last = last(file)?;
         let accepted = !self.refuses || last <= token;
         let last = if accepted { token } else { last };
-        let taken = u8::from(accepted);
-        let line = format!("{last:020} {token:020} {process:010} {task:010} {taken}\n");
+        let mark = u8::from(accepted);
+        let line = format!("{last:020} {token:020} {process:010} {task:010} {mark}\n");
         let mut writer: &File = file;
         writer.write_all(line.as_bytes())?;
         file.unlock()?;

@@ -22,14 +22,14 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
-    thread,
+    thread::{self, ScopedJoinHandle},
     time::{Duration, Instant, SystemTime},
 };
 
 use clap::{Parser, Subcommand};
 use tempfile::TempDir;
 
-use fault::Topology;
+use fault::{Kind, Topology};
 use random::Random;
 use report::Report;
 use round::Round;
@@ -55,6 +55,10 @@ struct Arguments {
     /// Only with servers that belong together like this [default: all, side by side]
     #[arg(long, value_enum)]
     topology: Vec<Topology>,
+
+    /// Only faults of these kinds [default: all that the servers know]
+    #[arg(long, value_enum)]
+    kind: Vec<Kind>,
 
     /// Lets the crowd deceive itself, for which it must be found out
     #[arg(long, value_enum)]
@@ -111,13 +115,19 @@ impl Arguments {
         } else {
             &self.topology
         };
+        for topology in chosen {
+            if self.kinds(*topology).is_empty() {
+                eprintln!("error: {topology}: there are no such faults");
+                return ExitCode::FAILURE;
+            }
+        }
         let reports: Vec<_> = thread::scope(|scope| {
             let start = |topology: &Topology| {
                 let topology = *topology;
                 scope.spawn(move || self.repeat(topology, seed))
             };
             let running: Vec<_> = chosen.iter().map(start).collect();
-            let ended = running.into_iter().map(|it| it.join());
+            let ended = running.into_iter().map(ScopedJoinHandle::join);
             ended
                 .map(|it| it.expect("rounds panic by themselves"))
                 .collect()
@@ -155,11 +165,18 @@ impl Arguments {
         }
     }
 
+    fn kinds(&self, topology: Topology) -> Vec<Kind> {
+        let mut kinds = Kind::of(topology);
+        kinds.retain(|kind| self.kind.is_empty() || self.kind.contains(kind));
+        kinds
+    }
+
     fn round(&self, topology: Topology, seed: u64, time: Duration) -> Report {
         let directory = TempDir::with_prefix("round-").expect("a directory can be made");
         let doing = Arc::new(Mutex::new("starting it".to_owned()));
         let round = Round {
             topology,
+            kinds: self.kinds(topology),
             seed,
             time,
             cheat: self.cheat,
@@ -177,13 +194,13 @@ impl Arguments {
             let doing = doing.lock().unwrap_or_else(PoisonError::into_inner);
             Report::broken(topology, format!("it panicked, at this: {doing}"))
         });
-        if !report.wrong.is_empty() {
-            let kept = directory.path().display();
-            let which = format!("in the round with the seed {seed}, noted in {kept}");
-            report.wrong.push(which);
-        }
         if self.keep || !report.wrong.is_empty() {
-            directory.keep();
+            let kept = directory.keep();
+            if !report.wrong.is_empty() {
+                let kept = kept.display();
+                let which = format!("in the round with the seed {seed}, noted in {kept}");
+                report.wrong.push(which);
+            }
         }
         report
     }

@@ -26,7 +26,7 @@ impl Random {
 
     /// Some time between these two.
     pub(crate) fn between(&mut self, shortest: Duration, longest: Duration) -> Duration {
-        let micros = (longest - shortest).as_micros();
+        let micros = longest.saturating_sub(shortest).as_micros();
         let micros = u64::try_from(micros).expect("these are seconds at the most");
         shortest + Duration::from_micros(self.next() % (micros + 1))
     }

@@ -30,6 +30,8 @@ const SHOWN: usize = 5;
 
 pub(crate) struct Round {
     pub(crate) topology: Topology,
+    /// Of faults, one at least.
+    pub(crate) kinds: Vec<Kind>,
     pub(crate) seed: u64,
     /// After each kind has been had once, others follow for the rest of this.
     pub(crate) time: Duration,
@@ -55,7 +57,7 @@ impl Round {
         }
         let faults = nemesis.faults;
         wrong.extend(crowd.end().await);
-        let seconds = (machine_time() - began).as_secs();
+        let seconds = machine_time().saturating_sub(began).as_secs();
         wrong.extend(self.left_over(&world).await);
         let history = History {
             sections: std::mem::take(&mut crowd.follow.sections),
@@ -74,7 +76,7 @@ impl Round {
     async fn break_it(&self, nemesis: &mut Nemesis<'_>) -> Result<(), String> {
         nemesis.until_entered(Duration::ZERO).await?;
         let end = Instant::now() + self.time;
-        let mut kinds = Kind::of(self.topology);
+        let mut kinds = self.kinds.clone();
         nemesis.random.shuffle(&mut kinds);
         for kind in &kinds {
             self.does(kind.to_string());
@@ -169,7 +171,9 @@ fn longest_without(history: &History, fault: &Fault) -> Duration {
         let mut entered: Vec<_> = entered.filter(is_meanwhile).collect();
         entered.extend([fault.began, fault.over]);
         entered.sort_unstable();
-        let gaps = entered.windows(2).map(|pair| pair[1] - pair[0]);
+        let gaps = entered
+            .windows(2)
+            .map(|pair| pair[1].saturating_sub(pair[0]));
         gaps.max().unwrap_or_default()
     });
     longest.max().unwrap_or_default()

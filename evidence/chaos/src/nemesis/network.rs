@@ -23,7 +23,9 @@ impl Nemesis<'_> {
         match kind {
             Kind::ConnectionsCut => {
                 for _ in 0..=self.random.below(3) {
-                    proxies.iter().for_each(|proxy| proxy.cut());
+                    for proxy in &proxies {
+                        proxy.cut();
+                    }
                     sleep(self.random.millis(200)).await;
                 }
             }
@@ -33,7 +35,9 @@ impl Nemesis<'_> {
                     proxy.cut();
                 }
                 self.keep().await;
-                proxies.iter().for_each(|proxy| proxy.accept());
+                for proxy in &proxies {
+                    proxy.accept();
+                }
             }
             Kind::NetworkSilent | Kind::RepliesLate => {
                 for proxy in &proxies {
@@ -44,7 +48,9 @@ impl Nemesis<'_> {
                     }
                 }
                 self.keep().await;
-                proxies.iter().for_each(|proxy| proxy.thaw());
+                for proxy in &proxies {
+                    proxy.thaw();
+                }
             }
             _ => {
                 for proxy in &proxies {
@@ -58,9 +64,9 @@ impl Nemesis<'_> {
                 while proxies.iter().any(|proxy| proxy.is_trap_set()) && Instant::now() < end {
                     sleep(LOOK).await;
                 }
-                proxies
-                    .iter()
-                    .for_each(|proxy| proxy.cut_before_request(NEVER));
+                for proxy in &proxies {
+                    proxy.cut_before_request(NEVER);
+                }
             }
         }
     }

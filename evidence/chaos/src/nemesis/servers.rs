@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_testkit::{Cluster, RedisServer, Sentinels};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Nemesis;
 use crate::{
@@ -14,6 +14,9 @@ use crate::{
 
 /// For how long a server that has forgotten stays out, if it is to do no harm.
 const OUT: Duration = TTL.saturating_add(Duration::from_millis(100));
+
+/// A fail-over that has come to nothing by then is asked for again.
+const GIVEN_UP: Duration = Duration::from_secs(8);
 
 impl Nemesis<'_> {
     pub(super) async fn break_servers(&mut self, kind: Kind) {
@@ -33,12 +36,18 @@ impl Nemesis<'_> {
         };
         let servers = self.random.some(servers.iter().collect(), count);
         if kind == Kind::ServerStopped {
-            servers.iter().for_each(|server| server.pause());
+            for server in &servers {
+                server.pause();
+            }
             self.keep().await;
-            servers.iter().for_each(|server| server.resume());
+            for server in &servers {
+                server.resume();
+            }
             return;
         }
-        servers.iter().for_each(|server| server.kill());
+        for server in &servers {
+            server.kill();
+        }
         if kind == Kind::ServersOut {
             sleep(OUT).await;
         }
@@ -79,14 +88,15 @@ impl Nemesis<'_> {
                 master.resume();
             }
             _ => {
-                let mut connection = all.sentinel_connection(sentinel).await;
-                let mut order = redis::cmd("SENTINEL");
-                order.arg("FAILOVER").arg(all.service());
-                // One that has no good replica just now is asked again.
-                while order.exec_async(&mut connection).await.is_err() {
-                    sleep(Duration::from_millis(50)).await;
+                // A Sentinel gives up when it finds no good replica at that moment.
+                let mut new = None;
+                while new.is_none() {
+                    let mut connection = all.sentinel_connection(sentinel).await;
+                    let mut order = redis::cmd("SENTINEL");
+                    order.arg("FAILOVER").arg(all.service());
+                    order.exec_async(&mut connection).await.ok();
+                    new = timeout(GIVEN_UP, all.master_after(master)).await.ok();
                 }
-                all.master_after(master).await;
             }
         }
     }

@@ -1,0 +1,270 @@
+//! A short chaos with each sort of servers, in which every kind of fault is had, and crowds that deceive
+//! themselves, which are found out.
+
+use std::{collections::BTreeMap, fs, process::Command, time::Duration};
+
+use dlock_testkit::{Worker, eventually};
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+/// Nobody takes that long unless it hangs, however loaded the machine is.
+const LIMIT: Duration = Duration::from_secs(400);
+
+const SOON: Duration = Duration::from_secs(20);
+
+#[derive(Clone, Deserialize)]
+struct Report {
+    topology: String,
+    sections: u64,
+    writes: u64,
+    refused: u64,
+    overlaps: u64,
+    violations: u64,
+    killed: u64,
+    stopped: u64,
+    faults: BTreeMap<String, Tally>,
+    wrong: Vec<String>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Tally {
+    count: u64,
+    forgetful: u64,
+}
+
+fn chaos(directory: &TempDir, words: &[&str]) -> Worker {
+    let report = directory.path().join("report");
+    Worker::spawn(
+        Command::new(env!("CARGO_BIN_EXE_dlock-chaos"))
+            .args(words)
+            .arg("--report")
+            .arg(report)
+            // What is kept of it, as something is wrong, goes with this.
+            .env("TMPDIR", directory.path()),
+    )
+}
+
+/// What a run says.
+async fn run(directory: &TempDir, words: &[&str]) -> Vec<Report> {
+    let worker = chaos(directory, words);
+    let status = worker.wait(LIMIT).await;
+    println!("{}{}", worker.stdout(), worker.stderr());
+    let report = fs::read(directory.path().join("report")).expect("there is a report");
+    let reports: Vec<Report> = serde_json::from_slice(&report).expect("it is JSON");
+    let is_well = reports.iter().all(|report| report.wrong.is_empty());
+    assert_eq!(status.success(), is_well);
+    reports
+}
+
+fn directory() -> TempDir {
+    // Short, as names of sockets have to be.
+    TempDir::with_prefix("chaos-").expect("a directory can be made")
+}
+
+/// All of them side by side, once for all tests.
+async fn of(topology: &str) -> Report {
+    static RUN: OnceCell<Vec<Report>> = OnceCell::const_new();
+    let reports = RUN.get_or_init(async || {
+        let directory = directory();
+        let reports = run(&directory, &["--minutes", "0", "--seed", "20260101"]).await;
+        if reports.iter().any(|report| !report.wrong.is_empty()) {
+            println!("kept: {}", directory.keep().display());
+        }
+        reports
+    });
+    let mut reports = reports.await.iter();
+    let found = reports.find(|report| report.topology == topology);
+    found.expect("all are reported").clone()
+}
+
+impl Report {
+    fn assert_well(&self, kinds: &[&str], forgetful: &[&str]) {
+        assert_eq!(self.wrong, [""; 0]);
+        assert_eq!((self.overlaps, self.violations), (0, 0));
+        let of_all = [
+            "HolderKilled",
+            "WaiterKilled",
+            "HolderStopped",
+            "HolderStoppedBriefly",
+            "WaiterStopped",
+            "ScriptsFlushed",
+            "ClientsKilled",
+            "ClientsPaused",
+            "MemoryFull",
+            "WritesRefused",
+            "DataFlushed",
+        ];
+        let mut expected: Vec<_> = of_all.iter().chain(kinds).copied().collect();
+        let mut had: Vec<_> = self.faults.keys().map(String::as_str).collect();
+        expected.sort_unstable();
+        had.sort_unstable();
+        assert_eq!(had, expected);
+        assert!(self.faults.values().all(|it| it.count >= 1));
+        for kind in forgetful.iter().chain(&["DataFlushed"]) {
+            assert!(self.faults[*kind].forgetful >= 1, "{kind}");
+        }
+        // Each fault ends with a section of each key.
+        assert!(self.sections >= 3 * self.faults.len() as u64);
+        assert!(self.writes >= self.sections);
+        assert!(self.killed >= 2 && self.stopped >= 3);
+    }
+}
+
+const INDEPENDENT: [&str; 10] = [
+    "ConnectionsCut",
+    "ConnectionsRefused",
+    "NetworkSilent",
+    "RepliesLate",
+    "ReplyLost",
+    "RequestLost",
+    "ReadOnly",
+    "ScriptHangs",
+    "ServerStopped",
+    "ServerEmptied",
+];
+
+const SENTINELS: [&str; 6] = [
+    "ReplicaKilled",
+    "FailOverAsked",
+    "MasterKilled",
+    "MasterStopped",
+    "SentinelKilled",
+    "SentinelStopped",
+];
+
+#[tokio::test]
+async fn one_server_keeps_its_promises_whatever_is_broken() {
+    of("Single")
+        .await
+        .assert_well(&INDEPENDENT, &["ServerEmptied"]);
+}
+
+#[tokio::test]
+async fn sentinels_keep_their_promises_whatever_is_broken() {
+    let forgetful = ["FailOverAsked", "MasterKilled", "MasterStopped"];
+    of("Sentinel").await.assert_well(&SENTINELS, &forgetful);
+}
+
+/// What both replicas have confirmed no fail-over loses.
+#[tokio::test]
+async fn confirmed_leases_exclude_each_other_through_fail_overs() {
+    let report = of("Replicas").await;
+    report.assert_well(&SENTINELS, &[]);
+    for kind in SENTINELS {
+        assert_eq!(report.faults[kind].forgetful, 0, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_keeps_its_promises_whatever_is_broken() {
+    let kinds = [
+        "ReplicaKilled",
+        "FailOverAsked",
+        "MasterKilled",
+        "MasterStopped",
+        "SlotMoved",
+    ];
+    let report = of("Cluster").await;
+    report.assert_well(&kinds, &["MasterKilled", "MasterStopped"]);
+    assert_eq!(report.faults["FailOverAsked"].forgetful, 0);
+    assert_eq!(report.faults["SlotMoved"].forgetful, 0);
+}
+
+#[tokio::test]
+async fn a_quorum_keeps_its_promises_whatever_is_broken() {
+    let kinds: Vec<_> = INDEPENDENT.into_iter().chain(["ServersOut"]).collect();
+    let report = of("Quorum").await;
+    report.assert_well(&kinds, &["ServerEmptied"]);
+    assert_eq!(report.faults["ServersOut"].forgetful, 0);
+}
+
+/// A fault during which others come in, so that there is something to be found.
+async fn found_out(cheat: &str) -> Report {
+    let words = [
+        "--minutes",
+        "0",
+        "--topology",
+        "single",
+        "--kind",
+        "holder-stopped",
+        "--cheat",
+        cheat,
+    ];
+    let report = run(&directory(), &words).await.remove(0);
+    assert!(report.violations > 0 && !report.wrong.is_empty());
+    report
+}
+
+#[tokio::test]
+async fn a_crowd_without_locks_is_found_out() {
+    let report = found_out("no-lock").await;
+    assert!(report.overlaps > 0);
+    assert!(
+        report.wrong[0].starts_with("two at once"),
+        "{}",
+        report.wrong[0]
+    );
+}
+
+#[tokio::test]
+async fn a_lock_that_anybody_deletes_is_found_out() {
+    assert!(found_out("blind-delete").await.overlaps > 0);
+}
+
+#[tokio::test]
+async fn a_resource_that_does_not_look_at_tokens_is_found_out() {
+    let report = found_out("no-fence").await;
+    assert_eq!((report.overlaps, report.refused), (0, 0));
+    let first = &report.wrong[0];
+    assert!(first.starts_with("the resource went back"), "{first}");
+}
+
+/// Whoever is left when the run is killed: servers, workers, and what is between.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_run_that_is_killed_leaves_no_process_behind() {
+    let directory = directory();
+    let worker = chaos(&directory, &["--topology", "single", "--minutes", "5"]);
+    let child = || children(worker.id()).first().copied();
+    let mut inner = None;
+    eventually(SOON, "servers and workers run", async || {
+        inner = child();
+        inner.is_some_and(|inner| children(inner).len() >= 5)
+    })
+    .await;
+    let group = inner.expect("it was waited for");
+    assert!(members(group).len() >= 6);
+    worker.kill();
+    eventually(SOON, "none of the group is left", async || {
+        members(group).is_empty()
+    })
+    .await;
+}
+
+/// The processes with their parents and groups, but those that have ended.
+#[cfg(target_os = "linux")]
+fn processes() -> impl Iterator<Item = [u32; 3]> {
+    let folders = fs::read_dir("/proc").expect("it can be read").flatten();
+    let ids = folders.filter_map(|it| it.file_name().to_str()?.parse().ok());
+    ids.filter_map(|id: u32| {
+        // One may end while it is looked at. The name in brackets may hold anything.
+        let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let (_, rest) = text.rsplit_once(") ")?;
+        let words: Vec<_> = rest.split(' ').collect();
+        let number = |index: usize| words[index].parse().ok();
+        (words[0] != "Z").then_some([id, number(1)?, number(2)?])
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn children(parent: u32) -> Vec<u32> {
+    let its = processes().filter(|[_, its, _]| *its == parent);
+    its.map(|[id, ..]| id).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn members(group: u32) -> Vec<u32> {
+    let its = processes().filter(|[.., its]| *its == group);
+    its.map(|[id, ..]| id).collect()
+}
