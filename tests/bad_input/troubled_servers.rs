@@ -184,6 +184,39 @@ async fn one_that_runs_a_script_for_ever_is_asked_again_and_a_lease_outlives_it(
     env.assert_clean(2, &[&manager]).await;
 }
 
+// D9
+/// It makes room by deleting what has a TTL, or whatever it likes; the second takes the fence, too.
+#[tokio::test]
+async fn one_that_evicts_locks_tells_their_holders_and_gives_greater_tokens() {
+    for policy in ["volatile-ttl", "allkeys-random"] {
+        let env = Redis::start().await;
+        let (manager, other) = (env.manager().await, env.manager().await);
+        let mut connection = env.server.connection().await;
+        let policy = ["CONFIG", "SET", "maxmemory-policy", policy];
+        run(&mut connection, &policy).await;
+        let held = soon(manager.lock("order:42").ttl(WAIT).acquire())
+            .await
+            .unwrap();
+        run(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]).await;
+        eventually(LIMIT, "the lock is evicted", async || {
+            env.locks().await.is_empty()
+        })
+        .await;
+        soon(held.lost()).await;
+        let token = held.fencing_token();
+        let outcome = soon(held.release()).await;
+        assert!(
+            is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+            "{outcome:?}"
+        );
+        run(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]).await;
+        let next = soon(other.lock("order:42").acquire()).await.unwrap();
+        assert!(next.fencing_token() > token);
+        soon(next.release()).await.unwrap();
+        env.assert_clean(1, &[&manager, &other]).await;
+    }
+}
+
 // D18
 /// However many callers there are, one after the other tries to connect, ever more slowly.
 #[tokio::test]

@@ -149,6 +149,12 @@ async fn what_is_no_quorum_is_refused() {
 async fn a_replica_among_the_servers_has_no_vote() {
     let servers = servers(3).await;
     let master = servers[0].port().to_string();
+    // It would collect replicas for some seconds.
+    redis::cmd("CONFIG")
+        .arg(&["SET", "repl-diskless-sync-delay", "0"])
+        .exec_async(&mut servers[0].connection().await)
+        .await
+        .unwrap();
     redis::cmd("REPLICAOF")
         .arg(&["127.0.0.1", &master])
         .exec_async(&mut servers[2].connection().await)

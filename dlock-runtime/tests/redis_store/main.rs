@@ -6,6 +6,7 @@
     reason = "the helpers of tests may fail as tests do"
 )]
 
+mod advice;
 mod connection;
 mod log;
 mod outages;
@@ -86,6 +87,10 @@ for_every_make! {
         missing_permissions_are_named,
         a_lock_is_handed_on_although_nobody_may_be_told,
         few_permissions_are_enough,
+    }
+    advice {
+        a_server_that_may_evict_locks_is_warned_of_once,
+        a_server_that_does_not_say_how_it_makes_room_is_taken,
     }
     raw_keys {
         a_raw_key_needs_a_pattern_of_its_own,

@@ -16,6 +16,8 @@ pub(super) struct Events {
     down_since: Option<Instant>,
     /// Whether somebody has been told of that.
     told: bool,
+    /// What the log has said of how the server makes room.
+    evicts: Option<String>,
 }
 
 impl Events {
@@ -25,6 +27,7 @@ impl Events {
             server,
             down_since: None,
             told: false,
+            evicts: None,
         }
     }
 
@@ -50,6 +53,21 @@ impl Events {
         };
         let away_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
         info!(target: TARGET, %server, away_ms, "connected");
+    }
+
+    /// By which policy the server may delete locks to make room: told once, and when it changes.
+    pub(super) fn evicts(&mut self, policy: Option<&str>) {
+        if self.evicts.as_deref() == policy {
+            return;
+        }
+        self.evicts = policy.map(str::to_owned);
+        let server = &self.server;
+        if let Some(policy) = policy {
+            warn!(
+                target: TARGET, %server, policy,
+                "the server may evict locks: set its `maxmemory-policy` to `noeviction`"
+            );
+        }
     }
 
     /// A connection that has worked does so no more.

@@ -45,6 +45,20 @@ pub(super) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreE
     Ok(())
 }
 
+/// The policy by which the server may delete locks to make room, by what `INFO memory` tells.
+///
+/// Without a limit it has no reason to, and one that keeps what it has refuses new locks instead.
+pub(super) fn evicts(info: &Value) -> Option<String> {
+    let text: String = redis::from_redis_value_ref(info).ok()?;
+    let field = |name: &str| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    let policy = field("maxmemory_policy")?;
+    let may_evict = policy != "noeviction" && field("maxmemory")? != "0";
+    may_evict.then(|| policy.to_owned())
+}
+
 fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
@@ -92,6 +106,29 @@ mod tests {
             let words = [field.0, field.1].map(|word| Value::BulkString(word.into()));
             assert_eq!(check_server(&Value::Array(words.into())), Err(error));
         }
+    }
+
+    #[test]
+    fn a_server_with_a_limit_and_a_policy_may_evict_locks() {
+        for (info, policy) in [
+            (
+                "maxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n",
+                Some("volatile-ttl"),
+            ),
+            (
+                "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n",
+                Some("allkeys-lru"),
+            ),
+            ("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n", None),
+            ("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n", None),
+            ("maxmemory_human:1B\r\nused_memory:1\r\n", None),
+            ("", None),
+        ] {
+            let told = evicts(&Value::BulkString(info.into()));
+            assert_eq!(told.as_deref(), policy, "{info}");
+        }
+        assert_eq!(evicts(&Value::Okay), None);
+        assert_eq!(evicts(&Value::Nil), None);
     }
 
     #[test]

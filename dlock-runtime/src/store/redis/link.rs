@@ -266,6 +266,7 @@ pub(super) struct Link {
     subscribed: HashSet<ClientId>,
     /// Whether it is known that channels may be subscribed at all.
     probed: bool,
+    evicts: Option<String>,
 }
 
 impl Link {
@@ -329,6 +330,7 @@ impl Link {
             name,
             subscribed: HashSet::new(),
             probed: false,
+            evicts: None,
         })
     }
 
@@ -348,13 +350,16 @@ impl Link {
         for source in script::sources() {
             requests.cmd("SCRIPT").arg("LOAD").arg(source);
         }
+        requests.cmd("INFO").arg("memory");
         let count = requests.len();
         let connection = &mut self.handle.connection;
         let answers = connection.send_packed_commands(&requests, 0, count);
         let answers = answered(self.handle.limit, answers).await?;
-        // The rest may be refused: a name is a courtesy, and a script that is not loaded is sent
-        // whole when it is called. A refused HELLO tells nothing, but the login was accepted.
+        // The rest may be refused: a name is a courtesy, as is advice, and a script that is not
+        // loaded is sent whole when it is called. A refused HELLO tells nothing, but the login was
+        // accepted.
         let mut answers = answers.into_iter();
+        self.evicts = answers.next_back().and_then(|info| hello::evicts(&info));
         if let Some(hello) = answers.next() {
             hello::check_server(&hello, in_cluster)?;
         }
@@ -374,6 +379,11 @@ impl Link {
             return Err(StoreError::new(StoreErrorKind::Denied, message));
         }
         Ok(())
+    }
+
+    /// The policy by which the server may delete locks to make room, if it has told of one.
+    pub(super) fn evicts(&self) -> Option<&str> {
+        self.evicts.as_deref()
     }
 
     /// Subscribes those who are not yet, and says who they were.

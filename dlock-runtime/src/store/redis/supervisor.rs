@@ -75,6 +75,7 @@ impl Supervisor {
                 Ok((endpoint, mut link)) => {
                     let since = Instant::now();
                     self.events.connected();
+                    self.events.evicts(link.evicts());
                     self.state.send_replace(State::Ready(link.handle()));
                     self.hints.look_again(&self.hints.clients());
                     let watched = self.watch_over(&endpoint, &mut link, &mut attached, attempt);
