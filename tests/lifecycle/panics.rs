@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use dlock::{LockError, LockManager, distributed_lock};
+use dlock::{KeyPart, LockError, LockManager, PartWriter, distributed_lock};
 use tokio::task::yield_now;
 
 use crate::{assert_clean, common::soon, hold, memory, threads};
@@ -65,4 +65,31 @@ async fn a_panic_is_not_taken_for_a_lock_that_is_held() {
     let outcome: Result<Result<(), _>, _> = soon(tokio::spawn(body)).await;
     assert!(outcome.is_err());
     assert_eq!(soon(lock.run(async |_| 7)).await, Ok(7));
+}
+
+// H8
+/// The key is written before anything is asked for: the panic is the caller's, and nothing is left.
+#[tokio::test]
+async fn a_value_that_panics_in_the_key_leaves_nothing() {
+    struct Panics;
+
+    impl KeyPart for Panics {
+        fn write_part(&self, out: &mut PartWriter<'_>) {
+            out.push_str("half a value");
+            panic!("on purpose");
+        }
+    }
+
+    #[distributed_lock(key = "order:<id>", manager = locks)]
+    async fn settle(locks: &LockManager, id: Panics) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    let (store, manager) = memory();
+    let call = manager.clone();
+    let outcome = soon(tokio::spawn(async move { settle(&call, Panics).await })).await;
+    let panic = outcome.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
+    assert_eq!(manager.active(), 0);
+    assert_clean(&store, &manager).await;
 }

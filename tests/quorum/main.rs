@@ -8,6 +8,8 @@
 )]
 
 mod cancellation;
+#[cfg(feature = "redis")]
+mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod fences;

@@ -259,3 +259,32 @@ async fn who_does_not_wait_leaves_nothing_on_any_node() {
     holding.release(holder).await;
     env.assert_clean(1, &[]).await;
 }
+
+// F11
+/// The section has ended well, and its release is repeated until each node is free.
+#[tokio::test(start_paused = true)]
+async fn a_release_without_a_majority_is_repeated_and_no_error() {
+    for mood in [Mood::Down, Mood::Hung, Mood::Mute] {
+        let env = QuorumOfMemory::new();
+        let managers = [env.manager().await, env.manager().await];
+        let guard = soon(managers[0].lock("order:42").acquire()).await.unwrap();
+        eventually(LIMIT, "all nodes have it", async || {
+            env.left() == [1; NODES]
+        })
+        .await;
+        for node in &env.nodes[..3] {
+            node.is(mood);
+        }
+        let token = guard.fencing_token();
+        assert_eq!(soon(guard.release()).await, Ok(()), "{mood:?}");
+        assert_eq!(managers[0].active(), 1, "it is still at it");
+        for node in &env.nodes {
+            node.is(Mood::Well);
+        }
+        env.assert_clean(1, &[&managers[0]]).await;
+        let next = soon(managers[1].lock("order:42").acquire()).await.unwrap();
+        assert!(next.fencing_token() > token);
+        soon(next.release()).await.unwrap();
+        env.assert_clean(1, &[&managers[0], &managers[1]]).await;
+    }
+}

@@ -1,0 +1,103 @@
+//! Servers whose clocks jump: what is past its time is gone there.
+
+use std::time::Duration;
+
+use dlock::{LockManager, LostCause};
+use dlock_testkit::{RedisServer, eventually};
+use futures_util::future::join_all;
+
+use crate::common::{LIMIT, NODES, QuorumOfRedis, assert_idle, is_lost, soon};
+
+const TTL: Duration = Duration::from_secs(3);
+
+/// Five servers with clocks of their own, and two processes.
+struct Clocks {
+    servers: Vec<RedisServer>,
+    managers: [LockManager; 2],
+}
+
+impl Clocks {
+    async fn start() -> Self {
+        let servers = join_all((0..NODES).map(|_| RedisServer::start_with_clock(&[]))).await;
+        let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
+        let manager = || async {
+            let quorum = QuorumOfRedis::over(&urls).await;
+            LockManager::builder().ttl(TTL).store(quorum).unwrap()
+        };
+        let managers = [manager().await, manager().await];
+        Self { servers, managers }
+    }
+
+    /// On how many servers there is a lock.
+    async fn holding(&self) -> usize {
+        let keys = self
+            .servers
+            .iter()
+            .map(|it| it.keys("dlock:{order:42}"))
+            .collect::<Vec<_>>();
+        let keys = join_all(keys).await;
+        keys.iter().filter(|keys| !keys.is_empty()).count()
+    }
+
+    async fn assert_clean(&self) {
+        assert_idle(&[&self.managers[0], &self.managers[1]]).await;
+        eventually(LIMIT, "no server has a lock left", async || {
+            self.holding().await == 0
+        })
+        .await;
+    }
+}
+
+// F6
+/// Four have the lease as before, and the next renewal gives it to the fifth again.
+#[tokio::test]
+async fn one_that_jumps_takes_nothing_from_the_holder() {
+    let all = Clocks::start().await;
+    let [holder, other] = &all.managers;
+    let guard = soon(holder.lock("order:42").acquire()).await.unwrap();
+    for jumped in [0, 3] {
+        eventually(LIMIT, "all have it", async || all.holding().await == NODES).await;
+        all.servers[jumped].put_clock_forward(10 * TTL);
+        let tried = soon(other.lock("order:42").try_acquire()).await.unwrap();
+        assert!(tried.is_none(), "two hold the lock");
+    }
+    eventually(LIMIT, "all have it again", async || {
+        all.holding().await == NODES
+    })
+    .await;
+    all.servers[1].put_clock_back(10 * TTL);
+    let tried = soon(other.lock("order:42").try_acquire()).await.unwrap();
+    assert!(tried.is_none(), "two hold the lock");
+    guard.ensure().unwrap();
+    let token = guard.fencing_token();
+    soon(guard.release()).await.unwrap();
+    let next = soon(other.lock("order:42").acquire()).await.unwrap();
+    assert!(next.fencing_token() > token);
+    soon(next.release()).await.unwrap();
+    all.assert_clean().await;
+}
+
+// F7
+/// That lets in a second one. Its token is greater, and the first is told.
+#[tokio::test]
+async fn a_majority_that_jumps_lets_in_a_second_holder_and_the_first_is_told() {
+    let all = Clocks::start().await;
+    let [holder, other] = &all.managers;
+    let guard = soon(holder.lock("order:42").acquire()).await.unwrap();
+    for server in &all.servers[1..4] {
+        server.put_clock_forward(10 * TTL);
+    }
+    let next = soon(other.lock("order:42").wait(LIMIT).acquire())
+        .await
+        .unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    soon(guard.lost()).await;
+    let outcome = soon(guard.release()).await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        "{outcome:?}"
+    );
+    next.ensure().unwrap();
+    soon(next.release()).await.unwrap();
+    all.assert_clean().await;
+}
