@@ -1,6 +1,7 @@
 //! The protocols, as states and messages: every order of events, within bounds.
 
 pub mod check;
+pub mod handover;
 pub mod historical;
 pub mod lease;
 mod list;
@@ -12,5 +13,6 @@ use check::Check;
 pub fn checks(is_large: bool) -> Vec<Check> {
     let mut checks = historical::checks(is_large);
     checks.extend(lease::checks(is_large));
+    checks.extend(handover::checks(is_large));
     checks
 }

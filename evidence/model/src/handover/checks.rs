@@ -1,0 +1,134 @@
+//! What always holds of a hand-over, what sometimes happens, and what fails without a rule.
+
+use stateright::Property;
+
+use super::{
+    Handover, Rule,
+    steps::{Front, LONGEST_TURN, Other, Phase, State},
+};
+use crate::check::Check;
+
+const MUTEX: &str = "no two believe in the lock";
+const TOKENS: &str = "each section has a greater token than all before";
+const UNUSED: &str = "what nobody uses is not renewed";
+const TURNS: &str = "who waits elsewhere sees one turn at most";
+
+const HANDED: &str = "a section begins with a lease that was handed over";
+const EXPIRED: &str = "a lease ends before the task looks that was picked";
+const OVER: &str = "a lease is lost while its section goes on";
+const LENT: &str = "a task comes again after it lent its claim";
+
+pub(super) fn properties() -> Vec<Property<Handover>> {
+    vec![
+        Property::always(MUTEX, |_, state: &State| {
+            let other = matches!(state.other, Other::Holding(left) if left > 0);
+            !(other && is_used(state))
+        }),
+        Property::always(TOKENS, |_, state: &State| !state.token_fell),
+        Property::always(UNUSED, |_, state: &State| !state.unused_renewed),
+        Property::always(TURNS, |_, state: &State| match state.other {
+            Other::Waiting { turns, .. } => turns <= LONGEST_TURN + 1,
+            _ => true,
+        }),
+        Property::sometimes(
+            HANDED,
+            |_, state: &State| matches!(holding(state), Some((_, sequence, true)) if sequence > 0),
+        ),
+        Property::sometimes(EXPIRED, |_, state: &State| {
+            matches!(holding(state), Some((0, _, false)))
+        }),
+        Property::sometimes(OVER, |_, state: &State| {
+            matches!(holding(state), Some((0, _, true)))
+        }),
+        Property::sometimes(LENT, |_, state: &State| {
+            let front = state.front.filter(|front| front.waiter.has_lent_id);
+            front.is_some_and(|front| is_used(state) && front.owner != front.waiter.id)
+        }),
+    ]
+}
+
+fn is_used(state: &State) -> bool {
+    matches!(holding(state), Some((left, _, true)) if left > 0)
+}
+
+/// What is left of a lease, the number of its section, and whether that has begun.
+fn holding(state: &State) -> Option<(u8, u8, bool)> {
+    match state.front {
+        Some(Front {
+            phase:
+                Phase::Holding {
+                    left,
+                    sequence,
+                    has_begun,
+                    ..
+                },
+            ..
+        }) => Some((left, sequence, has_begun)),
+        _ => None,
+    }
+}
+
+const SMALL: Handover = Handover {
+    without: &[],
+    tasks: 2,
+    grants: 3,
+    longest_sequence: 2,
+};
+
+fn protocol(model: &Handover) -> String {
+    let Handover { tasks, grants, .. } = model;
+    format!("hand-over; {tasks} tasks, {grants} leases")
+}
+
+/// The hand-over as it is, and without each of its rules.
+#[must_use]
+pub fn checks(is_large: bool) -> Vec<Check> {
+    let mut checks = Vec::new();
+    if !is_large {
+        checks.extend(negative());
+        let examples = [(HANDED, 5), (EXPIRED, 6), (OVER, 4), (LENT, 6)];
+        checks.extend(Check::happens(protocol(&SMALL), &SMALL, examples));
+    }
+    let models: &[(Handover, usize)] = if is_large {
+        &[(
+            Handover {
+                tasks: 3,
+                grants: 4,
+                ..SMALL
+            },
+            0,
+        )]
+    } else {
+        &[(SMALL, 0), (Handover { tasks: 3, ..SMALL }, 0)]
+    };
+    for (model, at_least) in models {
+        checks.push(Check::holds(protocol(model), model.clone(), *at_least));
+    }
+    checks
+}
+
+fn without(rules: &'static [Rule], property: &'static str, tasks: usize, after: usize) -> Check {
+    let model = Handover {
+        without: rules,
+        tasks,
+        ..SMALL
+    };
+    let name = format!("{} without {rules:?}", protocol(&model));
+    Check::fails(name, model, property, after)
+}
+
+fn negative() -> Vec<Check> {
+    use Rule::*;
+    vec![
+        without(&[LooksAtTheDeadline], MUTEX, 2, 8),
+        without(&[HandsOverInTime, LooksAtTheDeadline], MUTEX, 2, 8),
+        without(&[TokenGrows], TOKENS, 2, 5),
+        without(&[SequenceEnds], TOKENS, 2, 12),
+        without(&[TurnEnds], TURNS, 2, 13),
+        without(&[AnswersMakeNoYounger], TURNS, 2, 13),
+        without(&[PickedPassesOn], UNUSED, 2, 6),
+        without(&[OneReleases], MUTEX, 2, 7),
+        without(&[UnseenIsNotRenewed], UNUSED, 2, 5),
+        without(&[NoOwnerTwice], MUTEX, 2, 10),
+    ]
+}

@@ -1,0 +1,547 @@
+//! What the store and the process know, what can happen, and what comes of it.
+
+use stateright::{Model, Property};
+
+use super::{Handover, Rule};
+use crate::list::List;
+
+/// The most tasks.
+pub(super) const MOST: usize = 3;
+/// For how long the store keeps a lease, in ticks.
+pub(super) const TTL: u8 = 2;
+/// How long a lease is handed on, in ticks since it came from the store.
+pub(super) const LONGEST_TURN: u8 = 1;
+/// The owner id of the other process.
+const OTHER: u8 = 0;
+
+/// All of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub(super) lock: Option<Lock>,
+    /// The last fence.
+    pub(super) last: u8,
+    pub(super) other: Other,
+    pub(super) front: Option<Front>,
+    /// In the order of arrival.
+    pub(super) behind: List<Waiter, MOST>,
+    /// Releases under way, in no order.
+    pub(super) releases: List<u8, 3>,
+    pub(super) renewal: Option<Renewal>,
+    /// The token of the last section.
+    pub(super) token: u8,
+    pub(super) token_fell: bool,
+    /// A renewal was sent of what no task used.
+    pub(super) unused_renewed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lock {
+    pub(super) owner: u8,
+    pub(super) fence: u8,
+    pub(super) left: u8,
+}
+
+/// The other process has one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Other {
+    Idle,
+    /// In the queue of the store; leases were handed over in so many ticks since.
+    Waiting {
+        turns: u8,
+        is_counted: bool,
+    },
+    /// For so long.
+    Holding(u8),
+}
+
+/// Who bears the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Front {
+    pub(super) waiter: Waiter,
+    /// By what id the store knows the process.
+    pub(super) owner: u8,
+    /// The fence of its last lease, and how many ticks ago that came from the store.
+    pub(super) came: Option<(u8, u8)>,
+    pub(super) phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Waiter {
+    pub(super) task: u8,
+    /// That of its own claim, if it makes one.
+    pub(super) id: u8,
+    pub(super) has_lent_id: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    Waiting,
+    Holding {
+        /// Until the deadline.
+        left: u8,
+        fence: u8,
+        sequence: u8,
+        /// Whether the task has looked.
+        has_begun: bool,
+    },
+    /// The task was dropped, and nobody noticed.
+    Forsaken,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Renewal {
+    pub(super) owner: u8,
+    /// Sent so long ago.
+    pub(super) age: u8,
+    pub(super) answer: Option<bool>,
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A task wants the lock.
+    Enter(u8),
+    /// The task in front asks the store.
+    Ask,
+    /// The task that was picked looks at its lease.
+    Look,
+    /// The task in front ends its section, or is dropped.
+    Leave,
+    /// A task that waits behind is dropped.
+    Cancel(u8),
+    /// A task behind goes ahead of the one in front, which does not look.
+    PassOver(u8),
+    /// The keeper renews the lease.
+    Renew,
+    /// The store carries out the renewal.
+    ServeRenewal,
+    /// Its answer arrives.
+    HearRenewal,
+    /// Its answer does not arrive.
+    LoseRenewal,
+    /// The store carries out a release.
+    ServeRelease(usize),
+    /// The other process asks.
+    OtherAsks,
+    /// The other process gives the lock back.
+    OtherLeaves,
+    /// Time passes.
+    Tick,
+}
+
+impl Model for Handover {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            lock: None,
+            last: 0,
+            other: Other::Idle,
+            front: None,
+            behind: List::new(),
+            releases: List::new(),
+            renewal: None,
+            token: 0,
+            token_fell: false,
+            unused_renewed: false,
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let tasks = 0..u8::try_from(self.tasks).expect("there are few");
+        let is_out = |task: &u8| {
+            let front = state.front.filter(|it| it.phase != Phase::Forsaken);
+            let front = front.map(|front| front.waiter);
+            !state.behind.iter().chain(front).any(|it| it.task == *task)
+        };
+        actions.extend(tasks.filter(is_out).map(Action::Enter));
+        actions.extend(state.behind.iter().map(|it| Action::Cancel(it.task)));
+        if let Some(front) = state.front {
+            let can_release = !state.releases.is_full();
+            match front.phase {
+                Phase::Waiting => {
+                    actions.push(Action::Ask);
+                    if can_release {
+                        actions.push(Action::Leave);
+                    }
+                }
+                Phase::Holding { has_begun, .. } => {
+                    if !has_begun {
+                        actions.push(Action::Look);
+                    }
+                    if can_release {
+                        actions.push(Action::Leave);
+                    }
+                }
+                Phase::Forsaken => {}
+            }
+            if !matches!(
+                front.phase,
+                Phase::Holding {
+                    has_begun: true,
+                    ..
+                } | Phase::Forsaken
+            ) {
+                actions.extend(state.behind.iter().map(|it| Action::PassOver(it.task)));
+            }
+            if state.renewal.is_none() && self.is_renewed(front.phase) {
+                actions.push(Action::Renew);
+            }
+        }
+        match state.renewal {
+            Some(Renewal { answer: None, .. }) => {
+                actions.extend([Action::ServeRenewal, Action::LoseRenewal]);
+            }
+            Some(_) => actions.extend([Action::HearRenewal, Action::LoseRenewal]),
+            None => {}
+        }
+        actions.extend((0..state.releases.len()).map(Action::ServeRelease));
+        match state.other {
+            Other::Idle => actions.push(Action::OtherAsks),
+            Other::Waiting { .. } if state.lock.is_none() => actions.push(Action::OtherAsks),
+            Other::Waiting { .. } => {}
+            Other::Holding(_) => actions.push(Action::OtherLeaves),
+        }
+        actions.push(Action::Tick);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let mut next = *state;
+        match action {
+            Action::Enter(task) => {
+                let waiter = Waiter {
+                    task,
+                    id: unused_id(state),
+                    has_lent_id: false,
+                };
+                if next.front.is_some() {
+                    next.behind.push(waiter);
+                } else {
+                    next.front = Some(self.own_claim(state, waiter));
+                }
+            }
+            Action::Ask => self.ask(&mut next)?,
+            Action::Look => self.look(&mut next),
+            Action::Leave => self.leave(&mut next),
+            Action::Cancel(task) => next.behind.retain(|it| it.task != task),
+            Action::PassOver(task) => self.pass_over(&mut next, task)?,
+            Action::Renew => {
+                let phase = state.front?.phase;
+                next.unused_renewed |= !matches!(
+                    phase,
+                    Phase::Holding {
+                        has_begun: true,
+                        ..
+                    }
+                );
+                next.renewal = Some(Renewal {
+                    owner: state.front?.owner,
+                    age: 0,
+                    answer: None,
+                });
+            }
+            Action::ServeRenewal => {
+                let renewal = next.renewal.as_mut()?;
+                let lock = next.lock.as_mut();
+                let own = lock.filter(|lock| lock.owner == renewal.owner);
+                renewal.answer = Some(own.map(|lock| lock.left = TTL).is_some());
+            }
+            Action::HearRenewal => heard(&mut next)?,
+            Action::LoseRenewal => next.renewal = None,
+            Action::ServeRelease(at) => {
+                let owner = next.releases.remove(at)?;
+                if next.lock.is_some_and(|lock| lock.owner == owner) {
+                    next.lock = None;
+                    if matches!(next.other, Other::Waiting { .. }) {
+                        other_begins(self, &mut next);
+                    }
+                }
+            }
+            Action::OtherAsks => {
+                if next.lock.is_none() {
+                    other_begins(self, &mut next);
+                } else {
+                    next.other = Other::Waiting {
+                        turns: 0,
+                        is_counted: false,
+                    };
+                }
+            }
+            Action::OtherLeaves => {
+                next.other = Other::Idle;
+                next.lock = next.lock.filter(|lock| lock.owner != OTHER);
+            }
+            Action::Tick => tick(&mut next),
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        super::checks::properties()
+    }
+
+    fn within_boundary(&self, state: &State) -> bool {
+        state.last <= self.grants
+    }
+}
+
+impl Handover {
+    fn own_claim(&self, state: &State, waiter: Waiter) -> Front {
+        let is_used = waiter.has_lent_id && self.keeps(Rule::NoOwnerTwice);
+        let owner = if is_used { unused_id(state) } else { waiter.id };
+        Front {
+            waiter,
+            owner,
+            came: None,
+            phase: Phase::Waiting,
+        }
+    }
+
+    fn is_renewed(&self, phase: Phase) -> bool {
+        match phase {
+            Phase::Holding {
+                left, has_begun, ..
+            } => left > 0 && (has_begun || !self.keeps(Rule::UnseenIsNotRenewed)),
+            Phase::Forsaken => true,
+            Phase::Waiting => false,
+        }
+    }
+
+    fn token(&self, fence: u8, sequence: u8) -> u8 {
+        fence * (self.longest_sequence + 1) + sequence
+    }
+
+    fn begin(&self, next: &mut State, fence: u8, sequence: u8) {
+        let token = self.token(fence, sequence);
+        next.token_fell |= token <= next.token;
+        next.token = next.token.max(token);
+    }
+
+    fn ask(&self, next: &mut State) -> Option<()> {
+        if next.lock.is_none() && matches!(next.other, Other::Waiting { .. }) {
+            // Who has waited longer becomes the holder.
+            other_begins(self, next);
+            return Some(());
+        }
+        let front = next.front.as_mut()?;
+        let (fence, sequence) = match &mut next.lock {
+            None => {
+                next.last += 1;
+                next.lock = Some(Lock {
+                    owner: front.owner,
+                    fence: next.last,
+                    left: TTL,
+                });
+                (next.last, 0)
+            }
+            Some(lock) if lock.owner == front.owner => {
+                lock.left = TTL;
+                // The claim knows which of its tokens was used last.
+                let first = self.longest_sequence + 1;
+                let used = (next.token / first == lock.fence).then(|| next.token % first + 1);
+                (lock.fence, used.unwrap_or(0))
+            }
+            Some(_) => return None,
+        };
+        if sequence > self.longest_sequence && self.keeps(Rule::SequenceEnds) {
+            return None;
+        }
+        front.phase = Phase::Holding {
+            left: TTL,
+            fence,
+            sequence,
+            has_begun: true,
+        };
+        let known = front
+            .came
+            .filter(|_| self.keeps(Rule::AnswersMakeNoYounger));
+        let age = known.filter(|(known, _)| *known == fence);
+        front.came = Some((fence, age.map_or(0, |(_, age)| age)));
+        self.begin(next, fence, sequence);
+        Some(())
+    }
+
+    fn look(&self, next: &mut State) {
+        let Some(front) = &mut next.front else { return };
+        let Phase::Holding {
+            left,
+            fence,
+            sequence,
+            has_begun,
+            ..
+        } = &mut front.phase
+        else {
+            return;
+        };
+        if *left == 0 {
+            if self.keeps(Rule::LooksAtTheDeadline) {
+                front.phase = Phase::Waiting;
+                return;
+            }
+            // What it does not look at does not end its section either.
+            *left = 1;
+        }
+        *has_begun = true;
+        let (fence, sequence) = (*fence, *sequence);
+        self.begin(next, fence, sequence);
+    }
+
+    fn leave(&self, next: &mut State) {
+        let Some(mut front) = next.front.take() else {
+            return;
+        };
+        let is_holding = matches!(front.phase, Phase::Holding { .. });
+        let is_picked = matches!(
+            front.phase,
+            Phase::Holding {
+                has_begun: false,
+                ..
+            }
+        );
+        if is_picked && !self.keeps(Rule::PickedPassesOn) {
+            front.phase = Phase::Forsaken;
+            next.front = Some(front);
+            return;
+        }
+        let heir = next.behind.get(0).filter(|_| self.can_pass(&front));
+        if let Some(heir) = heir {
+            next.behind.remove(0);
+            if is_holding && !self.keeps(Rule::OneReleases) {
+                next.releases.push(front.owner);
+            }
+            if is_holding {
+                note_turn(&mut next.other);
+            }
+            next.front = Some(Front {
+                waiter: heir,
+                phase: self.handed(front.phase),
+                ..front
+            });
+            return;
+        }
+        next.releases.push(front.owner);
+        if let Some(waiter) = next.behind.remove(0) {
+            let claim = self.own_claim(next, waiter);
+            next.front = Some(claim);
+        }
+    }
+
+    fn can_pass(&self, front: &Front) -> bool {
+        let Phase::Holding { left, sequence, .. } = front.phase else {
+            return front.phase == Phase::Waiting;
+        };
+        let age = front.came.map_or(0, |(_, age)| age);
+        (left > 0 || !self.keeps(Rule::HandsOverInTime))
+            && (age <= LONGEST_TURN || !self.keeps(Rule::TurnEnds))
+            && (sequence < self.longest_sequence || !self.keeps(Rule::SequenceEnds))
+    }
+
+    fn handed(&self, phase: Phase) -> Phase {
+        match phase {
+            Phase::Holding {
+                left,
+                fence,
+                sequence,
+                ..
+            } => Phase::Holding {
+                left,
+                fence,
+                sequence: sequence + u8::from(self.keeps(Rule::TokenGrows)),
+                has_begun: false,
+            },
+            other => other,
+        }
+    }
+
+    fn pass_over(&self, next: &mut State, task: u8) -> Option<()> {
+        let front = next.front?;
+        let waiter = next.behind.iter().find(|it| it.task == task)?;
+        next.behind.retain(|it| it.task != task);
+        // It is the next one again, as it came before the others.
+        let others = next.behind;
+        next.behind = List::new();
+        next.behind.push(Waiter {
+            has_lent_id: true,
+            ..front.waiter
+        });
+        others.iter().for_each(|it| next.behind.push(it));
+        next.front = Some(Front {
+            waiter,
+            phase: Phase::Waiting,
+            ..front
+        });
+        Some(())
+    }
+}
+
+/// The smallest id that nobody knows of.
+fn unused_id(state: &State) -> u8 {
+    let is_known = |id: &u8| {
+        let of = |waiter: Waiter| waiter.id == *id;
+        state.lock.is_some_and(|lock| lock.owner == *id)
+            || state.renewal.is_some_and(|it| it.owner == *id)
+            || state.releases.iter().any(|it| it == *id)
+            || state.behind.iter().any(of)
+            || state
+                .front
+                .is_some_and(|it| it.owner == *id || of(it.waiter))
+    };
+    let mut ids = OTHER + 1..;
+    ids.find(|id| !is_known(id)).expect("few are known")
+}
+
+fn other_begins(model: &Handover, next: &mut State) {
+    next.last += 1;
+    next.lock = Some(Lock {
+        owner: OTHER,
+        fence: next.last,
+        left: TTL,
+    });
+    next.other = Other::Holding(TTL);
+    let fence = next.last;
+    model.begin(next, fence, 0);
+}
+
+fn note_turn(other: &mut Other) {
+    if let Other::Waiting { turns, is_counted } = other {
+        *turns += u8::from(!*is_counted);
+        *is_counted = true;
+    }
+}
+
+fn heard(next: &mut State) -> Option<()> {
+    let renewal = next.renewal.take()?;
+    let front = next.front.as_mut().filter(|it| it.owner == renewal.owner)?;
+    if let Phase::Holding { left, .. } = &mut front.phase {
+        if renewal.answer == Some(false) {
+            *left = 0;
+        } else if *left > 0 {
+            *left = (*left).max(TTL - renewal.age);
+        }
+    }
+    Some(())
+}
+
+fn tick(next: &mut State) {
+    if let Some(lock) = &mut next.lock {
+        lock.left -= 1;
+    }
+    next.lock = next.lock.filter(|lock| lock.left > 0);
+    match &mut next.other {
+        Other::Holding(left) => *left = left.saturating_sub(1),
+        Other::Waiting { is_counted, .. } => *is_counted = false,
+        Other::Idle => {}
+    }
+    if let Some(renewal) = &mut next.renewal {
+        renewal.age = (renewal.age + 1).min(TTL);
+    }
+    if let Some(front) = &mut next.front {
+        if let Some((_, age)) = &mut front.came {
+            *age = (*age + 1).min(LONGEST_TURN + 1);
+        }
+        if let Phase::Holding { left, .. } = &mut front.phase {
+            *left = left.saturating_sub(1);
+        }
+    }
+}
