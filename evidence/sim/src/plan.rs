@@ -115,7 +115,7 @@ impl Plan {
             processes: 2 + dice.index(3),
             most_tasks: 1 + dice.below(4),
             keys: 1 + dice.index(3),
-            chaos: Duration::from_secs(5 + dice.below(40)),
+            chaos: Duration::from_secs(4 + dice.below(28)),
             distance: Duration::from_micros(dice.pick(&[0, 100, 700, 4_000, 15_000])),
             pace: Duration::from_millis(dice.pick(&[300, 1_000, 4_000])),
             storms: dice.chance(800),

@@ -144,7 +144,12 @@ impl Call {
         };
         let renew = dice.chance(750);
         let max_hold = dice.chance(150).then(|| dice.time(2 * ttl));
-        let max_hold = max_hold.map(|it| it.max(Duration::from_millis(1)));
+        // That of the first of several keys begins before the last is there.
+        let least = match keys[..] {
+            [_] => Duration::from_millis(1),
+            _ => 32 * plan.distance + Duration::from_millis(50),
+        };
+        let max_hold = max_hold.map(|it| it.max(least));
         let longest = max_hold.unwrap_or(Duration::from_secs(4));
         let longest = if renew { longest } else { longest.min(ttl) };
         let min_hold = dice.chance(100).then(|| dice.time(longest));
