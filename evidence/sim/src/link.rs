@@ -157,7 +157,7 @@ impl Link {
         }
     }
 
-    fn fate(&self, command: &Command) -> (Fate, Duration) {
+    fn fate(&self) -> (Fate, Duration) {
         let Inner {
             world, host, node, ..
         } = &*self.0;
@@ -188,7 +188,7 @@ impl Link {
         } else if dice.chance(weather.loses_answers) {
             Fate::AnswerLost { told }
         } else if dice.chance(weather.refuses) {
-            self.refusal(command)
+            self.refusal()
         } else if dice.chance(weather.doubles) {
             Fate::Doubled(back)
         } else if world.plan.flaw == Flaw::DeniesWhatItDid && dice.chance(20) {
@@ -200,7 +200,7 @@ impl Link {
         (fate, way)
     }
 
-    fn refusal(&self, command: &Command) -> Fate {
+    fn refusal(&self) -> Fate {
         use StoreErrorKind::{
             BadAnswer, Denied, Disconnected, Loading, NoCredentials, OutOfMemory, ReadOnly,
             Refused, TimedOut, TooFewReplicas, Unauthenticated, Unreachable, Unsupported,
@@ -225,9 +225,7 @@ impl Link {
         };
         let error = StoreError::new(kind, "on purpose");
         let unsent = may_be_done && dice.chance(300);
-        // A renewal of several may be carried out for some of them.
         let done = may_be_done && !unsent && dice.chance(500);
-        let done = done && !matches!(command, Command::Raise(..)) || done && dice.chance(500);
         Fate::Refused {
             error: if unsent { error.unsent() } else { error },
             done,
@@ -235,9 +233,9 @@ impl Link {
     }
 
     async fn ask(&self, command: Command) -> Result<Answer, StoreError> {
-        let (fate, way) = self.fate(&command);
+        let (fate, way) = self.fate();
         let world = &self.0.world;
-        world.count(|counts| counts.request(&fate_name(&fate)));
+        world.count(|counts| counts.request(fate_name(&fate)));
         world.log(format_args!(
             "p{}>s{} {} [{}, {way:?}]",
             self.0.host.number,
@@ -438,7 +436,7 @@ fn carry_out(world: &Arc<World>, node: usize, command: &Command) -> Answer {
     drop(state);
     log_answer(world, node, &answer);
     if let Some((to, notice)) = told {
-        tell(world, node, to, &notice);
+        tell(world, node, &to, &notice);
     }
     answer
 }
@@ -458,7 +456,7 @@ fn log_answer(world: &World, node: usize, answer: &Answer) {
 }
 
 /// A waiter is told, if the network wants it.
-fn tell(world: &Arc<World>, node: usize, to: (Arc<Host>, HintSink), notice: &Notice) {
+fn tell(world: &Arc<World>, node: usize, to: &(Arc<Host>, HintSink), notice: &Notice) {
     let (dice, weather) = (&world.dice, world.state().weather);
     let times = if dice.chance(weather.loses_hints) {
         0

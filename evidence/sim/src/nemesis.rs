@@ -92,40 +92,8 @@ fn strike(world: &Arc<World>, hosts: &mut Hosts, blow: Blow, away_until: &mut In
             world.log(format_args!("s{node} is away for {time:?}"));
             go_away(world, hosts, node, time);
         }
-        Blow::Forget => {
-            let mut time = Duration::from_secs(1) + dice.time(Duration::from_secs(3));
-            if plan.amnesia == Amnesia::StaysAway {
-                // One at a time, and each for the longest that it may have promised.
-                if *away_until > Instant::now() {
-                    return;
-                }
-                time = LONGEST_TTL + LONGEST_TTL / 50;
-                *away_until = Instant::now() + time + LONGEST_TTL;
-                world.state().servers[node].barred_until = Instant::now() + time;
-            } else if plan.amnesia == Amnesia::Yes {
-                world.only_fences_hold("a server has forgotten");
-            }
-            world.log(format_args!("s{node} forgets, and is away for {time:?}"));
-            world.state().servers[node].server.forget();
-            go_away(world, hosts, node, time);
-        }
-        Blow::SetClock => {
-            let time = dice.time(LONGEST_JUMP);
-            let micros = i64::try_from(time.as_micros()).expect("it is short");
-            let by = if plan.jumps == Jumps::Both && dice.chance(500) {
-                world.only_fences_hold("a clock was set forward");
-                micros
-            } else {
-                // Not further in all than what is waited for in the end.
-                if hosts.set_back + time > LONGEST_JUMP {
-                    return;
-                }
-                hosts.set_back += time;
-                -micros
-            };
-            world.log(format_args!("the clock of s{node} is set by {by} µs"));
-            world.state().servers[node].server.set_clock(by);
-        }
+        Blow::Forget => forget(world, hosts, node, away_until),
+        Blow::SetClock => set_clock(world, hosts, node),
         Blow::Kill => {
             if hosts.count() < MOST_HOSTS {
                 world.log(format_args!("p{host} is killed"));
@@ -170,6 +138,45 @@ fn strike(world: &Arc<World>, hosts: &mut Hosts, blow: Blow, away_until: &mut In
             Blow::Sleep => "sleep",
         });
     });
+}
+
+/// A server restarts without its data.
+fn forget(world: &World, hosts: &Hosts, node: usize, away_until: &mut Instant) {
+    let (plan, dice) = (&world.plan, &world.dice);
+    let mut time = Duration::from_secs(1) + dice.time(Duration::from_secs(3));
+    if plan.amnesia == Amnesia::StaysAway {
+        // One at a time, and each for the longest that it may have promised.
+        if *away_until > Instant::now() {
+            return;
+        }
+        time = LONGEST_TTL + LONGEST_TTL / 50;
+        *away_until = Instant::now() + time + LONGEST_TTL;
+        world.state().servers[node].barred_until = Instant::now() + time;
+    } else if plan.amnesia == Amnesia::Yes {
+        world.only_fences_hold("a server has forgotten");
+    }
+    world.log(format_args!("s{node} forgets, and is away for {time:?}"));
+    world.state().servers[node].server.forget();
+    go_away(world, hosts, node, time);
+}
+
+fn set_clock(world: &World, hosts: &mut Hosts, node: usize) {
+    let (plan, dice) = (&world.plan, &world.dice);
+    let time = dice.time(LONGEST_JUMP);
+    let micros = i64::try_from(time.as_micros()).expect("it is short");
+    let by = if plan.jumps == Jumps::Both && dice.chance(500) {
+        world.only_fences_hold("a clock was set forward");
+        micros
+    } else {
+        // Not further in all than what is waited for in the end.
+        if hosts.set_back + time > LONGEST_JUMP {
+            return;
+        }
+        hosts.set_back += time;
+        -micros
+    };
+    world.log(format_args!("the clock of s{node} is set by {by} µs"));
+    world.state().servers[node].server.set_clock(by);
 }
 
 /// Nobody reaches the server for a while, and all connections to it break.

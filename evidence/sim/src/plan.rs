@@ -15,6 +15,10 @@ pub(crate) const LONGEST_WAY: Duration = Duration::from_secs(4);
 
 /// One run, before it begins.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each may go wrong without the others"
+)]
 pub(crate) struct Plan {
     /// How many servers: one, or those of a quorum.
     pub(crate) nodes: usize,

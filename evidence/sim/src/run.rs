@@ -35,6 +35,10 @@ thread_local! {
 }
 
 /// Runs the world that follows from `seed`, which keeps its promises but for `flaw`.
+///
+/// # Panics
+///
+/// Only if this program is wrong: a panic of what runs in it is among the findings.
 #[must_use]
 pub fn run(seed: u64, flaw: Flaw, logs: bool) -> Report {
     listen_for_panics();
@@ -202,7 +206,7 @@ impl Hosts {
         host.has(manager.expect("the options are valid"));
         world.log(format_args!("p{number} starts"));
         let mut tasks = Vec::new();
-        for task in 0..1 + dice.below(plan.most_tasks) {
+        for task in 0..=dice.below(plan.most_tasks) {
             let task = u32::try_from(task).expect("there are few tasks");
             let life = tokio::spawn(task::live(world.clone(), host.clone(), task));
             host.runs(life.abort_handle());

@@ -241,7 +241,7 @@ impl Server {
         };
         lock.queue.retain(|it| it.owner != owner);
         let mut notice = None;
-        let forgets = self.flaw == Flaw::ForgetsReleases && elapsed.as_millis() % 4 == 0;
+        let forgets = self.flaw == Flaw::ForgetsReleases && elapsed.as_millis().is_multiple_of(4);
         if is_held && !forgets {
             lock.held = None;
             notice = lock.queue.first().map(|first| first.owner).map(|next| {

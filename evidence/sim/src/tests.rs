@@ -69,3 +69,32 @@ fn a_seed_is_a_run_whatever_thread_it_has() {
         assert_eq!(first.log.len(), again.log.len(), "seed {seed}");
     }
 }
+
+/// What cannot fail shows nothing: each of these worlds is found out, within so many runs.
+#[test]
+fn a_world_that_breaks_a_promise_is_found_out() {
+    let flaws = [
+        (Flaw::ReleasesWhosoever, 20),
+        (Flaw::RenewsWhosoever, 200),
+        (Flaw::AskedAgainKeepsItsTime, 200),
+        (Flaw::GrantsTwice, 20),
+        (Flaw::FencesFollowNoCounter, 20),
+        (Flaw::HandsOnForASecond, 200),
+        (Flaw::LastFenceIsTooLow, 400),
+        (Flaw::RepeatsOldGrantsAsNew, 200),
+        (Flaw::ForgetsReleases, 20),
+        (Flaw::RaisesNothing, 200),
+        (Flaw::FastClocks, 100),
+        (Flaw::ForgetsSecretly, 20),
+        (Flaw::DeniesWhatItDid, 100),
+        (Flaw::SplitBrain, 20),
+        (Flaw::AnswersForOthers, 20),
+    ];
+    for (flaw, within) in flaws {
+        let (_, reports) = run_many(0..within, flaw, 1);
+        let finding = reports.first().and_then(|report| report.findings.first());
+        assert!(finding.is_some(), "{flaw:?} was not found in {within} runs");
+    }
+    let all = <Flaw as clap::ValueEnum>::value_variants();
+    assert_eq!(all.len(), flaws.len() + 1, "each is tried");
+}
