@@ -147,8 +147,20 @@ impl Sentinels {
         &self.servers
     }
 
-    /// The master, as the Sentinel sees it that knows of the latest change.
+    /// The master, as the Sentinel sees it that knows of the latest change. Waits for the answer of one.
     pub async fn master(&self) -> &RedisServer {
+        let mut named = None;
+        // On a machine under load none of them may answer in time for once.
+        eventually(START_DEADLINE, "a Sentinel answers", async || {
+            named = self.named().await;
+            named.is_some()
+        })
+        .await;
+        self.at(named.expect("it was waited for"))
+    }
+
+    /// The port of the master that the latest of those names who answer.
+    async fn named(&self) -> Option<u16> {
         let mut latest = None;
         for sentinel in &self.watching {
             let Some(known) = sentinel.master(&self.service).await else {
@@ -162,8 +174,7 @@ impl Sentinels {
                 latest = Some((epoch, port));
             }
         }
-        let (_, port) = latest.expect("a Sentinel answers");
-        self.at(port)
+        latest.map(|(_, port)| port)
     }
 
     /// Waits until the Sentinels have made another server the master than `last`, and that one
@@ -212,8 +223,13 @@ impl Sentinels {
 
     /// A connection of the test's own to a Sentinel that runs.
     pub async fn sentinel_connection(&self, index: usize) -> MultiplexedConnection {
-        let sentinel = &self.watching[index];
-        sentinel.connection().await.expect("the Sentinel answers")
+        let mut connection = None;
+        eventually(START_DEADLINE, "the Sentinel answers", async || {
+            connection = self.watching[index].connection().await;
+            connection.is_some()
+        })
+        .await;
+        connection.expect("it was waited for")
     }
 
     /// Cuts the replication of `replica`, which keeps what it has. The Sentinels set it right after

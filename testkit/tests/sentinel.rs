@@ -1,9 +1,10 @@
 //! Sentinels replace a master that is killed, and know the one that comes back.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use dlock_testkit::{SentinelShape, Sentinels, eventually};
 use redis::AsyncCommands;
+use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -34,6 +35,19 @@ async fn a_killed_master_is_replaced_and_comes_back_as_a_replica() {
     first.restart().await;
     all.until_in_sync(&[first]).await;
     assert_eq!(first.keys("*").await, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_sentinel_that_stands_still_is_waited_for() {
+    let all = Sentinels::start_small().await;
+    all.pause_sentinel(0);
+    let mut master = pin!(all.master());
+    // Longer than one question has.
+    let unanswered = timeout(Duration::from_secs(2), &mut master).await;
+    assert!(unanswered.is_err());
+    all.resume_sentinel(0);
+    let master = timeout(SOON, master).await.unwrap();
+    assert_eq!(master.port(), all.servers()[0].port());
 }
 
 #[tokio::test]
