@@ -71,6 +71,19 @@ pub(crate) fn build_and_start(build: &Call, name: &str, words: &[String]) -> Res
     }
 }
 
+/// What cargo tells about the workspace.
+pub(crate) fn output(arguments: &str) -> Result<String, String> {
+    let output = command(&root())
+        .args(arguments.split(' '))
+        .output()
+        .map_err(|error| format!("cargo cannot be run: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("cargo {arguments} failed: {said}"))
+}
+
 /// What cargo says when it fails in the package at `root`, or that it does not.
 pub(crate) fn errors_in(
     root: &Path,

@@ -12,6 +12,7 @@ mod machine;
 mod packages;
 mod server;
 mod steps;
+mod supply;
 mod tools;
 
 use std::process::ExitCode;
@@ -127,6 +128,12 @@ Examples:
     /// Builds `cargo-fuzz` into target/tools if it is not there, which takes some minutes, and needs a
     /// C++ compiler. What was kept of earlier runs is tried by plain tests.
     Fuzz(fuzz::Fuzz),
+
+    /// Runs `cargo deny`: advisories, licences, bans and sources of what dlock brings along
+    ///
+    /// Builds it into target/tools if it is not there, which takes some minutes. Advisories are left
+    /// out, and that is said, where their database cannot be got.
+    Deny,
 }
 
 fn main() -> ExitCode {
@@ -143,6 +150,7 @@ fn main() -> ExitCode {
         Command::Sim(sim) => told(sim.run()),
         Command::Chaos(chaos) => told(chaos.run()),
         Command::Fuzz(fuzz) => told(fuzz.run()),
+        Command::Deny => told(supply::deny()),
     };
     if succeeded {
         ExitCode::SUCCESS

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::cargo::Call;
 use crate::component::Component;
-use crate::{editor, server, tools};
+use crate::{editor, server, supply, tools};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
@@ -17,6 +17,8 @@ pub(crate) enum Step {
     Server,
     /// The formatting of all packages
     Fmt,
+    /// Licences, sources and versions of what dlock brings along, without `cargo deny`
+    Supply,
     /// clippy on all targets, and on the crates without Redis
     Lint,
     /// Unit tests and tests against real servers, and what needs none without Redis
@@ -30,9 +32,10 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Server,
         Self::Fmt,
+        Self::Supply,
         Self::Lint,
         Self::Test,
         Self::DocTest,
@@ -44,6 +47,7 @@ impl Step {
         match self {
             Self::Server => "server",
             Self::Fmt => "fmt",
+            Self::Supply => "supply",
             Self::Lint => "lint",
             Self::Test => "test",
             Self::DocTest => "doc-test",
@@ -54,7 +58,7 @@ impl Step {
 
     fn calls(self) -> Vec<Call> {
         match self {
-            Self::Server | Self::Editor => Vec::new(),
+            Self::Server | Self::Supply | Self::Editor => Vec::new(),
             Self::Fmt => vec![
                 Call::new("fmt --all --check"),
                 // A workspace of its own, which is built by `cargo xtask fuzz` alone.
@@ -112,7 +116,7 @@ impl Step {
                 name: "rust-analyzer",
                 command: &["rust-analyzer"],
             }),
-            Self::Server | Self::Test | Self::DocTest | Self::Doc => None,
+            Self::Server | Self::Supply | Self::Test | Self::DocTest | Self::Doc => None,
         }
     }
 
@@ -127,6 +131,7 @@ impl Step {
                 server::provide()?;
                 tools::provide()?;
             }
+            Self::Supply => supply::check()?,
             Self::Editor => editor::check()?,
             _ => {}
         }
@@ -282,6 +287,9 @@ mod tests {
             "lint      FAILED       10.0 s",
             "test      not run",
         ];
-        assert_eq!(table(&Step::ALL[1..4], &reports), lines.join("\n") + "\n");
+        assert_eq!(
+            table(&[Step::Fmt, Step::Lint, Step::Test], &reports),
+            lines.join("\n") + "\n"
+        );
     }
 }
