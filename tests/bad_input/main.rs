@@ -9,6 +9,7 @@
 mod a_dying_server;
 #[path = "../common/mod.rs"]
 mod common;
+mod garbage;
 mod hostile_values;
 mod keys_and_options;
 mod no_server;

@@ -241,8 +241,9 @@ fn check_answers(wire: &[u8], value: &Value) {
 
 /// The number that a reply is, if it is one.
 fn number_on(wire: &[u8]) -> Option<i64> {
-    let text = str::from_utf8(wire.strip_prefix(b":")?).ok()?;
-    text.split_once("\r\n")?.0.trim().parse().ok()
+    let rest = wire.strip_prefix(b":")?;
+    let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
+    str::from_utf8(&rest[..end]).ok()?.trim().parse().ok()
 }
 
 /// What servers, nodes and Sentinels say of themselves and others.
