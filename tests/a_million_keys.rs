@@ -1,0 +1,99 @@
+//! Nothing of a key stays behind when nobody holds or wants it: not after a million of them.
+//!
+//! A program of its own, as it looks at the memory of its process.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use dlock::{LockManager, Wait, store::memory::MemoryStore};
+use dlock_testkit::eventually;
+use tokio::task::JoinSet;
+
+const KEYS: u32 = 1_000_000;
+const TASKS: u32 = 16;
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Of a million entries in any table, each would take more than five bytes.
+const GROWTH: u64 = 5_000_000;
+
+/// Bytes of this process that lie in memory; `None` where the system does not tell by a file.
+fn resident() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = told.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+/// Takes all keys below `end`, and leaves each in one of the ways there are.
+async fn take(manager: &LockManager, next: &Arc<AtomicU32>, end: u32) {
+    let mut tasks = JoinSet::new();
+    for _ in 0..TASKS {
+        let (manager, next) = (manager.clone(), next.clone());
+        tasks.spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= end {
+                    return;
+                }
+                let key = format!("order:{number}");
+                let guard = manager.lock(&key).acquire().await.unwrap();
+                match number % 50 {
+                    // By the manager, later.
+                    0 => drop(guard),
+                    // By one who waits for it meanwhile.
+                    1 => {
+                        let waits = manager.lock(&key).wait(Wait::Forever).acquire();
+                        let waits = tokio::spawn(waits);
+                        tokio::task::yield_now().await;
+                        guard.release().await.unwrap();
+                        waits.await.unwrap().unwrap().release().await.unwrap();
+                    }
+                    // After one who did not wait.
+                    2 => {
+                        let busy = manager.lock(&key).wait(Wait::Never).run(async |_| ()).await;
+                        assert!(busy.is_err_and(|error| error.is_busy()));
+                        guard.release().await.unwrap();
+                    }
+                    _ => guard.release().await.unwrap(),
+                }
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+    next.store(end, Ordering::Relaxed);
+    eventually(LIMIT, "all are given back", async || manager.active() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leave_nothing_behind() {
+    let store = MemoryStore::new();
+    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let next = Arc::new(AtomicU32::new(0));
+    // Tables have grown to what so many tasks need.
+    take(&manager, &next, KEYS / 10).await;
+    let before = resident();
+    take(&manager, &next, KEYS).await;
+    let after = resident();
+    assert!(store.is_empty(), "{} locks are left", store.len());
+    let growth = after
+        .zip(before)
+        .map(|(after, before)| after.saturating_sub(before));
+    println!("{before:?} bytes before, {growth:?} more after");
+    assert!(
+        growth.is_none_or(|growth| growth < GROWTH),
+        "{growth:?} bytes more"
+    );
+    if cfg!(target_os = "linux") {
+        assert!(growth.is_some(), "memory is looked at");
+    }
+}
