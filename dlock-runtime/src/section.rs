@@ -5,11 +5,12 @@ use std::{
     pin::pin,
     sync::Arc,
     task::Poll,
+    thread,
     time::Duration,
 };
 
 use tokio::{
-    runtime::{Handle, RuntimeFlavor},
+    runtime::{Handle, RuntimeFlavor, TryCurrentError},
     sync::{Mutex, Notify, futures::Notified},
     time::{Instant, timeout},
 };
@@ -283,6 +284,20 @@ impl Section {
     /// Needs no runtime to be called from. If none is left that could send the release, the
     /// store's TTL has to do.
     pub(crate) fn leave_in_background(self: &Arc<Self>) {
+        let gone = |error: TryCurrentError| error.is_thread_local_destroyed();
+        if Handle::try_current().is_err_and(gone) {
+            // This is a destructor of a thread that has forgotten tokio already, whose clock panics
+            // here once a test has paused it. Any other thread will do.
+            let section = self.clone();
+            let elsewhere = thread::Builder::new();
+            if elsewhere.spawn(move || section.leave()).is_ok() {
+                return;
+            }
+        }
+        self.leave();
+    }
+
+    fn leave(self: &Arc<Self>) {
         if let Effect::Release { owner } = self.event(Event::Left) {
             self.shared.keeper.remove(owner);
             release_in_background(self, owner);
