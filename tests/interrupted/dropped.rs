@@ -1,0 +1,195 @@
+//! Callers that go away: at every await, under every fault, and while what runs in the background is
+//! at each of its own awaits.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock_testkit::{Polled, poll_times, poll_times_then_wake};
+use tokio::{runtime::Handle, time::timeout};
+
+use crate::{
+    common::{Fate, Kind, assert_idle, soon},
+    operations::{ALL, OF_A_QUORUM, Operation},
+    stage::{PAUSED, Scale, Scene, Stage, Tally, assert_no_task_is_left},
+    stepwise::Steps,
+};
+
+/// Time is paused, so that nothing takes that long unless it hangs.
+const ETERNITY: Duration = Duration::from_secs(600);
+
+/// How a future is dropped: while it waits, or when what it waited for has come.
+#[derive(Clone, Copy)]
+enum Drops {
+    Parked,
+    Woken,
+}
+
+async fn poll(scene: Scene, polls: usize, drops: Drops) -> Polled<()> {
+    let polled = async {
+        match drops {
+            Drops::Parked => poll_times(scene, polls).await,
+            Drops::Woken => poll_times_then_wake(scene, polls).await,
+        }
+    };
+    timeout(ETERNITY, polled).await.expect("it hangs")
+}
+
+/// Whether the operation has ended before it could be dropped.
+async fn dropped_at(
+    operation: &Operation,
+    polls: usize,
+    drops: Drops,
+    fault: Option<&(Kind, Fate)>,
+) -> bool {
+    let metrics = Handle::current().metrics();
+    let before = metrics.num_alive_tasks();
+    let (stage, wire) = Stage::behind_a_wire();
+    let around = tokio::spawn((operation.around)(stage.clone()));
+    soon(stage.until_ready()).await;
+    if let Some((kind, fate)) = fault {
+        wire.always(*kind, fate.clone());
+    }
+    let scene = stage.noting((operation.begin)(stage.clone()));
+    let outcome = poll(scene, polls, drops).await;
+    stage.is_over();
+    wire.heal();
+    soon(around).await.unwrap();
+    stage.assert_clean().await;
+    if fault.is_none() && !operation.keeps {
+        wire.assert_nothing_is_owed();
+    }
+    drop((stage, wire));
+    assert_no_task_is_left(&metrics, before).await;
+    outcome == Polled::Finished(())
+}
+
+/// How often the operation could be dropped.
+async fn dropped_everywhere(operation: &Operation, fault: Option<&(Kind, Fate)>) -> usize {
+    let mut interruptions = 0;
+    for drops in [Drops::Parked, Drops::Woken] {
+        for polls in 0.. {
+            if dropped_at(operation, polls, drops, fault).await {
+                break;
+            }
+            interruptions += 1;
+        }
+    }
+    interruptions
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_dropped_anywhere_leaves_nothing() {
+    let mut tally = Tally::of("dropped, parked and woken");
+    for operation in ALL {
+        let interruptions = dropped_everywhere(operation, None).await;
+        tally.note(operation, interruptions, 2 * operation.awaits);
+    }
+    tally.finish();
+}
+
+/// Every request of this kind is lost, or its answer, with and without a word, until the caller has
+/// gone.
+async fn dropped_everywhere_without(kind: Kind, what: &'static str) {
+    let fates = [
+        Fate::Lost,
+        Fate::ReplyLost,
+        Fate::Swallowed,
+        Fate::ReplySwallowed,
+    ];
+    let faults = fates.map(|fate| (kind, fate));
+    let mut tally = Tally::of(what);
+    for operation in ALL {
+        let mut interruptions = 0;
+        for fault in &faults {
+            interruptions += dropped_everywhere(operation, Some(fault)).await;
+        }
+        // An operation that fails may have fewer awaits, but has one.
+        tally.note(operation, interruptions, 2 * faults.len());
+    }
+    tally.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_dropped_anywhere_leaves_nothing_although_questions_get_no_answer() {
+    dropped_everywhere_without(Kind::Acquire, "dropped, four ways of no grant").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_dropped_anywhere_leaves_nothing_although_renewals_get_no_answer() {
+    dropped_everywhere_without(Kind::Renew, "dropped, four ways of no renewal").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_dropped_anywhere_leaves_nothing_although_releases_get_no_answer() {
+    dropped_everywhere_without(Kind::Release, "dropped, four ways of no release").await;
+}
+
+/// Whether the operation and all that it leaves behind have ended before the store came so far.
+async fn dropped_when_frozen(
+    operation: &Operation,
+    step: usize,
+    (stage, steps): (Stage, Arc<Steps>),
+) -> bool {
+    let metrics = Handle::current().metrics();
+    let before = metrics.num_alive_tasks();
+    let around = tokio::spawn((operation.around)(stage.clone()));
+    soon(stage.until_ready()).await;
+    steps.count();
+    steps.freeze_at(step);
+    let scene = stage.noting((operation.begin)(stage.clone()));
+    let both = async {
+        tokio::select! {
+            () = scene => {}
+            () = steps.frozen() => return,
+        }
+        stage.is_over();
+        let managers = [stage.manager()];
+        tokio::select! {
+            () = assert_idle(&managers) => {}
+            () = steps.frozen() => {}
+        }
+    };
+    timeout(ETERNITY, both).await.expect("it hangs");
+    let is_frozen = steps.is_frozen();
+    stage.is_over();
+    steps.thaw();
+    soon(around).await.unwrap();
+    stage.assert_clean().await;
+    steps.assert_nothing_is_owed(operation.keeps);
+    drop(stage);
+    assert_no_task_is_left(&metrics, before).await;
+    !is_frozen
+}
+
+async fn frozen_everywhere(
+    operation: &Operation,
+    make: fn(Scale, bool) -> (Stage, Arc<Steps>),
+) -> usize {
+    for step in 0.. {
+        if dropped_when_frozen(operation, step, make(PAUSED, false)).await {
+            return step;
+        }
+    }
+    unreachable!("an operation ends")
+}
+
+/// The caller goes while a request, which may be a renewal or a release in the background, is on its
+/// way to the store or back.
+#[tokio::test(start_paused = true)]
+async fn whatever_is_dropped_at_any_step_of_the_store_leaves_nothing() {
+    let mut tally = Tally::of("dropped at each step of the store");
+    for operation in ALL {
+        let steps = frozen_everywhere(operation, Stage::stepwise).await;
+        tally.note(operation, steps, operation.steps);
+    }
+    tally.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_dropped_at_any_step_of_a_quorum_leaves_nothing() {
+    let mut tally = Tally::of("dropped at each step of a quorum's nodes");
+    for operation in OF_A_QUORUM {
+        let steps = frozen_everywhere(operation, Stage::quorum).await;
+        tally.note(operation, steps, 3 * operation.steps);
+    }
+    tally.finish();
+}

@@ -1,0 +1,125 @@
+//! Managers that shut down while something is at any of its awaits: it ends, and so does the shutdown,
+//! in the time that was given.
+
+use std::time::Duration;
+
+use dlock::LockError;
+use tokio::{
+    runtime::Handle,
+    sync::oneshot,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    common::{Fate, Kind, soon},
+    operations::{ALL, Operation},
+    stage::{Parking, Stage, Tally, assert_no_task_is_left},
+};
+
+/// How long a manager waits for an answer.
+const RESPONSE: Duration = Duration::from_secs(1);
+
+/// Timers are exact to a millisecond, and there is more than one.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// Time is paused, so that nothing takes that long unless it hangs.
+const ETERNITY: Duration = Duration::from_secs(600);
+
+/// Whether the operation has ended before its manager could shut down.
+async fn shut_down_at(
+    operation: &Operation,
+    polls: usize,
+    limit: Duration,
+    fault: Option<&(Kind, Fate)>,
+) -> bool {
+    let metrics = Handle::current().metrics();
+    let before = metrics.num_alive_tasks();
+    let (stage, wire) = Stage::behind_a_wire();
+    let around = tokio::spawn((operation.around)(stage.clone()));
+    soon(stage.until_ready()).await;
+    if let Some((kind, fate)) = fault {
+        wire.always(*kind, fate.clone());
+    }
+    let (tell, told) = oneshot::channel();
+    let mut parking = Box::pin(Parking {
+        scene: Some(stage.noting((operation.begin)(stage.clone()))),
+        left: polls,
+        tell: Some(tell),
+    });
+    let has_ended = async {
+        tokio::select! {
+            () = &mut parking => unreachable!("it never ends"),
+            has_ended = told => has_ended.unwrap(),
+        }
+    };
+    let has_ended = timeout(ETERNITY, has_ended).await.expect("it hangs");
+    let since = Instant::now();
+    let shutdown = async {
+        let report = stage.manager().shutdown(limit).await;
+        (report, since.elapsed())
+    };
+    let rest = async {
+        if let Some(scene) = parking.scene.take() {
+            scene.await;
+        }
+        stage.is_over();
+    };
+    let both = async { tokio::join!(shutdown, rest) };
+    let ((report, took), ()) = timeout(ETERNITY, both).await.expect("it hangs");
+    assert!(took <= limit + RESPONSE + MOMENT, "{took:?}");
+    if fault.is_none() {
+        // Who holds a guard and does not look keeps it, and all the time there is was waited for it.
+        let is_kept = took >= limit + RESPONSE;
+        assert!(report.unreleased == 0 || is_kept, "{report:?} {took:?}");
+        assert!(report.cut_short == 0 || took >= limit, "{report:?}");
+    }
+    let refused = stage.lock().acquire().await;
+    assert!(matches!(refused, Err(LockError::Closed { .. })));
+    wire.heal();
+    soon(around).await.unwrap();
+    stage.assert_clean().await;
+    if fault.is_none() && !operation.keeps {
+        wire.assert_nothing_is_owed();
+    }
+    drop((stage, wire, parking));
+    assert_no_task_is_left(&metrics, before).await;
+    has_ended
+}
+
+async fn shut_down_everywhere(operation: &Operation, fault: Option<&(Kind, Fate)>) -> usize {
+    let mut interruptions = 0;
+    for limit in [Duration::ZERO, Duration::from_secs(5)] {
+        for polls in 0.. {
+            if shut_down_at(operation, polls, limit, fault).await {
+                break;
+            }
+            interruptions += 1;
+        }
+    }
+    interruptions
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_at_any_await_ends_in_time_and_leaves_nothing() {
+    let mut tally = Tally::of("shut down, with no time and with five seconds");
+    for operation in ALL {
+        let interruptions = shut_down_everywhere(operation, None).await;
+        tally.note(operation, interruptions, 2 * operation.awaits);
+    }
+    tally.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_at_any_await_ends_in_time_although_the_store_does_not_answer() {
+    let mut tally = Tally::of("shut down, and the store is silent");
+    for operation in ALL {
+        let mut interruptions = 0;
+        for kind in [Kind::Acquire, Kind::Renew, Kind::Release] {
+            let fault = (kind, Fate::Swallowed);
+            interruptions += shut_down_everywhere(operation, Some(&fault)).await;
+        }
+        // An operation that fails may have fewer awaits, but has one.
+        tally.note(operation, interruptions, 2 * 3);
+    }
+    tally.finish();
+}

@@ -1,0 +1,234 @@
+//! A store in which every request is two awaits, and which stops or panics at the one a test names.
+
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+};
+
+use dlock::{
+    ClientId, LockKey, LockStore, OwnerId,
+    store::{
+        AcquireRequest, Acquisition, HintSink, Queue, Raised, Released, RenewRequest, Renewal,
+        StoreError, StoreErrorKind, memory::MemoryStore,
+    },
+};
+use tokio::sync::watch;
+
+use crate::common::Kind;
+
+/// A memory store whose requests await before and after they are carried out.
+///
+/// It needs no runtime, and so survives each.
+#[derive(Clone)]
+pub(crate) struct Stepwise {
+    pub(crate) store: MemoryStore,
+    steps: Arc<Steps>,
+    /// Whether it can release without a runtime, as [`MemoryStore`] and no server can.
+    at_once: bool,
+    /// The last request of each owner that was carried out: one that was sent before comes no more.
+    last: Arc<Mutex<HashMap<OwnerId, u64>>>,
+}
+
+/// The awaits of one or several stores.
+pub(crate) struct Steps {
+    plan: Mutex<Plan>,
+    frozen: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Plan {
+    /// Whether steps count by now.
+    counts: bool,
+    taken: usize,
+    freeze_at: Option<usize>,
+    panic_at: Option<usize>,
+    always_panics: Option<Kind>,
+    /// What was carried out and has changed something.
+    done: Vec<(Kind, OwnerId)>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self {
+            plan: Mutex::default(),
+            frozen: watch::Sender::new(false),
+        }
+    }
+}
+
+impl Steps {
+    fn plan<T>(&self, change: impl FnOnce(&mut Plan) -> T) -> T {
+        change(&mut self.plan.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on steps count, the first being number 0.
+    pub(crate) fn count(&self) {
+        self.plan(|plan| plan.counts = true);
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.plan(|plan| plan.taken)
+    }
+
+    /// Nothing moves from this step on.
+    pub(crate) fn freeze_at(&self, step: usize) {
+        self.plan(|plan| plan.freeze_at = Some(step));
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        *self.frozen.borrow()
+    }
+
+    /// Waits until somebody has come to the step at which all stops.
+    pub(crate) async fn frozen(&self) {
+        let mut frozen = self.frozen.subscribe();
+        frozen.wait_for(|it| *it).await.unwrap();
+    }
+
+    /// Everything goes on.
+    pub(crate) fn thaw(&self) {
+        self.plan(|plan| plan.freeze_at = None);
+        self.frozen.send_replace(false);
+    }
+
+    /// The request panics that comes to this step.
+    pub(crate) fn panic_at(&self, step: usize) {
+        self.plan(|plan| plan.panic_at = Some(step));
+    }
+
+    /// All requests of this kind panic.
+    pub(crate) fn always_panic(&self, kind: Kind) {
+        self.plan(|plan| plan.always_panics = Some(kind));
+    }
+
+    /// Whoever has asked has given back afterwards, or has left the rest of a `min_hold` to the store.
+    pub(crate) fn assert_nothing_is_owed(&self, may_be_kept: bool) {
+        let done = self.plan(|plan| plan.done.clone());
+        for (kind, owner) in &done {
+            let last = done.iter().rfind(|(_, it)| it == owner).unwrap().0;
+            let settled = last == Kind::Release || (may_be_kept && last == Kind::Renew);
+            assert!(settled || *kind != Kind::Acquire, "{last:?} came last");
+        }
+    }
+
+    async fn step(&self, kind: Kind) {
+        let (number, freezes) = self.plan(|plan| {
+            let number = plan.taken;
+            if !plan.counts {
+                return (None, false);
+            }
+            plan.taken += 1;
+            let freezes = plan.freeze_at.is_some_and(|at| number >= at);
+            (Some(number), freezes)
+        });
+        let panics = self.plan(|plan| {
+            let always = plan.always_panics == Some(kind) && plan.counts;
+            always || (number.is_some() && plan.panic_at == number)
+        });
+        assert!(!panics, "on purpose, by the store");
+        if freezes {
+            let mut frozen = self.frozen.subscribe();
+            self.frozen.send_replace(true);
+            frozen.wait_for(|it| !*it).await.unwrap();
+        }
+        let mut is_first = true;
+        poll_fn(|context| {
+            if std::mem::take(&mut is_first) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+impl Stepwise {
+    pub(crate) fn new(steps: &Arc<Steps>, at_once: bool) -> Self {
+        Self {
+            store: MemoryStore::new(),
+            steps: steps.clone(),
+            at_once,
+            last: Arc::default(),
+        }
+    }
+
+    async fn carry_out<T>(
+        &self,
+        kind: Kind,
+        owner: OwnerId,
+        request: impl Future<Output = Result<T, StoreError>>,
+        changes: impl Fn(&T) -> bool,
+    ) -> Result<T, StoreError> {
+        static SENT: AtomicU64 = AtomicU64::new(0);
+        let sent = SENT.fetch_add(1, Ordering::Relaxed);
+        self.steps.step(kind).await;
+        {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = last.entry(owner).or_default();
+            if *last > sent {
+                let kind = StoreErrorKind::Disconnected;
+                return Err(StoreError::new(kind, "another request has overtaken it"));
+            }
+            *last = sent;
+        }
+        let answer = request.await?;
+        if changes(&answer) {
+            self.steps.plan(|plan| plan.done.push((kind, owner)));
+        }
+        self.steps.step(kind).await;
+        Ok(answer)
+    }
+}
+
+impl LockStore for Stepwise {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        let asks = request.queue != Queue::No;
+        let changes = |answer: &Acquisition| asks || matches!(answer, Acquisition::Granted { .. });
+        let acquire = self.store.acquire(request);
+        self.carry_out(Kind::Acquire, request.owner, acquire, changes)
+            .await
+    }
+
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let changes = |answer: &Renewal| *answer == Renewal::Renewed;
+        let renew = self.store.renew(request);
+        self.carry_out(Kind::Renew, request.owner, renew, changes)
+            .await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        let release = self.store.release(key, owner);
+        self.carry_out(Kind::Release, owner, release, |_| true)
+            .await
+    }
+
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        let raise = self.store.raise(key, owner, from, to);
+        self.carry_out(Kind::Raise, owner, raise, |_| false).await
+    }
+
+    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        let released = self.at_once && self.store.release_at_once(key, owner);
+        if released {
+            self.steps
+                .plan(|plan| plan.done.push((Kind::Release, owner)));
+        }
+        released
+    }
+
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        self.store.attach(client, hints);
+    }
+}
