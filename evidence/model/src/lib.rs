@@ -5,6 +5,7 @@ pub mod handover;
 pub mod historical;
 pub mod lease;
 mod list;
+pub mod quorum;
 
 use check::Check;
 
@@ -14,5 +15,6 @@ pub fn checks(is_large: bool) -> Vec<Check> {
     let mut checks = historical::checks(is_large);
     checks.extend(lease::checks(is_large));
     checks.extend(handover::checks(is_large));
+    checks.extend(quorum::checks(is_large));
     checks
 }
