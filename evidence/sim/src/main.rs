@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use dlock_sim::{Flaw, run, run_many};
+use dlock_sim::{Counts, Flaw, Report, run, run_many};
 
 /// Runs dlock in simulated worlds that fail by a seed.
 #[derive(Parser)]
@@ -25,30 +25,47 @@ struct Options {
     flaw: Flaw,
 }
 
+/// After so many that have found something it ends.
+const MOST: usize = 20;
+
+/// So many are told of at once.
+const AT_ONCE: u64 = 1_000;
+
 fn main() -> ExitCode {
     let options = Options::parse();
-    let reports = if let Some(seed) = options.seed {
+    if let Some(seed) = options.seed {
         let report = run(seed, options.flaw, true);
         print!("{}", report.log);
         println!("{}", report.counts);
-        vec![report]
-    } else {
-        let seeds = options.from..options.from.saturating_add(options.seeds);
-        let (counts, reports) = run_many(seeds, options.flaw, 20);
-        println!("{counts}");
-        reports
-    };
-    let mut is_well = true;
-    for report in reports {
-        for finding in &report.findings {
-            is_well = false;
-            println!("seed {}: {finding}", report.seed);
-        }
-        if !report.findings.is_empty() {
-            let seed = report.seed;
-            println!("seed {seed}: again by `cargo xtask sim --seed {seed}`");
-        }
+        tell(&report);
+        return exit_code(report.findings.is_empty());
     }
+    let (mut all, mut failed) = (Counts::default(), 0);
+    let (mut from, end) = (options.from, options.from.saturating_add(options.seeds));
+    while from < end && failed < MOST {
+        let to = end.min(from.saturating_add(AT_ONCE));
+        let (counts, reports) = run_many(from..to, options.flaw, MOST);
+        all += counts;
+        failed += reports.len();
+        reports.iter().for_each(tell);
+        println!("{} runs, of which {failed} have found something", all.runs);
+        from = to;
+    }
+    println!("{all}");
+    exit_code(failed == 0)
+}
+
+fn tell(report: &Report) {
+    let seed = report.seed;
+    for finding in &report.findings {
+        println!("seed {seed}: {finding}");
+    }
+    if !report.findings.is_empty() {
+        println!("seed {seed}: again by `cargo xtask sim --seed {seed}`");
+    }
+}
+
+fn exit_code(is_well: bool) -> ExitCode {
     if is_well {
         ExitCode::SUCCESS
     } else {
