@@ -18,6 +18,7 @@ use crate::{
     nemesis,
     plan::{LONGEST_JUMP, LONGEST_TTL, LONGEST_WAY, Plan},
     task,
+    unsteady::Unsteady,
     verdict::{Finding, Report},
     world::{SimClock, World},
 };
@@ -330,10 +331,25 @@ impl Hosts {
                 }
             }
         }
+        self.drop_calls(world).await;
         self.become_idle(world).await;
         // A quorum's last servers are told in the background.
         sleep(Duration::from_secs(2)).await;
         self.leave_nothing(world, "although it was given back");
+    }
+
+    /// Calls are dropped at each of their first polls; what they have asked for is given back as well.
+    async fn drop_calls(&self, world: &Arc<World>) {
+        for (_, process) in self.living() {
+            let Some(manager) = process.host.manager() else {
+                continue;
+            };
+            for polls in 0..6 {
+                let request = manager.lock("k0").ttl(LONGEST_TTL);
+                let call = request.run(async |_| sleep(Duration::from_millis(50)).await);
+                drop(Unsteady::new(world, &process.host, Some(polls), call).await);
+            }
+        }
     }
 
     /// All managers end, and nothing holds them any more.
