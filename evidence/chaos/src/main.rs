@@ -159,6 +159,10 @@ impl Arguments {
             let left = end.saturating_duration_since(Instant::now());
             let round = self.round(topology, random.next(), left.min(ROUND));
             report.add(round);
+            println!(
+                "{topology}: {} s, {} sections, {} violations so far",
+                report.seconds, report.sections, report.violations
+            );
             if Instant::now() >= end || !report.wrong.is_empty() {
                 return report;
             }

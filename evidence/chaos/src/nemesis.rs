@@ -128,17 +128,21 @@ impl<'a> Nemesis<'a> {
         self.world.until_well().await;
         let entered = self.until_entered(mended).await;
         let in_charge = self.world.in_charge().await;
-        let has_changed = in_charge != self.in_charge;
-        let asked = kind.forgets(self.world.topology);
+        let topology = self.world.topology;
+        let is_asked = kind.forgets(topology);
         // A slot that moves and a fail-over that waits for the replica lose nothing.
         let is_planned = matches!(kind, Kind::SlotMoved | Kind::FailOverAsked);
-        let loses = Kind::MasterKilled.forgets(self.world.topology);
+        let is_unasked = in_charge != self.in_charge
+            && !is_asked
+            && !is_planned
+            && Kind::MasterKilled.forgets(topology);
         let over = machine_time();
         self.faults.push(Fault {
             kind,
-            began: if has_changed { self.since } else { began },
+            // It may have happened before the fault was made.
+            began: if is_unasked { self.since } else { began },
             over,
-            forgets: asked || has_changed && !is_planned && loses,
+            forgets: is_asked || is_unasked,
         });
         self.in_charge = in_charge;
         self.since = over;
