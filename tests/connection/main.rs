@@ -15,6 +15,7 @@ mod names;
 mod permissions;
 mod resp2;
 mod subscriptions;
+mod secrets;
 mod tls;
 
 use std::time::Duration;
