@@ -280,7 +280,6 @@ mod tests {
         let strict = Rules {
             skip: strict.skip[1..].to_vec(),
             licences: ["MIT", "ISC"].map(str::to_owned).into(),
-            ..strict
         };
         let graph = Graph::read(&told(&[]), TREE).expect("it can be read");
         let said = strict.faults(&graph).join("; ");

@@ -21,12 +21,16 @@ enum Piece {
 
 /// A key is made exactly if the definition has one, it is the same, and its values can be read out of
 /// it again: so different values never meet.
+///
+/// # Panics
+///
+/// Where that is not so.
 pub fn key(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut pieces = Vec::new();
     while !bytes.is_empty() && pieces.len() < 8 {
         let kind = bytes.next();
-        pieces.push(if kind % 2 == 0 {
+        pieces.push(if kind.is_multiple_of(2) {
             Piece::Text(bytes.text(usize::from(kind / 2 % 8)))
         } else {
             Piece::Value(tree(&mut bytes, 0))
@@ -136,18 +140,20 @@ fn encoded_value(value: &Tree) -> Option<String> {
 }
 
 fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for c in text.chars() {
+    let encode = |c: char| {
         let is_plain = c.is_ascii_alphanumeric() || "-_.~".contains(c);
         if is_plain || (!c.is_ascii() && !c.is_control()) {
-            encoded.push(c);
+            c.to_string()
         } else {
-            for byte in c.to_string().bytes() {
-                encoded += &format!("%{byte:02X}");
-            }
+            let bytes = c.to_string().into_bytes();
+            bytes
+                .iter()
+                .map(|byte| format!("%{byte:02X}"))
+                .collect::<Vec<_>>()
+                .concat()
         }
-    }
-    encoded
+    };
+    text.chars().map(encode).collect()
 }
 
 /// A character that no encoded value contains.

@@ -32,6 +32,10 @@ const SECRET: &str = "s3cr3t-p4ssw0rd";
 const LONGEST_MESSAGE: usize = 1024;
 
 /// A URL is read or refused, and neither shows a password, wherever in it that stands.
+///
+/// # Panics
+///
+/// Where that is not so.
 pub fn url(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let place = usize::from(bytes.next());
@@ -162,6 +166,10 @@ fn slot_of(tag: &[u8]) -> u16 {
 }
 
 /// A reply on the wire is understood as what it says, or not at all.
+///
+/// # Panics
+///
+/// Where that is not so.
 pub fn replies(data: &[u8]) {
     let value = match redis::parse_redis_value(data) {
         Ok(value) => value,
@@ -276,9 +284,13 @@ fn check_text(error: &StoreError) {
 }
 
 /// A message is a hint exactly if it has the form of one, and goes to the client it names.
+///
+/// # Panics
+///
+/// Where that is not so.
 pub fn hints(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    let begins_well = bytes.next() % 4 > 0;
+    let begins_well = !bytes.next().is_multiple_of(4);
     let rest = bytes.rest();
     let message = if begins_well {
         [format!("{}.", client()).as_bytes(), rest].concat()

@@ -171,7 +171,7 @@ fn a_label_of_a_stranger_fits_into_a_line_of_a_log() {
     let shown = |label: &[u8]| read_label(label).expect("it is one");
     assert_eq!(shown(b"a\x1b[2J\x85@b\xff"), "a_[2J\u{fffd}@b\u{fffd}");
     assert_eq!(shown("a\u{85}b".as_bytes()), "a_b");
-    assert!(shown(&[b'x'; 1_000_000]).len() <= 128);
+    assert!(shown("x".repeat(1_000_000).as_bytes()).len() <= 128);
     let ours = crate::builder::label(Some(&"x".repeat(200)));
     assert_eq!(shown(ours.as_bytes()), ours);
 }
