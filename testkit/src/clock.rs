@@ -1,57 +1,65 @@
-//! A wall clock that a test sets, for a server that believes it is the machine's.
+//! A wall clock that a test sets, for a process that believes it is the machine's.
 
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// What lets the process of a server read another wall clock than the machine's.
+use tempfile::TempDir;
+
+const LIBRARY: &str = "clock.so";
+const TIME: &str = "ahead";
+
+/// A wall clock for other processes, which agrees with the machine's until it is set.
 ///
 /// It is a small library that the loader puts before the C library, built by the C compiler that
 /// Rust links with. It needs a loader that knows `LD_PRELOAD`.
-pub(crate) struct WallClock {
-    library: PathBuf,
-    path: PathBuf,
+pub struct WallClock {
     file: File,
     ahead: AtomicI64,
+    directory: TempDir,
 }
 
 impl WallClock {
-    /// A clock that agrees with the machine's until it is set; its files lie in `directory`.
-    pub(crate) fn new(directory: &Path) -> Self {
-        let (library, path) = (directory.join("clock.so"), directory.join("clock"));
-        build(&library);
+    /// Makes a clock. It must live as long as the processes that have it.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it compiles a program")]
+    pub fn new() -> Self {
+        let directory = TempDir::with_prefix("dlock-clock-").expect("a directory can be made");
+        build(&directory.path().join(LIBRARY));
         let clock = Self {
-            file: File::create(&path).expect("a file can be made"),
-            library,
-            path,
+            file: File::create(directory.path().join(TIME)).expect("a file can be made"),
             ahead: AtomicI64::new(0),
+            directory,
         };
-        clock.put_forward(0);
+        clock.change(0);
         clock
     }
 
-    pub(crate) fn forward(&self, by: Duration) {
-        self.put_forward(microseconds(by));
-    }
-
-    pub(crate) fn back(&self, by: Duration) {
-        self.put_forward(-microseconds(by));
-    }
-
-    /// Lets `command` start with this clock.
-    pub(crate) fn set_for(&self, command: &mut Command) {
+    /// Lets a process start with this clock.
+    pub fn set_for<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let directory = self.directory.path();
         command
-            .env("LD_PRELOAD", &self.library)
-            .env("DLOCK_CLOCK", &self.path);
+            .env("LD_PRELOAD", directory.join(LIBRARY))
+            .env("DLOCK_CLOCK", directory.join(TIME))
     }
 
-    fn put_forward(&self, by: i64) {
+    /// Puts it forward, at once and for processes that run.
+    pub fn put_forward(&self, by: Duration) {
+        self.change(microseconds(by));
+    }
+
+    /// Puts it back.
+    pub fn put_back(&self, by: Duration) {
+        self.change(-microseconds(by));
+    }
+
+    fn change(&self, by: i64) {
         let ahead = self.ahead.fetch_add(by, Ordering::Relaxed) + by;
-        // The process sees it in the page that it has mapped.
+        // Processes see it in the page that they have mapped.
         let written = self.file.write_all_at(&ahead.to_ne_bytes(), 0);
         written.expect("a file of eight bytes can be written");
     }

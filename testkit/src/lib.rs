@@ -4,7 +4,7 @@
 //! master, [`Cluster`] several that share slots. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`poll_times`] drops a future at a chosen
-//! await.
+//! await; [`WallClock`] is a clock of a process that a test sets.
 //!
 //! A failure of this crate is a failure of the test, so its functions panic with what went
 //! wrong instead of returning errors. It needs a Unix system: a paused server is a stopped
@@ -29,6 +29,7 @@ mod server;
 mod tls;
 mod tls_sentinel;
 
+pub use clock::WallClock;
 pub use cluster::Cluster;
 pub use eventually::eventually;
 pub use machine_time::machine_time;

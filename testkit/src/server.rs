@@ -114,7 +114,7 @@ impl RedisServer {
         arguments: impl Fn() -> (Vec<OsString>, Option<u16>),
     ) -> Self {
         let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
-        let clock = own_clock.then(|| WallClock::new(directory.path()));
+        let clock = own_clock.then(WallClock::new);
         for _ in 0..PORTS_TO_TRY {
             let port = port::free();
             let (arguments, tls_port) = arguments();
@@ -202,13 +202,13 @@ impl RedisServer {
     ///
     /// Panics unless it was started by [`start_with_clock`](Self::start_with_clock).
     pub fn put_clock_forward(&self, by: Duration) {
-        self.clock().forward(by);
+        self.clock().put_forward(by);
     }
 
     /// Puts the server's wall clock back, as [`put_clock_forward`](Self::put_clock_forward) does
     /// forward.
     pub fn put_clock_back(&self, by: Duration) {
-        self.clock().back(by);
+        self.clock().put_back(by);
     }
 
     fn clock(&self) -> &WallClock {

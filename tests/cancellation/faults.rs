@@ -1,5 +1,6 @@
 //! Requests and answers that get lost, one by one, with paused time.
 
+mod moments;
 mod releases;
 
 use std::{

@@ -11,6 +11,8 @@ mod dropped;
 mod faults;
 #[cfg(feature = "redis")]
 mod redis_behind_a_proxy;
+#[cfg(feature = "redis")]
+mod slow_servers;
 
 use std::time::Duration;
 

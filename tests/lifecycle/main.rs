@@ -9,6 +9,7 @@
 mod common;
 mod deadlocks;
 mod guards;
+mod held_up;
 mod leftovers;
 mod managers;
 mod panics;

@@ -1,0 +1,192 @@
+//! Bodies that are held up, leave something behind, or hold something themselves when their lease ends.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use dlock::{Clock, FencingToken, LockManager, LostCause, Moment, store::memory::MemoryStore};
+use tokio::{
+    sync::Notify,
+    task::yield_now,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    TTL, assert_clean,
+    common::{is_lost, soon},
+    hold, memory, one_thread, threads,
+};
+
+/// B15. Nobody can renew meanwhile, and nobody can stop it: it ends at its next await, and may ask
+/// before.
+#[test]
+fn a_body_that_hogs_the_only_thread_past_its_lease_ends_at_its_next_await() {
+    one_thread().block_on(async {
+        let (store, manager) = memory();
+        let ttl = Duration::from_millis(200);
+        let (asked, went_on) = (AtomicBool::new(false), AtomicBool::new(false));
+        let body = manager.lock("order:42").ttl(ttl).run(async |lease| {
+            thread::sleep(2 * ttl);
+            asked.store(lease.ensure().is_err(), Ordering::Relaxed);
+            yield_now().await;
+            went_on.store(true, Ordering::Relaxed);
+        });
+        let outcome = soon(body).await;
+        assert!(
+            is_lost(&outcome, |cause| *cause == LostCause::Expired),
+            "{outcome:?}"
+        );
+        assert!(asked.load(Ordering::Relaxed) && !went_on.load(Ordering::Relaxed));
+        assert_clean(&store, &manager).await;
+    });
+}
+
+/// Something outside that takes a write only with a greater token than the last.
+#[derive(Default)]
+struct Resource(Mutex<Option<FencingToken>>);
+
+impl Resource {
+    fn write(&self, token: FencingToken) -> bool {
+        let mut last = self.0.lock().unwrap();
+        let is_newer = last.is_none_or(|last| token >= last);
+        if is_newer {
+            *last = Some(token);
+        }
+        is_newer
+    }
+}
+
+/// B16. What a body spawns is not stopped with it, and what it writes later is refused.
+#[tokio::test]
+async fn what_a_body_has_spawned_outlives_the_lock_and_is_refused_by_its_token() {
+    let (store, manager) = memory();
+    let (resource, go_on) = (Arc::new(Resource::default()), Arc::new(Notify::new()));
+    let spawned = manager.lock("order:42").run(async |lease| {
+        let (resource, go_on) = (resource.clone(), go_on.clone());
+        let token = lease.fencing_token();
+        assert!(resource.write(token));
+        tokio::spawn(async move {
+            go_on.notified().await;
+            resource.write(token)
+        })
+    });
+    let spawned = soon(spawned).await.unwrap();
+    let next = hold(&manager, "order:42").await;
+    assert!(resource.write(next.fencing_token()));
+    go_on.notify_one();
+    assert!(!soon(spawned).await.unwrap(), "it is late");
+    next.release().await.unwrap();
+    assert_clean(&store, &manager).await;
+}
+
+/// B17. It is dropped at its await as any future is: a mutex is unlocked and not poisoned, what it was
+/// writing is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_cancelled_gives_back_what_it_holds_itself() {
+    struct Writes(Arc<AtomicBool>);
+    impl Drop for Writes {
+        fn drop(&mut self) {
+            assert!(!thread::panicking());
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let (store, manager) = memory();
+    let (mutex, dropped) = (Mutex::new(0), Arc::new(AtomicBool::new(false)));
+    let body = manager.lock("order:42").ttl(TTL).run(async |_| {
+        let _writes = Writes(dropped.clone());
+        #[expect(clippy::await_holding_lock, reason = "that is the question here")]
+        {
+            let mut number = mutex.lock().unwrap();
+            *number += 1;
+            store.forget();
+            std::future::pending::<()>().await;
+        }
+    });
+    let outcome = soon(body).await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        "{outcome:?}"
+    );
+    assert!(dropped.load(Ordering::Relaxed));
+    assert_eq!(*mutex.try_lock().unwrap(), 1);
+    assert_clean(&store, &manager).await;
+}
+
+/// B9. Neither waits for the other, and nothing is dropped where that is not allowed.
+#[test]
+fn a_runtime_that_is_shut_down_within_another_leaves_nothing() {
+    for inner in [one_thread as fn() -> _, || threads(2)] {
+        let outer = threads(2);
+        outer.block_on(async {
+            let (store, manager) = memory();
+            let inner = inner();
+            let mut tasks = Vec::new();
+            for number in 0..10 {
+                let lock = manager.lock(format!("order:{}", number % 5));
+                tasks.push(inner.spawn(lock.run(async |_| std::future::pending::<()>().await)));
+            }
+            let kept = hold(&manager, "kept").await;
+            inner.shutdown_background();
+            for task in tasks {
+                assert!(soon(task).await.unwrap_err().is_cancelled());
+            }
+            for number in 0..5 {
+                let guard = hold(&manager, &format!("order:{number}")).await;
+                guard.release().await.unwrap();
+            }
+            kept.ensure().unwrap();
+            kept.release().await.unwrap();
+            assert_clean(&store, &manager).await;
+        });
+    }
+}
+
+/// A clock that goes too slow by a hundredth, and does not know.
+#[derive(Clone, Copy)]
+struct Slow(Instant);
+
+impl Clock for Slow {
+    fn now(&self) -> Moment {
+        let passed = self.0.elapsed() / 100 * 99;
+        Moment {
+            monotonic: self.0 + passed,
+            boot: passed,
+        }
+    }
+}
+
+/// C14. The lease is not believed for longer than the store keeps it, however long it is.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_slow_by_a_hundredth_believes_no_lease_too_long() {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    for ttl in [Duration::from_secs(1), TTL, Duration::from_secs(3600), DAY] {
+        let store = MemoryStore::new();
+        let builder = LockManager::builder().clock(Slow(Instant::now()));
+        let manager = builder.store(store.clone()).unwrap();
+        let lock = manager.lock("order:42").ttl(ttl).renew(false);
+        let guard = lock.acquire().await.unwrap();
+        let since = Instant::now();
+        let other = LockManager::builder().store(store.clone()).unwrap();
+        let is_free = async || other.lock("order:42").try_acquire().await.unwrap();
+        // As near to the end as it is worth a look.
+        sleep(ttl - ttl / 50).await;
+        guard.ensure().expect("there is nothing to fear yet");
+        while !guard.is_lost() {
+            let is_free = is_free().await.is_some();
+            assert!(!is_free, "two at once of {ttl:?} after {:?}", since.elapsed());
+            sleep(ttl / 2000).await;
+        }
+        drop(guard);
+        sleep(ttl / 50).await;
+        let next = is_free().await.expect("it is free by now");
+        next.release().await.unwrap();
+        assert_clean(&store, &manager).await;
+    }
+}
