@@ -78,7 +78,8 @@ impl Moment {
 
 /// Where a manager reads the time.
 ///
-/// Handed in, so that a test can let one clock run away from the other.
+/// Handed in, so that a test can let one clock run away from the other. It must not panic: a guard
+/// that is dropped in such a moment stays held.
 pub trait Clock: Send + Sync + 'static {
     /// The present moment.
     fn now(&self) -> Moment;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-/// Where a manager gets its random bits: the identity of the client, and jitter.
+/// Where a manager gets its random bits: the identity of the client, and jitter. It must not panic.
 pub trait Random: Send + Sync + 'static {
     /// 64 uniformly random bits.
     fn next_u64(&self) -> u64;
