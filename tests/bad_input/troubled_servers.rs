@@ -141,7 +141,7 @@ async fn one_that_runs_a_script_for_ever_is_asked_again_and_a_lease_outlives_it(
     let mut connection = env.server.connection().await;
     let threshold = ["CONFIG", "SET", "lua-time-limit", "50"];
     run(&mut connection, &threshold).await;
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(4);
     let guard = soon(manager.lock("order:7").ttl(ttl).acquire())
         .await
         .unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock::{LockError, LockManager};
+use dlock::{LockError, LockManager, Wait};
 use dlock_testkit::{Proxy, RedisServer, eventually};
 use futures_util::future::join_all;
 use tokio::time::sleep;
@@ -29,12 +29,12 @@ async fn connections(server: &RedisServer) -> Vec<String> {
 /// question after the other, and believes what it is answered.
 #[tokio::test]
 async fn of_messages_cost_neither_the_connection_nor_the_place_in_the_queue() {
-    const MESSAGES: usize = 100_000;
+    const MESSAGES: usize = 40_000;
     const AT_ONCE: usize = 2_000;
     let env = Redis::start().await;
     let (holder, waiter) = (env.manager().await, env.manager().await);
     let guard = soon(holder.lock("order:42").acquire()).await.unwrap();
-    let waiting = tokio::spawn(waiter.lock("order:42").wait(LIMIT).acquire());
+    let waiting = tokio::spawn(waiter.lock("order:42").wait(Wait::Forever).acquire());
     let key = OneKey::new(env.store().await, "order:42");
     key.until_waiting(1).await;
     let mut behind = env.server.connection().await;
