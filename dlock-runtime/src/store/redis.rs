@@ -104,6 +104,8 @@ use crate::{
 #[doc = include_str!("redis/permissions.txt")]
 /// ```
 ///
+/// With `+info` as well, the log warns of a server that may evict locks.
+///
 /// With [`min_replicas`](RedisConfig::min_replicas) it needs `+wait` too. A user of the Sentinels needs
 /// `&+switch-master +subscribe +sentinel|master +sentinel|get-master-addr-by-name`.
 ///
