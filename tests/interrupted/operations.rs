@@ -172,6 +172,7 @@ async fn shut_down_at_once(stage: Stage) {
     stage.manager().shutdown(stage.scale().wait).await;
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as the others of its kind")]
 fn alone(stage: Stage) -> Ready<()> {
     stage.is_ready();
     ready(())
