@@ -1,4 +1,55 @@
 //! The protocols, as states and messages: every order of events, within bounds.
+//!
+//! Each rule can be left out. The checker has to find what then fails, by a shortest way whose length is
+//! asserted, so that the models themselves cannot rot. This is what becomes of the rules that
+//! `ARCHITECTURE.md` marks with **\[S\]**, and of some more:
+//!
+//! | rule | left out | fails after |
+//! |---|---|---|
+//! | a deadline counts from before the request was sent | [`lease::Rule::CountsFromTheSending`] | 9 |
+//! | past it the section is over | [`lease::Rule::EndsAtTheDeadline`] | 9 |
+//! | the drift is taken off | [`lease::Rule::DriftIsTakenOff`] | 9 |
+//! | time asleep counts | [`lease::Rule::SleepCounts`] | 9 |
+//! | a failed request moves no deadline | [`lease::Rule::NoAnswerMovesNothing`] | 13 |
+//! | a lost lease does not come back, a renewal compares | [`lease::Rule::LostIsFinal`] and [`lease::Rule::RenewalCompares`] together | 13 |
+//! | a renewal compares | [`lease::Rule::RenewalCompares`] alone: a dead holder's lease goes on | 15 |
+//! | a release compares | [`lease::Rule::ReleaseCompares`] | 10 |
+//! | what got no answer is released | [`lease::Rule::UnknownIsReleased`] | 3 |
+//! | an owner id is for one attempt | [`lease::Rule::IdForOneAttempt`] | 11 |
+//! | a repeated question finds its own lease, and starts the TTL anew | [`lease::Rule::RepeatStartsAnew`] | 12 |
+//! | all requests of a claim carry the same TTL | [`lease::Rule::OneTtl`] | 9 |
+//! | a hint counts from a question | [`lease::Rule::HintCountsFromAQuestion`] | 13 |
+//! | which knew a smaller fence | [`lease::Rule::HintCountsFromASmallerFence`] | 16 |
+//! | for the time of a grant | [`lease::Rule::HintCountsForAGrant`] | 13 |
+//! | hints may be lost, so waiters look again | [`lease::Rule::LooksAgain`] | 4 |
+//! | a fence is greater than the last | [`lease::Rule::FenceExceedsTheLast`] | 6 |
+//! | and not below the server's time | [`lease::Rule::FenceFollowsTheClock`] | 13 |
+//! | the resource refuses smaller tokens | [`lease::Rule::ResourceRefuses`] | 11 |
+//! | a free lock goes to who has waited longest | [`lease::Rule::FirstComesFirst`] | 8 |
+//! | a lease is handed over only before its deadline | [`handover::Rule::LooksAtTheDeadline`], with [`handover::Rule::HandsOverInTime`] or without | 8 |
+//! | with a greater token | [`handover::Rule::TokenGrows`] | 5 |
+//! | 4095 times at most | [`handover::Rule::SequenceEnds`] | 12 |
+//! | for a time only | [`handover::Rule::TurnEnds`] | 13 |
+//! | since it came from the store, not since an answer | [`handover::Rule::AnswersMakeNoYounger`] | 13 |
+//! | who was picked and is dropped passes it on | [`handover::Rule::PickedPassesOn`] | 6 |
+//! | one releases | [`handover::Rule::OneReleases`] | 7 |
+//! | what no task looks at is not renewed | [`handover::Rule::UnseenIsNotRenewed`] | 5 |
+//! | no two claims have one owner | [`handover::Rule::NoOwnerTwice`] | 10 |
+//! | a majority grants | [`quorum::Rule::MajorityGrants`] | 4 |
+//! | within the TTL from the first question | [`quorum::Rule::CountsFromTheFirstQuestion`] | 7 |
+//! | a fence that a majority does not have is raised | [`quorum::Rule::FenceIsRaised`] | 8 |
+//! | while the lock is held | [`quorum::Rule::RaisedWhereHeld`] | 9 |
+//! | and as it was granted | [`quorum::Rule::RaisedAsGranted`] | 11 |
+//! | a node that has counted further confirms nothing else | [`quorum::Rule::LateGrantIsExact`] | 10 |
+//! | no id after a release was sent | [`quorum::Rule::FreshId`] | 9 |
+//! | a grant that comes late is given back | [`quorum::Rule::LateGrantIsGivenBack`] | 8 |
+//! | a retake never outlives the release | [`quorum::Rule::RetakeIsGivenBack`] | 10 |
+//! | proposals follow a clock | [`quorum::Rule::ProposedByTheClock`] | 9 |
+//! | who has forgotten stays out for a TTL | [`quorum::Rule::ForgetfulStaysOut`] | 7 |
+//!
+//! Rules about how it is written down, not about the protocol, stay with the tests of the code: the
+//! order of writes in a script, keys that differ, where a redirect leads, what replicas have
+//! confirmed, one order for several keys.
 
 pub mod check;
 pub mod handover;

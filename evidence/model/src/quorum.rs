@@ -61,6 +61,8 @@ pub enum Ends {
 pub enum Rule {
     /// More than half of the nodes grant.
     MajorityGrants,
+    /// What one of the nodes may have ended before the others granted is no grant.
+    CountsFromTheFirstQuestion,
     /// A fence that not all of them have is raised before it counts.
     FenceIsRaised,
     /// A fence is raised only where the lock is held.
@@ -83,8 +85,9 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::MajorityGrants,
+        Self::CountsFromTheFirstQuestion,
         Self::FenceIsRaised,
         Self::RaisedWhereHeld,
         Self::RaisedAsGranted,

@@ -90,17 +90,41 @@ pub fn checks(is_large: bool) -> Vec<Check> {
         checks.extend(Check::happens(protocol(&SMALL), &SMALL, examples));
     }
     let models: &[(Handover, usize)] = if is_large {
-        &[(
-            Handover {
-                tasks: 3,
-                grants: 4,
-                ..SMALL
-            },
-            0,
-        )]
+        &[
+            (SMALL, 0),
+            (
+                Handover {
+                    tasks: 3,
+                    grants: 2,
+                    ..SMALL
+                },
+                0,
+            ),
+        ]
     } else {
-        &[(SMALL, 0), (Handover { tasks: 3, ..SMALL }, 0)]
+        &[
+            (Handover { grants: 2, ..SMALL }, 0),
+            (
+                Handover {
+                    grants: 1,
+                    tasks: 3,
+                    longest_sequence: 1,
+                    ..SMALL
+                },
+                196_000,
+            ),
+        ]
     };
+    if !is_large {
+        // Whoever is picked looks, and asks.
+        let model = Handover {
+            without: &[Rule::HandsOverInTime],
+            grants: 2,
+            ..SMALL
+        };
+        let name = format!("{} without {:?}", protocol(&model), model.without);
+        checks.push(Check::holds(name, model, 196_000));
+    }
     for (model, at_least) in models {
         checks.push(Check::holds(protocol(model), model.clone(), *at_least));
     }
@@ -117,6 +141,7 @@ fn without(rules: &'static [Rule], property: &'static str, tasks: usize, after: 
     Check::fails(name, model, property, after)
 }
 
+#[allow(clippy::enum_glob_use, reason = "it is a table of them")]
 fn negative() -> Vec<Check> {
     use Rule::*;
     vec![

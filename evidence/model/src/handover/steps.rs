@@ -274,6 +274,9 @@ impl Model for Handover {
             }
             Action::Tick => tick(&mut next),
         }
+        if self.keeps(Rule::NoOwnerTwice) {
+            drop_idle_requests(&mut next);
+        }
         Some(next)
     }
 
@@ -408,7 +411,7 @@ impl Handover {
         if let Some(heir) = heir {
             next.behind.remove(0);
             if is_holding && !self.keeps(Rule::OneReleases) {
-                next.releases.push(front.owner);
+                next.releases.insert(front.owner);
             }
             if is_holding {
                 note_turn(&mut next.other);
@@ -420,7 +423,7 @@ impl Handover {
             });
             return;
         }
-        next.releases.push(front.owner);
+        next.releases.insert(front.owner);
         if let Some(waiter) = next.behind.remove(0) {
             let claim = self.own_claim(next, waiter);
             next.front = Some(claim);
@@ -454,6 +457,7 @@ impl Handover {
         }
     }
 
+    #[expect(clippy::unused_self, reason = "it is a step like the others")]
     fn pass_over(&self, next: &mut State, task: u8) -> Option<()> {
         let front = next.front?;
         let waiter = next.behind.iter().find(|it| it.task == task)?;
@@ -489,6 +493,16 @@ fn unused_id(state: &State) -> u8 {
     };
     let mut ids = OTHER + 1..;
     ids.find(|id| !is_known(id)).expect("few are known")
+}
+
+/// What can do nothing any more, whenever it comes, as no owner comes again.
+fn drop_idle_requests(next: &mut State) {
+    let holder = next.lock.map(|lock| lock.owner);
+    let bearer = next.front.map(|front| front.owner);
+    next.releases.retain(|owner| Some(*owner) == holder);
+    next.renewal = next
+        .renewal
+        .filter(|it| Some(it.owner) == bearer || it.answer.is_none() && Some(it.owner) == holder);
 }
 
 fn other_begins(model: &Handover, next: &mut State) {

@@ -155,6 +155,7 @@ pub(super) struct Left {
 
 /// What has gone wrong, and cannot be seen by the rest of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(super) struct Faults {
     pub(super) fence_fell: bool,
     pub(super) old_write_taken: bool,

@@ -239,7 +239,8 @@ impl Lease {
             .bounds
             .forgets
             .is_some_and(|(_, ticks)| state.server.clock >= ticks * FENCES_PER_TICK);
-        !is_over && !(must_look && state.clients.iter().any(is_due))
+        let is_awaited = must_look && state.clients.iter().any(is_due);
+        !is_over && !is_awaited
     }
 
     /// By what id the server knows the process's present attempt.

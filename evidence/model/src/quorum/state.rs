@@ -18,6 +18,8 @@ pub struct State {
     pub(super) granted: u32,
     /// The greatest of them.
     pub(super) greatest: u8,
+    /// What all had counted when a node forgot: clocks have gone on since.
+    pub(super) clock: u8,
     pub(super) forgets: u8,
     pub(super) repeats: u8,
     pub(super) faults: Faults,
@@ -55,6 +57,8 @@ pub(super) enum Phase {
         chosen: Option<u8>,
         /// The greatest fence that had been granted when it began.
         after: u8,
+        /// It takes longer than the TTL.
+        is_late: bool,
     },
     Holding {
         fence: u8,

@@ -30,6 +30,7 @@ impl Model for Quorum {
             messages: List::new(),
             granted: 0,
             greatest: 0,
+            clock: 0,
             forgets: self.bounds.forgets,
             repeats: self.bounds.repeats,
             faults: Faults::default(),
@@ -98,7 +99,16 @@ impl Model for Quorum {
                 let message = next.messages.get(at)?;
                 self.deliver(&mut next, message)?;
             }
-            Action::End(node) => next.nodes[node].held = None,
+            Action::End(node) => {
+                let held = next.nodes[node].held.take()?;
+                let client = self.client_of(state, held.id);
+                let in_time = self.bounds.ends == Ends::InTime;
+                if let Some(at) = client.filter(|_| in_time)
+                    && let Phase::Asking { is_late, .. } = &mut next.clients[at].phase
+                {
+                    *is_late = self.keeps(Rule::CountsFromTheFirstQuestion);
+                }
+            }
             Action::Forget(node) => self.forget(&mut next, node),
         }
         self.drop_idle_messages(&mut next);
@@ -176,10 +186,8 @@ impl Quorum {
 
     fn ask(&self, next: &mut State, at: usize) {
         let id = self.id(next, at);
-        // The clock is ahead of what was granted before a node forgot it, and else says nothing.
-        let has_forgotten = next.forgets < self.bounds.forgets;
-        let clock = if has_forgotten && self.keeps(Rule::ProposedByTheClock) {
-            next.greatest
+        let clock = if self.keeps(Rule::ProposedByTheClock) {
+            next.clock
         } else {
             0
         };
@@ -193,6 +201,7 @@ impl Quorum {
             votes: [Vote::Pending; NODES],
             chosen: None,
             after: next.greatest,
+            is_late: false,
         };
         for node in 0..NODES {
             send(next, node, id, What::Acquire { proposal });
@@ -220,6 +229,9 @@ impl Quorum {
 
     fn forget(&self, next: &mut State, node: usize) {
         next.forgets -= 1;
+        // Else it says nothing.
+        let lasts = next.nodes.iter().map(|node| node.last);
+        next.clock = lasts.fold(next.clock, u8::max);
         let clients = next.clients.iter().enumerate();
         let busy = clients.filter(|(_, it)| !matches!(it.phase, Phase::Idle | Phase::Done));
         let busy = busy.fold(0, |busy, (at, _)| busy | bit(at));
@@ -330,12 +342,14 @@ impl Quorum {
             votes,
             chosen,
             after,
+            is_late,
         } = &mut next.clients[at].phase
         else {
             return;
         };
         match self.step(votes, chosen) {
             Step::Wait => {}
+            Step::Grant(_) if *is_late => self.leave(next, at),
             Step::Refuse => self.leave(next, at),
             Step::Raise(to) => {
                 let mut raised = List::<(usize, u8), NODES>::new();
@@ -358,6 +372,7 @@ impl Quorum {
         }
     }
 
+    #[expect(clippy::unused_self, reason = "it is a step like the others")]
     fn granted(&self, next: &mut State, at: usize, fence: u8, after: u8) {
         next.clients[at].phase = Phase::Holding { fence, retaken: 0 };
         let bits = &mut next.faults;
