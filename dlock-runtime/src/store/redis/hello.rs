@@ -40,6 +40,7 @@ pub(super) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreE
     if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next())
         && (major, minor) < (6, 2)
     {
+        let version = errors::quoted(version);
         return Err(errors::too_old(&format!("it is version {version}")));
     }
     Ok(())
@@ -129,6 +130,14 @@ mod tests {
         }
         assert_eq!(evicts(&Value::Okay), None);
         assert_eq!(evicts(&Value::Nil), None);
+    }
+
+    #[test]
+    fn a_version_is_quoted_in_one_line() {
+        let version = "6.0.1\r\n2026-01-01 INFO all is well".repeat(1000);
+        let error = check_server(&hello(&[("version", &version)]), false).expect_err("it is old");
+        assert!(!error.message().contains(char::is_control), "{error}");
+        assert!(error.message().len() < 500, "{error}");
     }
 
     #[test]
