@@ -106,7 +106,7 @@ fn check_location(text: &str, location: &Location) {
     let plain = shown
         .strip_suffix("?***")
         .unwrap_or(&shown)
-        .replacen("***@", "", 1);
+        .replacen("://***@", "://", 1);
     let again = Location::parse(&plain).unwrap_or_else(|error| panic!("{text}: {shown}: {error}"));
     assert_eq!(again.addresses(), addresses, "{text}: {shown}");
     assert_eq!(again.layout(), location.layout(), "{text}: {shown}");
@@ -202,14 +202,13 @@ pub fn replies(data: &[u8]) {
         ] {
             check_text(&told);
         }
-        if let Some(redirect) = cluster::Redirect::of(&error) {
+        if cluster::Redirect::of(&error).is_some() {
             let line = String::from_utf8_lossy(data);
             assert!(
                 ["MOVED", "ASK", "TRYAGAIN"]
                     .iter()
                     .any(|code| line.contains(code))
             );
-            assert!(format!("{redirect:?}").len() < 2 * data.len() + 200);
         }
     }
 }
