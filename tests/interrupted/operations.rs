@@ -25,6 +25,7 @@ pub(crate) struct Operation {
     pub(crate) keeps: bool,
 }
 
+#[cfg(feature = "redis")]
 impl Operation {
     /// Whether nobody can use the manager any more.
     pub(crate) fn ends_manager(&self) -> bool {
