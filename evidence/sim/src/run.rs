@@ -316,7 +316,7 @@ impl Hosts {
     }
 
     /// Every process has every key once more. What it gives back is free, without waiting for a TTL.
-    async fn use_all_keys(&self, world: &World) {
+    async fn use_all_keys(&self, world: &Arc<World>) {
         for (number, process) in self.living() {
             let Some(manager) = process.host.manager() else {
                 continue;
