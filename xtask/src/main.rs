@@ -9,6 +9,7 @@ mod editor;
 mod evidence;
 mod fuzz;
 mod machine;
+mod mutants;
 mod packages;
 mod server;
 mod steps;
@@ -123,6 +124,13 @@ Examples:
     /// Ends with a table: what was broken, and what came of it. A short part is among the tests.
     Chaos(evidence::Chaos),
 
+    /// Makes mistakes in a copy of the library, one after the other, and sees each of them found
+    ///
+    /// By the simulation, or by a test where the simulation cannot see it. Compiles in target/mutants
+    /// what each mistake changes, which takes minutes. Ends with a table, and fails if one of them is not
+    /// found.
+    Mutants(mutants::Mutants),
+
     /// Tries parsers, keys and what reads a server's replies with inputs that a fuzzer finds
     ///
     /// Builds `cargo-fuzz` into target/tools if it is not there, which takes some minutes, and needs a
@@ -149,6 +157,7 @@ fn main() -> ExitCode {
         Command::Model(model) => told(model.run()),
         Command::Sim(sim) => told(sim.run()),
         Command::Chaos(chaos) => told(chaos.run()),
+        Command::Mutants(mutants) => told(mutants.run()),
         Command::Fuzz(fuzz) => told(fuzz.run()),
         Command::Deny => told(supply::deny()),
     };
