@@ -154,7 +154,7 @@ fn shown(violation: &Violation, faults: &[Fault]) -> String {
         | Violation::TokenNotGreater(_, later)
         | Violation::TokenTwice(_, later)
         | Violation::Backwards(later) => Some(later.entered),
-        Violation::WentBack(..) | Violation::WronglyRefused(..) => None,
+        Violation::WentBack(..) | Violation::WronglyRefused(..) | Violation::Stray(_) => None,
     };
     let is_near = |it: &&Fault| at.is_some_and(|at| it.began <= at && at <= it.over + 2 * TTL);
     let near: Vec<_> = faults.iter().filter(is_near).collect();

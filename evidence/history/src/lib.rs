@@ -6,7 +6,11 @@
 
 mod register;
 
-use std::{collections::HashMap, fmt, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -98,8 +102,11 @@ pub enum Violation {
     WentBack(Write, Write),
     /// A resource refused a write although it had taken none with a greater token.
     WronglyRefused(Write),
-    /// A section that ended before it began: the history itself is wrong.
+    /// A section that ended before it began, or began before it was asked for: the history itself is
+    /// wrong.
     Backwards(Section),
+    /// A write with a token that its writer has had in no section.
+    Stray(Write),
 }
 
 impl fmt::Display for Violation {
@@ -110,13 +117,17 @@ impl fmt::Display for Violation {
             Self::TokenTwice(a, b) => write!(f, "one token for two:\n  {a:?}\n  {b:?}"),
             Self::WentBack(a, b) => write!(f, "the resource went back:\n  {a:?}\n  {b:?}"),
             Self::WronglyRefused(a) => write!(f, "the resource refused the newest:\n  {a:?}"),
-            Self::Backwards(a) => write!(f, "a section ended before it began:\n  {a:?}"),
+            Self::Backwards(a) => write!(f, "a section runs backwards:\n  {a:?}"),
+            Self::Stray(a) => write!(f, "a write that belongs to no section:\n  {a:?}"),
         }
     }
 }
 
 impl History {
     /// Everything that must not have happened in a world that can hold `promise`.
+    ///
+    /// Who leaves in the moment in which another enters does not meet it: so two sections of no length
+    /// may be at one moment. Of those that begin at one moment, the one with the smaller token was first.
     #[must_use]
     pub fn judge(&self, promise: Promise) -> Vec<Violation> {
         self.judge_by(|_| promise)
@@ -141,7 +152,7 @@ impl History {
         let mut before = HashMap::<&str, (&Section, &Section)>::new();
         for section in sections {
             let key = section.key.as_str();
-            if section.left < section.entered {
+            if section.left < section.entered || section.entered < section.asked {
                 found.push(Violation::Backwards(section.clone()));
             }
             if let Some(other) = tokens.insert((key, section.token), section) {
@@ -207,6 +218,22 @@ impl History {
                 (false, true, _) => {}
             }
         }
+    }
+
+    /// The writes of nobody, where the history has every section: so what refused a late write is a
+    /// token that somebody has had.
+    ///
+    /// Not for callers that write without a section, or leave out those that were over at once.
+    #[must_use]
+    pub fn judge_writers(&self) -> Vec<Violation> {
+        let sections = self.sections.iter();
+        let known: HashSet<_> = sections
+            .map(|it| (it.key.as_str(), it.token, it.process, it.task))
+            .collect();
+        let is_stray =
+            |it: &&Write| !known.contains(&(it.key.as_str(), it.token, it.process, it.task));
+        let stray = self.writes.iter().filter(is_stray);
+        stray.cloned().map(Violation::Stray).collect()
     }
 
     /// How many writes the resources refused.

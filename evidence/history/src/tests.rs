@@ -121,6 +121,47 @@ fn a_history_that_runs_backwards_is_none() {
 }
 
 #[test]
+fn who_enters_before_it_asked_is_none() {
+    let mut wrong = section(1, 10, 20);
+    wrong.asked = Duration::from_millis(11);
+    let found = of(std::slice::from_ref(&wrong)).judge(Promise::Fenced);
+    assert_eq!(found, [Violation::Backwards(wrong.clone())]);
+    wrong.asked = wrong.entered;
+    assert_eq!(of(&[wrong]).judge(Promise::Exclusive), []);
+}
+
+#[test]
+fn sections_of_no_length_at_one_moment_follow_each_other() {
+    let history = of(&[section(2, 5, 5), section(1, 5, 5), section(3, 5, 9)]);
+    assert_eq!(history.judge(Promise::Exclusive), []);
+    let (long, none) = (section(1, 5, 9), section(2, 5, 5));
+    let found = of(&[long.clone(), none.clone()]).judge(Promise::Exclusive);
+    assert_eq!(
+        found,
+        [Violation::Overlap(long, none)],
+        "the first was inside"
+    );
+}
+
+#[test]
+fn a_write_of_nobody_is_found_even_if_it_only_refuses_others() {
+    let mut history = of(&[section(1, 0, 10), section(3, 10, 20)]);
+    history.writes = vec![write(1, true), write(3, true), write(1, false)];
+    assert_eq!(history.judge_writers(), []);
+    let mut other_task = write(3, true);
+    other_task.task = 1;
+    let mut other_process = write(3, true);
+    other_process.process = 1;
+    let mut other_key = write(3, true);
+    other_key.key = "order:7".to_owned();
+    let strays = [write(4, true), other_task, other_process, other_key];
+    history.writes.extend(strays.clone());
+    history.writes.push(write(3, false));
+    assert_eq!(history.judge(Promise::Exclusive), []);
+    assert_eq!(history.judge_writers(), strays.map(Violation::Stray));
+}
+
+#[test]
 fn a_resource_that_goes_back_or_refuses_the_newest_is_found() {
     let mut history = of(&[]);
     for (token, accepted) in [(1, true), (3, true), (2, false), (3, true)] {
