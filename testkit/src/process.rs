@@ -52,6 +52,12 @@ impl Worker {
         self.process().id()
     }
 
+    /// How the process ended, if it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<ExitStatus> {
+        self.process().exited()
+    }
+
     /// Kills the process: no destructor of it runs, no lock is released.
     pub fn kill(&self) {
         self.process().kill();

@@ -4,11 +4,11 @@ use std::{
     env,
     fs::File,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitStatus},
     time::Duration,
 };
 
-use dlock_testkit::Worker;
+use dlock_testkit::{Worker, machine_time};
 
 use crate::{
     follow::Follow,
@@ -31,20 +31,29 @@ pub(crate) struct Crowd {
     places: Vec<Option<Member>>,
     processes: u32,
     pub(crate) follow: Follow,
-    pub(crate) killed: u32,
-    pub(crate) stopped: u32,
+    /// Those that have ended although nobody has killed them.
+    crashed: Vec<Member>,
+    pub(crate) killed: Vec<Member>,
+    pub(crate) stops: Vec<Stop>,
 }
 
-struct Member {
+pub(crate) struct Member {
     process: u32,
     worker: Worker,
+}
+
+/// A process stood still.
+pub(crate) struct Stop {
+    pub(crate) process: u32,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
 }
 
 /// Which process a fault is to meet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Victim {
     Holder,
-    /// One that has nothing, and wants something.
+    /// One that has nothing, and has asked for something.
     Waiter,
 }
 
@@ -64,8 +73,9 @@ impl Crowd {
             seed,
             processes: 0,
             follow: Follow::new(directory),
-            killed: 0,
-            stopped: 0,
+            crashed: Vec::new(),
+            killed: Vec::new(),
+            stops: Vec::new(),
         };
         crowd.fill();
         crowd
@@ -97,9 +107,25 @@ impl Crowd {
         }
     }
 
+    /// Reads what has been noted, and sees who has ended by itself.
+    pub(crate) fn look(&mut self) {
+        for place in &mut self.places {
+            if let Some(member) = place.take_if(|member| member.worker.ended().is_some()) {
+                self.follow.died(member.process);
+                self.crashed.push(member);
+            }
+        }
+        self.follow.catch_up();
+    }
+
+    /// Whether one of them has ended by itself. [`end`](Self::end) says more.
+    pub(crate) fn has_crashed(&self) -> bool {
+        !self.crashed.is_empty()
+    }
+
     /// A place with such a process, if there is one at the moment.
     pub(crate) fn find(&mut self, victim: Victim, random: &mut Random) -> Option<usize> {
-        self.follow.catch_up();
+        self.look();
         let places = 0..self.places.len();
         let found = places.filter(|place| self.is(*place, victim)).collect();
         random.some(found, 1).pop()
@@ -109,37 +135,62 @@ impl Crowd {
         let Some(member) = &self.places[place] else {
             return false;
         };
-        self.follow.is_inside(member.process) == (victim == Victim::Holder)
+        match victim {
+            Victim::Holder => self.follow.is_inside(member.process),
+            Victim::Waiter => self.follow.is_waiting(member.process),
+        }
     }
 
-    pub(crate) fn kill(&mut self, place: usize) {
-        if let Some(member) = self.places[place].take() {
+    /// Kills a process, if it still is what it is to be when it stands still.
+    pub(crate) fn kill(&mut self, place: usize, victim: Victim) -> bool {
+        let is_wanted = self.pause(place, victim, false);
+        if is_wanted && let Some(member) = self.places[place].take() {
             member.worker.kill();
-            self.follow.killed(member.process);
-            self.killed += 1;
+            self.follow.died(member.process);
+            self.killed.push(member);
         }
+        is_wanted
     }
 
     /// Stops a process, if it still is what it is to be when it stands still.
     pub(crate) fn stop(&mut self, place: usize, victim: Victim, only_blind: bool) -> bool {
+        let from = machine_time();
+        let is_wanted = self.pause(place, victim, only_blind);
+        if is_wanted && let Some(member) = &self.places[place] {
+            self.stops.push(Stop {
+                process: member.process,
+                from,
+                to: Duration::MAX,
+            });
+        }
+        is_wanted
+    }
+
+    fn pause(&mut self, place: usize, victim: Victim, only_blind: bool) -> bool {
+        self.look();
         let Some(member) = &self.places[place] else {
             return false;
         };
         member.worker.pause();
-        self.follow.catch_up();
+        // It may have ended in place of that.
+        self.look();
+        let Some(member) = &self.places[place] else {
+            return false;
+        };
         let is_wanted = self.is(place, victim)
             && (!only_blind || self.follow.is_inside_blindly(member.process));
-        if is_wanted {
-            self.stopped += 1;
-        } else {
+        if !is_wanted {
             member.worker.resume();
         }
         is_wanted
     }
 
-    pub(crate) fn resume(&self, place: usize) {
+    pub(crate) fn resume(&mut self, place: usize) {
         if let Some(member) = &self.places[place] {
             member.worker.resume();
+            let stop = self.stops.iter_mut().rev();
+            let mut stop = stop.filter(|it| it.process == member.process);
+            stop.next().expect("it was stopped").to = machine_time();
         }
     }
 
@@ -148,16 +199,38 @@ impl Crowd {
         let over = over(&self.directory);
         File::create(over).expect("the directory is ours");
         let mut wrong = Vec::new();
+        for member in &self.crashed {
+            let (status, said) = member.end().await;
+            let process = member.process;
+            wrong.push(format!(
+                "process {process} ended by itself with {status}:\n{said}"
+            ));
+        }
         for member in self.places.iter().flatten() {
-            let status = member.worker.wait(END).await;
-            if !status.success() {
-                let (process, said) = (member.process, member.worker.stderr());
+            let (status, said) = member.end().await;
+            if !status.success() || !said.is_empty() {
+                let process = member.process;
                 wrong.push(format!("process {process} ended with {status}:\n{said}"));
+            }
+        }
+        for member in &self.killed {
+            let (_, said) = member.end().await;
+            if !said.is_empty() {
+                let process = member.process;
+                wrong.push(format!("process {process}, before it was killed:\n{said}"));
             }
         }
         self.follow.catch_up();
         let open = self.follow.open();
         wrong.extend(open.iter().map(|it| format!("it never ended: {it:?}")));
         wrong
+    }
+}
+
+impl Member {
+    /// How it ended, and what it had to say.
+    async fn end(&self) -> (ExitStatus, String) {
+        let status = self.worker.wait(END).await;
+        (status, self.worker.stderr())
     }
 }

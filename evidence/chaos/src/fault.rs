@@ -179,6 +179,8 @@ pub(crate) struct Fault {
     pub(crate) began: std::time::Duration,
     /// When it had been mended and every lock had been had again.
     pub(crate) over: std::time::Duration,
+    /// Whether it met anything.
+    pub(crate) was_felt: bool,
     /// Whether a lease may have been forgotten meanwhile.
     pub(crate) forgets: bool,
 }

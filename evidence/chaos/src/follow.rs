@@ -1,7 +1,7 @@
 //! Reads what the workers note, while they note it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -17,6 +17,8 @@ pub(crate) struct Follow {
     files: BTreeMap<u32, Followed>,
     /// Those that have ended.
     pub(crate) sections: Vec<Section>,
+    /// Those that began without a lease.
+    pub(crate) late: Vec<Section>,
     /// Calls that came to nothing, by how.
     pub(crate) failed: BTreeMap<String, u64>,
     entered: HashMap<String, Duration>,
@@ -26,6 +28,8 @@ struct Followed {
     file: Option<File>,
     /// The beginning of a line.
     rest: Vec<u8>,
+    /// The tasks that have asked, and have had no answer.
+    waiting: HashSet<u32>,
     open: HashMap<u64, Open>,
 }
 
@@ -40,6 +44,7 @@ impl Follow {
             directory: directory.to_owned(),
             files: BTreeMap::new(),
             sections: Vec::new(),
+            late: Vec::new(),
             failed: BTreeMap::new(),
             entered: HashMap::new(),
         }
@@ -49,6 +54,7 @@ impl Follow {
         let followed = Followed {
             file: None,
             rest: Vec::new(),
+            waiting: HashSet::new(),
             open: HashMap::new(),
         };
         self.files.insert(process, followed);
@@ -91,8 +97,10 @@ impl Follow {
     }
 
     fn take(&mut self, process: u32, note: Note) {
-        let open = &mut self.files.get_mut(&process).expect("it was added").open;
+        let Followed { waiting, open, .. } = self.files.get_mut(&process).expect("it was added");
         match note {
+            Note::Asks { task } => _ = waiting.insert(task),
+            Note::Answered { task } => _ = waiting.remove(&task),
             Note::In {
                 section,
                 key,
@@ -102,6 +110,7 @@ impl Follow {
                 at,
                 is_blind,
             } => {
+                waiting.remove(&task);
                 let entered = self.entered.entry(key.clone()).or_default();
                 *entered = at.max(*entered);
                 let begun = Section {
@@ -128,14 +137,31 @@ impl Follow {
                 (ended.left, ended.end) = (at, end);
                 self.sections.push(ended);
             }
+            Note::Late {
+                key,
+                task,
+                token,
+                asked,
+                at,
+            } => self.late.push(Section {
+                key,
+                process,
+                task,
+                token,
+                asked,
+                entered: at,
+                left: at,
+                end: End::Lost,
+            }),
             Note::Failed(how) => *self.failed.entry(how).or_default() += 1,
         }
     }
 
-    /// A process has been killed: its sections ended with its last signs of life.
-    pub(crate) fn killed(&mut self, process: u32) {
+    /// A process is dead: its sections ended with its last signs of life.
+    pub(crate) fn died(&mut self, process: u32) {
         self.catch_up();
         let followed = self.files.get_mut(&process).expect("it was added");
+        followed.waiting.clear();
         let open = followed.open.drain().map(|(_, open)| open.section);
         self.sections.extend(open);
     }
@@ -143,6 +169,12 @@ impl Follow {
     /// Whether a process is inside, as far as it has noted that.
     pub(crate) fn is_inside(&self, process: u32) -> bool {
         !self.files[&process].open.is_empty()
+    }
+
+    /// Whether a process is in no section, and wants one.
+    pub(crate) fn is_waiting(&self, process: u32) -> bool {
+        let followed = &self.files[&process];
+        followed.open.is_empty() && !followed.waiting.is_empty()
     }
 
     /// Whether it is inside and will write without asking.
@@ -211,9 +243,53 @@ mod tests {
         assert!(follow.is_inside(3) && !follow.is_inside_blindly(3));
         assert_eq!(follow.not_entered_since(&["a", "c"], at(1)), ["c"]);
         assert_eq!(follow.not_entered_since(&["a"], at(2)), ["a"]);
-        follow.killed(3);
+        follow.died(3);
         let seen: Vec<_> = follow.sections.iter().map(|it| (it.left, it.end)).collect();
         assert_eq!(seen, [(at(3), End::Lost), (at(4), End::Killed)]);
         assert!(follow.open().is_empty());
+    }
+
+    #[test]
+    fn who_waits_has_asked_and_is_not_inside() {
+        let directory = TempDir::new().unwrap();
+        let mut follow = Follow::new(directory.path());
+        follow.add(1);
+        let notes = Notes::new(directory.path(), 1).unwrap();
+        let mut after = |note: Note| {
+            notes.note(&note);
+            follow.catch_up();
+            (follow.is_waiting(1), follow.is_inside(1))
+        };
+        let at = Duration::from_secs;
+        assert_eq!(after(Note::Failed("busy".to_owned())), (false, false));
+        assert_eq!(after(Note::Asks { task: 0 }), (true, false));
+        assert_eq!(after(Note::Asks { task: 1 }), (true, false));
+        let entered = Note::In {
+            section: 0,
+            key: "a".to_owned(),
+            task: 0,
+            token: 1,
+            asked: at(1),
+            at: at(2),
+            is_blind: false,
+        };
+        assert_eq!(after(entered), (false, true));
+        let left = Note::Out {
+            section: 0,
+            at: at(3),
+            end: End::Finished,
+        };
+        assert_eq!(after(left), (true, false));
+        assert_eq!(after(Note::Answered { task: 1 }), (false, false));
+        let late = Note::Late {
+            key: "a".to_owned(),
+            task: 1,
+            token: 2,
+            asked: at(2),
+            at: at(4),
+        };
+        assert_eq!(after(late), (false, false));
+        let seen: Vec<_> = follow.late.iter().map(|it| (it.token, it.end)).collect();
+        assert_eq!(seen, [(2, End::Lost)]);
     }
 }

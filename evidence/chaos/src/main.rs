@@ -60,7 +60,7 @@ struct Arguments {
     #[arg(long, value_enum)]
     kind: Vec<Kind>,
 
-    /// Lets the crowd deceive itself, for which it must be found out
+    /// Lets something be wrong with the crowd, which must be found out
     #[arg(long, value_enum)]
     cheat: Option<Cheat>,
 

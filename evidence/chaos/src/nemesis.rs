@@ -15,7 +15,7 @@ use crate::{
     fault::{Fault, Kind},
     random::Random,
     worker::{KEYS, TTL},
-    world::World,
+    world::{Charge, World},
 };
 
 /// How long a fault may last that is to be longer than a lease.
@@ -27,6 +27,9 @@ const RECOVERY: Duration = Duration::from_secs(60);
 /// The shortest time between two faults.
 const REST: Duration = Duration::from_millis(150);
 
+/// So often a fault is tried that nothing has felt.
+const TRIES: usize = 10;
+
 const LOOK: Duration = Duration::from_millis(10);
 
 pub(crate) struct Nemesis<'a> {
@@ -34,7 +37,7 @@ pub(crate) struct Nemesis<'a> {
     pub(crate) crowd: &'a mut Crowd,
     pub(crate) random: Random,
     /// Who was in charge after the last fault.
-    in_charge: Vec<u16>,
+    in_charge: Vec<Charge>,
     /// When that was.
     since: Duration,
     pub(crate) faults: Vec<Fault>,
@@ -52,17 +55,29 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// Makes a fault, mends it and waits until every lock is had again. An error says which are not.
+    /// Makes a fault, mends it and waits until every lock is had again; once more if nothing has felt it.
+    /// An error says what went wrong.
     pub(crate) async fn inflict(&mut self, kind: Kind) -> Result<(), String> {
-        let rest = self.random.between(REST, 4 * REST);
-        sleep(rest).await;
-        let began = machine_time();
-        self.make(kind).await;
-        self.crowd.fill();
-        self.recover(began, kind).await
+        for _ in 0..TRIES {
+            let rest = self.random.between(REST, 4 * REST);
+            sleep(rest).await;
+            let began = machine_time();
+            let was_felt = self.make(kind).await;
+            self.crowd.look();
+            if self.crowd.has_crashed() {
+                return Err(format!("a process ended by itself, at this: {kind}"));
+            }
+            self.crowd.fill();
+            self.recover(began, kind, was_felt).await?;
+            if was_felt {
+                return Ok(());
+            }
+        }
+        Err(format!("nothing has felt this {TRIES} times: {kind}"))
     }
 
-    async fn make(&mut self, kind: Kind) {
+    /// Makes a fault and mends it; whether it met anything.
+    async fn make(&mut self, kind: Kind) -> bool {
         use Kind as K;
         match kind {
             K::HolderKilled => self.kill(Victim::Holder).await,
@@ -113,7 +128,7 @@ impl<'a> Nemesis<'a> {
         let victim = [Victim::Holder, Victim::Waiter][self.random.below(2)];
         if let Some(place) = self.crowd.find(victim, &mut self.random) {
             if self.random.one_in(2) {
-                self.crowd.kill(place);
+                self.crowd.kill(place, victim);
             } else if self.crowd.stop(place, victim, false) {
                 sleep(time / 2).await;
                 self.crowd.resume(place);
@@ -123,7 +138,7 @@ impl<'a> Nemesis<'a> {
         sleep(time / 2).await;
     }
 
-    async fn recover(&mut self, began: Duration, kind: Kind) -> Result<(), String> {
+    async fn recover(&mut self, began: Duration, kind: Kind, was_felt: bool) -> Result<(), String> {
         let mended = machine_time();
         self.world.until_well().await;
         let entered = self.until_entered(mended).await;
@@ -142,6 +157,7 @@ impl<'a> Nemesis<'a> {
             // It may have happened before the fault was made.
             began: if is_unasked { self.since } else { began },
             over,
+            was_felt,
             forgets: is_asked || is_unasked,
         });
         self.in_charge = in_charge;
@@ -153,8 +169,11 @@ impl<'a> Nemesis<'a> {
     pub(crate) async fn until_entered(&mut self, after: Duration) -> Result<(), String> {
         let end = Instant::now() + RECOVERY;
         loop {
-            self.crowd.follow.catch_up();
+            self.crowd.look();
             let late = self.crowd.follow.not_entered_since(&KEYS, after);
+            if self.crowd.has_crashed() {
+                return Err("a process ended by itself".to_owned());
+            }
             if late.is_empty() {
                 return Ok(());
             }

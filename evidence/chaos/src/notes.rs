@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 /// Times are the machine's.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Note {
+    /// A task asks for a lock.
+    Asks { task: u32 },
+    /// Its call has ended.
+    Answered { task: u32 },
     /// A section began.
     In {
         section: u64,
@@ -32,6 +36,14 @@ pub(crate) enum Note {
         section: u64,
         at: Duration,
         end: End,
+    },
+    /// A body began when its lease was lost already, so that it was never inside.
+    Late {
+        key: String,
+        task: u32,
+        token: i64,
+        asked: Duration,
+        at: Duration,
     },
     /// A call that came to nothing, and how.
     Failed(String),

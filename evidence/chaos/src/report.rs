@@ -11,6 +11,10 @@ pub(crate) struct Report {
     pub(crate) topology: Topology,
     pub(crate) seconds: u64,
     pub(crate) sections: usize,
+    /// Of these, those that must not overlap.
+    pub(crate) exclusive: usize,
+    /// Bodies that began without a lease, as their process had stood still just before.
+    pub(crate) held_up: usize,
     pub(crate) writes: usize,
     /// Writes that the resources refused.
     pub(crate) refused: usize,
@@ -20,8 +24,8 @@ pub(crate) struct Report {
     pub(crate) excused: usize,
     pub(crate) violations: usize,
     /// Processes.
-    pub(crate) killed: u32,
-    pub(crate) stopped: u32,
+    pub(crate) killed: usize,
+    pub(crate) stopped: usize,
     /// Calls that came to nothing, by how.
     pub(crate) failed: BTreeMap<String, u64>,
     pub(crate) faults: BTreeMap<Kind, Tally>,
@@ -44,6 +48,8 @@ impl Report {
             topology,
             seconds: 0,
             sections: 0,
+            exclusive: 0,
+            held_up: 0,
             writes: 0,
             refused: 0,
             overlaps: 0,
@@ -65,17 +71,29 @@ impl Report {
         }
     }
 
+    /// Counts a fault, if anything has felt it.
     pub(crate) fn count(&mut self, fault: &Fault, without: Duration) {
+        if !fault.was_felt {
+            return;
+        }
         let tally = self.faults.entry(fault.kind).or_default();
         tally.count += 1;
         tally.forgetful += u32::from(fault.forgets);
         tally.longest_without = tally.longest_without.max(without);
     }
 
+    /// The part of the sections that must not overlap, in percent.
+    fn share(&self) -> f64 {
+        let parts = [self.exclusive, self.sections].map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+        100.0 * f64::from(parts[0]) / f64::from(parts[1].max(1))
+    }
+
     /// Adds another round.
     pub(crate) fn add(&mut self, other: Self) {
         self.seconds += other.seconds;
         self.sections += other.sections;
+        self.exclusive += other.exclusive;
+        self.held_up += other.held_up;
         self.writes += other.writes;
         self.refused += other.refused;
         self.overlaps += other.overlaps;
@@ -101,8 +119,13 @@ impl fmt::Display for Report {
         let faults: u32 = self.faults.values().map(|it| it.count).sum();
         writeln!(
             f,
-            "\n{}: {} s, {} faults, {} sections, {} writes",
-            self.topology, self.seconds, faults, self.sections, self.writes
+            "\n{}: {} s, {} faults, {} sections, {:.1} % of them judged for exclusion, {} writes",
+            self.topology,
+            self.seconds,
+            faults,
+            self.sections,
+            self.share(),
+            self.writes
         )?;
         writeln!(
             f,
@@ -115,9 +138,11 @@ impl fmt::Display for Report {
             .map(|(how, count)| format!("{how} {count}"));
         writeln!(
             f,
-            "  processes killed {}, stopped {}; calls that came to nothing: {}",
+            "  processes killed {}, stopped {}; bodies held up until their lease had ended {}; calls that \
+             came to nothing: {}",
             self.killed,
             self.stopped,
+            self.held_up,
             failed.collect::<Vec<_>>().join(", ")
         )?;
         writeln!(
@@ -148,27 +173,30 @@ mod tests {
 
     #[test]
     fn rounds_add_up() {
-        let fault = |forgets| Fault {
+        let fault = |was_felt, forgets| Fault {
             kind: Kind::DataFlushed,
             began: Duration::ZERO,
             over: Duration::ZERO,
+            was_felt,
             forgets,
         };
         let mut first = Report::new(Topology::Single);
-        first.sections = 3;
-        first.count(&fault(true), Duration::from_secs(2));
+        (first.sections, first.exclusive) = (3, 3);
+        first.count(&fault(true, true), Duration::from_secs(2));
         let mut second = Report::broken(Topology::Single, "it broke".to_owned());
-        second.sections = 4;
-        second.count(&fault(false), Duration::from_secs(3));
+        (second.sections, second.exclusive) = (5, 3);
+        second.count(&fault(true, false), Duration::from_secs(3));
+        second.count(&fault(false, true), Duration::from_secs(9));
         second.failed.insert("lost".to_owned(), 2);
         first.add(second);
         let tally = &first.faults[&Kind::DataFlushed];
-        assert_eq!((first.sections, tally.count, tally.forgetful), (7, 2, 1));
+        assert_eq!((first.sections, tally.count, tally.forgetful), (8, 2, 1));
         assert_eq!(tally.longest_without, Duration::from_secs(3));
         let text = first.to_string();
         assert!(
             text.contains("lost 2") && text.contains("WRONG: it broke"),
             "{text}"
         );
+        assert!(text.contains(" 75.0 % of them judged"), "{text}");
     }
 }

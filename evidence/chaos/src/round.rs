@@ -12,7 +12,7 @@ use dlock_testkit::machine_time;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    crowd::Crowd,
+    crowd::{Crowd, Stop},
     fault::{Fault, Kind, Topology},
     fenced,
     nemesis::Nemesis,
@@ -66,7 +66,10 @@ impl Round {
         let mut report = judged(self.topology, &history, &faults);
         report.wrong.splice(0..0, wrong);
         report.seconds = seconds;
-        (report.killed, report.stopped) = (crowd.killed, crowd.stopped);
+        if self.cheat.is_none_or(Cheat::takes_locks) {
+            judge_late(&crowd.follow.late, &crowd.stops, &mut report);
+        }
+        (report.killed, report.stopped) = (crowd.killed.len(), crowd.stops.len());
         report.failed = std::mem::take(&mut crowd.follow.failed);
         let list = serde_json::to_vec_pretty(&faults).expect("they are JSON");
         fs::write(directory.join("faults.json"), list).expect("the directory is ours");
@@ -127,10 +130,13 @@ fn judged(topology: Topology, history: &History, faults: &[Fault]) -> Report {
     let is_overlap = |it: &&Violation| matches!(it, Violation::Overlap(..));
     let found = history.judge_by(|section| promise(section, faults));
     let overlaps = found.iter().filter(is_overlap).count();
+    let is_exclusive = |it: &&Section| promise(it, faults) == Promise::Exclusive;
+    let exclusive = history.sections.iter().filter(is_exclusive).count();
     let strict = history.judge(Promise::Exclusive);
     let all = strict.iter().filter(is_overlap).count();
     let mut report = Report {
         sections: history.sections.len(),
+        exclusive,
         writes: history.writes.len(),
         refused: history.refused(),
         overlaps,
@@ -147,6 +153,22 @@ fn judged(topology: Topology, history: &History, faults: &[Fault]) -> Report {
     report
 }
 
+/// No body begins without a lease. Only who stood still at that very moment cannot know better.
+fn judge_late(late: &[Section], stops: &[Stop], report: &mut Report) {
+    for section in late {
+        let stood_still = |it: &Stop| {
+            it.process == section.process && it.from <= section.entered && section.asked <= it.to
+        };
+        if stops.iter().any(stood_still) {
+            report.held_up += 1;
+        } else {
+            report.violations += 1;
+            let wrong = format!("a body began without a lease:\n  {section:?}");
+            report.wrong.push(wrong);
+        }
+    }
+}
+
 /// A violation, and what was broken around it.
 fn shown(violation: &Violation, faults: &[Fault]) -> String {
     let at = match violation {
@@ -161,15 +183,17 @@ fn shown(violation: &Violation, faults: &[Fault]) -> String {
     format!("{violation}\n  broken around it: {near:?}")
 }
 
-/// The longest time, from the beginning of a fault until it was got over, in which nobody entered
-/// under some key.
+/// The longest time in which nobody entered under some key until a fault was got over, from the last
+/// that had entered before it.
 fn longest_without(history: &History, fault: &Fault) -> Duration {
     let longest = KEYS.iter().map(|key| {
         let sections = history.sections.iter().filter(|it| it.key == *key);
         let entered = sections.map(|it| it.entered);
-        let is_meanwhile = |at: &Duration| fault.began < *at && *at <= fault.over;
-        let mut entered: Vec<_> = entered.filter(is_meanwhile).collect();
-        entered.extend([fault.began, fault.over]);
+        let (before, mut entered): (Vec<_>, Vec<_>) = entered
+            .filter(|at| *at <= fault.over)
+            .partition(|at| *at <= fault.began);
+        let last = before.into_iter().max().unwrap_or(fault.began);
+        entered.extend([last, fault.over]);
         entered.sort_unstable();
         let gaps = entered
             .windows(2)
@@ -207,6 +231,7 @@ mod tests {
             kind: Kind::MasterKilled,
             began: at(10),
             over: at(20),
+            was_felt: true,
             forgets,
         }
     }
@@ -237,7 +262,7 @@ mod tests {
     fn the_longest_time_without_a_section_is_that_of_the_worst_key() {
         let mut sections = Vec::new();
         for (index, key) in KEYS.into_iter().enumerate() {
-            for second in [11, 13 + index as u64, 19] {
+            for second in [1, 9, 11, 13 + index as u64, 19, 30] {
                 let mut entered = section(1, at(second), at(second));
                 entered.key = key.to_owned();
                 sections.push(entered);
@@ -248,7 +273,36 @@ mod tests {
             writes: Vec::new(),
         };
         assert_eq!(longest_without(&history, &fault(false)), at(6));
+        let last = History {
+            sections: vec![section(1, at(3), at(4)), section(2, at(7), at(8))],
+            writes: Vec::new(),
+        };
+        assert_eq!(longest_without(&last, &fault(false)), at(13));
         let nobody = History::default();
         assert_eq!(longest_without(&nobody, &fault(false)), at(10));
+    }
+
+    #[test]
+    fn a_body_without_a_lease_is_excused_only_where_its_process_stood_still() {
+        let mut late = section(1, at(5), at(5));
+        late.asked = at(3);
+        for (process, from, to, held_up) in [
+            (1, 4, 5, 1),
+            (1, 1, 3, 1),
+            (1, 5, 6, 1),
+            (1, 1, 2, 0),
+            (1, 6, 7, 0),
+            (2, 4, 5, 0),
+        ] {
+            let stop = Stop {
+                process,
+                from: at(from),
+                to: at(to),
+            };
+            let mut report = Report::new(Topology::Single);
+            judge_late(std::slice::from_ref(&late), &[stop], &mut report);
+            let counts = (report.held_up, report.violations, report.wrong.len());
+            assert_eq!(counts, (held_up, 1 - held_up, 1 - held_up));
+        }
     }
 }

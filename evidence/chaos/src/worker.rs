@@ -7,6 +7,7 @@ mod shapes;
 use std::{
     panic,
     path::{Path, PathBuf},
+    process,
     sync::Arc,
     time::Duration,
 };
@@ -21,6 +22,7 @@ use crate::{
     notes::{Note, Notes},
     random::Random,
 };
+use cheats::Delete;
 use inside::Caller;
 
 /// What all want.
@@ -32,15 +34,26 @@ pub(crate) const TTL: Duration = Duration::from_millis(1500);
 /// Longer than any fault lasts.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// How a crowd deceives itself, to be found out.
+/// What is wrong with a crowd, to be found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub(crate) enum Cheat {
     /// Nobody takes a lock.
     NoLock,
     /// A lock that is deleted by whoever leaves, also when it has ended and is another's by now.
     BlindDelete,
+    /// The same, but whoever leaves deletes nothing but its own lock: nothing is to be found.
+    OwnDelete,
     /// The locks are real, but what they protect does not look at tokens.
     NoFence,
+    /// The locks are real, but some processes panic after a while, where nobody looks.
+    Panic,
+}
+
+impl Cheat {
+    /// Whether it takes those locks that are promised to hold.
+    pub(crate) fn takes_locks(self) -> bool {
+        matches!(self, Self::NoFence | Self::Panic)
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,6 +84,8 @@ pub(crate) fn run(settings: Settings) {
     panic::set_hook(Box::new(move |info| {
         if !info.payload().is::<OnPurpose>() {
             show(info);
+            // The runtime catches what a task of its own panics with: nobody would see it.
+            process::abort();
         }
     }));
     let mut builder = if settings.one_thread {
@@ -98,25 +113,35 @@ async fn play(settings: Settings) {
     let (notes, log) = (Arc::new(notes), Arc::new(log));
     let over = over(directory);
     let mut tasks = JoinSet::new();
+    let process = settings.process;
     for task in 0..settings.tasks {
-        let caller = Caller::new(notes.clone(), log.clone(), [settings.process, task]);
-        let place = u64::from(settings.process) << 32 | u64::from(task);
+        let caller = Caller::new(notes.clone(), log.clone(), [process, task]);
+        let place = u64::from(process) << 32 | u64::from(task);
         let mut random = Random::new(settings.seed ^ place);
         let (over, cheat, url) = (over.clone(), settings.cheat, settings.url.clone());
         tasks.spawn(async move {
+            let mut calls = 0;
             while !over.exists() {
                 let caller = caller.asks();
+                calls += 1;
                 match cheat {
                     Some(Cheat::NoLock) => cheats::no_lock(&caller, &mut random).await,
                     Some(Cheat::BlindDelete) => {
-                        cheats::blind_delete(&caller, &url, &mut random).await;
+                        cheats::by_hand(&caller, &url, &mut random, Delete::Any).await;
                     }
-                    None | Some(Cheat::NoFence) => {
+                    Some(Cheat::OwnDelete) => {
+                        cheats::by_hand(&caller, &url, &mut random, Delete::Own).await;
+                    }
+                    Some(Cheat::Panic) if process > 1 && task == 0 && calls == 3 => {
+                        cheats::panic_unseen().await;
+                    }
+                    None | Some(Cheat::NoFence | Cheat::Panic) => {
                         if let Err(error) = shapes::any(&caller, &mut random).await {
                             notes_failure(&caller, &error);
                         }
                     }
                 }
+                caller.answered();
                 sleep(random.millis(8)).await;
             }
         });

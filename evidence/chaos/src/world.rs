@@ -1,6 +1,6 @@
 //! The servers of a run, and the connections to them.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use dlock_testkit::{Cluster, Proxy, RedisServer, Sentinels};
 use redis::{RedisError, Value};
@@ -9,6 +9,9 @@ use tokio::time::{Instant, timeout};
 use crate::{crowd::PROCESSES, fault::Topology, random::Random, worker::KEYS};
 
 const QUORUM: usize = 5;
+
+/// How many Sentinels there are.
+pub(crate) const SENTINELS: usize = 3;
 
 /// A master, once it has its place, is followed by all within this.
 const WELL: Duration = Duration::from_secs(60);
@@ -25,6 +28,14 @@ pub(crate) enum Servers {
     Independent(Vec<RedisServer>),
     Sentinels(Sentinels),
     Cluster(Cluster),
+}
+
+/// A master, and since which change of masters it is one: a fail-over and another one back leave no
+/// other trace.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Charge {
+    port: u16,
+    epoch: u64,
 }
 
 impl World {
@@ -123,17 +134,23 @@ impl World {
     }
 
     /// Who is in charge: a change that nobody has asked for may forget as well as one that was.
-    pub(crate) async fn in_charge(&self) -> Vec<u16> {
+    pub(crate) async fn in_charge(&self) -> Vec<Charge> {
         match &self.servers {
             Servers::Independent(_) => Vec::new(),
-            Servers::Sentinels(all) => vec![all.master().await.port()],
+            Servers::Sentinels(all) => vec![Charge {
+                port: all.master().await.port(),
+                epoch: epoch_of_sentinels(all).await,
+            }],
             Servers::Cluster(cluster) => {
-                let mut ports = Vec::new();
+                let mut all = Vec::new();
                 for key in KEYS {
                     let node = cluster.master_of(key).await;
-                    ports.push(cluster.port(node));
+                    all.push(Charge {
+                        port: cluster.port(node),
+                        epoch: epoch_of_node(cluster.node(node)).await,
+                    });
                 }
-                ports
+                all
             }
         }
     }
@@ -150,9 +167,49 @@ impl World {
             Servers::Sentinels(all) => keys = all.master().await.keys("*").await,
             Servers::Cluster(cluster) => keys = cluster.keys("*").await,
         }
-        keys.retain(|key| !key.starts_with("dlock:fence:"));
+        keys.retain(is_passing);
         keys
     }
+}
+
+/// Whether a key ends by itself: all but fences do.
+fn is_passing(key: &String) -> bool {
+    !key.starts_with("dlock:fence:")
+}
+
+/// Whether any of these servers has something to forget.
+pub(crate) async fn has_leases(servers: &[&RedisServer]) -> bool {
+    for server in servers {
+        if server.keys("*").await.iter().any(is_passing) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The latest that one of the Sentinels knows of.
+async fn epoch_of_sentinels(all: &Sentinels) -> u64 {
+    let mut latest = None;
+    for sentinel in 0..SENTINELS {
+        let mut connection = all.sentinel_connection(sentinel).await;
+        let mut order = redis::cmd("SENTINEL");
+        order.arg("MASTER").arg(all.service());
+        let known: Result<HashMap<String, String>, _> = order.query_async(&mut connection).await;
+        let epoch = known.ok().and_then(|it| it["config-epoch"].parse().ok());
+        latest = latest.max(epoch);
+    }
+    latest.expect("a Sentinel that is up knows its master")
+}
+
+/// That of the node's own claim to be a master.
+async fn epoch_of_node(node: &RedisServer) -> u64 {
+    let answer = tell(node, &["CLUSTER", "NODES"]).await;
+    let nodes: String = redis::from_redis_value(answer.expect("a node that is up answers"))
+        .expect("it answers text");
+    let own = nodes.lines().find(|line| line.contains("myself"));
+    let words = own.expect("a node knows itself").split(' ').nth(6);
+    let epoch = words.expect("there are eight words at least");
+    epoch.parse().expect("it is a number")
 }
 
 fn url(proxies: &[Proxy]) -> String {

@@ -1,7 +1,13 @@
 //! A short chaos with each sort of servers, in which every kind of fault is had, and crowds that deceive
 //! themselves, which are found out.
 
-use std::{collections::BTreeMap, fs, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write as _},
+    process::Command,
+    time::Duration,
+};
 
 use dlock_testkit::{Worker, eventually};
 use serde::Deserialize;
@@ -11,6 +17,7 @@ use tokio::sync::OnceCell;
 /// Nobody takes that long unless it hangs, however loaded the machine is.
 const LIMIT: Duration = Duration::from_secs(400);
 
+/// What a resource without fences takes is found only if somebody late has more to write.
 const TRIES: usize = 10;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -19,6 +26,8 @@ const SOON: Duration = Duration::from_secs(20);
 struct Report {
     topology: String,
     sections: u64,
+    exclusive: u64,
+    held_up: u64,
     writes: u64,
     refused: u64,
     overlaps: u64,
@@ -51,7 +60,9 @@ fn chaos(directory: &TempDir, words: &[&str]) -> Worker {
 async fn run(directory: &TempDir, words: &[&str]) -> Vec<Report> {
     let worker = chaos(directory, words);
     let status = worker.wait(LIMIT).await;
-    println!("{}{}", worker.stdout(), worker.stderr());
+    // Not by `println!`: the table is to be seen although the test is well.
+    let shown = format!("{}{}\n", worker.stdout(), worker.stderr());
+    io::stdout().write_all(shown.as_bytes()).ok();
     let report = fs::read(directory.path().join("report")).expect("there is a report");
     let reports: Vec<Report> = serde_json::from_slice(&report).expect("it is JSON");
     let is_well = reports.iter().all(|report| report.wrong.is_empty());
@@ -64,8 +75,14 @@ fn directory() -> TempDir {
     TempDir::with_prefix("chaos-").expect("a directory can be made")
 }
 
-/// All of them side by side, once for all tests.
 async fn of(topology: &str) -> Report {
+    let mut reports = all().await.iter();
+    let found = reports.find(|report| report.topology == topology);
+    found.expect("all are reported").clone()
+}
+
+/// All of them side by side, once for all tests.
+async fn all() -> &'static [Report] {
     static RUN: OnceCell<Vec<Report>> = OnceCell::const_new();
     let reports = RUN.get_or_init(async || {
         let directory = directory();
@@ -75,9 +92,7 @@ async fn of(topology: &str) -> Report {
         }
         reports
     });
-    let mut reports = reports.await.iter();
-    let found = reports.find(|report| report.topology == topology);
-    found.expect("all are reported").clone()
+    reports.await
 }
 
 impl Report {
@@ -109,6 +124,8 @@ impl Report {
         // Each fault ends with a section of each key.
         assert!(self.sections >= 3 * self.faults.len() as u64);
         assert!(self.writes >= self.sections);
+        assert!(self.exclusive >= self.sections / 3 && self.exclusive <= self.sections);
+        assert!(self.held_up <= self.stopped);
         assert!(self.killed >= 2 && self.stopped >= 3);
     }
 }
@@ -181,9 +198,14 @@ async fn a_quorum_keeps_its_promises_whatever_is_broken() {
     assert_eq!(report.faults["ServersOut"].forgetful, 0);
 }
 
-/// One fault, during which others come in, so that there is something to be found. It is tried again
-/// if the process stood still where it had nothing more to do.
-async fn found_out(cheat: &str) -> Report {
+#[tokio::test]
+async fn who_is_late_tries_to_write_and_is_refused() {
+    let refused: u64 = all().await.iter().map(|report| report.refused).sum();
+    assert!(refused > 0);
+}
+
+/// One fault, during which others come in, so that there is something to be found.
+async fn of_cheats(cheat: &str) -> Report {
     let words = [
         "--minutes",
         "0",
@@ -194,19 +216,14 @@ async fn found_out(cheat: &str) -> Report {
         "--cheat",
         cheat,
     ];
-    for _ in 0..TRIES {
-        let report = run(&directory(), &words).await.remove(0);
-        assert_eq!(report.violations == 0, report.wrong.is_empty());
-        if report.violations > 0 {
-            return report;
-        }
-    }
-    panic!("nothing was found in {TRIES} runs");
+    let report = run(&directory(), &words).await.remove(0);
+    assert_eq!(report.violations == 0, report.wrong.is_empty());
+    report
 }
 
 #[tokio::test]
 async fn a_crowd_without_locks_is_found_out() {
-    let report = found_out("no-lock").await;
+    let report = of_cheats("no-lock").await;
     assert!(report.overlaps > 0);
     assert!(
         report.wrong[0].starts_with("two at once"),
@@ -217,15 +234,56 @@ async fn a_crowd_without_locks_is_found_out() {
 
 #[tokio::test]
 async fn a_lock_that_anybody_deletes_is_found_out() {
-    assert!(found_out("blind-delete").await.overlaps > 0);
+    assert!(of_cheats("blind-delete").await.overlaps > 0);
 }
 
+/// What was found above is the deletion and nothing else.
+#[tokio::test]
+async fn the_same_lock_that_only_its_owner_deletes_is_well() {
+    let report = of_cheats("own-delete").await;
+    assert_eq!(report.wrong, [""; 0]);
+    assert_eq!((report.overlaps, report.violations), (0, 0));
+    assert!(report.sections >= 3 && report.exclusive == report.sections);
+}
+
+/// Whoever was stopped may have had nothing more to write.
 #[tokio::test]
 async fn a_resource_that_does_not_look_at_tokens_is_found_out() {
-    let report = found_out("no-fence").await;
-    assert_eq!((report.overlaps, report.refused), (0, 0));
-    let first = &report.wrong[0];
-    assert!(first.starts_with("the resource went back"), "{first}");
+    for _ in 0..TRIES {
+        let report = of_cheats("no-fence").await;
+        assert_eq!((report.overlaps, report.refused), (0, 0));
+        if let Some(first) = report.wrong.first() {
+            assert!(first.starts_with("the resource went back"), "{first}");
+            return;
+        }
+    }
+    panic!("nothing was found in {TRIES} runs");
+}
+
+/// A dead process is inside nothing: nobody may take it for one that waits, and kill it once more.
+#[tokio::test]
+async fn processes_that_end_by_themselves_are_found_out() {
+    let words = [
+        "--minutes",
+        "0.05",
+        "--topology",
+        "single",
+        "--kind",
+        "waiter-killed",
+        "--cheat",
+        "panic",
+    ];
+    let report = run(&directory(), &words).await.remove(0);
+    let found = report
+        .wrong
+        .iter()
+        .find(|it| it.contains(" by itself with "));
+    let found = found.unwrap_or_else(|| panic!("{:?}", report.wrong));
+    assert!(
+        found.contains("SIGABRT") && found.contains("nobody looks"),
+        "{found}"
+    );
+    assert_eq!((report.overlaps, report.violations), (0, 0));
 }
 
 /// Whoever is left when the run is killed: servers, workers, and what is between.

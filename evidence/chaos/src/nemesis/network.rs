@@ -17,9 +17,10 @@ const SCRIPT: &str = "EVALSHA";
 const NEVER: &str = "\u{1}nothing has this\u{1}";
 
 impl Nemesis<'_> {
-    pub(super) async fn disturb(&mut self, kind: Kind) {
+    pub(super) async fn disturb(&mut self, kind: Kind) -> bool {
         let world = self.world;
         let proxies = world.some_connections(&mut self.random);
+        let is_connected = proxies.iter().any(|proxy| proxy.open_connections() > 0);
         match kind {
             Kind::ConnectionsCut => {
                 for _ in 0..=self.random.below(3) {
@@ -64,10 +65,13 @@ impl Nemesis<'_> {
                 while proxies.iter().any(|proxy| proxy.is_trap_set()) && Instant::now() < end {
                     sleep(LOOK).await;
                 }
+                let has_sprung = proxies.iter().any(|proxy| !proxy.is_trap_set());
                 for proxy in &proxies {
                     proxy.cut_before_request(NEVER);
                 }
+                return has_sprung;
             }
         }
+        is_connected
     }
 }

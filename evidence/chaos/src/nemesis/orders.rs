@@ -4,39 +4,57 @@ use std::time::Duration;
 
 use dlock_testkit::RedisServer;
 use futures_util::future::join_all;
+use redis::from_redis_value;
 use tokio::time::sleep;
 
 use super::Nemesis;
 use crate::{
     fault::{Kind, Topology},
-    world::{tell, tell_all},
+    world::{has_leases, tell, tell_all},
 };
 
 /// A port at which nobody is.
 const NOWHERE: &str = "1";
 
 impl Nemesis<'_> {
-    pub(super) async fn order(&mut self, kind: Kind) {
+    /// Orders it, and says whether anybody else has felt it.
+    pub(super) async fn order(&mut self, kind: Kind) -> bool {
         let world = self.world;
         let servers = world.some(&mut self.random).await;
         match kind {
-            Kind::ScriptsFlushed => self.often(&servers, &[&["SCRIPT", "FLUSH"]]).await,
-            Kind::ClientsKilled => {
-                let orders: [&[&str]; 2] = [
-                    &["CLIENT", "KILL", "TYPE", "normal"],
-                    &["CLIENT", "KILL", "TYPE", "pubsub"],
-                ];
-                self.often(&servers, &orders).await;
+            Kind::ScriptsFlushed => {
+                let had_any = told(&servers, "number_of_cached_scripts:").await > 0;
+                for _ in 0..=self.random.below(6) {
+                    tell_all(&servers, &["SCRIPT", "FLUSH"]).await;
+                    sleep(self.random.millis(150)).await;
+                }
+                had_any
             }
-            Kind::DataFlushed => tell_all(&servers, &["FLUSHALL"]).await,
+            Kind::ClientsKilled => {
+                let mut was_felt = false;
+                for _ in 0..=self.random.below(6) {
+                    for server in &servers {
+                        was_felt |= kill_clients(server).await;
+                    }
+                    sleep(self.random.millis(150)).await;
+                }
+                was_felt
+            }
+            Kind::DataFlushed => {
+                let loses = has_leases(&servers).await;
+                tell_all(&servers, &["FLUSHALL"]).await;
+                loses
+            }
             Kind::ClientsPaused => {
                 let time = self.some_time();
                 let millis = time.as_millis().to_string();
                 // Who waits for a ping takes a server that is silent for dead.
                 let is_alone = matches!(world.topology, Topology::Single | Topology::Quorum);
                 let whom = ["WRITE", "ALL"][usize::from(is_alone && self.random.one_in(2))];
+                let are_there = have_clients(&servers).await;
                 tell_all(&servers, &["CLIENT", "PAUSE", &millis, whom]).await;
                 sleep(time).await;
+                are_there
             }
             Kind::ScriptHangs => self.hang(&servers).await,
             _ => {
@@ -54,29 +72,28 @@ impl Nemesis<'_> {
                         &["CONFIG", "SET", "min-replicas-to-write", "0"],
                     ],
                 };
+                let refusal = match kind {
+                    Kind::MemoryFull => "errorstat_OOM:count=",
+                    Kind::ReadOnly => "errorstat_READONLY:count=",
+                    _ => "errorstat_NOREPLICAS:count=",
+                };
+                let before = told(&servers, refusal).await;
                 tell_all(&servers, broken).await;
                 self.keep().await;
                 tell_all(&servers, mended).await;
+                told(&servers, refusal).await > before
             }
         }
     }
 
-    async fn often(&mut self, servers: &[&RedisServer], orders: &[&[&str]]) {
-        for _ in 0..=self.random.below(6) {
-            for order in orders {
-                tell_all(servers, order).await;
-            }
-            sleep(self.random.millis(150)).await;
-        }
-    }
-
-    async fn hang(&mut self, servers: &[&RedisServer]) {
+    async fn hang(&mut self, servers: &[&RedisServer]) -> bool {
+        let are_there = have_clients(servers).await;
         tell_all(servers, &["CONFIG", "SET", "lua-time-limit", "20"]).await;
         let time = self.some_time();
         let hangs = servers.iter().map(async |server| {
             let script = ["EVAL", "while true do end", "0"];
             // It answers an error when it is killed.
-            let hung = async { tell(server, &script).await.err() };
+            let hung = async { tell(server, &script).await.is_err() };
             let kill = async {
                 sleep(time).await;
                 let mut killed = tell(server, &["SCRIPT", "KILL"]).await;
@@ -85,8 +102,53 @@ impl Nemesis<'_> {
                     killed = tell(server, &["SCRIPT", "KILL"]).await;
                 }
             };
-            tokio::join!(hung, kill);
+            let (has_hung, ()) = tokio::join!(hung, kill);
+            has_hung
         });
-        join_all(hangs).await;
+        let all = join_all(hangs).await;
+        are_there && all.contains(&true)
     }
+}
+
+/// A number that `INFO` shows after this text, of all the servers together.
+async fn told(servers: &[&RedisServer], label: &str) -> u64 {
+    let mut sum = 0;
+    for server in servers {
+        let report = text(server, &["INFO", "everything"]).await;
+        let line = report.lines().find_map(|line| line.strip_prefix(label));
+        sum += line.map_or(0, |it| it.parse().expect("it is a number"));
+    }
+    sum
+}
+
+/// How many connections there are, those of Sentinels apart, without the one that asks.
+async fn clients(server: &RedisServer) -> [usize; 2] {
+    let listed = text(server, &["CLIENT", "LIST", "TYPE", "normal"]).await;
+    let is_other = |line: &&str| !line.contains(" cmd=client|list ");
+    let others = listed.lines().filter(is_other);
+    let (watching, crowd): (Vec<_>, Vec<_>) = others.partition(|it| it.contains(" name=sentinel-"));
+    [crowd.len(), watching.len()]
+}
+
+async fn have_clients(servers: &[&RedisServer]) -> bool {
+    for server in servers {
+        if clients(server).await[0] > 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// Ends all connections; whether there were any but those of Sentinels.
+async fn kill_clients(server: &RedisServer) -> bool {
+    let [_, watching] = clients(server).await;
+    let killed = tell(server, &["CLIENT", "KILL", "TYPE", "normal"]).await;
+    let killed: usize = from_redis_value(killed.expect("it may be asked")).expect("it is a number");
+    tell_all(&[server], &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    killed > watching
+}
+
+async fn text(server: &RedisServer, words: &[&str]) -> String {
+    let answer = tell(server, words).await;
+    from_redis_value(answer.expect("it may be asked")).expect("it answers text")
 }

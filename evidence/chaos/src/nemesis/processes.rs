@@ -7,22 +7,28 @@ use tokio::time::{Instant, sleep};
 use super::{BEYOND, LOOK, Nemesis};
 use crate::{crowd::Victim, worker::TTL};
 
-/// There is a process of each sort by then.
+/// So long a process of the right sort is looked for at a time.
 const FOUND: Duration = Duration::from_secs(20);
 
 impl Nemesis<'_> {
-    pub(super) async fn kill(&mut self, victim: Victim) {
+    pub(super) async fn kill(&mut self, victim: Victim) -> bool {
         let end = Instant::now() + FOUND;
-        loop {
-            if let Some(place) = self.crowd.find(victim, &mut self.random) {
-                return self.crowd.kill(place);
+        while Instant::now() < end {
+            if let Some(place) = self.crowd.find(victim, &mut self.random)
+                && self.crowd.kill(place, victim)
+            {
+                return true;
             }
-            assert!(Instant::now() < end, "there is nobody to kill");
+            if self.crowd.has_crashed() {
+                return false;
+            }
+            // Whoever was stopped in vain is to go on for a while.
             sleep(LOOK).await;
         }
+        false
     }
 
-    pub(super) async fn stop(&mut self, victim: Victim, is_beyond_a_lease: bool) {
+    pub(super) async fn stop(&mut self, victim: Victim, is_beyond_a_lease: bool) -> bool {
         // One that writes at once when it goes on.
         let mut only_blind = victim == Victim::Holder && is_beyond_a_lease;
         let end = Instant::now() + FOUND;
@@ -34,7 +40,9 @@ impl Nemesis<'_> {
             }
             let left = end.saturating_duration_since(Instant::now());
             only_blind &= left > FOUND / 2;
-            assert!(!left.is_zero(), "there is nobody to stop");
+            if left.is_zero() || self.crowd.has_crashed() {
+                return false;
+            }
             // Whoever was stopped in vain is to go on for a while.
             sleep(LOOK).await;
         };
@@ -46,5 +54,6 @@ impl Nemesis<'_> {
         };
         sleep(time).await;
         self.crowd.resume(place);
+        true
     }
 }

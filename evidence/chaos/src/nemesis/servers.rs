@@ -9,7 +9,7 @@ use super::Nemesis;
 use crate::{
     fault::Kind,
     worker::{KEYS, TTL},
-    world::{Servers, World},
+    world::{SENTINELS, Servers, World, has_leases},
 };
 
 /// For how long a server that has forgotten stays out, if it is to do no harm.
@@ -19,16 +19,21 @@ const OUT: Duration = TTL.saturating_add(Duration::from_millis(100));
 const GIVEN_UP: Duration = Duration::from_secs(8);
 
 impl Nemesis<'_> {
-    pub(super) async fn break_servers(&mut self, kind: Kind) {
+    /// Servers are felt to be away, as everything that is asked here waits for its effect. Only what is
+    /// lost with them may be nothing.
+    pub(super) async fn break_servers(&mut self, kind: Kind) -> bool {
         let world: &World = self.world;
         match &world.servers {
-            Servers::Independent(servers) => self.break_independent(kind, servers).await,
+            Servers::Independent(servers) => {
+                return self.break_independent(kind, servers).await;
+            }
             Servers::Sentinels(all) => self.break_sentinels(kind, all).await,
             Servers::Cluster(cluster) => self.break_cluster(kind, cluster).await,
         }
+        true
     }
 
-    async fn break_independent(&mut self, kind: Kind, servers: &[RedisServer]) {
+    async fn break_independent(&mut self, kind: Kind, servers: &[RedisServer]) -> bool {
         let count = match kind {
             // A minority, if there is one.
             Kind::ServersOut => 1 + self.random.below(servers.len() / 2),
@@ -43,8 +48,9 @@ impl Nemesis<'_> {
             for server in &servers {
                 server.resume();
             }
-            return;
+            return true;
         }
+        let loses = kind == Kind::ServersOut || has_leases(&servers).await;
         for server in &servers {
             server.kill();
         }
@@ -54,11 +60,12 @@ impl Nemesis<'_> {
         for server in servers {
             server.restart().await;
         }
+        loses
     }
 
     async fn break_sentinels(&mut self, kind: Kind, all: &Sentinels) {
         let master = all.master().await;
-        let sentinel = self.random.below(3);
+        let sentinel = self.random.below(SENTINELS);
         match kind {
             Kind::ReplicaKilled => {
                 let others = self.random.some(all.others(master).collect(), 1);

@@ -1,19 +1,42 @@
-//! Crowds that exclude nobody, for which a judge has to find overlaps.
+//! Crowds with something wrong, which a judge has to find, and one with nothing wrong, to compare.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use dlock_testkit::machine_time;
-use redis::{Client, aio::MultiplexedConnection};
+use redis::{Client, Script, aio::MultiplexedConnection};
 use tokio::time::sleep;
 
 use super::{KEYS, inside::Caller};
 use crate::random::Random;
 
-/// Much shorter than its sections, and nobody renews it.
-const SHORT_TTL: Duration = Duration::from_millis(10);
+/// Nobody renews it. Most sections are shorter, some are longer.
+const SHORT_TTL: Duration = Duration::from_millis(40);
 
-async fn body(caller: &Caller, key: &str, token: i64, random: &mut Random) {
-    let mut inside = caller.pretend(key, token);
+/// By how much earlier its holder believes that it ends.
+const DRIFT: Duration = Duration::from_millis(3);
+
+const DELETE_OWN: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0";
+
+/// What whoever leaves deletes.
+#[derive(Clone, Copy)]
+pub(super) enum Delete {
+    /// The lock, whoever has it.
+    Any,
+    /// Nothing but its own lock.
+    Own,
+}
+
+/// A lock as many take it by hand: who has it, and until when it is believed.
+struct Taken {
+    owner: String,
+    token: i64,
+    until: Duration,
+}
+
+async fn body(caller: &Caller, key: &str, token: i64, until: Duration, random: &mut Random) {
+    let mut inside = caller.pretend(key, token, until);
     for _ in 0..3 {
         inside.write();
         sleep(random.millis(20)).await;
@@ -26,39 +49,64 @@ async fn body(caller: &Caller, key: &str, token: i64, random: &mut Random) {
 pub(super) async fn no_lock(caller: &Caller, random: &mut Random) {
     let key = KEYS[random.below(KEYS.len())];
     let token = i64::try_from(machine_time().as_nanos()).expect("it fits for centuries");
-    body(caller, key, token, random).await;
+    body(caller, key, token, Duration::MAX, random).await;
 }
 
-/// Takes a lock as many do by hand: `SET NX PX`, and `DEL` by whoever leaves.
-pub(super) async fn blind_delete(caller: &Caller, url: &str, random: &mut Random) {
+/// Takes a lock with `SET NX PX`, and deletes it in the end, though it may have ended by then.
+pub(super) async fn by_hand(caller: &Caller, url: &str, random: &mut Random, delete: Delete) {
     let key = KEYS[random.below(KEYS.len())];
     let client = Client::open(url).expect("the URL is well formed");
     // Whatever fails is tried again by the next call.
     let Ok(mut connection) = client.get_multiplexed_async_connection().await else {
         return;
     };
-    let Some(token) = take(&mut connection, key).await else {
+    let owner = random.next().to_string();
+    let Some(taken) = take(&mut connection, key, owner).await else {
         return;
     };
-    body(caller, key, token, random).await;
-    let mut delete = redis::cmd("DEL");
-    delete.arg(lock(key)).exec_async(&mut connection).await.ok();
+    body(caller, key, taken.token, taken.until, random).await;
+    let deleted = match delete {
+        Delete::Any => {
+            let mut order = redis::cmd("DEL");
+            order.arg(lock(key)).exec_async(&mut connection).await
+        }
+        Delete::Own => {
+            let script = Script::new(DELETE_OWN);
+            let mut call = script.key(lock(key));
+            call.arg(taken.owner).invoke_async(&mut connection).await
+        }
+    };
+    deleted.ok();
 }
 
-async fn take(connection: &mut MultiplexedConnection, key: &str) -> Option<i64> {
+async fn take(connection: &mut MultiplexedConnection, key: &str, owner: String) -> Option<Taken> {
     let mut set = redis::cmd("SET");
-    set.arg(lock(key)).arg(1).arg("NX").arg("PX");
+    set.arg(lock(key)).arg(&owner).arg("NX").arg("PX");
     set.arg(u64::try_from(SHORT_TTL.as_millis()).expect("it is short"));
-    let mut is_set: Option<String> = None;
-    while is_set.is_none() {
-        is_set = set.query_async(connection).await.ok()?;
+    let until = loop {
+        let sent = machine_time();
+        let is_set: Option<String> = set.query_async(connection).await.ok()?;
+        if is_set.is_some() {
+            break sent + SHORT_TTL - DRIFT;
+        }
         sleep(Duration::from_millis(1)).await;
-    }
+    };
     let mut count = redis::cmd("INCR");
     count.arg("dlock:fence:by-hand");
-    count.query_async(connection).await.ok()
+    let token = count.query_async(connection).await.ok()?;
+    Some(Taken {
+        owner,
+        token,
+        until,
+    })
 }
 
 fn lock(key: &str) -> String {
     format!("dlock:{{{key}}}")
+}
+
+/// Panics in a task that nobody waits for.
+pub(super) async fn panic_unseen() {
+    tokio::spawn(async { panic!("nobody looks") });
+    pending().await
 }

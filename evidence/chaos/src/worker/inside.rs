@@ -8,11 +8,16 @@ use std::{sync::Arc, time::Duration};
 use dlock::Lease;
 use dlock_history::End;
 use dlock_testkit::machine_time;
+use tokio::time::sleep;
 
 use crate::{
     fenced::Fenced,
     notes::{Note, Notes},
 };
+
+/// The longest time between two looks at the lease. What a renewal has added is believed from then on,
+/// so it is to be noted before somebody stops the process.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Who asks for a lock, and since when.
 #[derive(Clone)]
@@ -37,10 +42,16 @@ impl Caller {
 
     /// The same, who asks now.
     pub(crate) fn asks(&self) -> Self {
+        self.note(&Note::Asks { task: self.who[1] });
         Self {
             asked: machine_time(),
             ..self.clone()
         }
+    }
+
+    /// Notes that the call has ended.
+    pub(crate) fn answered(&self) {
+        self.note(&Note::Answered { task: self.who[1] });
     }
 
     pub(crate) fn note(&self, note: &Note) {
@@ -56,16 +67,37 @@ impl Caller {
         Inside::begin(self, lease, true)
     }
 
-    /// For who has no lease, and believes all the same.
-    pub(crate) fn pretend(&self, key: &str, token: i64) -> Inside<'_> {
-        Inside::noted(self, None, vec![(key.to_owned(), token)], false)
+    /// For who has no lease, and believes until then all the same.
+    pub(crate) fn pretend(&self, key: &str, token: i64, until: Duration) -> Inside<'_> {
+        let keys = vec![(key.to_owned(), token)];
+        Inside::noted(self, Belief::Until(until), keys, false)
+    }
+}
+
+/// Why a task believes to hold a lock.
+#[derive(Clone, Copy)]
+enum Belief<'a> {
+    Lease(&'a Lease),
+    Until(Duration),
+}
+
+impl Belief<'_> {
+    /// Until when it lasts that is asked after `at`; `None` if it has ended.
+    fn deadline(self, at: Duration) -> Option<Duration> {
+        match self {
+            Self::Lease(lease) => {
+                let remaining = lease.remaining();
+                (!remaining.is_zero()).then(|| at + remaining)
+            }
+            Self::Until(until) => (at < until).then_some(until),
+        }
     }
 }
 
 /// A section that has not ended yet. However it ends, it is noted, before the lock is given back.
 pub(crate) struct Inside<'a> {
     caller: &'a Caller,
-    lease: Option<&'a Lease>,
+    belief: Belief<'a>,
     /// For each key its section, if one was noted, and its token.
     keys: Vec<(Option<u64>, String, i64)>,
     /// The deadline, as far as it was known when the lease was last asked.
@@ -77,39 +109,60 @@ impl<'a> Inside<'a> {
     fn begin(caller: &'a Caller, lease: &'a Lease, is_blind: bool) -> Self {
         let keys = lease.tokens();
         let keys = keys.map(|(key, token)| (key.as_str().to_owned(), token.to_i64()));
-        Self::noted(caller, Some(lease), keys.collect(), is_blind)
+        Self::noted(caller, Belief::Lease(lease), keys.collect(), is_blind)
     }
 
     fn noted(
         caller: &'a Caller,
-        lease: Option<&'a Lease>,
+        belief: Belief<'a>,
         keys: Vec<(String, i64)>,
         is_blind: bool,
     ) -> Self {
         let at = machine_time();
-        let until = deadline(at, lease);
+        let until = belief.deadline(at);
         let note = |(key, token): (String, i64)| {
-            // Who was held up until the lease was lost never believed to be inside.
             let section = until.map(|_| caller.notes.section());
-            if let Some(section) = section {
-                caller.note(&Note::In {
+            let (task, asked) = (caller.who[1], caller.asked);
+            caller.note(&match section {
+                Some(section) => Note::In {
                     section,
                     key: key.clone(),
-                    task: caller.who[1],
+                    task,
                     token,
-                    asked: caller.asked,
+                    asked,
                     at,
                     is_blind,
-                });
-            }
+                },
+                None => Note::Late {
+                    key: key.clone(),
+                    task,
+                    token,
+                    asked,
+                    at,
+                },
+            });
             (section, key, token)
         };
         Self {
             caller,
-            lease,
+            belief,
             keys: keys.into_iter().map(note).collect(),
             until: until.unwrap_or(at),
             is_over: until.is_none(),
+        }
+    }
+
+    /// Waits, and looks at the lease meanwhile and at the end of it.
+    pub(crate) async fn pause(&mut self, time: Duration) {
+        let mut left = time;
+        loop {
+            let next = left.min(LOOK);
+            sleep(next).await;
+            self.sign();
+            left -= next;
+            if left.is_zero() {
+                return;
+            }
         }
     }
 
@@ -119,7 +172,7 @@ impl<'a> Inside<'a> {
             return;
         }
         let at = machine_time();
-        match deadline(at, self.lease) {
+        match self.belief.deadline(at) {
             Some(until) => {
                 self.until = until;
                 for (section, ..) in &self.keys {
@@ -144,7 +197,7 @@ impl<'a> Inside<'a> {
             return;
         }
         let at = machine_time();
-        match deadline(at, self.lease) {
+        match self.belief.deadline(at) {
             Some(_) => {
                 self.until = at;
                 self.out(at, End::Finished);
@@ -169,20 +222,11 @@ impl Drop for Inside<'_> {
     fn drop(&mut self) {
         if !self.is_over {
             let now = machine_time();
-            let end = match self.lease {
-                Some(lease) if lease.is_lost() => End::Lost,
+            let end = match self.belief {
+                Belief::Lease(lease) if lease.is_lost() => End::Lost,
                 _ => End::Dropped,
             };
             self.out(now, end);
         }
     }
-}
-
-/// Until when a lease is valid that is asked after `at`; `None` if it is lost.
-fn deadline(at: Duration, lease: Option<&Lease>) -> Option<Duration> {
-    let Some(lease) = lease else {
-        return Some(Duration::MAX);
-    };
-    let remaining = lease.remaining();
-    (!remaining.is_zero()).then(|| at + remaining)
 }

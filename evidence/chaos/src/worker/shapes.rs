@@ -3,7 +3,7 @@
 use std::{future::Future, panic::panic_any, pin::Pin, thread, time::Duration};
 
 use dlock::{LockError, distributed_lock};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{
     KEYS, OnPurpose, TTL, WAIT,
@@ -66,8 +66,7 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
 async fn steps(inside: &mut Inside<'_>, pace: Duration) {
     inside.write();
     for _ in 0..STEPS {
-        sleep(pace).await;
-        inside.sign();
+        inside.pause(pace).await;
         inside.write();
     }
 }
@@ -96,7 +95,7 @@ fn deeper<'a>(
     Box::pin(async move {
         inside.sign();
         inside.write();
-        sleep(pace).await;
+        inside.pause(pace).await;
         if levels > 0 {
             deeper(inside, levels - 1, pace).await;
         }
@@ -120,8 +119,10 @@ async fn finishing(key: usize, caller: &Caller, pace: Duration) -> Result<(), Lo
 /// Blocks its thread, and asks nobody before it writes.
 #[distributed_lock(key = "chaos:<key>", ttl = TTL, wait = WAIT, lease = lease)]
 async fn blind(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
-    let inside = caller.enter_blind(lease);
+    let mut inside = caller.enter_blind(lease);
     for _ in 0..12 {
+        // Noted only: what is written does not depend on it.
+        inside.sign();
         inside.write();
         thread::sleep(Duration::from_millis(2) + pace);
     }
