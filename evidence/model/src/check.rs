@@ -6,6 +6,7 @@
 use std::{
     fmt::{self, Debug, Display},
     hash::Hash,
+    io::{Write, stdout},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -77,19 +78,30 @@ pub struct Report {
 
 /// Runs them one after the other, shows what was found in a table, and returns what is not as it
 /// should be.
+///
+/// The table is in the log of tests that pass as well.
+///
+/// # Panics
+///
+/// If nobody takes what is shown.
 #[must_use]
 pub fn run_all(checks: &[Check], effort: Effort, shows_steps: bool) -> Vec<String> {
-    println!("{}", Report::head());
+    tell(Report::head());
     let run = |check: &Check| {
         let report = check.run(effort);
-        println!("{report}");
+        tell(&report);
         if shows_steps {
             let steps = report.path.iter().flatten();
-            steps.for_each(|step| println!("    {step}"));
+            steps.for_each(|step| tell(format!("    {step}")));
         }
         report.fault()
     };
     checks.iter().filter_map(run).collect()
+}
+
+/// Shows a line. What goes through `println!` is hidden while tests pass.
+fn tell(line: impl Display) {
+    writeln!(stdout().lock(), "{line}").expect("somebody takes what is shown");
 }
 
 impl Default for Effort {
@@ -112,6 +124,28 @@ impl Check {
         let expected = Expected::Holds { at_least };
         let meant = properties(&model, &Expectation::Always);
         let claim = format!("{} properties hold", meant.len());
+        Self::new(protocol.into(), claim, expected, model, meant)
+    }
+
+    /// These properties hold, whatever becomes of the others.
+    pub fn keeps<M>(
+        protocol: impl Into<String>,
+        model: M,
+        properties: &[&'static str],
+        at_least: usize,
+    ) -> Self
+    where
+        M: Checkable,
+        M::State: Checked,
+        M::Action: Acted,
+    {
+        let expected = Expected::Holds { at_least };
+        let meant = properties.iter().map(|name| model.property(name));
+        let meant: Vec<_> = meant.collect();
+        let claim = match properties {
+            [one] => format!("holds that {one}"),
+            _ => format!("{} properties hold", meant.len()),
+        };
         Self::new(protocol.into(), claim, expected, model, meant)
     }
 
