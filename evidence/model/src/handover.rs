@@ -47,13 +47,15 @@ pub enum Rule {
     OneReleases,
     /// A lease that was handed to a task which does not look is not renewed.
     UnseenIsNotRenewed,
+    /// Who has begun its section is not passed over, whatever it does meanwhile.
+    BegunIsNotPassedOver,
     /// Who was passed over and lent its claim comes with another owner id.
     NoOwnerTwice,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::HandsOverInTime,
         Self::LooksAtTheDeadline,
         Self::TokenGrows,
@@ -63,6 +65,7 @@ impl Rule {
         Self::PickedPassesOn,
         Self::OneReleases,
         Self::UnseenIsNotRenewed,
+        Self::BegunIsNotPassedOver,
         Self::NoOwnerTwice,
     ];
 }

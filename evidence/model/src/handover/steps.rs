@@ -11,6 +11,9 @@ pub(super) const MOST: usize = 3;
 pub(super) const TTL: u8 = 2;
 /// How long a lease is handed on, in ticks since it came from the store.
 pub(super) const LONGEST_TURN: u8 = 1;
+/// For how long the store may keep what no task uses: until its TTL ends, and as long again if a renewal
+/// comes late that was sent while it was used.
+pub(super) const LONGEST_UNUSED: u8 = 2 * TTL - 1;
 /// The owner id of the other process.
 const OTHER: u8 = 0;
 
@@ -30,8 +33,11 @@ pub struct State {
     /// The token of the last section.
     pub(super) token: u8,
     pub(super) token_fell: bool,
-    /// A renewal was sent of what no task used.
-    pub(super) unused_renewed: bool,
+    /// For how long each task believes in the lock, from its own moment on: it looks at nothing else
+    /// until the next tick. Whoever bears the claim, this is what exclusion is about.
+    pub(super) sections: [Option<u8>; MOST],
+    /// For how many ticks the store has kept the process's lease since a task was in a section.
+    pub(super) unused: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -144,7 +150,8 @@ impl Model for Handover {
             renewal: None,
             token: 0,
             token_fell: false,
-            unused_renewed: false,
+            sections: [None; MOST],
+            unused: 0,
         }]
     }
 
@@ -176,13 +183,12 @@ impl Model for Handover {
                 }
                 Phase::Forsaken => {}
             }
-            if !matches!(
-                front.phase,
-                Phase::Holding {
-                    has_begun: true,
-                    ..
-                } | Phase::Forsaken
-            ) {
+            let has_begun = match front.phase {
+                Phase::Holding { has_begun, .. } => has_begun,
+                _ => false,
+            };
+            let gives_way = !has_begun || !self.keeps(Rule::BegunIsNotPassedOver);
+            if gives_way && front.phase != Phase::Forsaken {
                 actions.extend(state.behind.iter().map(|it| Action::PassOver(it.task)));
             }
             if state.renewal.is_none() && self.is_renewed(front.phase) {
@@ -224,17 +230,12 @@ impl Model for Handover {
             Action::Ask => self.ask(&mut next)?,
             Action::Look => self.look(&mut next),
             Action::Leave => self.leave(&mut next),
-            Action::Cancel(task) => next.behind.retain(|it| it.task != task),
+            Action::Cancel(task) => {
+                next.behind.retain(|it| it.task != task);
+                next.sections[usize::from(task)] = None;
+            }
             Action::PassOver(task) => self.pass_over(&mut next, task)?,
             Action::Renew => {
-                let phase = state.front?.phase;
-                next.unused_renewed |= !matches!(
-                    phase,
-                    Phase::Holding {
-                        has_begun: true,
-                        ..
-                    }
-                );
                 next.renewal = Some(Renewal {
                     owner: state.front?.owner,
                     age: 0,
@@ -315,7 +316,14 @@ impl Handover {
         fence * (self.longest_sequence + 1) + sequence
     }
 
-    fn begin(&self, next: &mut State, fence: u8, sequence: u8) {
+    fn begin(&self, next: &mut State, task: u8, left: u8, (fence, sequence): (u8, u8)) {
+        next.sections[usize::from(task)] = Some(left);
+        next.unused = 0;
+        self.show(next, fence, sequence);
+    }
+
+    /// A section shows its token.
+    fn show(&self, next: &mut State, fence: u8, sequence: u8) {
         let token = self.token(fence, sequence);
         next.token_fell |= token <= next.token;
         next.token = next.token.max(token);
@@ -361,7 +369,8 @@ impl Handover {
             .filter(|_| self.keeps(Rule::AnswersMakeNoYounger));
         let age = known.filter(|(known, _)| *known == fence);
         front.came = Some((fence, age.map_or(0, |(_, age)| age)));
-        self.begin(next, fence, sequence);
+        let task = front.waiter.task;
+        self.begin(next, task, TTL, (fence, sequence));
         Some(())
     }
 
@@ -377,23 +386,21 @@ impl Handover {
         else {
             return;
         };
-        if *left == 0 {
-            if self.keeps(Rule::LooksAtTheDeadline) {
-                front.phase = Phase::Waiting;
-                return;
-            }
-            // What it does not look at does not end its section either.
-            *left = 1;
+        if *left == 0 && self.keeps(Rule::LooksAtTheDeadline) {
+            front.phase = Phase::Waiting;
+            return;
         }
         *has_begun = true;
-        let (fence, sequence) = (*fence, *sequence);
-        self.begin(next, fence, sequence);
+        let (left, token) = (*left, (*fence, *sequence));
+        let task = front.waiter.task;
+        self.begin(next, task, left, token);
     }
 
     fn leave(&self, next: &mut State) {
         let Some(mut front) = next.front.take() else {
             return;
         };
+        next.sections[usize::from(front.waiter.task)] = None;
         let is_holding = matches!(front.phase, Phase::Holding { .. });
         let is_picked = matches!(
             front.phase,
@@ -514,7 +521,7 @@ fn other_begins(model: &Handover, next: &mut State) {
     });
     next.other = Other::Holding(TTL);
     let fence = next.last;
-    model.begin(next, fence, 0);
+    model.show(next, fence, 0);
 }
 
 fn note_turn(other: &mut Other) {
@@ -528,10 +535,13 @@ fn heard(next: &mut State) -> Option<()> {
     let renewal = next.renewal.take()?;
     let front = next.front.as_mut().filter(|it| it.owner == renewal.owner)?;
     if let Phase::Holding { left, .. } = &mut front.phase {
+        let section = &mut next.sections[usize::from(front.waiter.task)];
         if renewal.answer == Some(false) {
             *left = 0;
+            *section = None;
         } else if *left > 0 {
             *left = (*left).max(TTL - renewal.age);
+            *section = section.map(|_| *left);
         }
     }
     Some(())
@@ -547,6 +557,16 @@ fn tick(next: &mut State) {
         Other::Waiting { is_counted, .. } => *is_counted = false,
         Other::Idle => {}
     }
+    for section in &mut next.sections {
+        *section = section.and_then(|left| left.checked_sub(1).filter(|left| *left > 0));
+    }
+    let is_kept = next.lock.is_some_and(|lock| lock.owner != OTHER);
+    let is_used = next.sections.iter().any(Option::is_some);
+    next.unused = if is_kept && !is_used {
+        (next.unused + 1).min(LONGEST_UNUSED + 1)
+    } else {
+        0
+    };
     if let Some(renewal) = &mut next.renewal {
         renewal.age = (renewal.age + 1).min(TTL);
     }
