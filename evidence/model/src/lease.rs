@@ -9,6 +9,7 @@
 //! how many leases the server grants, and how many attempts a process makes.
 
 mod checks;
+mod monitor;
 mod properties;
 mod server;
 mod state;
@@ -49,6 +50,9 @@ pub struct Bounds {
     pub asleep: u8,
     /// How often the server forgets everything, and how many ticks there are then.
     pub forgets: Option<(u8, u8)>,
+    /// How often a replica takes the server's place that has not all of its data, and how many ticks
+    /// there are then.
+    pub rolls_back: Option<(u8, u8)>,
     /// Whether a section writes to a resource.
     pub writes: bool,
     /// Whether a waiter looks again in time; else it may be stopped.
@@ -140,5 +144,11 @@ impl Rule {
 impl Lease {
     fn keeps(&self, rule: Rule) -> bool {
         !self.without.contains(&rule)
+    }
+
+    /// How many ticks there are, if there is an end of time.
+    fn ticks(&self) -> Option<u8> {
+        let faults = self.bounds.forgets.or(self.bounds.rolls_back);
+        faults.map(|(_, ticks)| ticks)
     }
 }

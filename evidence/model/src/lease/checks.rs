@@ -3,8 +3,8 @@
 use super::{
     Bounds, Lease, Rule, Times,
     properties::{
-        ENDS, FENCES, HINTED, LATE, LOOKS, LOST, MUTEX, NEWEST, NOTHING_LEFT, ORDER, RENEWED,
-        UNHEARD, WRITES,
+        BACK, ENDED, ENDS, FENCES, FINAL, HINTED, LATE, LOOKS, LOST, MUTEX, NEWEST, NOTHING_LEFT,
+        OF_A_FORGETFUL_SERVER, ORDER, REFUSED, RENEWED, UNHEARD, WRITES,
     },
 };
 use crate::check::Check;
@@ -29,6 +29,7 @@ const SMALL: Bounds = Bounds {
     slow: 0,
     asleep: 0,
     forgets: None,
+    rolls_back: None,
     writes: false,
     is_prompt: false,
 };
@@ -45,6 +46,10 @@ fn protocol(bounds: &Bounds) -> String {
         (bounds.slow, "slow"),
         (bounds.asleep, "asleep"),
         (bounds.forgets.map_or(0, |(times, _)| times), "forgotten"),
+        (
+            bounds.rolls_back.map_or(0, |(times, _)| times),
+            "rolled back",
+        ),
     ];
     let counted = counted.into_iter().filter(|(count, _)| *count > 0);
     words.extend(counted.map(|(count, what)| format!("{count} {what}")));
@@ -60,162 +65,131 @@ fn protocol(bounds: &Bounds) -> String {
 
 /// The lease as it is, and without each of its rules.
 #[must_use]
-#[expect(clippy::too_many_lines, reason = "it is a table")]
 pub fn checks(is_large: bool) -> Vec<Check> {
-    let mut checks = Vec::new();
-    if !is_large {
-        checks.extend(negative());
-    }
-    let few = Bounds { grants: 2, ..SMALL };
-    let once = Bounds {
-        rounds: 1,
-        ..few.clone()
-    };
-    let bounds = if is_large {
-        vec![
-            (SMALL, 1_000_000),
-            (Bounds { late: 1, ..SMALL }, 17_000_000),
-            (Bounds { slow: 1, ..SMALL }, 3_500_000),
-            (
-                Bounds {
-                    crashes: 1,
-                    ..SMALL
-                },
-                1_360_000,
-            ),
-            (
-                Bounds {
-                    writes: true,
-                    ..SMALL
-                },
-                2_400_000,
-            ),
-            (
-                Bounds {
-                    times: LONG,
-                    ..SMALL
-                },
-                0,
-            ),
-            (
-                Bounds {
-                    clients: 3,
-                    rounds: 1,
-                    ..SMALL
-                },
-                0,
-            ),
-            (Bounds { grants: 4, ..SMALL }, 0),
-            (
-                Bounds {
-                    forgets: Some((1, 5)),
-                    writes: true,
-                    ..SMALL
-                },
-                0,
-            ),
-        ]
-    } else {
-        vec![
-            (few.clone(), 300_000),
-            (
-                Bounds {
-                    late: 1,
-                    ..once.clone()
-                },
-                330_000,
-            ),
-            (
-                Bounds {
-                    slow: 1,
-                    ..once.clone()
-                },
-                207_000,
-            ),
-            (
-                Bounds {
-                    asleep: 3,
-                    ..once.clone()
-                },
-                230_000,
-            ),
-            (
-                Bounds {
-                    late: 1,
-                    crashes: 1,
-                    ..once.clone()
-                },
-                427_000,
-            ),
-            (
-                Bounds {
-                    writes: true,
-                    ..once.clone()
-                },
-                86_000,
-            ),
-            (
-                Bounds {
-                    is_prompt: true,
-                    ..once.clone()
-                },
-                75_000,
-            ),
-            (
-                Bounds {
-                    forgets: Some((1, 3)),
-                    writes: true,
-                    ..once
-                },
-                0,
-            ),
-        ]
-    };
-    for (bounds, at_least) in bounds {
-        let model = Lease {
-            without: &[],
-            bounds,
-        };
-        checks.push(Check::holds(protocol(&model.bounds), model, at_least));
-    }
     if is_large {
-        return checks;
+        return large().into_iter().map(whole).collect();
     }
-    // Either of the two is enough for all but what a dead process held.
-    let long = Bounds {
-        times: LONG,
-        grants: 2,
-        rounds: 1,
-        ..SMALL
+    let mut checks = negative();
+    checks.extend(small().into_iter().map(whole));
+    checks.extend(one_is_enough());
+    checks.extend(examples());
+    checks
+}
+
+/// All that is promised within these bounds.
+fn whole((bounds, at_least): (Bounds, usize)) -> Check {
+    let is_forgetful = bounds.forgets.is_some() || bounds.rolls_back.is_some();
+    let name = protocol(&bounds);
+    let model = Lease {
+        without: &[],
+        bounds,
     };
-    for rules in [&[Rule::RenewalCompares], &[Rule::LostIsFinal]] {
-        let name = format!("{} without {rules:?}", protocol(&long));
-        let bounds = long.clone();
+    if is_forgetful {
+        Check::keeps(name, model, &OF_A_FORGETFUL_SERVER, at_least)
+    } else {
+        Check::holds(name, model, at_least)
+    }
+}
+
+const FEW: Bounds = Bounds { grants: 2, ..SMALL };
+const ONCE: Bounds = Bounds { rounds: 1, ..FEW };
+
+#[rustfmt::skip]
+fn small() -> Vec<(Bounds, usize)> {
+    vec![
+        (FEW, 304_000),
+        (Bounds { late: 1, ..ONCE }, 335_000),
+        (Bounds { slow: 1, ..ONCE }, 207_000),
+        (Bounds { asleep: 3, ..ONCE }, 230_000),
+        (Bounds { late: 1, crashes: 1, ..ONCE }, 429_000),
+        (Bounds { writes: true, ..ONCE }, 87_000),
+        (Bounds { is_prompt: true, ..ONCE }, 75_000),
+        (Bounds { forgets: Some((1, 3)), writes: true, ..ONCE }, 429_000),
+        (Bounds { rolls_back: Some((1, 3)), writes: true, ..ONCE }, 742_000),
+    ]
+}
+
+#[rustfmt::skip]
+fn large() -> Vec<(Bounds, usize)> {
+    vec![
+        (SMALL, 1),
+        (Bounds { slow: 1, ..SMALL }, 1),
+        (Bounds { crashes: 1, ..SMALL }, 1),
+        (Bounds { writes: true, ..SMALL }, 1),
+        (Bounds { times: LONG, ..SMALL }, 1),
+        (Bounds { late: 1, ..SMALL }, 1),
+        (Bounds { grants: 4, ..SMALL }, 1),
+        (Bounds { late: 1, slow: 1, ..ONCE }, 1),
+        (Bounds { clients: 3, ..ONCE }, 1),
+        (Bounds { forgets: Some((1, 5)), writes: true, ..FEW }, 1),
+        (Bounds { late: 1, forgets: Some((1, 4)), writes: true, ..ONCE }, 1),
+        (Bounds { rolls_back: Some((1, 4)), writes: true, ..ONCE }, 1),
+    ]
+}
+
+/// That renewals compare and that a lost lease is lost: either is enough for exclusion.
+fn one_is_enough() -> impl Iterator<Item = Check> {
+    let bounds = Bounds {
+        times: LONG,
+        ..ONCE
+    };
+    let rules = [&[Rule::RenewalCompares], &[Rule::LostIsFinal]];
+    rules.into_iter().map(move |rules| {
+        let name = format!("{} without {rules:?}", protocol(&bounds));
+        let bounds = bounds.clone();
         let model = Lease {
             without: rules,
             bounds,
         };
-        checks.push(Check::holds(name, model, 97_000));
-    }
-    let bounds = Bounds { late: 1, ..SMALL };
-    let lease = Lease {
-        without: &[],
-        bounds,
+        Check::keeps(name, model, &[MUTEX], 97_000)
+    })
+}
+
+/// What does happen.
+fn examples() -> Vec<Check> {
+    let seen = |bounds: Bounds, examples: &[(&'static str, usize)]| {
+        let lease = Lease {
+            without: &[],
+            bounds,
+        };
+        let examples = examples.iter().copied();
+        Check::happens(protocol(&lease.bounds), &lease, examples)
     };
-    let examples = [
-        (LOST, 5),
-        (HINTED, 8),
-        (RENEWED, 11),
-        (UNHEARD, 9),
-        (LATE, 5),
-    ];
-    checks.extend(Check::happens(protocol(&lease.bounds), &lease, examples));
+    let late = Bounds { late: 1, ..SMALL };
+    let crashing = Bounds {
+        crashes: 1,
+        ..SMALL
+    };
+    let writing = Bounds {
+        writes: true,
+        ..SMALL
+    };
+    let mut checks = seen(
+        late,
+        &[
+            (LOST, 5),
+            (HINTED, 8),
+            (RENEWED, 11),
+            (UNHEARD, 9),
+            (LATE, 5),
+        ],
+    );
+    checks.extend(seen(crashing, &[(ENDED, 6)]));
+    checks.extend(seen(writing, &[(REFUSED, 11)]));
+    let rolling_back = Bounds {
+        rolls_back: Some((1, 5)),
+        ..SMALL
+    };
+    checks.extend(seen(rolling_back, &[(BACK, 8)]));
     checks
 }
 
-/// What fails without the rules.
+/// What fails without the rules, or although all are kept.
 fn without(rules: &'static [Rule], property: &'static str, bounds: Bounds, after: usize) -> Check {
-    let name = format!("{} without {rules:?}", protocol(&bounds));
+    let mut name = protocol(&bounds);
+    if !rules.is_empty() {
+        name = format!("{name} without {rules:?}");
+    }
     let lease = Lease {
         without: rules,
         bounds,
@@ -232,6 +206,11 @@ fn negative() -> Vec<Check> {
         forgets: Some((1, 5)),
         writes: true,
         ..SMALL
+    };
+    let rolling_back = || Bounds {
+        forgets: None,
+        rolls_back: Some((1, 5)),
+        ..forgetful()
     };
     let long = || Bounds {
         times: LONG,
@@ -263,6 +242,7 @@ fn negative() -> Vec<Check> {
         without(&[OneTtl], MUTEX, late(), 9),
         without(&[RepeatStartsAnew], MUTEX, SMALL, 12),
         without(&[RenewalCompares], ENDS, crashing, 15),
+        without(&[LostIsFinal], FINAL, SMALL, 8),
         without(&[RenewalCompares, LostIsFinal], MUTEX, long(), 13),
         without(&[ReleaseCompares], MUTEX, SMALL, 10),
         without(&[HintCountsFromAQuestion], MUTEX, SMALL, 13),
@@ -270,6 +250,9 @@ fn negative() -> Vec<Check> {
         without(&[HintCountsForAGrant], MUTEX, long(), 13),
         without(&[FenceExceedsTheLast], FENCES, forgetful(), 6),
         without(&[FenceFollowsTheClock], NEWEST, forgetful(), 13),
+        without(&[FenceFollowsTheClock], FENCES, rolling_back(), 12),
+        without(&[], MUTEX, forgetful(), 7),
+        without(&[], MUTEX, rolling_back(), 13),
         without(&[ResourceRefuses], WRITES, writing, 11),
         without(&[LooksAgain], LOOKS, prompt, 4),
         without(&[FirstComesFirst], ORDER, SMALL, 8),

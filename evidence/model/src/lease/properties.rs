@@ -16,17 +16,24 @@ pub(super) const ENDS: &str = "what a dead process held ends within a TTL";
 pub(super) const LOOKS: &str = "nobody waits long beside a lock that is free or the own";
 pub(super) const ORDER: &str = "nobody is passed over who waits";
 
+pub(super) const FINAL: &str = "what was lost does not come back";
+
 pub(super) const LOST: &str = "a lease is over before its section";
 pub(super) const HINTED: &str = "a section begins with a hint";
 pub(super) const RENEWED: &str = "a lease that was handed on is renewed";
 pub(super) const UNHEARD: &str = "a lease is handed on to who does not hear of it";
 pub(super) const LATE: &str = "a lease is taken by a request that comes late";
+pub(super) const REFUSED: &str = "the resource refuses a write that is older than one it took";
+pub(super) const BACK: &str = "a lease comes back that was followed by others";
+pub(super) const ENDED: &str = "what a dead process held ends by its TTL";
+
+/// What is promised of a server that has lost what it knew, too.
+pub(super) const OF_A_FORGETFUL_SERVER: [&str; 4] = [FENCES, WRITES, NEWEST, FINAL];
 
 pub(super) fn all() -> Vec<Property<Lease>> {
     vec![
-        Property::always(MUTEX, |lease, state: &State| {
-            // Nothing is promised of a server that forgets, but that fences grow.
-            lease.bounds.forgets.is_some() || lease.believers(state) < 2
+        Property::always(MUTEX, |lease: &Lease, state: &State| {
+            lease.believers(state) < 2
         }),
         Property::always(FENCES, |_, state: &State| !state.faults.fence_fell),
         Property::always(WRITES, |_, state: &State| !state.faults.old_write_taken),
@@ -49,6 +56,7 @@ pub(super) fn all() -> Vec<Property<Lease>> {
                     })
         }),
         Property::always(ORDER, |_, state: &State| !state.faults.waiter_passed_over),
+        Property::always(FINAL, |_, state: &State| !state.faults.lost_came_back),
         Property::sometimes(LOST, |_, state: &State| {
             let is_over =
                 |it: &Client| matches!(it.phase, Phase::Holding(holding) if holding.left == 0);
@@ -78,6 +86,14 @@ pub(super) fn all() -> Vec<Property<Lease>> {
         Property::sometimes(LATE, |lease, state: &State| {
             let late = state.left.late < lease.bounds.late && state.late.is_empty();
             late && owners(state).any(|owner| !lease.is_accounted_for(state, owner))
+        }),
+        Property::sometimes(REFUSED, |_, state: &State| state.resource.has_refused),
+        Property::sometimes(BACK, |_, state: &State| {
+            let order = state.server.lock.map(|lock| lock.grant.order);
+            order.is_some_and(|order| order < state.server.grants)
+        }),
+        Property::sometimes(ENDED, |_, state: &State| {
+            state.orphaned > 0 && state.server.lock.is_none()
         }),
     ]
 }

@@ -1,13 +1,20 @@
 //! What the server's scripts do: acquire, renew, release.
 
 use super::{
-    Lease, Rule,
+    Lease, Rule, monitor,
     state::{ALIVE, Grant, Lock, Owner, Place, Reply, Request, State, What},
 };
 
 impl Lease {
     /// Carries out a request.
     pub(super) fn carry_out(&self, state: &mut State, request: Request) -> Option<Reply> {
+        let before = state.server.grants;
+        let reply = self.reply(state, request);
+        monitor::carried_out(state, request, reply, before);
+        reply
+    }
+
+    fn reply(&self, state: &mut State, request: Request) -> Option<Reply> {
         let owner = request.owner;
         match request.what {
             What::Acquire => Some(self.acquire(state, owner)),
@@ -38,8 +45,7 @@ impl Lease {
                     self.hand_on(state, first);
                     wait_in_queue(state, owner)
                 }
-                first => {
-                    state.faults.waiter_passed_over |= first.is_some_and(|first| first != owner);
+                _ => {
                     forget_place(state, owner);
                     Reply::Granted(self.grant(state, owner, self.bounds.times.ttl))
                 }
@@ -96,10 +102,6 @@ fn wait_in_queue(state: &mut State, owner: Owner) -> Reply {
     if let Some(place) = queue.iter_mut().find(|place| place.owner == owner) {
         place.alive = ALIVE;
     } else {
-        // Those of former attempts of one process are there for a moment.
-        if queue.is_full() {
-            queue.remove(0);
-        }
         queue.push(Place {
             owner,
             alive: ALIVE,

@@ -4,6 +4,8 @@ use crate::list::List;
 
 /// The most processes.
 pub(super) const MOST: usize = 3;
+/// The most attempts of all processes together.
+pub(super) const PLACES: usize = 4;
 /// How long a waiter counts as alive.
 pub(super) const ALIVE: u8 = 2;
 /// After this a waiter asks again.
@@ -19,8 +21,13 @@ pub struct State {
     /// Requests on connections that are given up.
     pub(super) late: List<Request, 2>,
     pub(super) resource: Written,
-    /// For how long the lock has been held by a process that is no more, and has asked for nothing.
+    /// What a replica has, which becomes the server by a fail-over.
+    pub(super) copy: Option<Copied>,
+    /// For how long the lock has been held by a process that is no more, and has asked for nothing;
+    /// once it is over, for how long it was.
     pub(super) orphaned: u8,
+    /// Who was told to wait, and still asks, in the order of arrival. The server does not know of this.
+    pub(super) arrivals: List<Place, PLACES>,
     pub(super) left: Left,
     pub(super) faults: Faults,
 }
@@ -30,7 +37,7 @@ pub(super) struct Server {
     pub(super) lock: Option<Lock>,
     /// The last fence.
     pub(super) last: u8,
-    pub(super) queue: List<Place, MOST>,
+    pub(super) queue: List<Place, PLACES>,
     /// The time in fences, if it is of interest.
     pub(super) clock: u8,
     /// How many leases were granted: the true order of them.
@@ -43,6 +50,13 @@ pub(super) struct Server {
 pub(super) struct Lock {
     pub(super) grant: Grant,
     pub(super) left: u8,
+}
+
+/// What survives a fail-over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Copied {
+    pub(super) lock: Option<Lock>,
+    pub(super) last: u8,
 }
 
 /// A lease that was granted.
@@ -141,6 +155,8 @@ pub(super) enum Reply {
 pub(super) struct Written {
     pub(super) fence: u8,
     pub(super) order: u8,
+    /// It has refused an older one.
+    pub(super) has_refused: bool,
 }
 
 /// What may still go wrong.
@@ -151,6 +167,7 @@ pub(super) struct Left {
     pub(super) slow: u8,
     pub(super) asleep: u8,
     pub(super) forgets: u8,
+    pub(super) rolls_back: u8,
 }
 
 /// What has gone wrong, and cannot be seen by the rest of a state.
@@ -161,6 +178,7 @@ pub(super) struct Faults {
     pub(super) old_write_taken: bool,
     pub(super) new_write_refused: bool,
     pub(super) waiter_passed_over: bool,
+    pub(super) lost_came_back: bool,
 }
 
 /// Something that happens.
@@ -194,6 +212,10 @@ pub enum Action {
     ServeLate(usize),
     /// The server starts anew without its data.
     Forget,
+    /// A replica has all that the server has.
+    Copy,
+    /// The replica takes the server's place, without what came after.
+    RollBack,
     /// Time passes.
     Tick,
     /// Time passes, and the clock of this process is slow.

@@ -3,10 +3,10 @@
 use stateright::{Model, Property};
 
 use super::{
-    Lease, Rule,
+    Lease, Rule, monitor,
     state::{
-        Action, Client, Faults, Grant, Holding, LOOK_AGAIN, Left, MOST, Owner, Phase, Refresh,
-        Reply, Request, Server, State, What, Written,
+        Action, Client, Copied, Faults, Grant, Holding, LOOK_AGAIN, Left, Lock, MOST, Owner, Phase,
+        Refresh, Reply, Request, Server, State, What, Written,
     },
 };
 use crate::list::List;
@@ -41,14 +41,21 @@ impl Model for Lease {
             clients: [client; MOST],
             hints: List::new(),
             late: List::new(),
-            resource: Written { fence: 0, order: 0 },
+            resource: Written {
+                fence: 0,
+                order: 0,
+                has_refused: false,
+            },
+            copy: None,
             orphaned: 0,
+            arrivals: List::new(),
             left: Left {
                 late: bounds.late,
                 crashes: bounds.crashes,
                 slow: bounds.slow,
                 asleep: bounds.asleep,
                 forgets: bounds.forgets.map_or(0, |(times, _)| times),
+                rolls_back: bounds.rolls_back.map_or(0, |(times, _)| times),
             },
             faults: Faults::default(),
         }]
@@ -74,6 +81,14 @@ impl Model for Lease {
             if state.left.forgets > 0 {
                 actions.push(Action::Forget);
             }
+            if state.copy.is_some() {
+                actions.push(Action::RollBack);
+            }
+        }
+        // A replica that knew of nothing would be a server that forgets.
+        let has_lock = state.server.lock.is_some();
+        if state.left.rolls_back > 0 && state.copy.is_none() && has_lock {
+            actions.push(Action::Copy);
         }
     }
 
@@ -154,6 +169,23 @@ impl Model for Lease {
                 next.server.lock = None;
                 next.server.queue = List::new();
                 next.server.last = 0;
+                next.arrivals = List::new();
+            }
+            Action::Copy => {
+                next.left.rolls_back -= 1;
+                next.copy = Some(Copied {
+                    lock: state.server.lock,
+                    last: state.server.last,
+                });
+            }
+            Action::RollBack => {
+                // It takes a moment, in which nothing is granted.
+                self.tick(&mut next, None);
+                let copy = next.copy.take()?;
+                next.server.lock = copy.lock;
+                next.server.last = copy.last;
+                next.server.queue = List::new();
+                next.arrivals = List::new();
             }
             Action::Tick => self.tick(&mut next, None),
             Action::TickSlowly(at) => {
@@ -166,6 +198,7 @@ impl Model for Lease {
                 self.tick(&mut next, unnoticed.then_some(at));
             }
         }
+        monitor::stepped(state, &mut next);
         Some(next)
     }
 
@@ -236,9 +269,8 @@ impl Lease {
             |client: &Client| matches!(client.phase, Phase::Waiting { idle } if idle >= LOOK_AGAIN);
         let must_look = self.bounds.is_prompt && self.keeps(Rule::LooksAgain);
         let is_over = self
-            .bounds
-            .forgets
-            .is_some_and(|(_, ticks)| state.server.clock >= ticks * FENCES_PER_TICK);
+            .ticks()
+            .is_some_and(|ticks| state.server.clock >= ticks * FENCES_PER_TICK);
         let is_awaited = must_look && state.clients.iter().any(is_due);
         !is_over && !is_awaited
     }
@@ -361,6 +393,7 @@ impl Lease {
         let resource = &mut next.resource;
         if grant.fence < resource.fence && self.keeps(Rule::ResourceRefuses) {
             next.faults.new_write_refused |= grant.order > resource.order;
+            resource.has_refused = true;
             return;
         }
         next.faults.old_write_taken |= grant.order < resource.order;
@@ -370,13 +403,13 @@ impl Lease {
 
     fn tick(&self, next: &mut State, unnoticed: Option<usize>) {
         let server = &mut next.server;
-        if self.bounds.forgets.is_some() {
+        if self.ticks().is_some() {
             server.clock += FENCES_PER_TICK;
         }
-        if let Some(lock) = &mut server.lock {
-            lock.left -= 1;
+        server.lock = after_a_tick(server.lock);
+        if let Some(copy) = &mut next.copy {
+            copy.lock = after_a_tick(copy.lock);
         }
-        server.lock = server.lock.filter(|lock| lock.left > 0);
         server.queue.iter_mut().for_each(|place| place.alive -= 1);
         server.queue.retain(|place| place.alive > 0);
         for (at, client) in next.clients.iter_mut().enumerate() {
@@ -388,7 +421,12 @@ impl Lease {
             .server
             .lock
             .is_some_and(|lock| is_orphan(next, lock.grant.owner));
-        next.orphaned = if is_orphaned { next.orphaned + 1 } else { 0 };
+        if is_orphaned {
+            next.orphaned += 1;
+        } else if next.server.lock.is_some() {
+            next.orphaned = 0;
+        }
+        monitor::time_passed(next);
     }
 
     fn tick_of(&self, client: &mut Client) {
@@ -415,6 +453,15 @@ impl Lease {
         // No hint is believed with what is older.
         client.refreshes.retain(|it| it.age < self.believed_ttl());
     }
+}
+
+/// What is left of it.
+fn after_a_tick(lock: Option<Lock>) -> Option<Lock> {
+    let left = lock.map(|lock| Lock {
+        left: lock.left - 1,
+        ..lock
+    });
+    left.filter(|lock| lock.left > 0)
 }
 
 /// Whether it is of a process that is no more, and of whom nothing is under way.
