@@ -11,7 +11,8 @@
 //! | the drift is taken off | [`lease::Rule::DriftIsTakenOff`] | 9 |
 //! | time asleep counts | [`lease::Rule::SleepCounts`] | 9 |
 //! | a failed request moves no deadline | [`lease::Rule::NoAnswerMovesNothing`] | 13 |
-//! | a lost lease does not come back, a renewal compares | [`lease::Rule::LostIsFinal`] and [`lease::Rule::RenewalCompares`] together | 13 |
+//! | one of the two, for exclusion | [`lease::Rule::LostIsFinal`] and [`lease::Rule::RenewalCompares`] together | 13 |
+//! | a lost lease does not come back | [`lease::Rule::LostIsFinal`] | 8 |
 //! | a renewal compares | [`lease::Rule::RenewalCompares`] alone: a dead holder's lease goes on | 15 |
 //! | a release compares | [`lease::Rule::ReleaseCompares`] | 10 |
 //! | what got no answer is released | [`lease::Rule::UnknownIsReleased`] | 3 |
@@ -23,17 +24,19 @@
 //! | for the time of a grant | [`lease::Rule::HintCountsForAGrant`] | 13 |
 //! | hints may be lost, so waiters look again | [`lease::Rule::LooksAgain`] | 4 |
 //! | a fence is greater than the last | [`lease::Rule::FenceExceedsTheLast`] | 6 |
-//! | and not below the server's time | [`lease::Rule::FenceFollowsTheClock`] | 13 |
+//! | and not below the server's time | [`lease::Rule::FenceFollowsTheClock`]: a server forgets, a replica is behind | 13, 12 |
 //! | the resource refuses smaller tokens | [`lease::Rule::ResourceRefuses`] | 11 |
 //! | a free lock goes to who has waited longest | [`lease::Rule::FirstComesFirst`] | 8 |
-//! | a lease is handed over only before its deadline | [`handover::Rule::LooksAtTheDeadline`], with [`handover::Rule::HandsOverInTime`] or without | 8 |
+//! | a task that was picked looks at the deadline | [`handover::Rule::LooksAtTheDeadline`] | 8 |
+//! | a lease is handed over only before its deadline | [`handover::Rule::HandsOverInTime`] | all holds: the next task looks |
 //! | with a greater token | [`handover::Rule::TokenGrows`] | 5 |
 //! | 4095 times at most | [`handover::Rule::SequenceEnds`] | 12 |
 //! | for a time only | [`handover::Rule::TurnEnds`] | 13 |
 //! | since it came from the store, not since an answer | [`handover::Rule::AnswersMakeNoYounger`] | 13 |
-//! | who was picked and is dropped passes it on | [`handover::Rule::PickedPassesOn`] | 6 |
+//! | who was picked and is dropped passes it on | [`handover::Rule::PickedPassesOn`] | 17 |
 //! | one releases | [`handover::Rule::OneReleases`] | 7 |
-//! | what no task looks at is not renewed | [`handover::Rule::UnseenIsNotRenewed`] | 5 |
+//! | what no task looks at is not renewed | [`handover::Rule::UnseenIsNotRenewed`] | 16 |
+//! | who has begun is not passed over | [`handover::Rule::BegunIsNotPassedOver`] | 5 |
 //! | no two claims have one owner | [`handover::Rule::NoOwnerTwice`] | 10 |
 //! | a majority grants | [`quorum::Rule::MajorityGrants`] | 4 |
 //! | within the TTL from the first question | [`quorum::Rule::CountsFromTheFirstQuestion`] | 7 |
@@ -46,6 +49,11 @@
 //! | a retake never outlives the release | [`quorum::Rule::RetakeIsGivenBack`] | 10 |
 //! | proposals follow a clock | [`quorum::Rule::ProposedByTheClock`] | 9 |
 //! | who has forgotten stays out for a TTL | [`quorum::Rule::ForgetfulStaysOut`] | 7 |
+//!
+//! What is asserted is computed from what the server and the processes do, not by the code of the rules. Some
+//! things are so by construction: connections keep their order, a hint names who got the lock, the other
+//! process of [`handover`] knows its time exactly, and in [`quorum`] a lock that ends in time does so
+//! because its client does not believe in it any more. Its exclusion is about votes, that of [`lease`] about time.
 //!
 //! Rules about how it is written down, not about the protocol, stay with the tests of the code: the
 //! order of writes in a script, keys that differ, where a redirect leads, what replicas have

@@ -1,14 +1,69 @@
 //! The flaws of protocols that others have used are found, each by a shortest way.
 
+use std::collections::{HashSet, VecDeque};
+
 use dlock_model::{
-    check::{Effort, run_all},
-    historical::checks,
+    check::{Check, Effort, Expected, run_all},
+    historical::{Expiring, Timestamps, checks},
 };
+use stateright::Model;
 
 #[test]
 fn every_flaw_is_found_and_without_it_the_protocol_holds() {
-    let faults = run_all(&checks(false), Effort::default(), false);
+    let checks = checks(false);
+    let count = |is_meant: fn(&Expected) -> bool| {
+        let all = checks.iter();
+        all.filter(|check| is_meant(&check.expected)).count()
+    };
+    assert_eq!(count(|it| matches!(it, Expected::Fails { .. })), 8);
+    assert_eq!(count(|it| matches!(it, Expected::Holds { .. })), 2);
+    let faults = run_all(&checks, Effort::default(), false);
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// How many states there are, by a search that knows them whole and not by their hashes.
+fn states<M: Model>(model: &M) -> usize
+where
+    M::State: std::hash::Hash + Eq + Clone,
+{
+    let mut known: HashSet<_> = model.init_states().into_iter().collect();
+    let mut open: VecDeque<_> = known.iter().cloned().collect();
+    while let Some(state) = open.pop_front() {
+        for next in model.next_states(&state) {
+            if model.within_boundary(&next) && known.insert(next.clone()) {
+                open.push_back(next);
+            }
+        }
+    }
+    known.len()
+}
+
+#[test]
+fn the_checker_leaves_no_state_out() {
+    let timestamps = Timestamps {
+        clients: 3,
+        ahead: 0,
+        compares: true,
+    };
+    let expiring = Expiring {
+        clients: 3,
+        flaw: None,
+    };
+    for threads in [1, 2] {
+        let effort = Effort {
+            threads,
+            ..Effort::default()
+        };
+        let found = |check: Check| check.run(effort).unique;
+        assert_eq!(
+            found(Check::holds("", timestamps.clone(), 1)),
+            states(&timestamps)
+        );
+        assert_eq!(
+            found(Check::holds("", expiring.clone(), 1)),
+            states(&expiring)
+        );
+    }
 }
 
 /// The steps by which `claim` of the first protocol with this name fails.
