@@ -172,7 +172,8 @@ impl Graph {
                 words.next()?.strip_prefix('v')?.to_owned(),
             ))
         };
-        let mut used: BTreeSet<_> = tree.lines().filter_map(words).collect();
+        let used: BTreeSet<_> = tree.lines().filter_map(words).collect();
+        let mut told_of = BTreeSet::new();
         let mut packages = Vec::new();
         for package in told["packages"].as_array().into_iter().flatten() {
             let dependencies = package["dependencies"].as_array().into_iter().flatten();
@@ -187,11 +188,14 @@ impl Graph {
                 source: text(&package["source"]),
                 wildcards: wildcards.collect(),
             };
-            if used.remove(&(package.name.clone(), package.version.clone())) {
+            let named = (package.name.clone(), package.version.clone());
+            // There may be several, from several sources.
+            if used.contains(&named) {
+                told_of.insert(named);
                 packages.push(package);
             }
         }
-        match used.first() {
+        match used.difference(&told_of).next() {
             Some((name, version)) => Err(format!("nothing is told of {name} {version}")),
             None if packages.is_empty() => Err("cargo tree names no package".to_owned()),
             None => Ok(Self { packages }),
@@ -288,5 +292,36 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("twice is there more than once"), "{said}");
+    }
+
+    #[test]
+    fn the_same_version_of_another_source_is_seen() {
+        const TREE: &str = "same v1.0.0\nsame v1.0.0 (https://x)\n";
+        let package = |source: &str| {
+            json!({
+                "name": "same", "version": "1.0.0", "license": "MIT", "source": source,
+                "dependencies": [],
+            })
+        };
+        let rules = Rules::read("allow = [\"MIT\"]\nskip = []\n");
+        for sources in [[CRATES_IO, "git+https://x"], ["git+https://x", CRATES_IO]] {
+            let told = json!({"packages": sources.map(package)});
+            let graph = Graph::read(&told, TREE).expect("it can be read");
+            let said = rules.faults(&graph).join("; ");
+            assert!(
+                said.contains("same 1.0.0 comes from `git+https://x`"),
+                "{said}"
+            );
+            assert!(said.contains("same is there more than once"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_package_of_which_nothing_is_told_is_named() {
+        let told = json!({"packages": []});
+        let error = Graph::read(&told, "lost v1.0.0\n").expect_err("nothing is told");
+        assert!(error.contains("lost 1.0.0"), "{error}");
+        let error = Graph::read(&told, "").expect_err("nothing is there");
+        assert!(error.contains("names no package"), "{error}");
     }
 }
