@@ -25,7 +25,8 @@ const REPRODUCER: &str = "Test unit written to ";
 #[derive(Args)]
 pub(crate) struct Fuzz {
     /// For how long each target is run
-    #[arg(long, default_value_t = 60)]
+    // The fuzzer takes 0 for no limit.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 
     /// The only target to run [default: all of them, one after another]
@@ -201,6 +202,48 @@ mod tests {
             let count = fs::read_dir(corpus).map_or(0, Iterator::count);
             assert!(count > 10, "{target} has {count}");
         }
+    }
+
+    #[test]
+    fn every_target_is_built_and_replayed_by_a_test() {
+        let read = |path: &str| {
+            fs::read_to_string(cargo::root().join(path)).expect("it is where it always was")
+        };
+        let manifest = read("fuzz/Cargo.toml");
+        let replays = [
+            "dlock-macros/src/fuzzing.rs",
+            "dlock-runtime/src/fuzzing/tests.rs",
+        ]
+        .map(read)
+        .concat();
+        let mut corpora: Vec<_> = fs::read_dir(cargo::root().join("fuzz/corpus"))
+            .expect("it can be listed")
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        corpora.sort();
+        let targets = targets().expect("they can be listed");
+        assert_eq!(corpora, targets, "a corpus for each, and for nothing else");
+        for target in targets {
+            let path = format!("path = \"fuzz_targets/{target}.rs\"");
+            assert!(manifest.contains(&path), "{target} is not built");
+            let replay = format!("replay(\"{target}\", ");
+            let is_replayed = replays.lines().any(|line| line.trim().starts_with(&replay));
+            assert!(is_replayed, "no test replays what was found by {target}");
+        }
+    }
+
+    #[test]
+    fn no_time_is_not_taken_for_no_limit() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            fuzz: Fuzz,
+        }
+        let seconds = |text| {
+            let line = <Line as clap::Parser>::try_parse_from(["fuzz", "--seconds", text]);
+            line.ok().map(|line| line.fuzz.seconds)
+        };
+        assert_eq!((seconds("1"), seconds("0")), (Some(1), None));
     }
 
     #[test]
