@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use dlock::{FencingToken, Lease};
 use dlock_history::{End, Section};
+use tokio::time::Instant;
 
 use crate::{host::Host, verdict::Finding, world::World};
 
@@ -24,6 +25,8 @@ pub(crate) struct Belief {
     actor: Actor,
     held: Vec<(String, FencingToken)>,
     entered: Duration,
+    /// The same, by a clock that does not count the time asleep.
+    began: Instant,
     /// When it has last looked, and was right.
     looked: Duration,
     /// Until when it was told, at that moment, to trust its lease.
@@ -44,6 +47,7 @@ impl Actor {
             actor: self.clone(),
             held,
             entered,
+            began: Instant::now(),
             looked: entered,
             trusted: entered,
             is_over: false,
@@ -70,8 +74,7 @@ impl Belief {
         for (key, _) in &self.held {
             if !world.is_founded(key, &self.actor.host) {
                 let finding = self.describe(key);
-                let is_exclusive = world.state().fenced.is_none();
-                if is_exclusive {
+                if world.is_exclusive() {
                     world.finds(Finding::Unfounded(finding));
                 }
             }
@@ -80,15 +83,13 @@ impl Belief {
         true
     }
 
-    /// The same for who does not look whether it still may.
-    pub(crate) fn act_carelessly(&mut self, lease: &Lease) {
+    /// The same for who does not look whether it still may. It believes no longer for that: only what it
+    /// writes may come after others.
+    pub(crate) fn act_carelessly(&self, lease: &Lease) {
         if lease.is_lost() {
             let world = &self.actor.world;
-            world.only_fences_hold("a body went on without looking");
+            world.count(|counts| counts.event("wrote carelessly"));
         }
-        let now = self.actor.world.elapsed();
-        self.looked = now;
-        self.trusted = self.trusted.max(now);
         self.write(false);
     }
 
@@ -99,8 +100,7 @@ impl Belief {
         for (key, token) in &self.held {
             let writer = [host.number, *task];
             let taken = world.register.write(key, writer, token.to_i64());
-            let is_exclusive = world.state().fenced.is_none();
-            if !taken && has_looked && is_exclusive {
+            if !taken && has_looked && world.is_exclusive() {
                 world.finds(Finding::Refused(self.describe(key)));
             }
             if !taken {
@@ -127,7 +127,8 @@ impl Belief {
         }
         let world = &self.actor.world;
         let now = world.elapsed();
-        let told_late = world.state().told_late || !self.actor.is_watched;
+        let told_late =
+            !self.actor.is_watched || world.was_late_after(self.began, &self.actor.host);
         // Who is told late has relied on nothing since it was told for how long it may.
         let left = if end != End::Finished && told_late {
             now.min(self.looked.max(self.trusted))

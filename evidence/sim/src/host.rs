@@ -25,6 +25,8 @@ struct State {
     tasks: Vec<AbortHandle>,
     client: Option<ClientId>,
     frozen_until: Instant,
+    /// Until when some task of it was held up.
+    late_until: Option<Instant>,
     /// By server, until when nothing gets through.
     cut_until: Vec<Instant>,
 }
@@ -41,6 +43,7 @@ impl Host {
                 tasks: Vec::new(),
                 client: None,
                 frozen_until: now,
+                late_until: None,
                 cut_until: vec![now; servers],
             }),
         }
@@ -98,6 +101,17 @@ impl Host {
         let until = Instant::now() + time;
         let mut state = self.state();
         state.frozen_until = state.frozen_until.max(until);
+        state.late_until = state.late_until.max(Some(until));
+    }
+
+    /// A task of it is polled only then.
+    pub(crate) fn is_late_until(&self, until: Instant) {
+        let mut state = self.state();
+        state.late_until = state.late_until.max(Some(until));
+    }
+
+    pub(crate) fn late_until(&self) -> Option<Instant> {
+        self.state().late_until
     }
 
     pub(crate) fn frozen_until(&self) -> Option<Instant> {

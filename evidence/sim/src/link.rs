@@ -235,7 +235,6 @@ impl Link {
     async fn ask(&self, command: Command) -> Result<Answer, StoreError> {
         let (fate, way) = self.fate();
         let world = &self.0.world;
-        world.count(|counts| counts.request(fate_name(&fate)));
         world.log(format_args!(
             "p{}>s{} {} [{}, {way:?}]",
             self.0.host.number,
@@ -322,6 +321,7 @@ fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
             if sent.is_closed() {
                 // The line is broken. What nobody can trace any more is lost, or late.
                 if !world.plan.old_connections || world.dice.chance(300) {
+                    world.count(|counts| counts.request("lost with its connection"));
                     continue;
                 }
                 sleep(world.dice.time(LONGEST_WAY / 4)).await;
@@ -341,6 +341,13 @@ fn arrive(world: &Arc<World>, host: &Arc<Host>, node: usize, message: Message) {
         ..
     } = message;
     let is_away = world.state().servers[node].away_until > Instant::now();
+    world.count(|counts| {
+        counts.request(if is_away {
+            "swallowed"
+        } else {
+            fate_name(&fate)
+        });
+    });
     let mut send = |reply_to_send: Reply, after: Duration| {
         let Some(reply) = reply.take() else { return };
         let host = host.clone();
@@ -469,7 +476,11 @@ fn tell(world: &Arc<World>, node: usize, to: &(Arc<Host>, HintSink), notice: &No
     for _ in 0..times {
         let mut way = world.plan.distance + dice.time(Duration::from_micros(300));
         if dice.chance(weather.delays_hints) {
-            way += dice.time(LONGEST_WAY);
+            way += if world.plan.bad_hints {
+                Duration::from_millis(1_000 + dice.below(2_000))
+            } else {
+                dice.time(LONGEST_WAY)
+            };
         }
         world.log(format_args!(
             "  s{node}>p{}: hint {} {} fence {} [{way:?}]",

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use dlock_history::Promise;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -50,12 +51,20 @@ pub(crate) async fn rage(world: Arc<World>, mut hosts: Hosts) -> Hosts {
     while Instant::now() < end {
         sleep(dice.time(2 * plan.pace).min(end - Instant::now())).await;
         let blow = dice.pick(&blows);
-        strike(&world, &mut hosts, blow, &mut away_until);
+        if let Some(name) = strike(&world, &mut hosts, blow, &mut away_until) {
+            world.count(|counts| counts.event(name));
+        }
     }
     hosts
 }
 
-fn strike(world: &Arc<World>, hosts: &mut Hosts, blow: Blow, away_until: &mut Instant) {
+/// What happened, if anything did.
+fn strike(
+    world: &Arc<World>,
+    hosts: &mut Hosts,
+    blow: Blow,
+    away_until: &mut Instant,
+) -> Option<&'static str> {
     let (plan, dice) = (&world.plan, &world.dice);
     let node = dice.index(plan.nodes);
     let host = hosts.any(dice);
@@ -63,7 +72,7 @@ fn strike(world: &Arc<World>, hosts: &mut Hosts, blow: Blow, away_until: &mut In
         Blow::Weather => {
             let often = dice.pick(&[0, 20, 100, 300]);
             let any = || dice.below(often + 1);
-            let weather = Weather {
+            let mut weather = Weather {
                 loses: any(),
                 loses_answers: any(),
                 refuses: any(),
@@ -74,109 +83,121 @@ fn strike(world: &Arc<World>, hosts: &mut Hosts, blow: Blow, away_until: &mut In
                 delays_hints: any(),
                 doubles_hints: any(),
             };
+            if plan.bad_hints {
+                weather.loses_answers = 100 + any();
+                weather.loses_hints = any();
+                weather.delays_hints = 800;
+                weather.doubles_hints = 300;
+            }
             world.log(format_args!("{weather:?}"));
             world.state().weather = weather;
+            (often > 0 || plan.bad_hints).then_some("weather")
         }
         Blow::Cut => {
             let time = dice.time(Duration::from_secs(10));
             let node = hosts.get(host).first_server + node;
             world.log(format_args!("p{host} cannot reach s{node} for {time:?}"));
             hosts.get(host).cut(node, time);
+            Some("cut off")
         }
         Blow::Reconnect => {
             world.log(format_args!("p{host} connects to s{node} anew"));
             hosts.reconnect(host, node);
+            Some("reconnection")
         }
         Blow::Away | Blow::Restart => {
             let time = dice.time(Duration::from_secs(5));
             world.log(format_args!("s{node} is away for {time:?}"));
             go_away(world, hosts, node, time);
+            Some("restart")
         }
         Blow::Forget => forget(world, hosts, node, away_until),
         Blow::SetClock => set_clock(world, hosts, node),
         Blow::Kill => {
-            if hosts.count() < MOST_HOSTS {
-                world.log(format_args!("p{host} is killed"));
-                hosts.kill(host);
-                hosts.start(world);
+            if hosts.count() >= MOST_HOSTS {
+                return None;
             }
+            world.log(format_args!("p{host} is killed"));
+            hosts.kill(host);
+            hosts.start(world);
+            Some("kill")
         }
         Blow::ShutDown => {
-            if hosts.count() < MOST_HOSTS && dice.chance(300) {
-                let limit = dice.time(Duration::from_secs(10));
-                world.log(format_args!("p{host} shuts down within {limit:?}"));
-                hosts.shut_down(world, host, limit);
-                hosts.start(world);
-            } else {
-                return;
+            if hosts.count() >= MOST_HOSTS || !dice.chance(300) {
+                return None;
             }
+            let limit = dice.time(Duration::from_secs(10));
+            world.log(format_args!("p{host} shuts down within {limit:?}"));
+            hosts.shut_down(world, host, limit);
+            hosts.start(world);
+            Some("shutdown")
         }
         Blow::Freeze => {
             let time = dice.time(Duration::from_secs(15));
             world.log(format_args!("p{host} stands still for {time:?}"));
-            world.state().told_late = true;
             hosts.get(host).freeze(time);
+            Some("standstill")
         }
         Blow::Sleep => {
             let time = dice.time(Duration::from_secs(10));
             world.log(format_args!("all processes sleep for {time:?}"));
-            world.state().told_late = true;
             world.sleep_machine(time);
+            world.all_are_late();
+            Some("sleep")
         }
     }
-    world.count(|counts| {
-        counts.event(match blow {
-            Blow::Weather => "weather",
-            Blow::Cut => "cut off",
-            Blow::Reconnect => "reconnection",
-            Blow::Away | Blow::Restart => "restart",
-            Blow::Forget => "amnesia",
-            Blow::SetClock => "clock set",
-            Blow::Kill => "kill",
-            Blow::ShutDown => "shutdown",
-            Blow::Freeze => "standstill",
-            Blow::Sleep => "sleep",
-        });
-    });
 }
 
 /// A server restarts without its data.
-fn forget(world: &World, hosts: &Hosts, node: usize, away_until: &mut Instant) {
+fn forget(
+    world: &World,
+    hosts: &Hosts,
+    node: usize,
+    away_until: &mut Instant,
+) -> Option<&'static str> {
     let (plan, dice) = (&world.plan, &world.dice);
+    let mut name = "amnesia";
     let mut time = Duration::from_secs(1) + dice.time(Duration::from_secs(3));
     if plan.amnesia == Amnesia::StaysAway {
         // One at a time, and each for the longest that it may have promised.
         if *away_until > Instant::now() {
-            return;
+            return None;
         }
+        name = "amnesia of one that stays away";
         time = LONGEST_TTL + LONGEST_TTL / 50;
         *away_until = Instant::now() + time + LONGEST_TTL;
         world.state().servers[node].barred_until = Instant::now() + time;
     } else if plan.amnesia == Amnesia::Yes {
-        world.only_fences_hold("a server has forgotten");
+        world.holds_only(Promise::Ordered, "a server has forgotten");
     }
     world.log(format_args!("s{node} forgets, and is away for {time:?}"));
     world.state().servers[node].server.forget();
     go_away(world, hosts, node, time);
+    Some(name)
 }
 
-fn set_clock(world: &World, hosts: &mut Hosts, node: usize) {
+fn set_clock(world: &World, hosts: &mut Hosts, node: usize) -> Option<&'static str> {
     let (plan, dice) = (&world.plan, &world.dice);
     let time = dice.time(LONGEST_JUMP);
     let micros = i64::try_from(time.as_micros()).expect("it is short");
     let by = if plan.jumps == Jumps::Both && dice.chance(500) {
-        world.only_fences_hold("a clock was set forward");
+        world.holds_only(Promise::Ordered, "a clock was set forward");
         micros
     } else {
         // Not further in all than what is waited for in the end.
         if hosts.set_back + time > LONGEST_JUMP {
-            return;
+            return None;
         }
         hosts.set_back += time;
         -micros
     };
     world.log(format_args!("the clock of s{node} is set by {by} µs"));
     world.state().servers[node].server.set_clock(by);
+    Some(if by > 0 {
+        "clock set forward"
+    } else {
+        "clock set back"
+    })
 }
 
 /// Nobody reaches the server for a while, and all connections to it break.

@@ -52,6 +52,9 @@ pub(crate) struct Plan {
     pub(crate) late_polls: bool,
     /// Bodies block their thread.
     pub(crate) blocks: bool,
+    /// What waiters are told is late, lost and doubled, and more often than not of use to nobody any more:
+    /// one key, short TTLs, and answers that do not come.
+    pub(crate) bad_hints: bool,
     /// Bodies go on without looking whether they still hold the lock.
     pub(crate) careless: bool,
     pub(crate) flaw: Flaw,
@@ -87,6 +90,7 @@ impl Plan {
             Flaw::RaisesNothing => dice.pick(&[3, 5]),
             _ => dice.pick(&[1, 1, 1, 3, 5]),
         };
+        let bad_hints = nodes == 1 && dice.chance(300);
         // A world that may forget holds less, and is not looked at as closely.
         let loses = dice.chance(300) && flaw == Flaw::None;
         let amnesia = match dice.below(3) {
@@ -118,11 +122,11 @@ impl Plan {
             clocks: (0..nodes).map(clock).collect(),
             processes: 2 + dice.index(3),
             most_tasks: 1 + dice.below(4),
-            keys: 1 + dice.index(3),
+            keys: if bad_hints { 1 } else { 1 + dice.index(3) },
             chaos: Duration::from_secs(4 + dice.below(28)),
             distance: Duration::from_micros(dice.pick(&[0, 100, 700, 4_000, 15_000])),
             pace: Duration::from_millis(dice.pick(&[300, 1_000, 4_000])),
-            storms: dice.chance(800),
+            storms: bad_hints || dice.chance(800),
             old_connections: dice.chance(400),
             restarts: dice.chance(500),
             amnesia,
@@ -132,7 +136,8 @@ impl Plan {
             sleeps: dice.chance(200),
             late_polls: dice.chance(300),
             blocks: dice.chance(200),
-            careless: loses && dice.chance(300),
+            bad_hints,
+            careless: dice.chance(200),
             flaw,
         }
     }

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, panic, sync::Arc, sync::Once, time::Duration};
 
 use dlock::{LockManager, Shutdown, store::quorum::Quorum};
-use dlock_history::{History, Promise};
+use dlock_history::{History, Promise, Section};
 use tokio::{
     runtime::Builder,
     task::JoinHandle,
@@ -83,23 +83,25 @@ fn listen_for_panics() {
 }
 
 fn report(seed: u64, world: &World) -> Report {
-    let (history, fenced, mut findings, mut counts) = {
+    let (history, lessened, mut findings, mut counts) = {
         let mut state = world.state();
         let history = History {
             sections: std::mem::take(&mut state.sections),
             writes: world.register.writes(),
         };
         let findings = std::mem::take(&mut state.findings);
-        (history, state.fenced, findings, state.counts.clone())
+        (history, state.lessened, findings, state.counts.clone())
     };
-    let promise = match fenced {
-        None => Promise::Exclusive,
-        Some(_) => Promise::Fenced,
+    let promise = |section: &Section| match lessened {
+        Some((since, promise)) if section.entered >= since => promise,
+        _ => Promise::Exclusive,
     };
-    let violations = history.judge(promise).into_iter();
+    let mut violations = history.judge_by(promise);
+    violations.extend(history.judge_writers());
+    let violations = violations.into_iter();
     findings.extend(violations.map(|it| Finding::History(Box::new(it))));
     counts.runs = 1;
-    counts.exclusive = u64::from(fenced.is_none());
+    counts.exclusive = u64::from(lessened.is_none());
     counts.sections = u64::try_from(history.sections.len()).expect("it is a number of things");
     counts.time = world.elapsed_at_end();
     Report {

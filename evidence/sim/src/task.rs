@@ -126,7 +126,11 @@ impl std::fmt::Debug for Call {
 impl Call {
     fn new(world: &Arc<World>, host: &Arc<Host>, task: u32) -> Self {
         let (dice, plan) = (&world.dice, &world.plan);
-        let ttl = dice.pick(&[100, 300, 1_000, 1_000, 3_000, 3_000, 10_000, 20_000]);
+        let ttl = if plan.bad_hints {
+            dice.pick(&[100, 300, 300, 600, 1_000, 3_000])
+        } else {
+            dice.pick(&[100, 300, 1_000, 1_000, 3_000, 3_000, 10_000, 20_000])
+        };
         // A node of a quorum has a quarter of the TTL to answer.
         let ttl = Duration::from_millis(ttl).max(16 * plan.distance);
         debug_assert!(ttl <= LONGEST_TTL, "what is left is waited for that long");
@@ -336,11 +340,11 @@ fn actor(world: &Arc<World>, host: &Arc<Host>, task: u32) -> Actor {
 fn block(world: &World, time: Duration) {
     world.log(format_args!("everything is blocked for {time:?}"));
     world.count(|counts| counts.event("blocked"));
-    world.state().told_late = true;
     // The first poll moves the clock; the second would let others run.
     let mut advance = pin!(advance(time));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let _: Poll<()> = advance.as_mut().poll(&mut context);
+    world.all_are_late();
 }
 
 /// What a body does after it has blocked and before its next await.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{host::Host, world::World};
 
@@ -53,8 +53,9 @@ impl<F: Future> Unsteady<F> {
             if let Some(until) = self.host.frozen_until() {
                 self.nap = Some(Box::pin(sleep_until(until)));
             } else if world.plan.late_polls && !world.is_calm() && dice.chance(30) {
-                self.nap = Some(Box::pin(sleep(dice.time(Duration::from_secs(3)))));
-                world.state().told_late = true;
+                let until = Instant::now() + dice.time(Duration::from_secs(3));
+                self.nap = Some(Box::pin(sleep_until(until)));
+                self.host.is_late_until(until);
                 world.count(|counts| counts.event("poll late"));
             } else if !self.gave_way && dice.chance(100) {
                 self.gave_way = true;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use dlock::{ClientId, Clock, Moment, OwnerId, store::HintSink};
-use dlock_history::{Register, Section};
+use dlock_history::{Promise, Register, Section};
 use tokio::time::Instant;
 
 use crate::{
@@ -40,10 +40,10 @@ pub(crate) struct State {
     pub(crate) sections: Vec<Section>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) counts: Counts,
-    /// Why two may be in a section at once, if they may.
-    pub(crate) fenced: Option<&'static str>,
-    /// A task may have been told late of what became of its lease.
-    pub(crate) told_late: bool,
+    /// Since when the world holds less than exclusion, and what it still holds.
+    pub(crate) lessened: Option<(Duration, Promise)>,
+    /// Until when all processes were held up.
+    late_until: Option<Instant>,
     /// For how long the machine of all processes has slept.
     asleep: Duration,
     /// How long the run took.
@@ -102,8 +102,8 @@ impl World {
                 sections: Vec::new(),
                 findings: Vec::new(),
                 counts: Counts::default(),
-                fenced: None,
-                told_late: false,
+                lessened: None,
+                late_until: None,
                 asleep: Duration::ZERO,
                 took: Duration::ZERO,
                 names: BTreeMap::new(),
@@ -155,12 +155,40 @@ impl World {
         self.state().findings.push(finding);
     }
 
-    /// From now on the world cannot keep two holders apart.
-    pub(crate) fn only_fences_hold(&self, why: &'static str) {
-        let is_new = self.state().fenced.replace(why).is_none();
-        if is_new {
-            self.log(format_args!("from now on only fences hold: {why}"));
+    /// From now on the world cannot keep two holders apart, and holds this at the most.
+    pub(crate) fn holds_only(&self, promise: Promise, why: &'static str) {
+        let now = self.elapsed();
+        let mut state = self.state();
+        let known = state.lessened;
+        let since = known.map_or(now, |(since, _)| since);
+        let lesser = match known {
+            Some((_, Promise::Fenced)) => Promise::Fenced,
+            _ => promise,
+        };
+        state.lessened = Some((since, lesser));
+        drop(state);
+        if known.is_none() {
+            self.log(format_args!(
+                "from now on no more holds than {promise:?}: {why}"
+            ));
         }
+    }
+
+    /// Whether two may not be in a section at once, so far.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.state().lessened.is_none()
+    }
+
+    /// All processes are held up until now: who is inside is told late of what became of its lease.
+    pub(crate) fn all_are_late(&self) {
+        self.state().late_until = Some(Instant::now());
+    }
+
+    /// Whether a section that began then may have been told late.
+    pub(crate) fn was_late_after(&self, entered: Instant, host: &Host) -> bool {
+        let all = self.state().late_until;
+        let latest = all.max(host.late_until());
+        latest.is_some_and(|latest| entered <= latest)
     }
 
     pub(crate) fn log(&self, line: fmt::Arguments<'_>) {
