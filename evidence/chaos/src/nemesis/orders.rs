@@ -121,12 +121,17 @@ async fn told(servers: &[&RedisServer], label: &str) -> u64 {
     sum
 }
 
-/// How many connections there are, those of Sentinels apart, without the one that asks.
+/// How many connections of the crowd there are, and how many of Sentinels.
 async fn clients(server: &RedisServer) -> [usize; 2] {
-    let listed = text(server, &["CLIENT", "LIST", "TYPE", "normal"]).await;
-    let is_other = |line: &&str| !line.contains(" cmd=client|list ");
-    let others = listed.lines().filter(is_other);
-    let (watching, crowd): (Vec<_>, Vec<_>) = others.partition(|it| it.contains(" name=sentinel-"));
+    let listed = text(server, &["CLIENT", "LIST"]).await;
+    // Neither the one that asks, nor those between masters and replicas.
+    let is_client = |line: &&str| {
+        let is_server = line.contains(" flags=S") || line.contains(" flags=M");
+        !is_server && !line.contains(" cmd=client|list ")
+    };
+    let clients = listed.lines().filter(is_client);
+    let (watching, crowd): (Vec<_>, Vec<_>) =
+        clients.partition(|it| it.contains(" name=sentinel-"));
     [crowd.len(), watching.len()]
 }
 
@@ -142,9 +147,12 @@ async fn have_clients(servers: &[&RedisServer]) -> bool {
 /// Ends all connections; whether there were any but those of Sentinels.
 async fn kill_clients(server: &RedisServer) -> bool {
     let [_, watching] = clients(server).await;
-    let killed = tell(server, &["CLIENT", "KILL", "TYPE", "normal"]).await;
-    let killed: usize = from_redis_value(killed.expect("it may be asked")).expect("it is a number");
-    tell_all(&[server], &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    let mut killed = 0;
+    for sort in ["normal", "pubsub"] {
+        let answer = tell(server, &["CLIENT", "KILL", "TYPE", sort]).await;
+        let count: usize = from_redis_value(answer.expect("it may be asked")).expect("it counts");
+        killed += count;
+    }
     killed > watching
 }
 
