@@ -10,6 +10,9 @@ use crate::{crowd::Victim, worker::TTL};
 /// So long a process of the right sort is looked for at a time.
 const FOUND: Duration = Duration::from_secs(20);
 
+/// Of that, so long for one that writes without asking.
+const BLIND: Duration = Duration::from_secs(5);
+
 impl Nemesis<'_> {
     pub(super) async fn kill(&mut self, victim: Victim) -> bool {
         let end = Instant::now() + FOUND;
@@ -39,7 +42,7 @@ impl Nemesis<'_> {
                 break place;
             }
             let left = end.saturating_duration_since(Instant::now());
-            only_blind &= left > FOUND / 2;
+            only_blind &= left > FOUND - BLIND;
             if left.is_zero() || self.crowd.has_crashed() {
                 return false;
             }
