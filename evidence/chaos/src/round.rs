@@ -59,7 +59,7 @@ impl Round {
         wrong.extend(crowd.end().await);
         let seconds = machine_time().saturating_sub(began).as_secs();
         wrong.extend(self.left_over(&world).await);
-        let history = History {
+        let mut history = History {
             sections: std::mem::take(&mut crowd.follow.sections),
             writes: fenced::read(directory, &KEYS).expect("the log can be read"),
         };
@@ -69,6 +69,8 @@ impl Round {
         if self.cheat.is_none_or(Cheat::takes_locks) {
             judge_late(&crowd.follow.late, &crowd.stops, &mut report);
         }
+        history.sections.append(&mut crowd.follow.late);
+        judge_writers(&history, &mut report);
         (report.killed, report.stopped) = (crowd.killed.len(), crowd.stops.len());
         report.failed = std::mem::take(&mut crowd.follow.failed);
         let list = serde_json::to_vec_pretty(&faults).expect("they are JSON");
@@ -167,6 +169,14 @@ fn judge_late(late: &[Section], stops: &[Stop], report: &mut Report) {
             report.wrong.push(wrong);
         }
     }
+}
+
+/// Whoever writes has noted a section, even if it was over at once or its process was killed.
+fn judge_writers(history: &History, report: &mut Report) {
+    let strays = history.judge_writers();
+    report.violations += strays.len();
+    let shown = strays.iter().take(SHOWN).map(ToString::to_string);
+    report.wrong.extend(shown);
 }
 
 /// A violation, and what was broken around it.
@@ -303,6 +313,26 @@ mod tests {
             judge_late(std::slice::from_ref(&late), &[stop], &mut report);
             let counts = (report.held_up, report.violations, report.wrong.len());
             assert_eq!(counts, (held_up, 1 - held_up, 1 - held_up));
+        }
+    }
+
+    #[test]
+    fn a_write_without_a_section_is_found() {
+        let mut history = History {
+            sections: vec![section(1, at(1), at(1))],
+            writes: Vec::new(),
+        };
+        for (token, found) in [(1, 0), (2, 1)] {
+            history.writes.push(dlock_history::Write {
+                key: KEYS[0].to_owned(),
+                process: 1,
+                task: 0,
+                token,
+                accepted: true,
+            });
+            let mut report = Report::new(Topology::Single);
+            judge_writers(&history, &mut report);
+            assert_eq!((report.violations, report.wrong.len()), (found, found));
         }
     }
 }

@@ -84,10 +84,10 @@ async fn take(connection: &mut MultiplexedConnection, key: &str, owner: String) 
     set.arg(lock(key)).arg(&owner).arg("NX").arg("PX");
     set.arg(u64::try_from(SHORT_TTL.as_millis()).expect("it is short"));
     let until = loop {
-        let sent = machine_time();
+        let from = machine_time();
         let is_set: Option<String> = set.query_async(connection).await.ok()?;
         if is_set.is_some() {
-            break sent + SHORT_TTL - DRIFT;
+            break from + SHORT_TTL - DRIFT;
         }
         sleep(Duration::from_millis(1)).await;
     };
