@@ -124,7 +124,7 @@ impl Report {
         // Each fault ends with a section of each key.
         assert!(self.sections >= 3 * self.faults.len() as u64);
         assert!(self.writes >= self.sections);
-        assert!(self.exclusive >= self.sections / 3 && self.exclusive <= self.sections);
+        assert!(self.exclusive >= self.sections / 10 && self.exclusive <= self.sections);
         assert!(self.held_up <= self.stopped);
         assert!(self.killed >= 2 && self.stopped >= 3);
     }
