@@ -167,20 +167,20 @@ impl World {
             Servers::Sentinels(all) => keys = all.master().await.keys("*").await,
             Servers::Cluster(cluster) => keys = cluster.keys("*").await,
         }
-        keys.retain(is_passing);
+        keys.retain(|key| is_passing(key));
         keys
     }
 }
 
 /// Whether a key ends by itself: all but fences do.
-fn is_passing(key: &String) -> bool {
+fn is_passing(key: &str) -> bool {
     !key.starts_with("dlock:fence:")
 }
 
 /// Whether any of these servers has something to forget.
 pub(crate) async fn has_leases(servers: &[&RedisServer]) -> bool {
     for server in servers {
-        if server.keys("*").await.iter().any(is_passing) {
+        if server.keys("*").await.iter().any(|key| is_passing(key)) {
             return true;
         }
     }

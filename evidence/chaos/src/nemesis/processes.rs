@@ -10,8 +10,8 @@ use crate::{crowd::Victim, worker::TTL};
 /// So long a process of the right sort is looked for at a time.
 const FOUND: Duration = Duration::from_secs(20);
 
-/// Of that, so long for one that writes without asking.
-const BLIND: Duration = Duration::from_secs(5);
+/// For the rest of that, any of its sort will do.
+const UNCHOOSY: Duration = Duration::from_secs(15);
 
 impl Nemesis<'_> {
     pub(super) async fn kill(&mut self, victim: Victim) -> bool {
@@ -42,7 +42,7 @@ impl Nemesis<'_> {
                 break place;
             }
             let left = end.saturating_duration_since(Instant::now());
-            only_blind &= left > FOUND - BLIND;
+            only_blind &= left > UNCHOOSY;
             if left.is_zero() || self.crowd.has_crashed() {
                 return false;
             }
