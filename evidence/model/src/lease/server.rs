@@ -1,9 +1,10 @@
-//! What the server's scripts do: acquire, renew, release.
+//! What the server's scripts do: acquire, renew, release; and what is left of it after a fault.
 
 use super::{
     Lease, Rule, monitor,
-    state::{ALIVE, Grant, Lock, Owner, Place, Reply, Request, State, What},
+    state::{ALIVE, Copied, Grant, Lock, Owner, Place, Reply, Request, State, What},
 };
+use crate::list::List;
 
 impl Lease {
     /// Carries out a request.
@@ -114,4 +115,26 @@ fn wait_in_queue(state: &mut State, owner: Owner) -> Reply {
 
 fn forget_place(state: &mut State, owner: Owner) {
     state.server.queue.retain(|place| place.owner != owner);
+}
+
+/// What a server knows that has forgotten everything.
+pub(super) const NOTHING: Copied = Copied {
+    lock: None,
+    last: 0,
+};
+
+/// What a replica gets to know.
+pub(super) fn copy(state: &State) -> Copied {
+    Copied {
+        lock: state.server.lock,
+        last: state.server.last,
+    }
+}
+
+/// A server that knows no more than this takes the place of the present one.
+pub(super) fn start_with(state: &mut State, copy: Copied) {
+    state.server.lock = copy.lock;
+    state.server.last = copy.last;
+    state.server.queue = List::new();
+    state.arrivals = List::new();
 }

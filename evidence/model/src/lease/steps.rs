@@ -4,8 +4,9 @@ use stateright::{Model, Property};
 
 use super::{
     Lease, Rule, monitor,
+    server::{NOTHING, copy, start_with},
     state::{
-        Action, Client, Copied, Faults, Grant, Holding, LOOK_AGAIN, Left, Lock, MOST, Owner, Phase,
+        Action, Client, Faults, Grant, Holding, LOOK_AGAIN, Left, Lock, MOST, Owner, Phase,
         Refresh, Reply, Request, Server, State, What, Written,
     },
 };
@@ -166,26 +167,17 @@ impl Model for Lease {
             Action::Forget => {
                 next.left.forgets -= 1;
                 self.tick(&mut next, None);
-                next.server.lock = None;
-                next.server.queue = List::new();
-                next.server.last = 0;
-                next.arrivals = List::new();
+                start_with(&mut next, NOTHING);
             }
             Action::Copy => {
                 next.left.rolls_back -= 1;
-                next.copy = Some(Copied {
-                    lock: state.server.lock,
-                    last: state.server.last,
-                });
+                next.copy = Some(copy(state));
             }
             Action::RollBack => {
                 // It takes a moment, in which nothing is granted.
                 self.tick(&mut next, None);
                 let copy = next.copy.take()?;
-                next.server.lock = copy.lock;
-                next.server.last = copy.last;
-                next.server.queue = List::new();
-                next.arrivals = List::new();
+                start_with(&mut next, copy);
             }
             Action::Tick => self.tick(&mut next, None),
             Action::TickSlowly(at) => {
