@@ -112,18 +112,18 @@ fn small() -> Vec<(Bounds, usize)> {
 #[rustfmt::skip]
 fn large() -> Vec<(Bounds, usize)> {
     vec![
-        (SMALL, 1),
-        (Bounds { slow: 1, ..SMALL }, 1),
-        (Bounds { crashes: 1, ..SMALL }, 1),
-        (Bounds { writes: true, ..SMALL }, 1),
-        (Bounds { times: LONG, ..SMALL }, 1),
-        (Bounds { late: 1, ..SMALL }, 1),
-        (Bounds { grants: 4, ..SMALL }, 1),
-        (Bounds { late: 1, slow: 1, ..ONCE }, 1),
+        (SMALL, 1_034_000),
+        (Bounds { slow: 1, ..SMALL }, 3_509_000),
+        (Bounds { crashes: 1, ..SMALL }, 1_374_000),
+        (Bounds { writes: true, ..SMALL }, 2_592_000),
+        (Bounds { times: LONG, ..SMALL }, 1_623_000),
+        (Bounds { late: 1, ..SMALL }, 17_000_000),
+        (Bounds { grants: 4, ..SMALL }, 3_154_000),
+        (Bounds { late: 1, slow: 1, ..ONCE }, 1_202_000),
         (Bounds { clients: 3, ..ONCE }, 1),
         (Bounds { forgets: Some((1, 5)), writes: true, ..FEW }, 1),
-        (Bounds { late: 1, forgets: Some((1, 4)), writes: true, ..ONCE }, 1),
-        (Bounds { rolls_back: Some((1, 4)), writes: true, ..ONCE }, 1),
+        (Bounds { late: 1, forgets: Some((1, 4)), writes: true, ..ONCE }, 5_677_000),
+        (Bounds { rolls_back: Some((1, 4)), writes: true, ..ONCE }, 1_652_000),
     ]
 }
 
