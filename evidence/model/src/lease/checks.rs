@@ -120,8 +120,6 @@ fn large() -> Vec<(Bounds, usize)> {
         (Bounds { late: 1, ..SMALL }, 17_000_000),
         (Bounds { grants: 4, ..SMALL }, 3_154_000),
         (Bounds { late: 1, slow: 1, ..ONCE }, 1_202_000),
-        (Bounds { clients: 3, ..ONCE }, 1),
-        (Bounds { forgets: Some((1, 5)), writes: true, ..FEW }, 1),
         (Bounds { late: 1, forgets: Some((1, 4)), writes: true, ..ONCE }, 5_677_000),
         (Bounds { rolls_back: Some((1, 4)), writes: true, ..ONCE }, 1_652_000),
     ]

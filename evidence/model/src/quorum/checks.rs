@@ -89,8 +89,6 @@ fn large() -> Vec<(Bounds, usize)> {
     vec![
         (Bounds { slow_answers: true, ..ANYTIME }, 1_349_000),
         (Bounds { slow_answers: true, ..SMALL }, 1_018_000),
-        (Bounds { clients: 3, ..SMALL }, 1),
-        (Bounds { rounds: 2, counted: [0, 1, 2], ..SMALL }, 1),
         (Bounds { forgets: 2, ..SMALL }, 348_000),
         (Bounds { repeats: 2, ..ANYTIME }, 3_575_000),
     ]
