@@ -92,7 +92,7 @@ pub fn checks(is_large: bool) -> Vec<Check> {
     }
     let models: &[(Handover, usize)] = if is_large {
         &[
-            (SMALL, 486_000),
+            (SMALL, 579_000),
             (
                 Handover {
                     tasks: 3,
