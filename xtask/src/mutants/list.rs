@@ -62,15 +62,6 @@ pub(super) const ALL: &[Mutant] = &[
         way: Simulation { seeds: 500 },
     },
     Mutant {
-        name: "late-renewal-saves",
-        mistake: "A renewal that is answered after the deadline brings the lease back",
-        rule: "a lost lease never comes back",
-        file: "dlock-runtime/src/state/attempt/hold.rs",
-        from: "if !hold.deadline().is_reached(now) {",
-        to: "if true {",
-        way: unit("state::tests::a_renewal_that_arrives_after_the_deadline_saves_nothing"),
-    },
-    Mutant {
         name: "no-drift",
         mistake: "Nothing is taken off for clocks that tick differently",
         rule: "the lease is valid until that time + TTL − drift",
@@ -86,7 +77,7 @@ pub(super) const ALL: &[Mutant] = &[
         file: "dlock-runtime/src/clock.rs",
         from: "now.monotonic >= self.monotonic || now.boot >= self.boot",
         to: "now.monotonic >= self.monotonic",
-        way: Simulation { seeds: 2_000 },
+        way: unit("clock::tests::time_asleep_counts"),
     },
     Mutant {
         name: "lost-body-goes-on",
@@ -125,7 +116,9 @@ pub(super) const ALL: &[Mutant] = &[
         file: "dlock-runtime/src/state/claim.rs",
         from: "LOOK_AGAIN: Duration = Duration::from_secs(1);",
         to: "LOOK_AGAIN: Duration = Duration::from_secs(3600);",
-        way: Simulation { seeds: 500 },
+        way: unit(
+            "state::tests::a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second",
+        ),
     },
     // From task to task.
     Mutant {
@@ -136,17 +129,6 @@ pub(super) const ALL: &[Mutant] = &[
         from: "Some(last) if last.fence() == fence => last.next(),",
         to: "Some(last) if last.fence() == fence => Some(last),",
         way: Simulation { seeds: 500 },
-    },
-    Mutant {
-        name: "stale-handover",
-        mistake: "A lease is handed over however little is left of it",
-        rule: "A lease is handed over only before its deadline, with a third of its time left",
-        file: "dlock-runtime/src/state/attempt/pass.rs",
-        from: "&& hold.remaining(now) >= self.claim.least()",
-        to: "",
-        way: unit(
-            "state::tests::turns::nobody_gets_a_lease_past_its_deadline_or_with_too_little_left",
-        ),
     },
     Mutant {
         name: "endless-turn",
@@ -192,7 +174,7 @@ pub(super) const ALL: &[Mutant] = &[
         file: "dlock-runtime/src/state/attempt.rs",
         from: "if error.left_nothing() {",
         to: "if error.left_nothing() || !error.is_final() {",
-        way: Simulation { seeds: 2_000 },
+        way: unit("state::tests::a_question_without_an_answer_is_released_whatever_became_of_it"),
     },
     Mutant {
         name: "place-kept",
@@ -248,16 +230,7 @@ pub(super) const ALL: &[Mutant] = &[
         rule: "is never asked again under the same id",
         file: "dlock-runtime/src/store/quorum/claims.rs",
         from: "claim.ids.set(node, id);",
-        to: "claim.ids.set(node, before.ids.at(node).min(id));",
-        way: Simulation { seeds: 2_000 },
-    },
-    Mutant {
-        name: "refill-unchecked",
-        mistake: "A node is given the lock again although the lease has been given back",
-        rule: "That never outlives the release",
-        file: "dlock-runtime/src/store/quorum/renew.rs",
-        from: "if !claims.refill(ask.owner, &ask.key, node, standing) {",
-        to: "if !claims.refill(ask.owner, &ask.key, node, standing) && limit.is_zero() {",
+        to: "claim.ids.set(node, before.ids.at(node));",
         way: Simulation { seeds: 2_000 },
     },
     // Redis.
