@@ -1,7 +1,7 @@
 //! Callers that go away: at every await, under every fault, and while what runs in the background is
 //! at each of its own awaits.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use dlock_testkit::{Polled, poll_times, poll_times_then_wake};
 use tokio::{runtime::Handle, time::timeout};
@@ -9,12 +9,9 @@ use tokio::{runtime::Handle, time::timeout};
 use crate::{
     common::{Fate, Kind, assert_idle, soon},
     operations::{ALL, OF_A_QUORUM, Operation},
-    stage::{PAUSED, Scale, Scene, Stage, Tally, assert_no_task_is_left},
+    stage::{Count, ETERNITY, PAUSED, Scale, Scene, Stage, Tally, assert_no_task_is_left, polls},
     stepwise::Steps,
 };
-
-/// Time is paused, so that nothing takes that long unless it hangs.
-const ETERNITY: Duration = Duration::from_secs(600);
 
 /// How a future is dropped: while it waits, or when what it waited for has come.
 #[derive(Clone, Copy)]
@@ -62,65 +59,153 @@ async fn dropped_at(
     outcome == Polled::Finished(())
 }
 
-/// How often the operation could be dropped.
-async fn dropped_everywhere(operation: &Operation, fault: Option<&(Kind, Fate)>) -> usize {
-    let mut interruptions = 0;
-    for drops in [Drops::Parked, Drops::Woken] {
-        for polls in 0.. {
-            if dropped_at(operation, polls, drops, fault).await {
+/// How often the operation could be dropped, parked and woken.
+async fn dropped_everywhere(
+    operation: &Operation,
+    fault: Option<&(Kind, Fate)>,
+    least: usize,
+) -> [Count; 2] {
+    let mut counts = [Drops::Parked, Drops::Woken].map(|drops| (drops, 0));
+    for (drops, interruptions) in &mut counts {
+        for polls in polls() {
+            if dropped_at(operation, polls, *drops, fault).await {
                 break;
             }
-            interruptions += 1;
+            *interruptions += 1;
         }
     }
-    interruptions
+    counts.map(|(_, interruptions)| Count {
+        interruptions,
+        least,
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn whatever_is_dropped_anywhere_leaves_nothing() {
     let mut tally = Tally::of("dropped, parked and woken");
     for operation in ALL {
-        let interruptions = dropped_everywhere(operation, None).await;
-        tally.note(operation, interruptions, 2 * operation.awaits);
+        let counts = dropped_everywhere(operation, None, operation.awaits).await;
+        tally.note(operation, counts.to_vec());
     }
     tally.finish();
 }
 
 /// Every request of this kind is lost, or its answer, with and without a word, until the caller has
 /// gone.
-async fn dropped_everywhere_without(kind: Kind, what: &'static str) {
-    let fates = [
-        Fate::Lost,
-        Fate::ReplyLost,
-        Fate::Swallowed,
-        Fate::ReplySwallowed,
-    ];
-    let faults = fates.map(|fate| (kind, fate));
+async fn dropped_everywhere_without(kind: Kind, fate: Fate, what: &'static str) {
+    let fault = (kind, fate);
     let mut tally = Tally::of(what);
     for operation in ALL {
-        let mut interruptions = 0;
-        for fault in &faults {
-            interruptions += dropped_everywhere(operation, Some(fault)).await;
-        }
         // An operation that fails may have fewer awaits, but has one.
-        tally.note(operation, interruptions, 2 * faults.len());
+        let counts = dropped_everywhere(operation, Some(&fault), 1).await;
+        tally.note(operation, counts.to_vec());
     }
     tally.finish();
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_dropped_anywhere_leaves_nothing_although_questions_get_no_answer() {
-    dropped_everywhere_without(Kind::Acquire, "dropped, four ways of no grant").await;
+async fn nothing_is_left_although_questions_are_lost() {
+    dropped_everywhere_without(Kind::Acquire, Fate::Lost, "dropped, questions are lost").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_dropped_anywhere_leaves_nothing_although_renewals_get_no_answer() {
-    dropped_everywhere_without(Kind::Renew, "dropped, four ways of no renewal").await;
+async fn nothing_is_left_although_questions_lose_their_answer() {
+    dropped_everywhere_without(
+        Kind::Acquire,
+        Fate::ReplyLost,
+        "dropped, questions lose their answer",
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_dropped_anywhere_leaves_nothing_although_releases_get_no_answer() {
-    dropped_everywhere_without(Kind::Release, "dropped, four ways of no release").await;
+async fn nothing_is_left_although_questions_are_swallowed() {
+    dropped_everywhere_without(
+        Kind::Acquire,
+        Fate::Swallowed,
+        "dropped, questions are swallowed",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_questions_have_their_answer_swallowed() {
+    dropped_everywhere_without(
+        Kind::Acquire,
+        Fate::ReplySwallowed,
+        "dropped, questions have their answer swallowed",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_renewals_are_lost() {
+    dropped_everywhere_without(Kind::Renew, Fate::Lost, "dropped, renewals are lost").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_renewals_lose_their_answer() {
+    dropped_everywhere_without(
+        Kind::Renew,
+        Fate::ReplyLost,
+        "dropped, renewals lose their answer",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_renewals_are_swallowed() {
+    dropped_everywhere_without(
+        Kind::Renew,
+        Fate::Swallowed,
+        "dropped, renewals are swallowed",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_renewals_have_their_answer_swallowed() {
+    dropped_everywhere_without(
+        Kind::Renew,
+        Fate::ReplySwallowed,
+        "dropped, renewals have their answer swallowed",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_releases_are_lost() {
+    dropped_everywhere_without(Kind::Release, Fate::Lost, "dropped, releases are lost").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_releases_lose_their_answer() {
+    dropped_everywhere_without(
+        Kind::Release,
+        Fate::ReplyLost,
+        "dropped, releases lose their answer",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_releases_are_swallowed() {
+    dropped_everywhere_without(
+        Kind::Release,
+        Fate::Swallowed,
+        "dropped, releases are swallowed",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_releases_have_their_answer_swallowed() {
+    dropped_everywhere_without(
+        Kind::Release,
+        Fate::ReplySwallowed,
+        "dropped, releases have their answer swallowed",
+    )
+    .await;
 }
 
 /// Whether the operation and all that it leaves behind have ended before the store came so far.
@@ -178,8 +263,11 @@ async fn frozen_everywhere(
 async fn whatever_is_dropped_at_any_step_of_the_store_leaves_nothing() {
     let mut tally = Tally::of("dropped at each step of the store");
     for operation in ALL {
-        let steps = frozen_everywhere(operation, Stage::stepwise).await;
-        tally.note(operation, steps, operation.steps);
+        let count = Count {
+            interruptions: frozen_everywhere(operation, Stage::stepwise).await,
+            least: operation.steps,
+        };
+        tally.note(operation, vec![count]);
     }
     tally.finish();
 }
@@ -188,8 +276,11 @@ async fn whatever_is_dropped_at_any_step_of_the_store_leaves_nothing() {
 async fn whatever_is_dropped_at_any_step_of_a_quorum_leaves_nothing() {
     let mut tally = Tally::of("dropped at each step of a quorum's nodes");
     for operation in OF_A_QUORUM {
-        let steps = frozen_everywhere(operation, Stage::quorum).await;
-        tally.note(operation, steps, 3 * operation.steps);
+        let count = Count {
+            interruptions: frozen_everywhere(operation, Stage::quorum).await,
+            least: 3 * operation.steps,
+        };
+        tally.note(operation, vec![count]);
     }
     tally.finish();
 }

@@ -7,6 +7,7 @@ use std::{
         Arc, Once,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use dlock::{
@@ -17,16 +18,20 @@ use futures_util::FutureExt;
 use tokio::{
     runtime::Handle,
     task::{JoinHandle, yield_now},
+    time::timeout,
 };
 
 use crate::{
     common::{Kind, TestClock, assert_idle, soon},
     operations::{ALL, OF_A_QUORUM, Operation},
-    stage::{PATIENCE, PAUSED, Scale, Stage, Tally, assert_no_task_is_left},
+    stage::{Count, ETERNITY, PATIENCE, PAUSED, Scale, Stage, Tally, assert_no_task_is_left},
     stepwise::Steps,
 };
 
 const ON_PURPOSE: &str = "on purpose";
+
+/// The TTL where nobody is left who could give back the lock.
+const BRIEF: Duration = Duration::from_secs(3);
 
 /// Panics nobody wanted.
 static OTHERS: AtomicUsize = AtomicUsize::new(0);
@@ -77,7 +82,8 @@ async fn store_panics_at(
     steps.panic_at(step);
     let scene = stage.noting((operation.begin)(stage.clone()));
     // A panic is the task's, and ends it.
-    soon(tokio::spawn(scene)).await.ok();
+    let scene = timeout(ETERNITY, tokio::spawn(scene));
+    scene.await.expect("it hangs").ok();
     stage.is_over();
     // It may be what the rest of the world has asked that panics.
     soon(around).await.ok();
@@ -105,8 +111,11 @@ async fn a_store_that_panics_once_at_any_step_keeps_no_lock() {
     watch_for_others();
     let mut tally = Tally::of("the store panics");
     for operation in ALL {
-        let steps = store_panics_everywhere(operation, Stage::stepwise).await;
-        tally.note(operation, steps, operation.steps);
+        let count = Count {
+            interruptions: store_panics_everywhere(operation, Stage::stepwise).await,
+            least: operation.steps,
+        };
+        tally.note(operation, vec![count]);
     }
     tally.finish();
     assert_no_others();
@@ -117,8 +126,11 @@ async fn a_node_of_a_quorum_that_panics_once_at_any_step_keeps_no_lock() {
     watch_for_others();
     let mut tally = Tally::of("a node of a quorum panics");
     for operation in OF_A_QUORUM {
-        let steps = store_panics_everywhere(operation, Stage::quorum).await;
-        tally.note(operation, steps, 3 * operation.steps);
+        let count = Count {
+            interruptions: store_panics_everywhere(operation, Stage::quorum).await,
+            least: 3 * operation.steps,
+        };
+        tally.note(operation, vec![count]);
     }
     tally.finish();
     assert_no_others();
@@ -132,14 +144,14 @@ async fn a_store_that_always_panics_leaves_no_entry_and_no_task() {
         let metrics = Handle::current().metrics();
         let before = metrics.num_alive_tasks();
         let scale = Scale {
-            ttl: PAUSED.short,
+            ttl: BRIEF,
             ..PAUSED
         };
         let (stage, steps) = Stage::stepwise(scale, false);
         steps.count();
         steps.always_panic(kind);
         let body = stage.lock().run(async |_| {
-            tokio::time::sleep(4 * PAUSED.short).await;
+            tokio::time::sleep(4 * BRIEF).await;
         });
         let outcome = tokio::spawn(body).await;
         match kind {
@@ -326,8 +338,8 @@ async fn a_clock_or_randomness_that_panics_once_keeps_no_lock() {
         let manager = manager.unwrap();
         let other = LockManager::builder().store(store.clone()).unwrap();
         let holder = soon(other.lock("a").acquire()).await.unwrap();
-        let lock = manager.lock("a").ttl(PAUSED.short).wait(PATIENCE);
-        let body = lock.run(async |_| tokio::time::sleep(PAUSED.short).await);
+        let lock = manager.lock("a").ttl(BRIEF).wait(PATIENCE);
+        let body = lock.run(async |_| tokio::time::sleep(BRIEF).await);
         let task = tokio::spawn(body);
         tokio::time::sleep(PAUSED.wait).await;
         // It tells the waiter, in whose name the clock is asked.

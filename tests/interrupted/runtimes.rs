@@ -1,11 +1,18 @@
 //! Runtimes that end while something is at any of its awaits, on them, and others that live on.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use dlock_testkit::eventually;
 use futures_util::FutureExt;
 use tokio::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Handle, Runtime},
     sync::oneshot,
 };
 
@@ -13,7 +20,7 @@ use crate::{
     common::{LIMIT, soon},
     operations::{ALL, OF_A_QUORUM, Operation, QUICK},
     panics::{assert_no_others, watch_for_others},
-    stage::{Parking, REAL, Scale, Stage, Tally, assert_no_task_is_left},
+    stage::{Count, Parking, REAL, Scale, Stage, Tally, assert_no_task_is_left},
     stepwise::Steps,
 };
 
@@ -72,7 +79,11 @@ const EVERYWHERE: [(Flavor, Home); 4] = [
     (Flavor::Threads, Home::Elsewhere),
 ];
 
+/// Makes what an experiment needs, on the runtime that is entered.
 type Make<'a> = &'a dyn Fn(Scale, bool) -> (Stage, Arc<Steps>);
+
+/// Experiments wait more than they work, so there are more threads than processors.
+const WORKERS: usize = 32;
 
 struct Experiment<'a> {
     operation: &'a Operation,
@@ -178,12 +189,10 @@ impl Experiment<'_> {
     }
 
     /// How often the runtime could end.
-    fn everywhere(&self, elsewhere: &Runtime) -> usize {
-        let of = |moment: fn(usize) -> Moment| {
-            let mut moments = 0..;
-            moments.find(|count| self.at(elsewhere, moment(*count)))
-        };
-        of(Moment::Polled).unwrap() + of(Moment::Stepped).unwrap()
+    fn everywhere(&self, elsewhere: &Runtime, moment: fn(usize) -> Moment) -> usize {
+        let mut moments = 0..;
+        let end = moments.find(|count| self.at(elsewhere, moment(*count)));
+        end.expect("an operation ends")
     }
 }
 
@@ -192,7 +201,7 @@ struct Shown<'a>(&'a Experiment<'a>, Moment);
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             let Experiment {
                 operation,
                 flavor,
@@ -240,36 +249,93 @@ fn end(runtime: Runtime, way: usize) {
     }
 }
 
+/// What is interrupted, and where.
+struct Series<'a> {
+    what: &'static str,
+    operations: &'a [&'a Operation],
+    runtimes: &'a [(Flavor, Home)],
+    fate: Fate,
+    /// The least of each kind of moment that an operation is to have.
+    least: fn(&Operation) -> [usize; 2],
+}
+
+impl Series<'_> {
+    /// Tries everything, with what `prepare` makes once for each thread that works on it.
+    fn run<M: Fn(Scale, bool) -> (Stage, Arc<Steps>)>(&self, prepare: impl Fn() -> M + Sync) {
+        const MOMENTS: [fn(usize) -> Moment; 2] = [Moment::Polled, Moment::Stepped];
+
+        watch_for_others();
+        let mut ways = Vec::new();
+        for operation in 0..self.operations.len() {
+            for runtime in self.runtimes {
+                ways.extend([0, 1].map(|moment| (operation, *runtime, moment)));
+            }
+        }
+        let next = AtomicUsize::new(0);
+        let counts = Mutex::new(vec![None; ways.len()]);
+        let work = || {
+            let elsewhere = Flavor::Threads.runtime();
+            let make = {
+                let _elsewhere = elsewhere.enter();
+                prepare()
+            };
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&(operation, (flavor, home), moment)) = ways.get(number) else {
+                    break;
+                };
+                let experiment = Experiment {
+                    operation: self.operations[operation],
+                    make: &make,
+                    flavor,
+                    home,
+                    fate: self.fate,
+                };
+                let interruptions = experiment.everywhere(&elsewhere, MOMENTS[moment]);
+                let least = (self.least)(experiment.operation)[moment];
+                let count = Count {
+                    interruptions,
+                    least,
+                };
+                counts.lock().unwrap()[number] = Some((operation, count));
+            }
+            drop(make);
+            let metrics = elsewhere.metrics();
+            elsewhere.block_on(assert_no_task_is_left(&metrics, 0));
+        };
+        thread::scope(|scope| {
+            for _ in 0..WORKERS.min(ways.len()) {
+                scope.spawn(work);
+            }
+        });
+        let counts: Vec<_> = counts.into_inner().unwrap().into_iter().flatten().collect();
+        assert_eq!(counts.len(), ways.len(), "each has been counted");
+        let mut tally = Tally::of(self.what);
+        for (number, operation) in self.operations.iter().enumerate() {
+            let its = counts.iter().filter(|(it, _)| *it == number);
+            tally.note(operation, its.map(|(_, count)| *count).collect());
+        }
+        tally.finish();
+        assert_no_others();
+    }
+}
+
 fn every_operation(
     what: &'static str,
     operations: &[Operation],
-    make: Make<'_>,
+    make: fn(Scale, bool) -> (Stage, Arc<Steps>),
     runtimes: &[(Flavor, Home)],
     fate: Fate,
 ) {
-    watch_for_others();
-    let elsewhere = Flavor::Threads.runtime();
-    let mut tally = Tally::of(what);
-    for operation in operations {
-        let mut interruptions = 0;
-        let mut least = 0;
-        for &(flavor, home) in runtimes {
-            let experiment = Experiment {
-                operation,
-                make,
-                flavor,
-                home,
-                fate,
-            };
-            interruptions += experiment.everywhere(&elsewhere);
-            least += operation.awaits + operation.steps;
-        }
-        tally.note(operation, interruptions, least);
-    }
-    let metrics = elsewhere.metrics();
-    elsewhere.block_on(assert_no_task_is_left(&metrics, 0));
-    tally.finish();
-    assert_no_others();
+    let operations: Vec<_> = operations.iter().collect();
+    let series = Series {
+        what,
+        operations: &operations,
+        runtimes,
+        fate,
+        least: |operation| [operation.awaits, operation.steps],
+    };
+    series.run(|| make);
 }
 
 #[test]
@@ -277,7 +343,7 @@ fn a_runtime_that_ends_with_whatever_it_runs_leaves_nothing() {
     every_operation(
         "the runtime ends, with the task",
         ALL,
-        &Stage::stepwise,
+        Stage::stepwise,
         &EVERYWHERE,
         Fate::EndsWithIt,
     );
@@ -288,7 +354,7 @@ fn a_runtime_that_ends_before_what_it_was_blocked_on_leaves_nothing() {
     every_operation(
         "the runtime ends, and the future is dropped later",
         QUICK,
-        &Stage::stepwise,
+        Stage::stepwise,
         &EVERYWHERE[1..3],
         Fate::IsDroppedLater,
     );
@@ -299,7 +365,7 @@ fn whatever_goes_on_on_another_runtime_than_it_began_ends_there() {
     every_operation(
         "the runtime ends, and another one polls the future",
         QUICK,
-        &Stage::stepwise,
+        Stage::stepwise,
         &EVERYWHERE[1..3],
         Fate::GoesOnElsewhere,
     );
@@ -311,7 +377,7 @@ fn a_runtime_that_ends_alone_leaves_the_rest_to_the_ttl() {
         "the only runtime ends, and the store cannot release without one",
         // Each interruption costs a TTL.
         &ALL[..8],
-        &Stage::stepwise,
+        Stage::stepwise,
         &[
             (Flavor::OneThread, Home::HereAndUnableToRelease),
             (Flavor::Threads, Home::HereAndUnableToRelease),
@@ -325,7 +391,7 @@ fn a_runtime_that_ends_while_a_quorum_is_asked_leaves_nothing() {
     every_operation(
         "the runtime ends, of several stores",
         OF_A_QUORUM,
-        &Stage::quorum,
+        Stage::quorum,
         &EVERYWHERE,
         Fate::EndsWithIt,
     );
@@ -337,39 +403,30 @@ fn a_runtime_that_ends_while_a_quorum_is_asked_leaves_nothing() {
 fn a_runtime_that_ends_while_a_server_is_asked_leaves_nothing() {
     use crate::common::{Env, Redis};
 
-    watch_for_others();
-    let elsewhere = Flavor::Threads.runtime();
-    let (env, managers) = elsewhere.block_on(async {
-        let env = Redis::start().await;
-        let managers = [env.manager().await, env.manager().await];
-        (env, managers)
-    });
-    let [manager, other] = &managers;
-    let make = |scale, _| {
-        let stage = Stage::of(manager.clone(), other.clone(), Vec::new(), scale);
-        (stage, Arc::default())
-    };
+    let runtime = Flavor::Threads.runtime();
+    let env = runtime.block_on(Redis::start());
     let operations: Vec<_> = QUICK.iter().filter(|it| !it.ends_manager()).collect();
-    let mut tally = Tally::of("the runtime ends, over a server");
-    for operation in operations {
-        let mut interruptions = 0;
-        for flavor in [Flavor::OneThread, Flavor::Threads] {
-            let experiment = Experiment {
-                operation,
-                make: &make,
-                flavor,
-                home: Home::Elsewhere,
-                fate: Fate::EndsWithIt,
-            };
-            interruptions += experiment.everywhere(&elsewhere);
+    let series = Series {
+        what: "the runtime ends, over a server",
+        operations: &operations,
+        runtimes: &[
+            (Flavor::OneThread, Home::Elsewhere),
+            (Flavor::Threads, Home::Elsewhere),
+        ],
+        fate: Fate::EndsWithIt,
+        // When an answer comes is not for the test to say: some of its awaits may not be. A server
+        // is not stopped at its steps.
+        least: |_| [1, 0],
+    };
+    series.run(|| {
+        let connect = async { [env.manager().await, env.manager().await] };
+        let [manager, other] = Handle::current().block_on(connect);
+        move |scale, _| {
+            let stage = Stage::of(manager.clone(), other.clone(), Vec::new(), scale);
+            (stage, Arc::default())
         }
-        // When an answer comes is not for the test to say: some of its awaits may not be.
-        tally.note(operation, interruptions, 2);
-    }
-    tally.finish();
-    elsewhere.block_on(async {
-        crate::common::assert_idle(&[manager, other]).await;
+    });
+    runtime.block_on(async {
         assert_eq!(env.locks().await, Vec::<String>::new());
     });
-    assert_no_others();
 }

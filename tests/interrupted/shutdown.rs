@@ -13,7 +13,7 @@ use tokio::{
 use crate::{
     common::{Fate, Kind, soon},
     operations::{ALL, Operation},
-    stage::{Parking, Stage, Tally, assert_no_task_is_left},
+    stage::{Count, ETERNITY, Parking, Stage, Tally, assert_no_task_is_left, polls},
 };
 
 /// How long a manager waits for an answer.
@@ -21,9 +21,6 @@ const RESPONSE: Duration = Duration::from_secs(1);
 
 /// Timers are exact to a millisecond, and there is more than one.
 const MOMENT: Duration = Duration::from_millis(10);
-
-/// Time is paused, so that nothing takes that long unless it hangs.
-const ETERNITY: Duration = Duration::from_secs(600);
 
 /// Whether the operation has ended before its manager could shut down.
 async fn shut_down_at(
@@ -86,25 +83,34 @@ async fn shut_down_at(
     has_ended
 }
 
-async fn shut_down_everywhere(operation: &Operation, fault: Option<&(Kind, Fate)>) -> usize {
-    let mut interruptions = 0;
+async fn shut_down_everywhere(
+    operation: &Operation,
+    fault: Option<&(Kind, Fate)>,
+    least: usize,
+) -> Vec<Count> {
+    let mut counts = Vec::new();
     for limit in [Duration::ZERO, Duration::from_secs(5)] {
-        for polls in 0.. {
+        let mut interruptions = 0;
+        for polls in polls() {
             if shut_down_at(operation, polls, limit, fault).await {
                 break;
             }
             interruptions += 1;
         }
+        counts.push(Count {
+            interruptions,
+            least,
+        });
     }
-    interruptions
+    counts
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_at_any_await_ends_in_time_and_leaves_nothing() {
     let mut tally = Tally::of("shut down, with no time and with five seconds");
     for operation in ALL {
-        let interruptions = shut_down_everywhere(operation, None).await;
-        tally.note(operation, interruptions, 2 * operation.awaits);
+        let counts = shut_down_everywhere(operation, None, operation.awaits).await;
+        tally.note(operation, counts);
     }
     tally.finish();
 }
@@ -113,13 +119,13 @@ async fn a_shutdown_at_any_await_ends_in_time_and_leaves_nothing() {
 async fn a_shutdown_at_any_await_ends_in_time_although_the_store_does_not_answer() {
     let mut tally = Tally::of("shut down, and the store is silent");
     for operation in ALL {
-        let mut interruptions = 0;
+        let mut counts = Vec::new();
         for kind in [Kind::Acquire, Kind::Renew, Kind::Release] {
             let fault = (kind, Fate::Swallowed);
-            interruptions += shut_down_everywhere(operation, Some(&fault)).await;
+            // An operation that fails may have fewer awaits, but has one.
+            counts.extend(shut_down_everywhere(operation, Some(&fault), 1).await);
         }
-        // An operation that fails may have fewer awaits, but has one.
-        tally.note(operation, interruptions, 2 * 3);
+        tally.note(operation, counts);
     }
     tally.finish();
 }

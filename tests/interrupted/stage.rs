@@ -30,6 +30,9 @@ pub(crate) type Scene = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// More than [`LIMIT`]: what happens within that did not wait for a lease to run out.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
+/// Time is paused, so that nothing takes that long unless it hangs.
+pub(crate) const ETERNITY: Duration = Duration::from_secs(600);
+
 /// How long operations wait that need not wait in vain; `operations.rs` says it again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -55,7 +58,8 @@ struct Inner {
 pub(crate) struct Scale {
     /// The TTL where nothing else is asked for.
     pub(crate) ttl: Duration,
-    /// That of a lease which is to be renewed during the operation.
+    /// That of a lease which is to be renewed during the operation; where time is paused it is more
+    /// than [`LIMIT`] as well.
     pub(crate) short: Duration,
     /// How long somebody waits in vain.
     pub(crate) wait: Duration,
@@ -64,7 +68,7 @@ pub(crate) struct Scale {
 
 pub(crate) const PAUSED: Scale = Scale {
     ttl: TTL,
-    short: Duration::from_secs(3),
+    short: Duration::from_secs(24),
     wait: Duration::from_millis(2500),
     is_paused: true,
 };
@@ -72,7 +76,8 @@ pub(crate) const PAUSED: Scale = Scale {
 /// Where the seconds are real.
 pub(crate) const REAL: Scale = Scale {
     ttl: TTL,
-    short: Duration::from_millis(150),
+    // Not so short that a machine under load does not renew in time.
+    short: Duration::from_secs(1),
     wait: Duration::from_millis(50),
     is_paused: false,
 };
@@ -259,6 +264,13 @@ impl Stage {
     }
 }
 
+/// Every poll at first. What fails asks again and again, and then it is enough to go on in longer
+/// and longer steps.
+pub(crate) fn polls() -> impl Iterator<Item = usize> {
+    const EACH: usize = 12;
+    std::iter::successors(Some(0), |polls| Some(polls + 1 + polls / EACH * polls / 4))
+}
+
 /// Waits until the runtime has as few tasks as before.
 pub(crate) async fn assert_no_task_is_left(metrics: &RuntimeMetrics, before: usize) {
     eventually(LIMIT, "no task is left", async || {
@@ -267,11 +279,18 @@ pub(crate) async fn assert_no_task_is_left(metrics: &RuntimeMetrics, before: usi
     .await;
 }
 
+/// How often something was interrupted in one way, and the least that is to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Count {
+    pub(crate) interruptions: usize,
+    pub(crate) least: usize,
+}
+
 /// How many interruptions there were, for each operation.
 pub(crate) struct Tally {
     what: &'static str,
-    /// With each operation the number that was tried, and the least that is to be.
-    tried: Vec<(&'static str, usize, usize)>,
+    /// With each operation a count for every way in which it was interrupted.
+    tried: Vec<(&'static str, Vec<Count>)>,
 }
 
 impl Tally {
@@ -280,21 +299,31 @@ impl Tally {
         Self { what, tried }
     }
 
-    /// Notes how often `operation` was interrupted, and how often it can be at least.
-    pub(crate) fn note(&mut self, operation: &Operation, interruptions: usize, least: usize) {
-        self.tried.push((operation.name, interruptions, least));
+    /// Notes how often `operation` was interrupted in each of the ways.
+    pub(crate) fn note(&mut self, operation: &Operation, counts: Vec<Count>) {
+        self.tried.push((operation.name, counts));
     }
 
     /// Prints all of them, and looks whether they are enough: an await that is not reached any more
-    /// would not be noticed otherwise.
+    /// would not be noticed otherwise. One way does not make up for another.
     pub(crate) fn finish(self) {
-        let sum: usize = self.tried.iter().map(|(_, count, _)| count).sum();
-        println!("{}: {sum} interruptions", self.what);
-        for (name, count, least) in &self.tried {
-            println!("{count:>6} of {least:>4}  {name}");
+        let sum = |counts: &[Count]| counts.iter().map(|it| it.interruptions).sum::<usize>();
+        let all: usize = self.tried.iter().map(|(_, counts)| sum(counts)).sum();
+        println!("{}: {all} interruptions", self.what);
+        let mut is_enough = true;
+        for (name, counts) in &self.tried {
+            let ways = counts.iter().map(|it| {
+                let Count {
+                    interruptions,
+                    least,
+                } = it;
+                format!(" {interruptions}/{least}")
+            });
+            println!("{:>6}  {name}:{}", sum(counts), ways.collect::<String>());
+            is_enough &= !counts.is_empty();
+            is_enough &= counts.iter().all(|it| it.interruptions >= it.least);
         }
-        let mut tried = self.tried.iter();
-        assert!(tried.all(|(_, count, least)| count >= least));
+        assert!(is_enough && !self.tried.is_empty(), "{}", self.what);
     }
 }
 
