@@ -14,8 +14,8 @@ mod limits;
 mod names;
 mod permissions;
 mod resp2;
-mod subscriptions;
 mod secrets;
+mod subscriptions;
 mod tls;
 
 use std::time::Duration;
