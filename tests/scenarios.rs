@@ -95,9 +95,74 @@ fn fault_of_test(test: &str) -> Option<String> {
         None if path.starts_with("tests/ui/") && file.with_extension("stderr").is_file() => None,
         None => Some(format!("`{test}` names no test")),
         Some(name) if !is_function(&source, name) => Some(format!("there is no `{test}`")),
-        Some(name) if is_test(&source, name) || is_case(&file, name) => None,
+        Some(_) if !is_built(&file) => Some(format!("`{path}` is not always built")),
+        Some(name) if is_test(&source, name) || is_case(&file, &source, name) => None,
         Some(_) => Some(format!("nothing runs `{test}`")),
     }
+}
+
+/// What a condition may be made of under which the tests are always built.
+const ALWAYS_ON: [&str; 10] = [
+    "all",
+    "cfg",
+    "feature",
+    "linux",
+    "redis",
+    "registry",
+    "target_os",
+    "test",
+    "tls",
+    "unix",
+];
+
+/// Whether an attribute neither takes away what stands below it nor lets it be ignored.
+fn is_harmless(attribute: &str) -> bool {
+    let Some(rest) = attribute.strip_prefix("#") else {
+        return true;
+    };
+    let rest = rest.trim_start_matches(['!', '[']);
+    let mut words = rest.split(|it: char| !it.is_alphanumeric() && it != '_');
+    match words.clone().next() {
+        Some("ignore") => false,
+        Some("cfg_attr") => !rest.contains("ignore"),
+        Some("cfg") => words.all(|word| word.is_empty() || ALWAYS_ON.contains(&word)),
+        _ => true,
+    }
+}
+
+/// What stands directly above a line: its attributes, and the comments between them.
+fn above<'a>(lines: &'a [&str], at: usize) -> impl Iterator<Item = &'a str> {
+    let above = lines[..at].iter().rev().copied();
+    above.take_while(|line| !line.is_empty() && !line.ends_with(['{', '}', ';']))
+}
+
+/// Whether the file belongs to a test binary, by whichever file names it as its module.
+fn is_built(file: &Path) -> bool {
+    let lines = |file: &Path| fs::read_to_string(file).unwrap_or_default();
+    if !lines(file)
+        .lines()
+        .filter(|line| line.starts_with("#!["))
+        .all(is_harmless)
+    {
+        return false;
+    }
+    let folder = file.parent().unwrap();
+    let stem = file.file_stem().unwrap().to_str().unwrap();
+    let is_package = |folder: &Path| folder.join("Cargo.toml").is_file();
+    let is_root = match stem {
+        "lib" | "main" => true,
+        _ => folder.ends_with("tests") && folder.parent().is_some_and(is_package),
+    };
+    let parents = ["main.rs", "lib.rs", "mod.rs"].map(|name| folder.join(name));
+    let mut parents = parents.into_iter().chain([folder.with_extension("rs")]);
+    let declared = format!("mod {stem};");
+    is_root
+        || parents.any(|parent| {
+            let source = lines(&parent);
+            let lines: Vec<_> = source.lines().map(str::trim).collect();
+            let named = lines.iter().position(|line| line.ends_with(&declared));
+            named.is_some_and(|at| above(&lines, at).all(is_harmless)) && is_built(&parent)
+        })
 }
 
 fn declares(line: &str, name: &str) -> bool {
@@ -110,29 +175,47 @@ fn is_function(source: &str, name: &str) -> bool {
     source.lines().any(|line| declares(line, name))
 }
 
-/// Whether one of the functions of this name has an attribute that makes it a test.
+/// Whether one of the functions of this name has an attribute that makes it a test, and none by which
+/// it would not be run.
 fn is_test(source: &str, name: &str) -> bool {
     let lines: Vec<_> = source.lines().map(str::trim).collect();
-    let declarations = (0..lines.len()).filter(|&at| declares(lines[at], name));
-    declarations.into_iter().any(|at| {
-        let above = lines[..at].iter().rev();
-        above
-            .take_while(|line| line.starts_with(['#', '/']))
-            .any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
+    let mut declarations = (0..lines.len()).filter(|&at| declares(lines[at], name));
+    declarations.any(|at| {
+        let is_marked = above(&lines, at)
+            .any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"));
+        is_marked && above(&lines, at).all(is_harmless)
     })
 }
 
-/// Whether a suite, which is a macro that makes tests of names, has the function as a case; or tests
-/// of the same file call it for several stores.
-fn is_case(file: &Path, name: &str) -> bool {
-    let listed = format!("{name},");
-    let folder = file.parent().unwrap();
-    let is_listed = sources(folder).iter().any(|source| {
-        let mut lines = source.lines();
-        lines.any(|line| line.trim() == listed)
-    });
-    let source = fs::read_to_string(file).unwrap();
-    is_listed || source.contains(&format!("{name}::<"))
+/// Whether a suite, which is a macro that makes tests of names, has the function as a case of its
+/// module; or tests of the same file call it for several stores.
+fn is_case(file: &Path, source: &str, name: &str) -> bool {
+    let module = file.file_stem().unwrap().to_str().unwrap();
+    let mut suites = sources(file.parent().unwrap()).into_iter();
+    let called = format!("{name}::<");
+    let is_called = |line: &str| !line.trim().starts_with("//") && line.contains(&called);
+    suites.any(|suite| is_listed(&suite, module, name)) || source.lines().any(is_called)
+}
+
+/// What begins a suite, after the name of what its tests are made for.
+const SUITES: [&str; 3] = ["cases! {", "for_every_", "over_both! {"];
+
+/// Whether a suite has a line `name,` below one that is `module {`, or that begins the suite where it
+/// is in that module itself.
+fn is_listed(suite: &str, module: &str, name: &str) -> bool {
+    let (heading, listed) = (format!("{module} {{"), format!("{name},"));
+    let has_it = suite.lines().any(|line| declares(line, name));
+    let begins = |line: &str| {
+        let begins_here = has_it && line.ends_with("! {");
+        line == heading || begins_here
+    };
+    let mut is_inside = false;
+    let mut lines = suite.lines().map(str::trim);
+    SUITES.iter().any(|name| suite.contains(name))
+        && lines.any(|line| {
+            is_inside = begins(line) || is_inside && line != "}";
+            is_inside && line == listed
+        })
 }
 
 fn sources(folder: &Path) -> Vec<String> {
@@ -194,6 +277,7 @@ fn what_is_no_test_is_found_out() {
         ("`tests/ui/no_such_mistake.rs`", "there is no file"),
         ("`src/lib.rs::distributed_lock`", "there is no `"),
         ("`xtask/src/main.rs::main`", "nothing runs"),
+        ("`tests/process_ends.rs::process`", "nothing runs"),
     ] {
         let fault = fault_of(shown_by).unwrap_or_default();
         assert!(fault.contains(words), "`{shown_by}`: {fault}");
@@ -205,4 +289,37 @@ fn what_is_no_test_is_found_out() {
     ] {
         assert_eq!(fault_of(shown_by), None, "{shown_by}");
     }
+}
+
+#[test]
+fn what_is_not_always_run_is_found_out() {
+    let source = |attribute: &str| format!("}}\n#[test]\n{attribute}\nfn name() {{}}\n");
+    for attribute in [
+        "#[should_panic]",
+        "#[cfg(unix)]",
+        "#[cfg(all(feature = \"redis\", feature = \"tls\"))]",
+        "#[allow(\n    dead_code\n)]",
+    ] {
+        assert!(is_test(&source(attribute), "name"), "{attribute}");
+    }
+    for attribute in [
+        "#[ignore]",
+        "#[ignore = \"too slow\"]",
+        "#[cfg(any())]",
+        "#[cfg(false)]",
+        "#[cfg(not(unix))]",
+        "#[cfg(feature = \"no_such_feature\")]",
+        "#[cfg_attr(unix, ignore)]",
+    ] {
+        assert!(!is_test(&source(attribute), "name"), "{attribute}");
+    }
+    let suite = "cases! { paused Memory:\n    leases {\n        case,\n    }\n    other,\n}\n";
+    assert!(is_listed(suite, "leases", "case"));
+    for (module, name) in [("leases", "other"), ("managers", "case")] {
+        assert!(!is_listed(suite, module, name), "{module} {name}");
+    }
+    assert!(!is_listed("leases {\n    case,\n}\n", "leases", "case"));
+    assert!(!is_built(
+        &root().join("tests/conformance/no_such_module.rs")
+    ));
 }
