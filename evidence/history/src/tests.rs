@@ -154,7 +154,7 @@ fn a_write_of_nobody_is_found_even_if_it_only_refuses_others() {
     other_process.process = 1;
     let mut other_key = write(3, true);
     other_key.key = "order:7".to_owned();
-    let strays = [write(4, true), other_task, other_process, other_key];
+    let strays = [other_task, other_process, other_key, write(4, true)];
     history.writes.extend(strays.clone());
     history.writes.push(write(3, false));
     assert_eq!(history.judge(Promise::Exclusive), []);
