@@ -82,8 +82,10 @@ impl Step {
                 // Tests start examples as programs. Once targets are chosen, as below, cargo
                 // does not build them by itself any more.
                 Call::new("build --workspace --examples --all-features --locked"),
-                Call::new("test --workspace --lib --bins --tests --all-features --locked")
-                    .with(test_threads()),
+                Call::new(
+                    "test --workspace --lib --bins --tests --all-features --locked --no-fail-fast",
+                )
+                .with(test_threads()),
                 // That it compiles without Redis does not show that it works. Both packages in
                 // one call: cargo then builds what they share once.
                 Call::new(
