@@ -319,7 +319,8 @@ fn a_renewal_that_arrives_after_the_deadline_saves_nothing() {
     desk.pass(TTL / 3);
     desk.on(Event::Tick);
     let sent = desk.now;
-    desk.pass(TTL);
+    // The old deadline has passed, the new one would not have.
+    desk.pass(TTL * 5 / 6);
     let answer = Ok(Renewal::Renewed);
     assert_eq!(desk.on(Event::Renewed { sent, answer }), Effect::Lose);
 }

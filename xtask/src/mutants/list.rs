@@ -62,6 +62,15 @@ pub(super) const ALL: &[Mutant] = &[
         way: Simulation { seeds: 500 },
     },
     Mutant {
+        name: "late-renewal-saves",
+        mistake: "A renewal that is answered after the deadline brings the lease back",
+        rule: "a lost lease never comes back",
+        file: "dlock-runtime/src/state/attempt/hold.rs",
+        from: "if !hold.deadline().is_reached(now) {\n                    hold.confirm",
+        to: "if true {\n                    hold.confirm",
+        way: unit("state::tests::a_renewal_that_arrives_after_the_deadline_saves_nothing"),
+    },
+    Mutant {
         name: "no-drift",
         mistake: "Nothing is taken off for clocks that tick differently",
         rule: "the lease is valid until that time + TTL − drift",
