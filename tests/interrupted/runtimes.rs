@@ -12,7 +12,7 @@ use std::{
 use dlock_testkit::eventually;
 use futures_util::FutureExt;
 use tokio::{
-    runtime::{Builder, Handle, Runtime},
+    runtime::{Builder, Runtime},
     sync::oneshot,
 };
 
@@ -421,7 +421,7 @@ fn a_runtime_that_ends_while_a_server_is_asked_leaves_nothing() {
     };
     series.run(|| {
         let connect = async { [env.manager().await, env.manager().await] };
-        let [manager, other] = Handle::current().block_on(connect);
+        let [manager, other] = tokio::runtime::Handle::current().block_on(connect);
         move |scale, _| {
             let stage = Stage::of(manager.clone(), other.clone(), Vec::new(), scale);
             (stage, Arc::default())
