@@ -99,7 +99,7 @@ pub fn checks(is_large: bool) -> Vec<Check> {
                     grants: 2,
                     ..SMALL
                 },
-                5_410_000,
+                6_611_000,
             ),
         ]
     } else {
