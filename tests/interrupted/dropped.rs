@@ -9,8 +9,8 @@ use tokio::{runtime::Handle, time::timeout};
 use crate::{
     common::{Fate, Kind, assert_idle, soon},
     operations::{ALL, OF_A_QUORUM, Operation},
-    stage::{Count, ETERNITY, PAUSED, Scale, Scene, Stage, Tally, assert_no_task_is_left, polls},
-    stepwise::Steps,
+    stage::{Count, ETERNITY, PAUSED, Scene, Stage, Tally, assert_no_task_is_left, polls},
+    stepwise::{Steps, steps_until_the_end},
 };
 
 /// How a future is dropped: while it waits, or when what it waited for has come.
@@ -245,18 +245,6 @@ async fn dropped_when_frozen(
     !is_frozen
 }
 
-async fn frozen_everywhere(
-    operation: &Operation,
-    make: fn(Scale, bool) -> (Stage, Arc<Steps>),
-) -> usize {
-    for step in 0.. {
-        if dropped_when_frozen(operation, step, make(PAUSED, false)).await {
-            return step;
-        }
-    }
-    unreachable!("an operation ends")
-}
-
 /// The caller goes while a request, which may be a renewal or a release in the background, is on its
 /// way to the store or back.
 #[tokio::test(start_paused = true)]
@@ -264,7 +252,10 @@ async fn whatever_is_dropped_at_any_step_of_the_store_leaves_nothing() {
     let mut tally = Tally::of("dropped at each step of the store");
     for operation in ALL {
         let count = Count {
-            interruptions: frozen_everywhere(operation, Stage::stepwise).await,
+            interruptions: steps_until_the_end(async |step| {
+                dropped_when_frozen(operation, step, Stage::stepwise(PAUSED, false)).await
+            })
+            .await,
             least: operation.steps,
         };
         tally.note(operation, vec![count]);
@@ -277,7 +268,10 @@ async fn whatever_is_dropped_at_any_step_of_a_quorum_leaves_nothing() {
     let mut tally = Tally::of("dropped at each step of a quorum's nodes");
     for operation in OF_A_QUORUM {
         let count = Count {
-            interruptions: frozen_everywhere(operation, Stage::quorum).await,
+            interruptions: steps_until_the_end(async |step| {
+                dropped_when_frozen(operation, step, Stage::quorum(PAUSED, false)).await
+            })
+            .await,
             least: 3 * operation.steps,
         };
         tally.note(operation, vec![count]);

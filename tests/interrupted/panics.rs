@@ -25,7 +25,7 @@ use crate::{
     common::{Kind, TestClock, assert_idle, soon},
     operations::{ALL, OF_A_QUORUM, Operation},
     stage::{Count, ETERNITY, PATIENCE, PAUSED, Scale, Stage, Tally, assert_no_task_is_left},
-    stepwise::Steps,
+    stepwise::{Steps, steps_until_the_end},
 };
 
 const ON_PURPOSE: &str = "on purpose";
@@ -94,25 +94,16 @@ async fn store_panics_at(
     !has_panicked
 }
 
-async fn store_panics_everywhere(
-    operation: &Operation,
-    make: fn(Scale, bool) -> (Stage, Arc<Steps>),
-) -> usize {
-    for step in 0.. {
-        if store_panics_at(operation, step, make(PAUSED, false)).await {
-            return step;
-        }
-    }
-    unreachable!("an operation ends")
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_store_that_panics_once_at_any_step_keeps_no_lock() {
     watch_for_others();
     let mut tally = Tally::of("the store panics");
     for operation in ALL {
         let count = Count {
-            interruptions: store_panics_everywhere(operation, Stage::stepwise).await,
+            interruptions: steps_until_the_end(async |step| {
+                store_panics_at(operation, step, Stage::stepwise(PAUSED, false)).await
+            })
+            .await,
             least: operation.steps,
         };
         tally.note(operation, vec![count]);
@@ -127,7 +118,10 @@ async fn a_node_of_a_quorum_that_panics_once_at_any_step_keeps_no_lock() {
     let mut tally = Tally::of("a node of a quorum panics");
     for operation in OF_A_QUORUM {
         let count = Count {
-            interruptions: store_panics_everywhere(operation, Stage::quorum).await,
+            interruptions: steps_until_the_end(async |step| {
+                store_panics_at(operation, step, Stage::quorum(PAUSED, false)).await
+            })
+            .await,
             least: 3 * operation.steps,
         };
         tally.note(operation, vec![count]);

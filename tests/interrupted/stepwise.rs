@@ -232,3 +232,14 @@ impl LockStore for Stepwise {
         self.store.attach(client, hints);
     }
 }
+
+/// Interrupts an operation at one step after the other, until `has_ended` says that it was over before;
+/// how many there were.
+pub(crate) async fn steps_until_the_end(mut has_ended: impl AsyncFnMut(usize) -> bool) -> usize {
+    for step in 0.. {
+        if has_ended(step).await {
+            return step;
+        }
+    }
+    unreachable!("an operation ends")
+}
