@@ -11,6 +11,9 @@ pub use dlock_runtime::{
     Wait, Watch, install, install_with, installed, shutdown, store, with_manager,
 };
 
+#[cfg(feature = "admin")]
+pub use dlock_runtime::admin;
+
 #[cfg(feature = "registry")]
 pub use dlock_runtime::{assert_lock_sites_agree, lock_sites};
 

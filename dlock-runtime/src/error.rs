@@ -105,6 +105,25 @@ impl LockError {
         }
     }
 
+    /// One word for each kind of failure, which stays the same: for metrics, for answers to clients
+    /// and for links.
+    ///
+    /// It is `busy`, `unavailable`, `lost`, `would-deadlock`, `invalid-key`, `invalid-option`,
+    /// `not-installed` or `closed`.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Busy { .. } => "busy",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Lost { .. } => "lost",
+            Self::WouldDeadlock { .. } => "would-deadlock",
+            Self::InvalidKey { .. } => "invalid-key",
+            Self::InvalidOption { .. } => "invalid-option",
+            Self::NotInstalled { .. } => "not-installed",
+            Self::Closed { .. } => "closed",
+        }
+    }
+
     /// Whether somebody else held the lock, which is no incident.
     #[must_use]
     pub fn is_busy(&self) -> bool {

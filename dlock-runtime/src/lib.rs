@@ -16,6 +16,8 @@
 //! ```
 
 mod acquire;
+#[cfg(feature = "admin")]
+pub mod admin;
 mod background;
 mod builder;
 mod clock;

@@ -1,0 +1,149 @@
+//! What people who run services can see of the locks in a server, and do about them.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use crate::{
+    owner::{ClientId, OwnerId},
+    store::StoreError,
+};
+
+/// A lock that somebody holds or waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// The lock.
+    pub key: String,
+    /// Who holds it; of a quorum who holds it at most servers. `None` if only waiters are there.
+    pub holder: Option<HolderInfo>,
+    /// Who waits, the next one first.
+    pub waiters: Vec<WaiterInfo>,
+    /// The last fence that was given in the slot of the lock, 0 if none was.
+    pub last_fence: u64,
+    /// At how many servers the holder has it.
+    pub held_at: usize,
+    /// At how many it could be looked for: 1, unless this is a quorum.
+    pub servers: usize,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HolderInfo {
+    /// The attempt, `None` for a foreign client's lock.
+    pub owner: Option<OwnerId>,
+    /// What the process calls itself in the lock: `billing@host-3/4711`. `None` for a foreign client,
+    /// and for a lease that was handed on a moment ago.
+    pub label: Option<String>,
+    /// The function under the attribute that took it, if one did.
+    pub function: Option<String>,
+    /// The process, if it has published what it is.
+    pub process: Option<ProcessInfo>,
+    /// The fence of the lease, 0 for a foreign client.
+    pub fence: u64,
+    /// When the process got the lease, by the server's clock, to which fences are tied; `None` for a
+    /// foreign client. The tasks of a process may have handed it on since, for some milliseconds.
+    pub since: Option<SystemTime>,
+    /// When the lease ends unless it is renewed; `None` if it never does.
+    pub ttl: Option<Duration>,
+}
+
+/// Who waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaiterInfo {
+    /// The attempt. Other tasks of the same process may wait behind it, which no server knows.
+    pub owner: OwnerId,
+    /// The process, if it has published what it is.
+    pub process: Option<ProcessInfo>,
+    /// How long it has been in the queue.
+    pub waiting: Duration,
+    /// Whether it has given a sign of life in time. The dead are passed over.
+    pub is_alive: bool,
+}
+
+/// A process that takes locks, as its manager has published it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcessInfo {
+    /// The manager.
+    pub client: ClientId,
+    /// What it writes into its locks: `billing@host-3/4711`.
+    pub label: String,
+    /// The name given to [`LockManagerBuilder::application`](crate::LockManagerBuilder::application).
+    pub application: Option<String>,
+    /// The host's name.
+    pub host: String,
+    /// The process id on that host.
+    pub pid: u32,
+    /// When the manager was made, by the clock of its host.
+    pub started: SystemTime,
+    /// The version of dlock in it.
+    pub version: String,
+}
+
+/// How an attempt to end somebody's lease went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unlocked {
+    /// The lock was taken away and is free.
+    Freed,
+    /// The lock was taken away, and the first waiter has it now.
+    HandedOn,
+    /// It was not the lease that was looked at any more, and nothing was done.
+    Changed,
+}
+
+/// The lock of somebody went to the next waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandOff {
+    /// The lock.
+    pub key: String,
+    /// Who has it now.
+    pub owner: OwnerId,
+    /// The fence of the new lease; 0 if the waiter was only told that it may ask, in a quorum.
+    pub fence: u64,
+}
+
+/// What one server tells of itself, as far as the user is allowed to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerReport {
+    /// Where it is, without a password.
+    pub server: String,
+    /// Why nothing can be told of it.
+    pub failure: Option<StoreError>,
+    /// All that `INFO` tells, by name; empty if that is not allowed.
+    pub info: BTreeMap<String, String>,
+    /// How its clock differs from this machine's.
+    pub clock: Option<ClockReading>,
+    /// How long each of some `PING`s took.
+    pub round_trips: Vec<Duration>,
+    /// What locks need and the user is not allowed to do.
+    pub denied: Vec<Denied>,
+}
+
+/// How a server's clock differs from this machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClockReading {
+    /// By how much the server's clock is ahead, negative if it is behind, in microseconds.
+    pub ahead_us: i64,
+    /// By how much that may be wrong: half of the round trip.
+    pub uncertainty: Duration,
+}
+
+/// A right that locks need and the user of the server lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Denied {
+    /// What the user's rule lacks, as `ACL SETUSER` takes it: `+publish`, `~dlock:*`.
+    pub rule: String,
+    /// What does not work without it.
+    pub purpose: String,
+    /// Whether locks do not work at all without it.
+    pub is_required: bool,
+}
