@@ -1,11 +1,34 @@
 //! What can go wrong with a lock, by what the caller can do about it.
 
-use std::{convert::Infallible, fmt, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use crate::{
     key::{KeyFault, LockKey},
     store::{Holder, StoreError},
 };
+
+/// Gives each variant a word of its own, and lists those words: one that is forgotten does not compile.
+macro_rules! codes {
+    ($error:ident: $first:ident => $first_code:literal $(, $variant:ident => $code:literal)* $(,)?) => {
+        impl $error {
+            /// All that [`code`](Self::code) can be.
+            pub const CODES: &'static [&'static str] = &[$first_code $(, $code)*];
+
+            /// One word for each variant, which stays the same: for metrics, for answers to clients
+            /// and for links.
+            ///
+            #[doc = concat!("It is one of `", $first_code, "`", $(", `", $code, "`",)* ".")]
+            #[must_use]
+            pub fn code(&self) -> &'static str {
+                match self {
+                    Self::$first { .. } => $first_code,
+                    $(Self::$variant { .. } => $code,)*
+                }
+            }
+        }
+    };
+}
+pub(crate) use codes;
 
 /// Why a critical section was not entered, or not left in good order.
 ///
@@ -105,25 +128,6 @@ impl LockError {
         }
     }
 
-    /// One word for each kind of failure, which stays the same: for metrics, for answers to clients
-    /// and for links.
-    ///
-    /// It is `busy`, `unavailable`, `lost`, `would-deadlock`, `invalid-key`, `invalid-option`,
-    /// `not-installed` or `closed`.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Busy { .. } => "busy",
-            Self::Unavailable { .. } => "unavailable",
-            Self::Lost { .. } => "lost",
-            Self::WouldDeadlock { .. } => "would-deadlock",
-            Self::InvalidKey { .. } => "invalid-key",
-            Self::InvalidOption { .. } => "invalid-option",
-            Self::NotInstalled { .. } => "not-installed",
-            Self::Closed { .. } => "closed",
-        }
-    }
-
     /// Whether somebody else held the lock, which is no incident.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -143,6 +147,17 @@ impl LockError {
             _ => None,
         }
     }
+}
+
+codes! { LockError:
+    Busy => "busy",
+    Unavailable => "unavailable",
+    Lost => "lost",
+    WouldDeadlock => "would-deadlock",
+    InvalidKey => "invalid-key",
+    InvalidOption => "invalid-option",
+    NotInstalled => "not-installed",
+    Closed => "closed",
 }
 
 /// A [`LockKey`] is a key already; this lets it stand where a text may.
@@ -177,6 +192,15 @@ pub enum LostCause {
     /// The manager was shut down and did not wait longer.
     #[error("its manager was shut down")]
     ShutDown,
+}
+
+codes! { LostCause:
+    TakenAway => "taken-away",
+    NotRenewed => "not-renewed",
+    NotToBeRenewed => "not-to-be-renewed",
+    Expired => "expired",
+    MaxHold => "max-hold",
+    ShutDown => "shut-down",
 }
 
 /// A manager could not be made.
@@ -222,6 +246,14 @@ pub enum ConnectError {
     },
 }
 
+codes! { ConnectError:
+    InvalidUrl => "invalid-url",
+    NoUrl => "no-url",
+    InvalidOption => "invalid-manager-option",
+    InvalidCertificate => "invalid-certificate",
+    Unavailable => "no-connection",
+}
+
 /// A manager is installed already; this is about the second one.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -233,14 +265,17 @@ pub struct AlreadyInstalled;
 /// `main` and `unwrap` show errors by `Debug`: it gives the advice of the text as well.
 macro_rules! debug_with_text {
     ($($error:ident: $name:expr),* $(,)?) => { $(
-        impl fmt::Debug for $error {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let name: fn(&Self) -> &'static str = $name;
                 write!(f, "{}({self})", name(self))
             }
         }
     )* };
 }
+
+#[cfg(any(feature = "axum", feature = "actix"))]
+pub(crate) use debug_with_text;
 
 debug_with_text! {
     LockError: |error| match error {
@@ -262,6 +297,7 @@ debug_with_text! {
     },
     AlreadyInstalled: |_| "AlreadyInstalled",
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ pub use list::LockKeys;
 use part::is_delimiter;
 pub use part::{KeyPart, PartWriter};
 
-use crate::error::LockError;
+use crate::error::{LockError, codes};
 
 /// The name of one lock: 1 to 512 bytes without control characters and braces.
 ///
@@ -161,6 +161,17 @@ pub enum KeyFault {
     /// Two values with no delimiter between them: `1` + `77` would equal `17` + `7`.
     #[error("two of its values touch; put a delimiter such as `:` between them")]
     Undelimited,
+}
+
+codes! { KeyFault:
+    Empty => "empty-key",
+    NoKeys => "no-keys",
+    EmptyPart => "empty-part",
+    TooLong => "too-long",
+    Control => "control-character",
+    Brace => "brace",
+    Mixed => "text-and-parts",
+    Undelimited => "undelimited",
 }
 
 fn invalid(text: &str, reason: KeyFault) -> LockError {

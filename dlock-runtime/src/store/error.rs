@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::error::codes;
+
 /// The store did not tell.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {}", self.kind.remedy())]
@@ -165,6 +167,26 @@ pub enum StoreErrorKind {
     TooFewReplicas,
     /// No Sentinel knows the service; the request was never sent.
     UnknownService,
+}
+
+codes! { StoreErrorKind:
+    Unreachable => "unreachable",
+    Disconnected => "disconnected",
+    TimedOut => "timed-out",
+    ReadOnly => "read-only",
+    Loading => "loading",
+    OutOfMemory => "out-of-memory",
+    Refused => "refused",
+    WrongType => "wrong-type",
+    Denied => "denied",
+    Unauthenticated => "unauthenticated",
+    NoCredentials => "no-credentials",
+    Tls => "tls",
+    BadAnswer => "bad-answer",
+    Unsupported => "unsupported",
+    NoRuntime => "no-runtime",
+    TooFewReplicas => "too-few-replicas",
+    UnknownService => "unknown-service",
 }
 
 impl StoreErrorKind {
