@@ -14,6 +14,9 @@ pub use dlock_runtime::{
 #[cfg(feature = "admin")]
 pub use dlock_runtime::admin;
 
+#[cfg(any(feature = "axum", feature = "actix"))]
+pub use dlock_runtime::web;
+
 #[cfg(feature = "registry")]
 pub use dlock_runtime::{assert_lock_sites_agree, lock_sites};
 

@@ -12,6 +12,7 @@
 //! section · local · held      one attempt, the table of keys, the keys of the running code
 //! state                       the decisions: events in, effects out
 //! store                       the contract; memory, Redis and a quorum
+//! web                         what HTTP clients are told of an error
 //! clock · error · fence · key · options · owner · random · site · registry · observe
 //! ```
 
@@ -47,6 +48,8 @@ mod state;
 pub mod store;
 #[doc(hidden)]
 pub mod support;
+#[cfg(any(feature = "axum", feature = "actix"))]
+pub mod web;
 
 pub use builder::LockManagerBuilder;
 pub use clock::{Clock, Moment, SystemClock};

@@ -1,0 +1,84 @@
+//! Answers for HTTP clients: a [`LockError`](crate::LockError) is a response of axum and of actix-web.
+//!
+//! The response is a problem as RFC 9457 describes it, `application/problem+json`:
+//!
+//! ```text
+//! HTTP/1.1 409 Conflict
+//! content-type: application/problem+json
+//! retry-after: 1
+//! cache-control: no-store
+//!
+//! {"type":"about:blank","title":"Conflict","status":409,
+//!  "detail":"Somebody else is working on this. Try again shortly.","code":"busy"}
+//! ```
+//!
+//! | `code` | status | `Retry-After` |
+//! |---|---|---|
+//! | `busy` | 409 | when the holder's lease ends, at most 1 s |
+//! | `unavailable` | 503 | 1 s; 30 s if somebody has to mend something first |
+//! | `lost` | 503 | none: part of the work may be done, so nobody should repeat it blindly |
+//! | `invalid-key` | 400 | none |
+//! | `closed` | 503 | 5 s |
+//! | `would-deadlock`, `invalid-option`, `not-installed` | 500 | none |
+//!
+//! Neither the key nor the holder, nor any host, process or address is ever part of it: the texts of
+//! a [`LockError`](crate::LockError) are for logs. A failure to get a lock is logged by the lock, so
+//! an answer logs nothing more.
+//!
+//! What an application wants otherwise it says once, by [`Problems`] and [`install`], or for one
+//! answer, by the methods of [`Problem`]:
+//!
+//! ```
+//! # extern crate dlock_runtime as dlock;
+//! use dlock::{LockError, web::Problem};
+//!
+//! enum AppError {
+//!     Lock(LockError),
+//!     SoldOut,
+//! }
+//!
+//! fn problem(error: &LockError, order: u64) -> Problem {
+//!     Problem::of(error)
+//!         .with_detail("Your order is being paid already.")
+//!         .with_member("order", order)
+//! }
+//! ```
+//!
+//! A function that answers nothing but problems can return `Result<_, Problem>`: the attribute turns
+//! a [`LockError`](crate::LockError) into one.
+
+#[cfg(feature = "actix")]
+mod actix;
+#[cfg(feature = "axum")]
+mod axum;
+mod problem;
+mod problems;
+#[cfg(test)]
+mod tests;
+
+pub use problem::Problem;
+pub use problems::{Problems, ProblemsBuilder, ProblemsError, install};
+
+// The frameworks have a crate `http` of different versions; what is used of it is the same.
+#[cfg(feature = "axum")]
+use ::http::StatusCode;
+#[cfg(not(feature = "axum"))]
+use actix_web::http::StatusCode;
+
+/// The media type of a problem.
+const CONTENT_TYPE: &str = "application/problem+json";
+/// The next one who asks may get the lock: no answer is worth keeping.
+const CACHE_CONTROL: &str = "no-store";
+
+/// The phrase that belongs to `status`.
+fn phrase(status: u16) -> &'static str {
+    let status = StatusCode::from_u16(status).ok();
+    status
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or("Error")
+}
+
+/// Whether an error may be answered with `status`.
+fn is_error(status: u16) -> bool {
+    (400..600).contains(&status)
+}

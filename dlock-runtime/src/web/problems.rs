@@ -1,0 +1,322 @@
+//! What an application tells its clients of each error.
+
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+
+use once_cell::sync::OnceCell;
+use serde_json::Map;
+
+use super::{
+    is_error,
+    problem::{Parts, Problem},
+};
+use crate::error::{LockError, debug_with_text};
+
+static INSTALLED: OnceCell<Problems> = OnceCell::new();
+static STANDARD: Problems = Problems {
+    base: None,
+    changes: BTreeMap::new(),
+};
+
+/// When to ask again if the store says that somebody has to mend something.
+const AFTER_A_MENDING: Duration = Duration::from_secs(30);
+/// When to ask again if this process is about to end: another one may have begun by then.
+const AFTER_A_RESTART: Duration = Duration::from_secs(5);
+
+/// Makes `problems` what clients are told from now on, by all answers of this process.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::web::{self, Problems, ProblemsError};
+///
+/// fn start() -> Result<(), ProblemsError> {
+///     let problems = Problems::builder()
+///         .base_uri("https://shop.example/problems/")
+///         .status("busy", 423)
+///         .title("busy", "In use")
+///         .detail("busy", "Somebody else is changing this order.")
+///         .retry_after("busy", Duration::from_secs(3))
+///         .build()?;
+///     web::install(problems)?;
+///     Ok(())
+/// }
+/// # start()
+/// ```
+///
+/// # Errors
+///
+/// [`ProblemsError::AlreadyInstalled`] if there are some; the first stay.
+pub fn install(problems: Problems) -> Result<&'static Problems, ProblemsError> {
+    INSTALLED
+        .try_insert(problems)
+        .map_err(|_| ProblemsError::AlreadyInstalled)
+}
+
+/// What was installed, or else what is told without that.
+pub(super) fn current() -> &'static Problems {
+    INSTALLED.get().unwrap_or(&STANDARD)
+}
+
+/// What clients are told of each error, by its [code](LockError::code).
+///
+/// The default is what the [module](super) says. [`install`] makes another one count for the whole
+/// process; without that it answers for whoever has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Problems {
+    base: Option<String>,
+    changes: BTreeMap<&'static str, Change>,
+}
+
+/// What is to be otherwise for one code.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Change {
+    status: Option<u16>,
+    title: Option<String>,
+    detail: Option<String>,
+    retry: Retry,
+}
+
+/// Whether clients are told when to ask again.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Retry {
+    #[default]
+    Standard,
+    After(Duration),
+    Untold,
+}
+
+impl Problems {
+    /// Starts from what is told by default.
+    pub fn builder() -> ProblemsBuilder {
+        ProblemsBuilder {
+            problems: Self::default(),
+            fault: None,
+        }
+    }
+
+    /// What a client is told of `error`.
+    pub fn problem(&self, error: &LockError) -> Problem {
+        let mut parts = standard(error);
+        let base = self.base.as_ref();
+        parts.type_uri = base.map(|base| Cow::Owned(format!("{base}{}", parts.code)));
+        if let Some(change) = self.changes.get(parts.code).cloned() {
+            parts.status = change.status.unwrap_or(parts.status);
+            parts.title = change.title.map(Cow::Owned);
+            parts.detail = change.detail.map_or(parts.detail, Cow::Owned);
+            parts.retry_after = match change.retry {
+                Retry::Standard => parts.retry_after,
+                Retry::After(after) => Some(after),
+                Retry::Untold => None,
+            };
+        }
+        Problem::from_parts(parts)
+    }
+}
+
+/// What is told of `error` if nobody wants it otherwise. No text of the error is part of it.
+fn standard(error: &LockError) -> Parts {
+    const MISTAKE: (&str, &str) = (
+        "Mistake of the server",
+        "The server has made a mistake. Asking again will not help.",
+    );
+    let (status, retry_after, (own_title, detail)) = match error {
+        LockError::Busy { .. } => (
+            409,
+            error.retry_after(),
+            (
+                "In use",
+                "Somebody else is working on this. Try again shortly.",
+            ),
+        ),
+        LockError::Unavailable { .. } => (
+            503,
+            Some(error.retry_after().unwrap_or(AFTER_A_MENDING)),
+            (
+                "Temporarily unavailable",
+                "The server cannot work on this at the moment. Try again later.",
+            ),
+        ),
+        // A client that repeats it by itself may do twice what was done in part.
+        LockError::Lost { .. } => (
+            503,
+            None,
+            (
+                "Interrupted",
+                "The work on this was interrupted and may be done in part. \
+                 See what has become of it before you try again.",
+            ),
+        ),
+        LockError::InvalidKey { .. } => (
+            400,
+            None,
+            (
+                "Invalid value",
+                "A value in the request is missing, too long, or has characters that it must not have.",
+            ),
+        ),
+        LockError::Closed { .. } => (
+            503,
+            Some(AFTER_A_RESTART),
+            (
+                "Shutting down",
+                "The server is shutting down. Try again shortly.",
+            ),
+        ),
+        LockError::WouldDeadlock { .. }
+        | LockError::InvalidOption { .. }
+        | LockError::NotInstalled { .. } => (500, None, MISTAKE),
+    };
+    Parts {
+        code: error.code(),
+        type_uri: None,
+        title: None,
+        own_title,
+        status,
+        detail: Cow::Borrowed(detail),
+        instance: None,
+        retry_after,
+        members: Map::new(),
+    }
+}
+
+/// Says what clients are told; see [`install`] for an example.
+///
+/// All methods but [`base_uri`](Self::base_uri) are about one [code](LockError::code).
+#[derive(Clone, Debug)]
+#[must_use = "problems are made by `build`"]
+pub struct ProblemsBuilder {
+    problems: Problems,
+    /// The first mistake, which `build` tells.
+    fault: Option<ProblemsError>,
+}
+
+impl ProblemsBuilder {
+    /// Where the types of problems are described: the member `type` is `uri` and the code. If not set,
+    /// it is `about:blank`, and the member `title` the phrase of the status.
+    pub fn base_uri(mut self, uri: impl Into<String>) -> Self {
+        let uri = uri.into();
+        match fault_in_base(&uri) {
+            Some(reason) => self.refuse(ProblemsError::InvalidBase { uri, reason }),
+            None => self.problems.base = Some(uri),
+        }
+        self
+    }
+
+    /// The status of the answer, 400 to 599.
+    pub fn status(mut self, code: &str, status: u16) -> Self {
+        if is_error(status) {
+            self.change(code, |change| change.status = Some(status));
+        } else {
+            let code = code.to_owned();
+            self.refuse(ProblemsError::InvalidStatus { code, status });
+        }
+        self
+    }
+
+    /// The member `title`.
+    pub fn title(mut self, code: &str, title: impl Into<String>) -> Self {
+        self.change(code, |change| change.title = Some(title.into()));
+        self
+    }
+
+    /// The member `detail`.
+    pub fn detail(mut self, code: &str, detail: impl Into<String>) -> Self {
+        self.change(code, |change| change.detail = Some(detail.into()));
+        self
+    }
+
+    /// The header `Retry-After`, in whole seconds, rounded up, at least 1; `None` leaves it out.
+    pub fn retry_after(mut self, code: &str, after: impl Into<Option<Duration>>) -> Self {
+        let retry = after.into().map_or(Retry::Untold, Retry::After);
+        self.change(code, |change| change.retry = retry);
+        self
+    }
+
+    /// Makes them.
+    ///
+    /// # Errors
+    ///
+    /// The first mistake that was made: a code that no [`LockError`] has, a status that is no error,
+    /// or a base to which no code can be added.
+    pub fn build(self) -> Result<Problems, ProblemsError> {
+        match self.fault {
+            Some(fault) => Err(fault),
+            None => Ok(self.problems),
+        }
+    }
+
+    fn change(&mut self, code: &str, change: impl FnOnce(&mut Change)) {
+        match LockError::CODES.iter().find(|known| **known == code) {
+            Some(code) => change(self.problems.changes.entry(code).or_default()),
+            None => self.refuse(ProblemsError::UnknownCode {
+                code: code.to_owned(),
+            }),
+        }
+    }
+
+    fn refuse(&mut self, fault: ProblemsError) {
+        self.fault.get_or_insert(fault);
+    }
+}
+
+/// Why `uri` followed by a code is no URI that clients everywhere understand alike.
+fn fault_in_base(uri: &str) -> Option<&'static str> {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte);
+    // A relative one means something else at each address.
+    let has_scheme = uri.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    });
+    if !uri.bytes().all(is_allowed) {
+        Some("it holds a character that no URI may have; percent-encode it")
+    } else if !has_scheme && !uri.starts_with('/') {
+        Some("begin it with a scheme, such as `https://`, or with `/`")
+    } else if uri.ends_with(|last: char| last.is_ascii_alphanumeric()) {
+        Some("the code is added as it stands; end it with `/` or `#`")
+    } else {
+        None
+    }
+}
+
+/// Why clients cannot be told this.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProblemsError {
+    /// No code can be added to this base.
+    #[error("{uri:?} cannot be the base of problem types: {reason}")]
+    InvalidBase {
+        /// What was given.
+        uri: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// No [`LockError`] has this code.
+    #[error("{code:?} is no code of a lock error; the codes are `{}`", LockError::CODES.join("`, `"))]
+    UnknownCode {
+        /// What was given.
+        code: String,
+    },
+    /// The status is none of an error.
+    #[error("the status {status} for {code:?} is no error; use one from 400 to 599")]
+    InvalidStatus {
+        /// The code it was meant for.
+        code: String,
+        /// What was given.
+        status: u16,
+    },
+    /// Problems are installed already; this is about the second ones.
+    #[error("problems are already installed in this process; install them once, at start-up")]
+    AlreadyInstalled,
+}
+
+debug_with_text! {
+    ProblemsError: |error| match error {
+        ProblemsError::InvalidBase { .. } => "InvalidBase",
+        ProblemsError::UnknownCode { .. } => "UnknownCode",
+        ProblemsError::InvalidStatus { .. } => "InvalidStatus",
+        ProblemsError::AlreadyInstalled => "AlreadyInstalled",
+    },
+}
