@@ -24,6 +24,31 @@ pub use dlock_runtime::{assert_lock_sites_agree, lock_sites};
 #[doc(hidden)]
 pub use dlock_runtime::support as __private;
 
+/// Where a document leads to another one, which here is a module.
+#[cfg(doc)]
+macro_rules! links {
+    () => {
+        "[comparison]: crate::comparison\n\
+         [guarantees]: crate::guarantees\n\
+         [guarantees-clocks]: crate::guarantees#clocks-in-one-place\n\
+         [guarantees-replicas]: crate::guarantees#replicas-and-sentinel\n\
+         [migration]: crate::migration\n\
+         [operations]: crate::operations\n\
+         [operations-raw]: crate::operations#with-clients-in-other-languages\n\
+         [protocol]: crate::protocol\n"
+    };
+}
+
 #[cfg(doc)]
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
+
+#[cfg(doc)]
+#[doc = links!()]
+#[doc = include_str!("../docs/operations.md")]
+pub mod operations {}
+
+#[cfg(doc)]
+#[doc = links!()]
+#[doc = include_str!("../docs/protocol.md")]
+pub mod protocol {}

@@ -48,9 +48,9 @@ fn commands() -> Vec<&'static str> {
 }
 
 #[test]
-fn the_readme_shows_the_rules() {
-    let readme = include_str!("../../README.md");
-    let shown = readme.split("```text\n").find_map(|part| {
+fn the_guide_shows_the_rules() {
+    let guide = include_str!("../../docs/operations.md");
+    let shown = guide.split("```text\n").find_map(|part| {
         let (block, _) = part.split_once("```")?;
         block.starts_with("ACL SETUSER").then_some(block)
     });
@@ -58,7 +58,9 @@ fn the_readme_shows_the_rules() {
     assert_eq!(words(shown.expect("there is a rule")), words(PERMISSIONS));
     let in_a_cluster =
         include_str!("../../dlock-runtime/src/store/redis/permissions_cluster.txt").trim();
-    assert!(readme.contains(&format!("`{in_a_cluster}`")));
+    // In a table, where a bar would end the cell.
+    let in_a_cluster = in_a_cluster.replace('|', "\\|");
+    assert!(guide.contains(&format!("`{in_a_cluster}`")));
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ async fn the_servers_want_a_password_and_the_sentinels_another() {
     assert!(!log.text().contains(SECRET), "{}", log.text());
 }
 
-/// Those that the README names, and without the one that tells epochs.
+/// Those that the documents name, and without the one that tells epochs.
 #[tokio::test]
 async fn few_rights_are_enough_for_a_user_of_the_sentinels() {
     let all = Sentinels::start_small().await;
