@@ -1,0 +1,76 @@
+//! Clients that do not wait for the end of their payment.
+
+use std::sync::Arc;
+
+use dlock_testkit::{RedisServer, eventually};
+use tokio::task::JoinHandle;
+
+use crate::shop::{Answer, LIMIT, Shop, left_in, nothing_is_left_in};
+
+/// Longer than the test: a lock that is gone was given back.
+const TTL: [&str; 2] = ["--ttl", "10m"];
+
+/// Begins a payment whose answer may be dropped, and with it the connection.
+async fn begin(copy: &Arc<Shop>, order: i64, how: &'static str) -> JoinHandle<Answer> {
+    let client = Arc::clone(copy);
+    let payment = tokio::spawn(async move { client.post(&path(order, how)).await });
+    copy.asks_the_provider(order).await;
+    payment
+}
+
+fn path(order: i64, how: &str) -> String {
+    format!("/api/orders/{order}/{how}")
+}
+
+#[tokio::test]
+async fn a_payment_ends_with_its_client_and_the_order_is_free_at_once() {
+    let server = RedisServer::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("shop.db");
+    let slow = [&TTL[..], &["--provider-delay", "10m"]].concat();
+    let slow = Arc::new(Shop::start(Some(&server), &database, &slow).await);
+    let quick = [&TTL[..], &["--provider-delay", "10ms"]].concat();
+    let quick = Shop::start(Some(&server), &database, &quick).await;
+    let order = quick.order("a lamp").await;
+
+    let payment = begin(&slow, order, "pay").await;
+    assert_eq!(quick.post(&path(order, "pay")).await.outcome(), "busy");
+    assert_eq!(left_in(&server).await.len(), 1, "the lock is held");
+
+    payment.abort();
+    slow.logs(&["the client has hung up", "pay"]).await;
+    eventually(LIMIT, "the lock is given back", async || {
+        left_in(&server).await.is_empty()
+    })
+    .await;
+    let abandoned = quick.look(order).await;
+    assert!(abandoned["paid_by"].is_null(), "{abandoned}");
+    assert_eq!(abandoned["charges"], 0, "{abandoned}");
+    assert_eq!(quick.post(&path(order, "pay")).await.outcome(), "paid");
+    assert_eq!(slow.look(order).await["charges"], 1);
+    nothing_is_left_in(&server).await;
+}
+
+#[tokio::test]
+async fn a_payment_to_the_end_goes_on_without_its_client() {
+    let server = RedisServer::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = [&TTL[..], &["--provider-delay", "2s"]].concat();
+    let database = directory.path().join("shop.db");
+    let shop = Shop::start(Some(&server), &database, &arguments).await;
+    let shop = Arc::new(shop);
+    let order = shop.order("a chair").await;
+
+    let payment = begin(&shop, order, "pay-to-the-end").await;
+    payment.abort();
+    shop.logs(&["the client has hung up", "pay-to-the-end"])
+        .await;
+    eventually(LIMIT, "the order is paid all the same", async || {
+        shop.is_paid(order).await
+    })
+    .await;
+    assert_eq!(shop.look(order).await["charges"], 1);
+    let again = shop.post(&path(order, "pay")).await;
+    assert_eq!(again.outcome(), "already-paid");
+    nothing_is_left_in(&server).await;
+}

@@ -1,0 +1,150 @@
+//! The page, and the endpoints behind it, in a copy that has its locks in memory.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::shop::Shop;
+
+/// A copy without a server, and where its orders are.
+async fn start(arguments: &[&str]) -> (Shop, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let database: PathBuf = directory.path().join("shop.db");
+    let shop = Shop::start(None, &database, arguments).await;
+    (shop, directory)
+}
+
+/// The paths that the page's script asks for, with `order` in place of the order's number.
+fn endpoints(page: &str, order: i64) -> Vec<String> {
+    let mut endpoints = Vec::new();
+    for (position, _) in page.match_indices("/api/") {
+        let path = &page[position..];
+        let path = &path[..path.find(['"', '`']).unwrap()];
+        endpoints.push(path.replace("${order.id}", &order.to_string()));
+    }
+    endpoints
+}
+
+#[tokio::test]
+async fn the_page_asks_for_what_is_there() {
+    let (shop, _directory) = start(&["--provider-delay", "0s"]).await;
+    let page = shop.get("/").await;
+    assert_eq!(
+        (page.status, page.content_type.as_str()),
+        (200, "text/html; charset=utf-8")
+    );
+    let order = shop.order("a lamp").await;
+
+    let endpoints = endpoints(&page.text, order);
+    let expected = ["pay", "pay-to-the-end"].map(|how| format!("/api/orders/{order}/{how}"));
+    for path in expected {
+        assert!(endpoints.contains(&path), "{endpoints:?}");
+        assert_eq!(shop.post(&path).await.status, 200, "{path}");
+    }
+    for path in endpoints.iter().filter(|path| !path.contains("/pay")) {
+        let answer = shop.get(path).await;
+        // That of new orders takes nothing but POST.
+        let there = answer.status == 200 || path == "/api/orders" && answer.status == 405;
+        assert!(there, "{path}: {answer:?}");
+    }
+    // Nothing is loaded from elsewhere.
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.text.contains(outside), "{outside}");
+    }
+}
+
+#[tokio::test]
+async fn names_of_items_are_never_html() {
+    const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>";
+    let (shop, _directory) = start(&[]).await;
+    let order = shop.order(HOSTILE).await;
+    let state = shop.get("/api/state").await;
+    assert_eq!(state.content_type, "application/json");
+    assert_eq!(shop.look(order).await["item"], HOSTILE);
+
+    // The page has no data in it, and its script has no way to make HTML of them.
+    let page = shop.get("/").await.text;
+    assert!(!page.contains("alert("), "{page}");
+    for way in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "srcdoc",
+    ] {
+        assert!(!page.contains(way), "{way}");
+    }
+}
+
+#[tokio::test]
+async fn every_field_and_button_has_a_name() {
+    let (shop, _directory) = start(&[]).await;
+    let page = shop.get("/").await.text;
+    let count = |text: &str| page.matches(text).count();
+    assert!(
+        count("<input") > 0 && count("<input") == count("<label"),
+        "{page}"
+    );
+    assert!(page.contains("lang=\"en\"") && page.contains("role=\"status\""));
+    assert_eq!(count("<button"), count("</button>"));
+    assert!(!page.contains("></button>"), "a button says what it does");
+}
+
+#[tokio::test]
+async fn a_copy_alone_says_that_others_need_a_server() {
+    let (shop, _directory) = start(&["--provider-delay", "50ms"]).await;
+    shop.process
+        .line("DLOCK_URL=redis://", crate::shop::LIMIT)
+        .await;
+    let state = shop.state().await;
+    assert_eq!(state["locks"]["kind"], "memory");
+    assert!(
+        state["locks"]["note"]
+            .as_str()
+            .unwrap()
+            .contains("DLOCK_URL")
+    );
+
+    let order = shop.order("a lamp").await;
+    let path = format!("/api/orders/{order}/pay");
+    let answers = tokio::join!(shop.post(&path), shop.post(&path), shop.post(&path));
+    let outcomes = [answers.0, answers.1, answers.2].map(|answer| answer.outcome());
+    assert_eq!(
+        outcomes.iter().filter(|it| *it == "paid").count(),
+        1,
+        "{outcomes:?}"
+    );
+    assert_eq!(shop.look(order).await["charges"], 1);
+}
+
+#[tokio::test]
+async fn bad_input_is_told_what_is_wrong() {
+    let (shop, _directory) = start(&["--provider-delay", "0s"]).await;
+    let long = "x".repeat(81);
+    for (item, cents, says) in [
+        ("  ", 100, "1 to 80"),
+        (&long, 100, "1 to 80"),
+        ("a\u{1b}[2J", 100, "cannot be shown"),
+        ("a lamp", 0, "0.01"),
+        ("a lamp", -1, "0.01"),
+        ("a lamp", i64::MAX, "100000.00"),
+    ] {
+        let answer = shop.try_order(item, cents).await;
+        assert_eq!(answer.status, 422, "{item} {cents}: {answer:?}");
+        assert_eq!(answer.content_type, "application/problem+json");
+        assert!(
+            answer.json()["detail"].as_str().unwrap().contains(says),
+            "{answer:?}"
+        );
+    }
+    let none = shop.post("/api/orders/77/pay").await;
+    assert_eq!(
+        (none.status, &none.json()["detail"]),
+        (404, &"there is no order 77".into())
+    );
+    for path in ["/api/orders/x/pay", "/api/orders/99999999999999999999/pay"] {
+        assert_eq!(shop.post(path).await.status, 400, "{path}");
+    }
+    assert_eq!(shop.state().await["orders"].as_array().unwrap().len(), 0);
+}
