@@ -11,20 +11,20 @@ use std::{
 };
 
 use tokio::{runtime::Handle, time::timeout_at};
-use tracing::Span;
 
 use crate::{
+    clock::Moment,
     error::LockError,
     guard::{LockGuard, Occupied},
     held, keeper,
     key::LockKey,
     manager::Shared,
-    observe,
+    observe::{self, Asking, Came, Trail},
     options::{Options, Timing},
     section::Section,
-    site::LockSite,
+    site::Origin,
     state::{Denial, Effect, Event},
-    store::{StoreError, StoreErrorKind},
+    store::{Acquisition, StoreError, StoreErrorKind},
 };
 
 /// Takes `key`. Dropping the future gives back whatever it has got so far.
@@ -32,22 +32,20 @@ pub(crate) async fn acquire(
     shared: Arc<Shared>,
     key: LockKey,
     options: Options,
-    site: Option<&'static LockSite>,
+    origin: Origin,
 ) -> Result<LockGuard, LockError> {
-    let timing = options.resolve(&shared.defaults, &key)?;
+    let timing = options.resolve(&shared.defaults, &key);
+    let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
     if held::contains(shared.id(), &key) {
-        return Err(LockError::WouldDeadlock { key });
+        return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));
     }
-    let span = observe::span(&key, site);
-    match one(&shared, &key, timing, span.clone()).await {
+    let asking = Asking::for_one(&key, origin);
+    match one(&shared, &key, timing, asking.trail()).await {
         Ok(got) => {
-            observe::entered(&span, got.guard.fencing_token(), got.waited);
+            asking.entered(got.guard.fencing_token(), got.waited, got.now);
             Ok(got.guard)
         }
-        Err(error) => {
-            observe::refused(&span, timing.wait, &error);
-            Err(error)
-        }
+        Err(error) => Err(asking.refused(timing.wait, error)),
     }
 }
 
@@ -55,6 +53,8 @@ pub(crate) async fn acquire(
 struct Got {
     guard: LockGuard,
     waited: Duration,
+    /// When it was got.
+    now: Moment,
 }
 
 /// One attempt at `key`, which gives back whatever it has got when it is dropped.
@@ -62,14 +62,15 @@ async fn one(
     shared: &Arc<Shared>,
     key: &LockKey,
     timing: Timing,
-    span: Span,
+    trail: &Trail,
 ) -> Result<Got, LockError> {
     let runtime = Handle::try_current().map_err(|_| no_runtime(key))?;
     let entered = shared.clock.now();
-    let section = Section::enter(shared, key, timing, span, runtime, entered)?;
+    let section = Section::enter(shared, key, timing, trail, runtime, entered)?;
     let place = Occupied::new(section.clone());
 
     let (mut event, mut now) = (Event::Woken, entered);
+    let mut came = Came::HandedOn;
     loop {
         // Made before the state is looked at, it misses no ring.
         let ring = section.ring();
@@ -82,7 +83,12 @@ async fn one(
                 let question = section.ask_acquire(owner, limit, queue);
                 match unless_in_vain(&section, question).await {
                     // It was sent somewhat later than `now`, which is on the safe side.
-                    Some(answer) => Event::Answered { sent: now, answer },
+                    Some(answer) => {
+                        if matches!(answer, Ok(Acquisition::Granted { .. })) {
+                            came = Came::Granted;
+                        }
+                        Event::Answered { sent: now, answer }
+                    }
                     None => Event::Woken,
                 }
             }
@@ -97,12 +103,12 @@ async fn one(
                     .check_at(now)
                     .map_err(|loss| section.lost_error(loss))?;
                 let waited = entered.elapsed(now);
-                observe::acquired(&section, held.token, waited);
+                observe::acquired(&section, held.token, came, waited);
                 if let Some(keep) = keep {
                     keeper::keep(&section, keep, now);
                 }
                 let guard = LockGuard::new(place, held.token);
-                return Ok(Got { guard, waited });
+                return Ok(Got { guard, waited, now });
             }
             Effect::Refuse(denial) => return Err(refusal(&section, denial)),
             // Only a shutdown comes between two steps; every other effect is for another driver.

@@ -9,7 +9,8 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::timeout_at};
 
 use crate::{
-    keeper, observe,
+    keeper,
+    observe::{self, Request},
     owner::OwnerId,
     section::{Section, runs_by_itself},
     state::{Effect, Event},
@@ -156,6 +157,7 @@ impl Renewing {
             together => ask_renewals(first, together).await,
         };
         for (due, answer) in mem::take(&mut self.0).into_iter().zip(answers) {
+            observe::renewed(&due.section, &answer);
             keeper::tend(&due.section, due.owner, Event::Renewed { sent, answer });
         }
     }
@@ -167,6 +169,7 @@ impl Drop for Renewing {
             let sent = due.section.now();
             let gone = "the tokio runtime of the renewal has ended";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
+            observe::renewed(&due.section, &answer);
             keeper::tend(&due.section, due.owner, Event::Renewed { sent, answer });
         }
     }
@@ -179,10 +182,14 @@ async fn ask_renewals(first: &Due, due: &[Due]) -> Vec<Result<Renewal, StoreErro
         .map(|due| due.section.renewal(due.owner, due.section.timing.ttl))
         .collect();
     let store = &first.section.shared.store;
+    let sent = Request::Renew.sent();
     let answers = store.renew_all(&renewals, first.limit).await;
+    if answers.iter().any(Result::is_ok) {
+        sent.answered();
+    }
     for (due, answer) in due.iter().zip(&answers) {
         if let Err(error) = answer {
-            observe::request_failed(&due.section, "renew", error);
+            observe::request_failed(&due.section, Request::Renew, error);
         }
     }
     answers

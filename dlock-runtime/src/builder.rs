@@ -14,6 +14,7 @@ use crate::{
     keeper::Keeper,
     local::Local,
     manager::{LockManager, Shared},
+    observe,
     options::{OnLost, Timing, Wait},
     owner::{ClientId, Owners},
     random::{Random, SystemRandom},
@@ -374,6 +375,7 @@ impl LockManagerBuilder {
 
     /// A manager over `store`, its defaults being checked.
     pub(crate) fn over(self, store: impl LockStore) -> LockManager {
+        observe::describe();
         let client = ClientId::new(&*self.random);
         let shared = Arc::new(Shared {
             store: Box::new(store),

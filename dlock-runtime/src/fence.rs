@@ -71,6 +71,12 @@ impl FencingToken {
         Some(Self(next))
     }
 
+    /// Whether it is that of the section to which the store has granted the lease, and not of one that
+    /// has taken it over.
+    pub(crate) const fn is_first_of_lease(self) -> bool {
+        self.0.trailing_zeros() >= Self::SEQUENCE_BITS
+    }
+
     /// The store's number this token was made from.
     #[must_use]
     pub const fn fence(self) -> u64 {

@@ -202,6 +202,7 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
         // No timer could limit the request here; dropping the place sends it elsewhere.
         return Ok(());
     }
+    observe::left(&section, now);
     let Effect::Release { owner } = section.event_at(Event::Left, now) else {
         // The next one in this process has it already.
         place.left = true;

@@ -1,129 +1,193 @@
-//! The spans and events of locks, and their field names, in one place.
+//! What logs and metrics say of locks, in one place: spans, events and their fields, and what is counted.
 //!
-//! Every event goes to the target `dlock` and names its `key`. Those of a store's connection are
-//! the store's.
+//! A driver calls one function for each thing that happens. Every event goes to the target `dlock`
+//! and names its `key`. Those of a store's connection are the store's.
 
-use std::time::Duration;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "observe/no_metrics.rs"]
+mod metrics;
+mod trail;
 
-use tracing::{Span, debug, field, info, info_span, trace, warn};
+use std::{fmt, time::Duration};
+
+use tracing::{debug, trace, warn};
 
 use crate::{
-    error::LockError,
+    clock::Moment,
+    error::{LockError, LostCause},
     fence::FencingToken,
-    key::{LockKey, LockKeys},
-    options::Wait,
     section::Section,
-    site::LockSite,
+    site::Origin,
     state::Loss,
-    store::StoreError,
+    store::{Renewal, StoreError},
+};
+
+#[cfg(feature = "redis")]
+pub(crate) use self::metrics::Outage;
+pub(crate) use self::{
+    metrics::describe,
+    trail::{Asking, Trail},
 };
 
 const TARGET: &str = "dlock";
 
-/// The span of one section: from the first question to the end of the body.
-pub(crate) fn span(key: &LockKey, site: Option<&LockSite>) -> Span {
-    let span = info_span!(
-        target: TARGET,
-        "lock",
-        %key,
-        keys = field::Empty,
-        site = field::Empty,
-        template = field::Empty,
-        token = field::Empty,
-        waited_ms = field::Empty,
-    );
-    if let Some(site) = site {
-        span.record("site", field::display(site));
-        span.record("template", site.template());
+/// How a section has come to its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// The store has granted what it asked for.
+    Granted,
+    /// Another process has given it back, and the store has told.
+    HandedOn,
+    /// It was that of the section before it in this process.
+    HandedOver,
+}
+
+impl Came {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::HandedOn => "handed-on",
+            Self::HandedOver => "handed-over",
+        }
     }
-    span
 }
 
-/// The same for a section of several keys, all of which stand in `keys`.
-pub(crate) fn span_of_several(keys: &LockKeys, site: Option<&LockSite>) -> Span {
-    let span = span(keys.first(), site);
-    span.record("keys", field::display(keys));
-    span
+/// What a store is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Request {
+    Acquire,
+    Renew,
+    Release,
+    /// To keep a lease that is given back for the rest of its `min_hold`.
+    Keep,
 }
 
-/// The section has all it needs; its token is that of its first key.
-pub(crate) fn entered(span: &Span, token: FencingToken, waited: Duration) {
-    span.record("token", token.to_i64());
-    span.record("waited_ms", milliseconds(waited));
+impl Request {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Renew => "renew",
+            Self::Release => "release",
+            Self::Keep => "keep",
+        }
+    }
+
+    /// It is sent now.
+    pub(crate) fn sent(self) -> metrics::Sent {
+        metrics::Sent::now(self)
+    }
 }
 
-pub(crate) fn acquired(section: &Section, token: FencingToken, waited: Duration) {
-    let (key, token, waited_ms) = (section.key(), token.to_i64(), milliseconds(waited));
-    debug!(target: TARGET, parent: &section.span, %key, token, waited_ms, "acquired");
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A call was refused before it could ask for anything.
+pub(crate) fn not_asked(origin: Origin, error: LockError) -> LockError {
+    metrics::refused(origin.template, error.code());
+    let (key, template) = (error.key(), origin.template);
+    let site = origin.site.map(tracing::field::display);
+    warn!(target: TARGET, %key, site, template, %error, "not acquired");
+    error
+}
+
+/// A section has its lease; `came` says how, unless its token does.
+pub(crate) fn acquired(section: &Section, token: FencingToken, came: Came, waited: Duration) {
+    let came = if token.is_first_of_lease() {
+        came
+    } else {
+        Came::HandedOver
+    };
+    section.trail.counts().came(came);
+    let (key, waited_ms) = (section.key(), milliseconds(waited));
+    let (came, token) = (came.name(), token.to_i64());
+    debug!(
+        target: TARGET,
+        parent: section.trail.parent(),
+        %key,
+        token,
+        waited_ms,
+        came,
+        "acquired",
+    );
 }
 
 /// A lease of several was lost before the others were there.
-pub(crate) fn starts_over(span: &Span, error: &LockError) {
+pub(crate) fn starts_over(trail: &Trail, error: &LockError) {
     let key = error.key();
-    debug!(target: TARGET, parent: span, %key, %error, "starts over");
-}
-
-pub(crate) fn refused(span: &Span, wait: Wait, error: &LockError) {
-    let key = error.key();
-    let LockError::Busy { waited, holder, .. } = error else {
-        warn!(target: TARGET, parent: span, %key, %error, "not acquired");
-        return;
-    };
-    let waited_ms = milliseconds(*waited);
-    if wait == Wait::Never {
-        // Somebody who asks now and then finds it held most of the time.
-        debug!(target: TARGET, parent: span, %key, %holder, "busy");
-    } else {
-        info!(target: TARGET, parent: span, %key, waited_ms, %holder, "busy");
-    }
+    debug!(target: TARGET, parent: trail.parent(), %key, %error, "starts over");
 }
 
 /// Single failures are details; the connection's own events say once what concerns everybody.
-pub(crate) fn request_failed(section: &Section, request: &str, error: &StoreError) {
+pub(crate) fn request_failed(section: &Section, request: Request, error: &StoreError) {
+    metrics::request_failed(request, error.kind());
     let key = section.key();
-    debug!(target: TARGET, parent: &section.span, %key, request, %error, "request failed");
+    debug!(target: TARGET, parent: section.trail.parent(), %key, %request, %error, "request failed");
+}
+
+/// A renewal has ended, with an answer or without.
+pub(crate) fn renewed(section: &Section, answer: &Result<Renewal, StoreError>) {
+    section.trail.counts().renewed(answer);
 }
 
 pub(crate) fn detached(section: &Section) {
+    section.trail.counts().detached();
     let key = section.key();
-    debug!(target: TARGET, parent: &section.span, %key, "caller gone: the section goes on");
+    debug!(target: TARGET, parent: section.trail.parent(), %key, "caller gone: the section goes on");
+}
+
+/// The section gives its lease back from now on. Told more than once, the first time counts.
+pub(crate) fn left(section: &Section, now: Moment) {
+    section.trail.counts().left(now);
 }
 
 pub(crate) fn kept(section: &Section, rest: Duration) {
     let (key, rest_ms) = (section.key(), milliseconds(rest));
-    debug!(target: TARGET, parent: &section.span, %key, rest_ms, "kept for its min_hold");
+    debug!(target: TARGET, parent: section.trail.parent(), %key, rest_ms, "kept for its min_hold");
 }
 
 pub(crate) fn release_given_up(section: &Section) {
-    let key = section.key();
-    warn!(target: TARGET, parent: &section.span, %key, "not released: its TTL has ended by now");
-}
-
-pub(crate) fn lost(section: &Section, loss: &Loss) {
-    let (key, cause, held_for) = (section.key(), &loss.cause, loss.held_for);
-    warn!(target: TARGET, parent: &section.span, %key, %cause, ?held_for, "lease lost");
-}
-
-pub(crate) fn cut_short(section: &Section) {
-    let key = section.key();
-    warn!(target: TARGET, parent: &section.span, %key, "lease given up by the manager's shutdown");
-}
-
-pub(crate) fn handed_over(section: &Section) {
-    let key = section.key();
-    trace!(target: TARGET, parent: &section.span, %key, "handed over to the next in this process");
-}
-
-pub(crate) fn lost_but_finished(section: &Section, error: &LockError) {
-    let key = section.key();
-    warn!(target: TARGET, parent: &section.span, %key, %error, "body finished without its lease");
-}
-
-pub(crate) fn abandoned(section: &Section) {
+    section.trail.counts().unreleased("no-answer");
     let key = section.key();
     warn!(
         target: TARGET,
-        parent: &section.span,
+        parent: section.trail.parent(),
+        %key,
+        "not released: its TTL has ended by now",
+    );
+}
+
+pub(crate) fn lost(section: &Section, loss: &Loss) {
+    section.trail.counts().lost(loss);
+    let (key, parent) = (section.key(), section.trail.parent());
+    if loss.cause == LostCause::ShutDown {
+        warn!(target: TARGET, parent: parent, %key, "lease given up by the manager's shutdown");
+    } else {
+        let (cause, held_for) = (&loss.cause, loss.held_for);
+        warn!(target: TARGET, parent: parent, %key, %cause, ?held_for, "lease lost");
+    }
+}
+
+pub(crate) fn handed_over(section: &Section) {
+    let (key, parent) = (section.key(), section.trail.parent());
+    trace!(target: TARGET, parent: parent, %key, "handed over to the next in this process");
+}
+
+pub(crate) fn lost_but_finished(section: &Section, error: &LockError) {
+    let (key, parent) = (section.key(), section.trail.parent());
+    warn!(target: TARGET, parent: parent, %key, %error, "body finished without its lease");
+}
+
+pub(crate) fn abandoned(section: &Section) {
+    section.trail.counts().unreleased("no-runtime");
+    let key = section.key();
+    warn!(
+        target: TARGET,
+        parent: section.trail.parent(),
         %key,
         "not released: its runtime ended first, so it stays until its TTL; call `shutdown` before",
     );

@@ -6,7 +6,9 @@ use crate::{
     guard::{Lease, LockGuard, finish},
     key::LockKeys,
     manager::LockManager,
+    observe,
     options::{OnLost, Options, Wait},
+    site::Origin,
 };
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ pub struct LockRequest {
     manager: LockManager,
     keys: Result<LockKeys, LockError>,
     options: Options,
+    template: Option<&'static str>,
 }
 
 impl LockRequest {
@@ -43,6 +46,7 @@ impl LockRequest {
             manager,
             keys,
             options,
+            template: None,
         }
     }
 
@@ -95,6 +99,25 @@ impl LockRequest {
         self
     }
 
+    /// What keys of this kind have in common, such as `order:<id>`: logs show it, and metrics count by
+    /// it, since there may be millions of keys. If not set, they count under `none`.
+    ///
+    /// An annotated function has its own. Of several keys it is one text for all of them.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let id = 42;
+    /// let lock = manager.lock(format!("order:{id}")).template("order:<id>");
+    /// lock.run(async |_lease| ()).await
+    /// # }
+    /// ```
+    pub fn template(mut self, template: &'static str) -> Self {
+        self.template = Some(template);
+        self
+    }
+
     /// Takes the lock. Bind the guard to a name: `let _ =` would release it at once.
     ///
     /// # Errors
@@ -109,11 +132,17 @@ impl LockRequest {
     ///
     /// Dropping the future gives up the place in the queue, and the lock if it was just granted.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let (shared, keys) = (self.manager.shared(), self.keys?);
+        let origin = Origin {
+            site: None,
+            template: self.template,
+        };
+        let keys = self.keys;
+        let keys = keys.map_err(|error| observe::not_asked(origin, error))?;
+        let shared = self.manager.shared();
         // Boxed: the states of an acquisition must not weigh on the caller's future.
         match keys.only() {
-            Some(key) => Box::pin(acquire(shared, key.clone(), self.options, None)).await,
-            None => Box::pin(several::acquire(shared, keys, self.options, None)).await,
+            Some(key) => Box::pin(acquire(shared, key.clone(), self.options, origin)).await,
+            None => Box::pin(several::acquire(shared, keys, self.options, origin)).await,
         }
     }
 

@@ -14,7 +14,6 @@ use tokio::{
     sync::{Mutex, Notify, futures::Notified},
     time::{Instant, timeout},
 };
-use tracing::Span;
 
 use crate::{
     background::{let_others_take_it, release_in_background},
@@ -23,7 +22,7 @@ use crate::{
     key::LockKey,
     local::Slot,
     manager::Shared,
-    observe,
+    observe::{self, Request, Trail},
     options::Timing,
     owner::OwnerId,
     state::{Effect, Event, Held, Loss, Outcome, Trust, Waiter},
@@ -34,7 +33,7 @@ use crate::{
 pub(crate) struct Section {
     pub(crate) shared: Arc<Shared>,
     pub(crate) timing: Timing,
-    pub(crate) span: Span,
+    pub(crate) trail: Trail,
     slot: Arc<Slot<Arc<Section>>>,
     id: OwnerId,
     bell: Notify,
@@ -50,7 +49,7 @@ impl Section {
         shared: &Arc<Shared>,
         key: &LockKey,
         timing: Timing,
-        span: Span,
+        trail: &Trail,
         runtime: Handle,
         now: Moment,
     ) -> Result<Arc<Self>, LockError> {
@@ -61,7 +60,7 @@ impl Section {
             let section = Arc::new(Self {
                 shared: shared.clone(),
                 timing,
-                span,
+                trail: trail.clone(),
                 slot: slot.clone(),
                 id,
                 bell: Notify::new(),
@@ -123,10 +122,8 @@ impl Section {
 
     fn report_loss(&self) {
         let loss = self.slot.state().loss(self.id);
-        match loss {
-            Some(loss) if loss.cause == LostCause::ShutDown => observe::cut_short(self),
-            Some(loss) => observe::lost(self, &loss),
-            None => {}
+        if let Some(loss) = loss {
+            observe::lost(self, &loss);
         }
         self.bell.notify_waiters();
     }
@@ -185,7 +182,7 @@ impl Section {
             proposal: None,
         };
         let answer = self.shared.store.acquire(request);
-        self.within(limit, "acquire", answer).await
+        self.within(limit, Request::Acquire, answer).await
     }
 
     /// `None` if the lease was given back before it could be sent.
@@ -200,7 +197,7 @@ impl Section {
         }
         let renewal = self.renewal(owner, self.timing.ttl);
         let renewal = self.shared.store.renew(renewal);
-        Some(self.within(limit, "renew", renewal).await)
+        Some(self.within(limit, Request::Renew, renewal).await)
     }
 
     pub(crate) fn release_at_once(&self, owner: OwnerId) -> bool {
@@ -222,10 +219,10 @@ impl Section {
         };
         let Some(rest) = self.kept_for() else {
             let release = store.release(self.key(), owner);
-            return self.within(limit, "release", release).await;
+            return self.within(limit, Request::Release, release).await;
         };
         let keep = store.renew(self.renewal(owner, rest));
-        let answer = self.within(limit, "keep", keep).await?;
+        let answer = self.within(limit, Request::Keep, keep).await?;
         if answer == Renewal::Renewed {
             observe::kept(self, rest);
         }
@@ -260,9 +257,10 @@ impl Section {
     async fn within<T>(
         &self,
         limit: Duration,
-        request: &str,
+        request: Request,
         answer: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        let sent = request.sent();
         let mut answer = pin!(answer);
         // A store in memory answers at once, and needs no timer; any other has sent the request.
         let answer = match poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
@@ -273,8 +271,9 @@ impl Section {
                 .await
                 .unwrap_or_else(|_| Err(StoreError::timed_out(limit))),
         };
-        if let Err(error) = &answer {
-            observe::request_failed(self, request, error);
+        match &answer {
+            Ok(_) => sent.answered(),
+            Err(error) => observe::request_failed(self, request, error),
         }
         answer
     }
@@ -298,7 +297,9 @@ impl Section {
     }
 
     fn leave(self: &Arc<Self>) {
-        if let Effect::Release { owner } = self.event(Event::Left) {
+        let now = self.now();
+        observe::left(self, now);
+        if let Effect::Release { owner } = self.event_at(Event::Left, now) {
             self.shared.keeper.remove(owner);
             release_in_background(self, owner);
         }

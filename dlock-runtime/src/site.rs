@@ -97,6 +97,23 @@ impl LockSite {
     }
 }
 
+/// What logs and metrics say of where a call comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) site: Option<&'static LockSite>,
+    /// Of the keys, as the attribute or the caller has named it.
+    pub(crate) template: Option<&'static str>,
+}
+
+impl From<&'static LockSite> for Origin {
+    fn from(site: &'static LockSite) -> Self {
+        Self {
+            site: Some(site),
+            template: Some(site.template),
+        }
+    }
+}
+
 impl fmt::Display for LockSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}:{})", self.function, self.file, self.line)

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     acquire::{acquire as acquire_in, several},
-    global,
+    global, observe,
 };
 pub use crate::{
     detach::{Detach, Detached},
@@ -162,11 +162,12 @@ pub fn acquire(
 ) -> Acquire {
     let manager = manager.cloned();
     Acquire(Box::pin(async move {
-        let key = key?;
+        let refused = |error| observe::not_asked(site.into(), error);
+        let key = key.map_err(refused)?;
         let Some(manager) = manager.or_else(global::current) else {
-            return Err(LockError::NotInstalled { key });
+            return Err(refused(LockError::NotInstalled { key }));
         };
-        acquire_in(manager.shared(), key, options, Some(site)).await
+        acquire_in(manager.shared(), key, options, site.into()).await
     }))
 }
 
@@ -179,12 +180,13 @@ pub fn acquire_all(
 ) -> Acquire {
     let manager = manager.cloned();
     Acquire(Box::pin(async move {
-        let keys = keys?;
+        let refused = |error| observe::not_asked(site.into(), error);
+        let keys = keys.map_err(refused)?;
         let Some(manager) = manager.or_else(global::current) else {
             let key = keys.first().clone();
-            return Err(LockError::NotInstalled { key });
+            return Err(refused(LockError::NotInstalled { key }));
         };
-        several::acquire(manager.shared(), keys, options, Some(site)).await
+        several::acquire(manager.shared(), keys, options, site.into()).await
     }))
 }
 

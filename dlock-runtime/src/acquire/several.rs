@@ -14,7 +14,6 @@ use tokio::{
     runtime::Handle,
     time::{sleep, timeout},
 };
-use tracing::Span;
 
 use super::{no_runtime, one};
 use crate::{
@@ -24,10 +23,10 @@ use crate::{
     held,
     key::{LockKey, LockKeys},
     manager::Shared,
-    observe,
+    observe::{self, Asking, Trail},
     options::{Options, Timing, Wait},
     random::jittered,
-    site::LockSite,
+    site::Origin,
     store::{StoreError, StoreErrorKind},
 };
 
@@ -39,22 +38,27 @@ pub(crate) async fn acquire(
     shared: Arc<Shared>,
     keys: LockKeys,
     options: Options,
-    site: Option<&'static LockSite>,
+    origin: Origin,
 ) -> Result<LockGuard, LockError> {
     if let Some(key) = keys.only() {
-        let only = super::acquire(shared, key.clone(), options, site);
+        let only = super::acquire(shared, key.clone(), options, origin);
         return Box::pin(only).await;
     }
-    let timing = options.resolve(&shared.defaults, keys.first())?;
+    let timing = options.resolve(&shared.defaults, keys.first());
+    let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
     if let Some(key) = keys.iter().find(|key| held::contains(shared.id(), key)) {
-        return Err(LockError::WouldDeadlock { key: key.clone() });
+        let key = key.clone();
+        return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));
     }
-    Handle::try_current().map_err(|_| no_runtime(keys.first()))?;
+    if Handle::try_current().is_err() {
+        return Err(observe::not_asked(origin, no_runtime(keys.first())));
+    }
 
     let mut sorted: Vec<_> = keys.iter().enumerate().collect();
     sorted.sort_by_key(|(_, key)| *key);
+    let asking = Asking::for_several(&keys, origin);
     let call = Call {
-        span: observe::span_of_several(&keys, site),
+        trail: asking.trail().clone(),
         began: shared.clock.now(),
         keys: sorted.iter().map(|(_, key)| (*key).clone()).collect(),
         timing,
@@ -67,14 +71,11 @@ pub(crate) async fn acquire(
             as_written.sort_by_key(|(place, _)| *place);
             let guard = LockGuard::of_all(as_written.into_iter().map(|(_, guard)| guard));
             guard.sections().for_each(|section| section.end_trial());
-            observe::entered(&call.span, guard.fencing_token(), call.waited());
+            let now = call.shared.clock.now();
+            asking.entered(guard.fencing_token(), call.began.elapsed(now), now);
             Ok(guard)
         }
-        Err(error) => {
-            let error = call.refusal(error);
-            observe::refused(&call.span, timing.wait, &error);
-            Err(error)
-        }
+        Err(error) => Err(asking.refused(timing.wait, call.refusal(error))),
     }
 }
 
@@ -84,7 +85,7 @@ struct Call {
     /// In the order of all keys.
     keys: Vec<LockKey>,
     timing: Timing,
-    span: Span,
+    trail: Trail,
     began: Moment,
 }
 
@@ -116,7 +117,7 @@ impl Call {
                 None => return Err(lost),
                 Some(_) => {}
             }
-            observe::starts_over(&self.span, &lost);
+            observe::starts_over(&self.trail, &lost);
             sleep(pause).await;
             let Some(rest) = self.rest_of_wait() else {
                 return Err(lost);
@@ -235,7 +236,7 @@ impl Call {
             on_trial: true,
             ..self.timing
         };
-        let got = one(&self.shared, key, timing, self.span.clone()).await?;
+        let got = one(&self.shared, key, timing, &self.trail).await?;
         Ok(got.guard)
     }
 

@@ -93,7 +93,7 @@ impl<'a> Watching<'a> {
             }
             if let Err(lost) = lease.ensure() {
                 return Inside {
-                    _span: section.span.enter(),
+                    _span: section.trail.span().enter(),
                     _held: None,
                     lost: Some(lost),
                 };
@@ -101,7 +101,7 @@ impl<'a> Watching<'a> {
             *this.started = true;
         }
         Inside {
-            _span: section.span.enter(),
+            _span: section.trail.span().enter(),
             _held: Some(held::enter(
                 section.shared.id(),
                 lease.each().map(Lease::key),

@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::store::StoreError;
+use crate::{observe::Outage, store::StoreError};
 
 const TARGET: &str = "dlock";
 
@@ -14,6 +14,7 @@ pub(super) struct Events {
     server: String,
     /// Since when there is no connection, if there should be one.
     down_since: Option<Instant>,
+    outage: Outage,
     /// Whether somebody has been told of that.
     told: bool,
     /// What the log has said of how the server makes room.
@@ -26,6 +27,7 @@ impl Events {
         Self {
             server,
             down_since: None,
+            outage: Outage::default(),
             told: false,
             evicts: None,
         }
@@ -46,6 +48,7 @@ impl Events {
 
     pub(super) fn connected(&mut self) {
         let server = &self.server;
+        self.outage.ends(server);
         self.told = false;
         let Some(since) = self.down_since.take() else {
             debug!(target: TARGET, %server, "connected");
@@ -73,6 +76,7 @@ impl Events {
     /// A connection that has worked does so no more.
     pub(super) fn lost(&mut self, error: &StoreError) {
         let server = &self.server;
+        self.outage.lost(server);
         self.down_since = Some(Instant::now());
         self.told = true;
         warn!(target: TARGET, %server, %error, "connection lost");
@@ -81,6 +85,7 @@ impl Events {
     /// An attempt to connect has failed, and others follow.
     pub(super) fn failed(&mut self, error: &StoreError) {
         let server = &self.server;
+        self.outage.begins(server);
         self.down_since.get_or_insert_with(Instant::now);
         if self.told {
             debug!(target: TARGET, %server, %error, "still not connected");

@@ -1,0 +1,271 @@
+//! What is counted, through the facade `metrics`: by the template of the key, never by the key, so
+//! that the number of series is bounded.
+//!
+//! A call counts once, however many keys it has. What happens to a single lease (it is lost, renewed,
+//! handed over) counts for each key.
+//!
+//! A recorder may come at any time, and tests have one for each thread. So no handle is kept for the
+//! next call; but a gauge is lowered through the handle that has raised it, or it would not get back
+//! to zero where it went up. The names with their labels are kept, one set for each template: to make
+//! and hash them anew would cost more than all the rest.
+
+mod names;
+mod outage;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use metrics::{
+    Gauge, Histogram, Key, Label, Level, Metadata, Recorder, counter, histogram, with_recorder,
+};
+use tokio::time::Instant;
+
+use self::names::{
+    ACQUIRED, CANCELLED, DETACHED, HANDED_OVER, HELD, HELD_SECONDS, LOST, REFUSED, RENEWALS,
+    REQUEST_SECONDS, REQUESTS_FAILED, UNRELEASED, WAIT_SECONDS, WAITING,
+};
+use super::{Came, Request};
+use crate::{
+    clock::Moment,
+    state::Loss,
+    store::{Renewal, StoreError, StoreErrorKind},
+};
+
+#[cfg(feature = "redis")]
+pub(crate) use self::outage::Outage;
+
+/// The template of locks whose callers name none.
+const NO_TEMPLATE: &str = "none";
+
+static METADATA: Metadata<'static> =
+    Metadata::new(super::TARGET, Level::INFO, Some(module_path!()));
+
+/// The recorder that was told last what the metrics are about: its address.
+static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells the present recorder what the metrics are about.
+pub(crate) fn describe() {
+    // Another recorder may have been at this address.
+    DESCRIBED.store(0, Ordering::Relaxed);
+    with_recorder(describe_to);
+}
+
+fn describe_to(recorder: &dyn Recorder) {
+    let address = std::ptr::from_ref(recorder).addr();
+    if DESCRIBED.load(Ordering::Relaxed) != address {
+        DESCRIBED.store(address, Ordering::Relaxed);
+        names::describe(recorder);
+    }
+}
+
+/// What every section needs, of one template.
+struct Keys {
+    template: &'static str,
+    waiting: Key,
+    acquired: Key,
+    wait_seconds: Key,
+    held: Key,
+    held_seconds: Key,
+}
+
+impl Keys {
+    /// Those of a template, which are kept for good: a program has so many templates and no more.
+    fn of(template: Option<&'static str>) -> &'static Self {
+        static ALL: RwLock<Option<HashMap<&str, &Keys>>> = RwLock::new(None);
+        let template = template.unwrap_or(NO_TEMPLATE);
+        let known = ALL.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(keys) = known.as_ref().and_then(|all| all.get(template)) {
+            return keys;
+        }
+        drop(known);
+        let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
+        let all = all.get_or_insert_default();
+        all.entry(template)
+            .or_insert_with(|| Box::leak(Box::new(Self::new(template))))
+    }
+
+    fn new(template: &'static str) -> Self {
+        let key = |name| Key::from_parts(name, vec![Label::new("template", template)]);
+        Self {
+            template,
+            waiting: key(WAITING),
+            acquired: key(ACQUIRED),
+            wait_seconds: key(WAIT_SECONDS),
+            held: key(HELD),
+            held_seconds: key(HELD_SECONDS),
+        }
+    }
+}
+
+/// One call, from its first question until it has left.
+#[derive(Clone)]
+pub(super) struct Call(Arc<Inner>);
+
+struct Inner {
+    keys: &'static Keys,
+    waiting: Gauge,
+    held: Mutex<Option<Held>>,
+}
+
+struct Held {
+    since: Moment,
+    gauge: Gauge,
+    seconds: Histogram,
+}
+
+impl Call {
+    pub(super) fn begin(template: Option<&'static str>) -> Self {
+        let keys = Keys::of(template);
+        let waiting = with_recorder(|recorder| {
+            describe_to(recorder);
+            recorder.register_gauge(&keys.waiting, &METADATA)
+        });
+        waiting.increment(1);
+        Self(Arc::new(Inner {
+            keys,
+            waiting,
+            held: Mutex::new(None),
+        }))
+    }
+
+    pub(super) fn came(&self, came: Came) {
+        let from = match came {
+            Came::Granted => return,
+            Came::HandedOn => "process",
+            Came::HandedOver => "task",
+        };
+        counter!(HANDED_OVER, "template" => self.template(), "from" => from).increment(1);
+    }
+
+    pub(super) fn entered(&self, waited: Duration, now: Moment) {
+        let Inner { keys, waiting, .. } = &*self.0;
+        waiting.decrement(1);
+        let held = with_recorder(|recorder| {
+            let acquired = recorder.register_counter(&keys.acquired, &METADATA);
+            acquired.increment(1);
+            let wait_seconds = recorder.register_histogram(&keys.wait_seconds, &METADATA);
+            wait_seconds.record(waited);
+            Held {
+                since: now,
+                gauge: recorder.register_gauge(&keys.held, &METADATA),
+                seconds: recorder.register_histogram(&keys.held_seconds, &METADATA),
+            }
+        });
+        held.gauge.increment(1);
+        *self.held() = Some(held);
+    }
+
+    pub(super) fn refused(&self, reason: &'static str) {
+        self.0.waiting.decrement(1);
+        count_refused(self.template(), reason);
+    }
+
+    pub(super) fn given_up(&self) {
+        self.0.waiting.decrement(1);
+        counter!(CANCELLED, "template" => self.template()).increment(1);
+    }
+
+    pub(super) fn left(&self, now: Moment) {
+        self.end(|held| held.since.elapsed(now));
+    }
+
+    pub(super) fn lost(&self, loss: &Loss) {
+        counter!(LOST, "template" => self.template(), "cause" => loss.cause.code()).increment(1);
+        self.end(|_| loss.held_for);
+    }
+
+    pub(super) fn renewed(&self, answer: &Result<Renewal, StoreError>) {
+        let outcome = match answer {
+            Ok(Renewal::Renewed) => "renewed",
+            Ok(Renewal::NotOwner) => "not-owner",
+            Err(_) => "failed",
+        };
+        counter!(RENEWALS, "template" => self.template(), "outcome" => outcome).increment(1);
+    }
+
+    pub(super) fn detached(&self) {
+        counter!(DETACHED, "template" => self.template()).increment(1);
+    }
+
+    pub(super) fn unreleased(&self, reason: &'static str) {
+        counter!(UNRELEASED, "template" => self.template(), "reason" => reason).increment(1);
+    }
+
+    fn template(&self) -> &'static str {
+        self.0.keys.template
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<Held>> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, held_for: impl FnOnce(&Held) -> Duration) {
+        let held = self.held().take();
+        if let Some(held) = held {
+            held.gauge.decrement(1);
+            held.seconds.record(held_for(&held));
+        }
+    }
+}
+
+/// A call was refused that has not begun.
+pub(super) fn refused(template: Option<&'static str>, reason: &'static str) {
+    with_recorder(describe_to);
+    count_refused(template.unwrap_or(NO_TEMPLATE), reason);
+}
+
+fn count_refused(template: &'static str, reason: &'static str) {
+    counter!(REFUSED, "template" => template, "reason" => reason).increment(1);
+}
+
+/// A request that is under way.
+pub(crate) struct Sent {
+    request: Request,
+    at: Instant,
+}
+
+impl Sent {
+    pub(super) fn now(request: Request) -> Self {
+        let at = Instant::now();
+        Self { request, at }
+    }
+
+    pub(crate) fn answered(self) {
+        let seconds = match self.request {
+            Request::Acquire => histogram!(REQUEST_SECONDS, "request" => "acquire"),
+            Request::Renew => histogram!(REQUEST_SECONDS, "request" => "renew"),
+            Request::Release => histogram!(REQUEST_SECONDS, "request" => "release"),
+            Request::Keep => histogram!(REQUEST_SECONDS, "request" => "keep"),
+        };
+        seconds.record(self.at.elapsed());
+    }
+}
+
+pub(super) fn request_failed(request: Request, kind: StoreErrorKind) {
+    let kind = match kind {
+        StoreErrorKind::Unreachable => "unreachable",
+        StoreErrorKind::Disconnected => "disconnected",
+        StoreErrorKind::TimedOut => "timed-out",
+        StoreErrorKind::ReadOnly => "read-only",
+        StoreErrorKind::Loading => "loading",
+        StoreErrorKind::OutOfMemory => "out-of-memory",
+        StoreErrorKind::Refused => "refused",
+        StoreErrorKind::WrongType => "wrong-type",
+        StoreErrorKind::Denied => "denied",
+        StoreErrorKind::Unauthenticated => "unauthenticated",
+        StoreErrorKind::NoCredentials => "no-credentials",
+        StoreErrorKind::Tls => "tls",
+        StoreErrorKind::BadAnswer => "bad-answer",
+        StoreErrorKind::Unsupported => "unsupported",
+        StoreErrorKind::NoRuntime => "no-runtime",
+        StoreErrorKind::TooFewReplicas => "too-few-replicas",
+        StoreErrorKind::UnknownService => "unknown-service",
+    };
+    counter!(REQUESTS_FAILED, "request" => request.name(), "kind" => kind).increment(1);
+}

@@ -1,0 +1,73 @@
+//! The names of all metrics, and what an exporter says of them. The table in `docs/observability.md`
+//! has the same.
+
+use metrics::{Recorder, Unit};
+
+pub(super) const ACQUIRED: &str = "dlock_acquired_total";
+pub(super) const REFUSED: &str = "dlock_refused_total";
+pub(super) const CANCELLED: &str = "dlock_cancelled_total";
+pub(super) const WAIT_SECONDS: &str = "dlock_wait_seconds";
+pub(super) const WAITING: &str = "dlock_waiting";
+pub(super) const HELD: &str = "dlock_held";
+pub(super) const HELD_SECONDS: &str = "dlock_held_seconds";
+pub(super) const LOST: &str = "dlock_lost_total";
+pub(super) const HANDED_OVER: &str = "dlock_handed_over_total";
+pub(super) const DETACHED: &str = "dlock_detached_total";
+pub(super) const RENEWALS: &str = "dlock_renewals_total";
+pub(super) const UNRELEASED: &str = "dlock_unreleased_total";
+pub(super) const REQUEST_SECONDS: &str = "dlock_request_seconds";
+pub(super) const REQUESTS_FAILED: &str = "dlock_requests_failed_total";
+pub(super) const DISCONNECTED: &str = "dlock_disconnected";
+pub(super) const CONNECTIONS_LOST: &str = "dlock_connections_lost_total";
+
+const COUNTERS: [(&str, &str); 10] = [
+    (ACQUIRED, "Calls that got their lock."),
+    (REFUSED, "Calls that did not get their lock, by reason."),
+    (
+        CANCELLED,
+        "Calls whose caller went away before they had their lock.",
+    ),
+    (LOST, "Leases that ended before they were given back, by cause."),
+    (
+        HANDED_OVER,
+        "Leases that came from another task of this process, or from another process.",
+    ),
+    (DETACHED, "Sections that went on without their caller."),
+    (RENEWALS, "Renewals of leases, by outcome."),
+    (
+        UNRELEASED,
+        "Locks that the store may keep until their TTL ends, as the release did not reach it.",
+    ),
+    (
+        REQUESTS_FAILED,
+        "Requests that the store did not answer as it should, by kind of failure.",
+    ),
+    (CONNECTIONS_LOST, "Connections to a server that broke."),
+];
+
+const GAUGES: [(&str, &str); 3] = [
+    (WAITING, "Calls that ask or wait for their lock now."),
+    (HELD, "Sections that hold their lock now."),
+    (
+        DISCONNECTED,
+        "Connections to a server that are missing now.",
+    ),
+];
+
+const HISTOGRAMS: [(&str, &str); 3] = [
+    (WAIT_SECONDS, "How long calls took to get their lock."),
+    (HELD_SECONDS, "How long sections held their lock."),
+    (REQUEST_SECONDS, "How long the store took to answer."),
+];
+
+pub(super) fn describe(recorder: &dyn Recorder) {
+    for (name, text) in COUNTERS {
+        recorder.describe_counter(name.into(), Some(Unit::Count), text.into());
+    }
+    for (name, text) in GAUGES {
+        recorder.describe_gauge(name.into(), Some(Unit::Count), text.into());
+    }
+    for (name, text) in HISTOGRAMS {
+        recorder.describe_histogram(name.into(), Some(Unit::Seconds), text.into());
+    }
+}

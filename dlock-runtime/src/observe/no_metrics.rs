@@ -1,0 +1,59 @@
+//! Stands in for the metrics where the feature is off, and leaves nothing in the program.
+
+use std::time::Duration;
+
+use super::{Came, Request};
+use crate::{
+    clock::Moment,
+    state::Loss,
+    store::{Renewal, StoreError, StoreErrorKind},
+};
+
+pub(crate) fn describe() {}
+
+pub(super) fn refused(_template: Option<&'static str>, _reason: &'static str) {}
+
+pub(super) fn request_failed(_request: Request, _kind: StoreErrorKind) {}
+
+#[derive(Clone, Copy)]
+pub(super) struct Call;
+
+#[allow(clippy::unused_self, reason = "it stands in for one that has something")]
+impl Call {
+    pub(super) fn begin(_template: Option<&'static str>) -> Self {
+        Self
+    }
+
+    pub(super) fn came(self, _came: Came) {}
+    pub(super) fn entered(self, _waited: Duration, _now: Moment) {}
+    pub(super) fn refused(self, _reason: &'static str) {}
+    pub(super) fn given_up(self) {}
+    pub(super) fn left(self, _now: Moment) {}
+    pub(super) fn lost(self, _loss: &Loss) {}
+    pub(super) fn renewed(self, _answer: &Result<Renewal, StoreError>) {}
+    pub(super) fn detached(self) {}
+    pub(super) fn unreleased(self, _why: &'static str) {}
+}
+
+pub(crate) struct Sent;
+
+#[allow(clippy::unused_self, reason = "it stands in for one that has something")]
+impl Sent {
+    pub(super) fn now(_request: Request) -> Self {
+        Self
+    }
+
+    pub(crate) fn answered(self) {}
+}
+
+#[cfg(feature = "redis")]
+#[derive(Default)]
+pub(crate) struct Outage;
+
+#[cfg(feature = "redis")]
+#[allow(clippy::unused_self, reason = "it stands in for one that has something")]
+impl Outage {
+    pub(crate) fn lost(&mut self, _server: &str) {}
+    pub(crate) fn begins(&mut self, _server: &str) {}
+    pub(crate) fn ends(&mut self, _server: &str) {}
+}
