@@ -217,6 +217,14 @@ impl LockManagerBuilder {
         self
     }
 
+    /// As [`credentials`](Self::credentials), for who has a provider already.
+    #[cfg(feature = "redis")]
+    #[doc(hidden)]
+    pub fn credentials_provider(mut self, provider: CredentialsProvider) -> Self {
+        self.credentials = Some(provider);
+        self
+    }
+
     /// Certificates for a server that is reached over TLS, by `rediss://` and the like. If not
     /// set, the machine's authorities are trusted and no certificate is shown; a URL may name
     /// files as well, as `?ca=/path.pem`.
@@ -322,29 +330,9 @@ impl LockManagerBuilder {
     /// With the login of the environment, if nothing else says who this is.
     #[cfg(feature = "redis")]
     fn of_environment(mut self, url: &str) -> Result<Self, ConnectError> {
-        let read = |name| match std::env::var(name) {
-            Ok(text) if !text.is_empty() => Ok(Some(text)),
-            Ok(_) | Err(VarError::NotPresent) => Ok(None),
-            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidOption {
-                option: name,
-                reason: "it is not UTF-8 text",
-            }),
-        };
-        if is_memory(url) || self.credentials.is_some() || crate::store::redis::has_password(url) {
-            return Ok(self);
+        if !is_memory(url) && self.credentials.is_none() {
+            self.credentials = CredentialsProvider::from_env(url)?;
         }
-        let credentials = match (read("DLOCK_USER")?, read("DLOCK_PASSWORD")?) {
-            (None, None) => return Ok(self),
-            (None, Some(password)) => Credentials::of_default_user(password),
-            (Some(user), Some(password)) => Credentials::new(user, password),
-            (Some(_), None) => {
-                return Err(ConnectError::InvalidOption {
-                    option: "DLOCK_USER",
-                    reason: "there is no `DLOCK_PASSWORD` with it",
-                });
-            }
-        };
-        self.credentials = Some(CredentialsProvider::fixed(credentials));
         Ok(self)
     }
 

@@ -1,6 +1,7 @@
 //! Who the program is on a server, where the URL does not say it.
 
 use std::{
+    env::VarError,
     fmt::{self, Display},
     future::Future,
     panic::AssertUnwindSafe,
@@ -12,7 +13,10 @@ use std::{
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
-use crate::store::{StoreError, StoreErrorKind};
+use crate::{
+    error::ConnectError,
+    store::{StoreError, StoreErrorKind},
+};
 
 /// A user and a password. Neither is ever shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -82,6 +86,40 @@ impl CredentialsProvider {
             let credentials = credentials.clone();
             async move { Ok::<_, String>(credentials) }
         })
+    }
+
+    /// The login in the environment, for a `url` without a password: that in `DLOCK_PASSWORD`, for
+    /// the user in `DLOCK_USER` or else for the server's default user. `None` if the URL has one, or
+    /// the environment does not.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidOption`] when there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, or
+    /// either is not UTF-8 text.
+    pub fn from_env(url: &str) -> Result<Option<Self>, ConnectError> {
+        if super::has_password(url) {
+            return Ok(None);
+        }
+        let read = |name| match std::env::var(name) {
+            Ok(text) if !text.is_empty() => Ok(Some(text)),
+            Ok(_) | Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidOption {
+                option: name,
+                reason: "it is not UTF-8 text",
+            }),
+        };
+        let credentials = match (read("DLOCK_USER")?, read("DLOCK_PASSWORD")?) {
+            (None, None) => return Ok(None),
+            (None, Some(password)) => Credentials::of_default_user(password),
+            (Some(user), Some(password)) => Credentials::new(user, password),
+            (Some(_), None) => {
+                return Err(ConnectError::InvalidOption {
+                    option: "DLOCK_USER",
+                    reason: "there is no `DLOCK_PASSWORD` with it",
+                });
+            }
+        };
+        Ok(Some(Self::fixed(credentials)))
     }
 
     /// The credentials of this moment, within `limit`.
