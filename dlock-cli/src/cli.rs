@@ -1,11 +1,13 @@
 //! The arguments of the program.
 
-use clap::{Args, Parser, Subcommand};
-use clap_complete::Shell;
+use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand};
+use dlock::store::redis::CredentialsProvider;
+
+use crate::{commands, exit};
 
 /// Looks at distributed locks, runs commands under them, and checks the servers they lie in.
 #[derive(Debug, Parser)]
-#[command(name = "dlock", version)]
+#[command(name = "dlock", version, after_help = exit::CODES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -13,35 +15,59 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// Above the options that every command has.
+const OF_ALL: &str = "Options of all commands";
+
 /// What all commands have in common.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
-    /// The store: redis://host, redis-sentinel://h1,h2/service, redis-cluster://h1,h2 or
-    /// redlock://h1,h2,h3; a password is better given as `DLOCK_PASSWORD`
+    /// The store: `redis://host`, `redis-sentinel://h1,h2/service`, `redis-cluster://h1,h2` or
+    /// `redlock://h1,h2,h3`; others can see the arguments of a program, so give a password in
+    /// `DLOCK_PASSWORD`, with `DLOCK_USER` if the user is not the default one
     #[arg(
         long,
         global = true,
+        help_heading = OF_ALL,
         env = "DLOCK_URL",
         hide_env_values = true,
         default_value = "redis://127.0.0.1:6379"
     )]
     pub(crate) url: String,
     /// What all keys of the locks begin with
-    #[arg(long, global = true, default_value = "dlock")]
+    #[arg(long, global = true,
+        help_heading = OF_ALL, default_value = "dlock")]
     pub(crate) namespace: String,
     /// Locks lie at their own names, shared with clients of another make
-    #[arg(long, global = true)]
+    #[arg(long, global = true,
+        help_heading = OF_ALL)]
     pub(crate) raw_keys: bool,
-    /// Prints JSON
-    #[arg(long, global = true)]
+    /// Prints JSON, errors as well
+    #[arg(long, global = true,
+        help_heading = OF_ALL)]
     pub(crate) json: bool,
+    /// Logs what happens to connections and locks to the standard error; twice in detail, three times
+    /// everything
+    #[arg(short, long, global = true,
+        help_heading = OF_ALL, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Whether to use colours; by itself on a terminal, unless `NO_COLOR` is set
+    #[arg(long, global = true,
+        help_heading = OF_ALL, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    pub(crate) color: ColorChoice,
+    /// Who the environment says we are, if the URL does not.
+    #[arg(skip)]
+    pub(crate) login: Option<CredentialsProvider>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Runs a command while holding a lock
+    #[cfg(unix)]
+    Run(commands::run::RunArgs),
     /// Prints a script that completes the arguments of `dlock` in a shell
-    Completions {
-        /// The shell
-        shell: Shell,
-    },
+    Completions(commands::completions::CompletionsArgs),
+    /// Ends a command of `run` whose `dlock` cannot
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Watchdog(commands::run::WatchdogArgs),
 }

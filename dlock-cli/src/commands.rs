@@ -1,6 +1,8 @@
 //! What each command does.
 
-use clap::CommandFactory;
+pub(crate) mod completions;
+#[cfg(unix)]
+pub(crate) mod run;
 
 use crate::{
     cli::{Cli, Command},
@@ -8,11 +10,12 @@ use crate::{
 };
 
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
+    let global = cli.global;
     match cli.command {
-        Command::Completions { shell } => {
-            let mut command = Cli::command();
-            clap_complete::generate(shell, &mut command, "dlock", &mut std::io::stdout());
-            Ok(Exit::Success)
-        }
+        #[cfg(unix)]
+        Command::Run(args) => run::run(&global, args).await,
+        Command::Completions(args) => completions::run(&args),
+        #[cfg(unix)]
+        Command::Watchdog(args) => run::watch_over(&args).await,
     }
 }

@@ -1,25 +1,39 @@
 //! How commands reach the store that the arguments name.
 
-use dlock::{LockManager, LockManagerBuilder, store::redis::RedisConfig};
+use dlock::{
+    LockManager, LockManagerBuilder,
+    store::redis::{CredentialsProvider, RedisConfig},
+};
 
 use crate::{cli::Global, exit::Failure};
 
 impl Global {
+    /// Takes user and password from the environment, if the URL has none.
+    pub(crate) fn read_login(&mut self) -> Result<(), Failure> {
+        self.login = CredentialsProvider::from_env(&self.url)?;
+        Ok(())
+    }
+
     /// For commands that look at a server.
     pub(crate) fn config(&self) -> RedisConfig {
         RedisConfig {
             namespace: self.namespace.clone(),
             raw_keys: self.raw_keys,
+            credentials: self.login.clone(),
             ..RedisConfig::new(&self.url)
         }
     }
 
     /// For commands that take locks themselves.
     pub(crate) fn builder(&self) -> LockManagerBuilder {
-        LockManager::builder()
+        let builder = LockManager::builder()
             .application("dlock")
             .namespace(&self.namespace)
-            .raw_keys(self.raw_keys)
+            .raw_keys(self.raw_keys);
+        match &self.login {
+            Some(login) => builder.credentials_provider(login.clone()),
+            None => builder,
+        }
     }
 
     /// A manager that is connected.

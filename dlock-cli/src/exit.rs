@@ -1,8 +1,29 @@
 //! How the program ends: what its exit codes mean, and the failures behind them.
 
-use std::{fmt, process::ExitCode};
+use std::{
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use dlock::{ConnectError, LockError, StoreError};
+use serde_json::json;
+
+use crate::text::printable;
+
+/// What `--help` says of exit codes.
+pub(crate) const CODES: &str = "\
+Exit codes:
+    0  done
+    1  done, but what was looked for is not there, or not as it should be
+    2  the arguments are wrong
+   69  the server cannot be reached, or did not tell
+   70  the program itself failed: a file, a terminal
+   75  somebody else held the lock for all of the wait; nothing was run
+   76  the lease was lost, or given up, and the command was ended
+
+`dlock run` ends as its command does, with 128 and the number of the signal if one ended it, with 127
+if there is no such command, and with 126 if it cannot be run.";
 
 /// The exit code of the program, unless it is that of a command that it has run.
 ///
@@ -53,18 +74,65 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
+    code: &'static str,
     exit: Exit,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { message, exit }
+        let code = match exit {
+            Exit::Success => "ok",
+            Exit::Negative => "negative",
+            Exit::Usage => "usage",
+            Exit::Unavailable => "unavailable",
+            Exit::Internal => "internal",
+            Exit::Busy => "busy",
+            Exit::Lost => "lost",
+            Exit::Command(_) => "command",
+        };
+        Self {
+            message: message.into(),
+            code,
+            exit,
+        }
+    }
+
+    /// The same failure with another exit code.
+    pub(crate) fn ending_with(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
+
+    /// Tells it on the standard error.
+    pub(crate) fn report(&self, as_json: bool) {
+        if self.exit == Exit::Success {
+            return;
+        }
+        if as_json {
+            let (code, message) = (self.code, &self.message);
+            let exit_code = self.exit.code();
+            say(&json!({"error": {"code": code, "message": message, "exit_code": exit_code}}));
+        } else {
+            say(&format_args!("dlock: {}", printable(&self.message)));
+        }
+    }
+}
+
+/// Tells something that is no failure, on the standard error.
+pub(crate) fn note(as_json: bool, message: &str) {
+    if as_json {
+        say(&json!({ "note": message }));
+    } else {
+        say(&format_args!("dlock: {}", printable(message)));
+    }
+}
+
+/// One line for the standard error, which may be closed: then nobody wants to know.
+fn say(line: &dyn fmt::Display) {
+    drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
 impl fmt::Display for Failure {
@@ -102,8 +170,12 @@ impl From<LockError> for Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        // Whoever reads our output has read enough, as in `dlock ls | head`.
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Success, "nobody reads the output");
+        }
         Self::new(Exit::Internal, error.to_string())
     }
 }

@@ -4,6 +4,8 @@ mod cli;
 mod commands;
 mod connect;
 mod exit;
+mod log;
+mod text;
 
 use std::process::ExitCode;
 
@@ -13,11 +15,17 @@ use crate::cli::Cli;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match commands::run(cli).await {
+    let mut cli = Cli::parse();
+    let as_json = cli.global.json;
+    log::start(&cli.global);
+    let outcome = match cli.global.read_login() {
+        Ok(()) => commands::run(cli).await,
+        Err(failure) => Err(failure),
+    };
+    match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("dlock: {failure}");
+            failure.report(as_json);
             failure.exit().into()
         }
     }

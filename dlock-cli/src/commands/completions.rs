@@ -1,0 +1,25 @@
+//! `dlock completions`: a script for the shell.
+
+use std::io::{Write, stdout};
+
+use clap::{Args, CommandFactory};
+use clap_complete::{Shell, generate};
+
+use crate::{
+    cli::Cli,
+    exit::{Exit, Failure},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
+    // It panics when it cannot write, and whoever reads may have gone.
+    let mut script = Vec::new();
+    generate(args.shell, &mut Cli::command(), "dlock", &mut script);
+    stdout().write_all(&script)?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,124 @@
+//! `dlock run`: a command that runs only while a lock is held.
+//!
+//! **What the command gets.** The standard streams and the environment, with the lock and its token added. The lock is kept
+//! alive while it runs, and given back when it has ended; what it leaves in the background runs without
+//! the lock.
+//!
+//! **Who is signalled.** Without a terminal, as under cron and systemd, the command is the leader of a
+//! process group of its own, and the whole group is ended, so that nothing that a shell has started
+//! goes on. With a controlling terminal it stays in the group of `dlock`: only so can it read the terminal,
+//! be stopped by Ctrl-Z and take part in job control. The terminal then sends Ctrl-C and Ctrl-\ to both
+//! by itself, so that `dlock` does not pass `SIGINT` and `SIGQUIT` on, and only the command itself can be
+//! ended, since the others of the group are not ours alone.
+//!
+//! **When the lease is in danger.** A lease that is not renewed any more ends at a moment that is known, and
+//! the command is told `--kill-after` before that, so that it has ended when others get the lock. A lease
+//! that was taken away is past that: the command is told at once.
+//!
+//! **When `dlock` itself is stopped or killed** nobody would tell the command anything. A second process of
+//! this program does, the watchdog: it hears how long the lease is good for, and ends the command when it
+//! hears nothing any more. Only between the start of the command and the line by which the watchdog hears of it
+//! would it come too late. (A signal at the death of the parent, which Linux has, would reach neither
+//! the command's own children nor help against a `dlock` that was only stopped.)
+
+mod command;
+mod options;
+mod signals;
+mod supervise;
+mod watchdog;
+
+pub(crate) use self::{
+    options::RunArgs,
+    watchdog::{WatchdogArgs, watch_over},
+};
+
+use std::time::Duration;
+
+use dlock::{LockManager, Wait};
+
+use self::{command::RunningCommand, signals::Signals, supervise::supervise, watchdog::Watchdog};
+use crate::{
+    cli::Global,
+    exit::{Exit, Failure, note},
+    text::rough,
+};
+
+/// How long to wait for a server that does not confirm a release.
+const RELEASE_LIMIT: Duration = Duration::from_secs(3);
+
+pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure> {
+    let mut signals = Signals::listen()?;
+    let builder = global.builder().application(args.application());
+    let manager = tokio::select! {
+        connected = builder.connect(&global.url) => connected?,
+        signal = signals.next() => return Ok(signals::exit_of(signal)),
+    };
+    let outcome = under_lock(global, &manager, &args, &mut signals).await;
+    let shutdown = manager.shutdown(RELEASE_LIMIT).await;
+    if shutdown.unreleased > 0 {
+        let (key, ttl) = (&args.key, rough(args.ttl));
+        let message = format!(
+            "the server has not confirmed that `{key}` is free: if it did not hear of it, its TTL \
+             of {ttl} ends it"
+        );
+        note(global.json, &message);
+    }
+    outcome
+}
+
+async fn under_lock(
+    global: &Global,
+    manager: &LockManager,
+    args: &RunArgs,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let mut request = manager.lock(&args.key).ttl(args.ttl).wait(args.wait());
+    if let Some(min_hold) = args.min_hold {
+        request = request.min_hold(min_hold);
+    }
+    let acquired = tokio::select! {
+        acquired = request.acquire() => acquired,
+        signal = signals.next() => return Ok(signals::exit_of(signal)),
+    };
+    let guard = acquired.map_err(|error| {
+        let is_busy = error.is_busy();
+        let failure = Failure::from(error);
+        if is_busy {
+            failure.ending_with(Exit::Command(args.conflict_exit_code))
+        } else {
+            failure
+        }
+    })?;
+    // Before the command, as it must not run without.
+    let watchdog = Watchdog::start(args.kill_after())?;
+    let mut command = RunningCommand::start(&args.command, guard.lease())?;
+    watchdog.watches(command.target());
+    let outcome = supervise(global, args, &guard, &mut command, signals, &watchdog).await;
+    watchdog.dismiss().await;
+    let released = guard.release().await;
+    let exit = outcome?;
+    // The command may have ended while the lease was being lost.
+    released?;
+    Ok(exit)
+}
+
+impl RunArgs {
+    fn wait(&self) -> Wait {
+        if self.no_wait { Wait::Never } else { self.wait }
+    }
+
+    /// How others see who has the lock.
+    fn application(&self) -> String {
+        if let Some(name) = &self.application {
+            return name.clone();
+        }
+        let program = std::path::Path::new(&self.command[0]);
+        let name = program.file_name().unwrap_or(program.as_os_str());
+        format!("dlock-run:{}", name.to_string_lossy())
+    }
+
+    /// How long the command has between the two signals.
+    fn kill_after(&self) -> Duration {
+        self.kill_after.unwrap_or(self.ttl / 3)
+    }
+}

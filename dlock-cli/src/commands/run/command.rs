@@ -1,0 +1,169 @@
+//! The command: how it is started, told to end, and waited for.
+
+use std::{
+    ffi::OsString, fs::File, io, os::unix::process::ExitStatusExt, process::ExitStatus,
+    time::Duration,
+};
+
+use dlock::Lease;
+use rustix::process::{
+    Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group,
+};
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::signals::number_of;
+use crate::exit::{Exit, Failure};
+
+/// How often to look whether processes are gone that are not our children.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The processes that have to end with the lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target {
+    /// The command alone.
+    Process(Pid),
+    /// The group that it leads.
+    Group(Pid),
+}
+
+impl Target {
+    pub(super) fn send(self, signal: Signal) {
+        // One that has gone meanwhile needs no signal.
+        let _ = match self {
+            Self::Process(pid) => kill_process(pid, signal),
+            Self::Group(pid) => kill_process_group(pid, signal),
+        };
+    }
+
+    /// Asks it to end, also while it is stopped.
+    pub(super) fn terminate(self) {
+        self.send(Signal::TERM);
+        self.send(Signal::CONT);
+    }
+
+    fn is_gone(self) -> bool {
+        let found = match self {
+            Self::Process(pid) => test_kill_process(pid),
+            Self::Group(pid) => test_kill_process_group(pid),
+        };
+        found == Err(rustix::io::Errno::SRCH)
+    }
+
+    /// Waits until nothing is left of it, and kills what still is at `end`.
+    pub(super) async fn gone_or_killed(self, end: Instant) {
+        while !self.is_gone() {
+            if Instant::now() >= end {
+                self.send(Signal::KILL);
+                return;
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// A command that runs.
+pub(super) struct RunningCommand {
+    child: Child,
+    target: Target,
+    /// Whether a signal was passed on by which the command should end, and all that it has started.
+    told_to_end: bool,
+}
+
+impl RunningCommand {
+    /// Starts the command. What cannot be started is a failure with the exit code of shells.
+    pub(super) fn start(words: &[OsString], lease: &Lease) -> Result<Self, Failure> {
+        let (program, arguments) = words.split_first().expect("clap asks for a command");
+        let token = lease.fencing_token();
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env("DLOCK_KEY", lease.key().as_str())
+            .env("DLOCK_FENCING_TOKEN", token.to_string())
+            .env("DLOCK_FENCING_TOKEN_SORTABLE", token.to_sortable_string());
+        let is_alone = !has_terminal();
+        if is_alone {
+            command.process_group(0);
+        }
+        let child = command.spawn().map_err(|error| {
+            let code = if error.kind() == io::ErrorKind::NotFound {
+                127
+            } else {
+                126
+            };
+            let message = format!("cannot run `{}`: {error}", program.display());
+            Failure::new(Exit::Command(code), message)
+        })?;
+        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let pid = pid.expect("a child that was not waited for has an id");
+        let target = if is_alone {
+            Target::Group(pid)
+        } else {
+            Target::Process(pid)
+        };
+        Ok(Self {
+            child,
+            target,
+            told_to_end: false,
+        })
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Passes a signal on that somebody has sent to this process.
+    pub(super) fn pass_on(&mut self, signal: Signal) {
+        match self.target {
+            // The terminal has sent it to the whole group, the command included.
+            Target::Process(_) if matches!(signal, Signal::INT | Signal::QUIT) => {}
+            Target::Group(_) if matches!(signal, Signal::INT | Signal::QUIT | Signal::TERM) => {
+                self.told_to_end = true;
+                self.target.send(signal);
+            }
+            // What asks a program to read its configuration would end those that do not listen.
+            Target::Process(pid) | Target::Group(pid) => Target::Process(pid).send(signal),
+        }
+    }
+
+    /// Waits until the command itself has ended.
+    pub(super) async fn ended(&mut self) -> Result<Exit, Failure> {
+        let status = self.child.wait().await?;
+        Ok(Exit::Command(code_of(status)))
+    }
+
+    /// After the command's own end: if somebody wanted it to end, what it has started has
+    /// until `limit` to end too.
+    pub(super) async fn followed_by_others(&self, limit: Instant) {
+        if self.told_to_end {
+            self.target.gone_or_killed(limit).await;
+        }
+    }
+
+    /// Waits until nothing is left of the command, which was asked to end, and kills it at `end`.
+    pub(super) async fn ended_by(&mut self, end: Instant) -> Result<(), Failure> {
+        if timeout_at(end, self.child.wait()).await.is_err() {
+            self.target.send(Signal::KILL);
+        }
+        self.child.wait().await?;
+        // A process that was waited for has given its number away; a group keeps it to its last member.
+        if let Target::Group(_) = self.target {
+            self.target.gone_or_killed(end).await;
+        }
+        Ok(())
+    }
+}
+
+/// As shells show it.
+fn code_of(status: ExitStatus) -> u8 {
+    let by_signal = || status.signal().map_or(u8::MAX, number_of);
+    let code = status.code().map(|code| u8::try_from(code & 0xff));
+    code.and_then(Result::ok).unwrap_or_else(by_signal)
+}
+
+/// Whether this process has a controlling terminal.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}

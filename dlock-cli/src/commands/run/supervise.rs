@@ -1,0 +1,150 @@
+//! The time in which the command runs: when it has to end, and what becomes of that.
+
+use std::time::Duration;
+
+use dlock::{LockError, LockGuard};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{RunArgs, command::RunningCommand, signals::Signals, watchdog::Watchdog};
+use crate::{
+    cli::Global,
+    exit::{Exit, Failure, note},
+    text::rough,
+};
+
+/// How long to wait for the end of a time that nobody has set.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Why the command has to end.
+enum Reason {
+    /// The lease is lost.
+    Lost(LockError),
+    /// It was not renewed, and ends soon.
+    NotRenewed,
+    /// All of `--max-hold` has passed. The lease is kept until the command has ended.
+    MaxHold(Duration),
+}
+
+/// How much of the lease there was when it was got or renewed last, and how much there is.
+///
+/// One that was handed on has a few seconds at first, whatever its TTL.
+struct Term {
+    whole: Duration,
+    left: Duration,
+}
+
+impl Term {
+    fn of(left: Duration) -> Self {
+        Self { whole: left, left }
+    }
+
+    fn look(&mut self, left: Duration) {
+        if left > self.left {
+            self.whole = left;
+        }
+        self.left = left;
+    }
+
+    /// How long before its end the command is told. A healthy lease never has so little left: it is renewed
+    /// when a third has passed.
+    fn early(&self, kill_after: Duration) -> Duration {
+        kill_after.min(self.whole / 3)
+    }
+
+    /// Looked at so often, what the watchdog knows is never near its limit.
+    fn tick(&self) -> Duration {
+        self.whole / 12
+    }
+}
+
+/// Waits for the end of the command, or brings it about.
+pub(super) async fn supervise(
+    global: &Global,
+    args: &RunArgs,
+    guard: &LockGuard,
+    command: &mut RunningCommand,
+    signals: &mut Signals,
+    watchdog: &Watchdog,
+) -> Result<Exit, Failure> {
+    let max_hold = args.max_hold.unwrap_or(NEVER);
+    let held_enough = sleep_until(Instant::now() + max_hold.min(NEVER));
+    tokio::pin!(held_enough);
+    let mut term = Term::of(guard.remaining());
+    let reason = loop {
+        term.look(guard.remaining());
+        let early = term.early(args.kill_after());
+        let to_spare = term.left.saturating_sub(early);
+        if !to_spare.is_zero() {
+            watchdog.tell(term.left, early);
+        }
+        tokio::select! {
+            biased;
+            ended = command.ended() => {
+                let limit = Instant::now() + args.kill_after();
+                let others = command.followed_by_others(limit);
+                while_telling(watchdog, limit, others).await;
+                return ended;
+            }
+            lost = guard.lost() => break Reason::Lost(lost),
+            signal = signals.next() => command.pass_on(signal),
+            () = &mut held_enough => break Reason::MaxHold(max_hold),
+            () = sleep(to_spare.min(term.tick())) => if to_spare.is_zero() {
+                break Reason::NotRenewed;
+            }
+        }
+    };
+    let grace = match &reason {
+        Reason::NotRenewed => args.kill_after().min(guard.remaining()),
+        Reason::Lost(_) | Reason::MaxHold(_) => args.kill_after(),
+    };
+    let message = format!(
+        "{}: ending the command, with SIGKILL in {}",
+        reason.text(),
+        rough(grace)
+    );
+    note(global.json, &message);
+    let end = Instant::now() + grace;
+    command.target().terminate();
+    while_telling(watchdog, end, command.ended_by(end)).await?;
+    Err(reason.failure(&args.key))
+}
+
+/// Awaits `future`, by which the command ends at `end`, and lets the watchdog know that somebody sees to that.
+async fn while_telling<T>(watchdog: &Watchdog, end: Instant, future: impl Future<Output = T>) -> T {
+    /// How much later the watchdog would.
+    const SLACK: Duration = Duration::from_millis(500);
+    watchdog.tell(
+        end.saturating_duration_since(Instant::now()) + SLACK,
+        Duration::ZERO,
+    );
+    future.await
+}
+
+impl Reason {
+    fn text(&self) -> String {
+        match self {
+            Self::Lost(_) => "the lease is lost".to_owned(),
+            Self::NotRenewed => "the lease cannot be renewed".to_owned(),
+            Self::MaxHold(limit) => format!("`--max-hold {}` has passed", rough(*limit)),
+        }
+    }
+
+    fn failure(self, key: &str) -> Failure {
+        match self {
+            Self::Lost(error) => error.into(),
+            Self::NotRenewed => {
+                let message = format!(
+                    "lock `{key}` could not be renewed, and the command was ended before its lease was"
+                );
+                Failure::new(Exit::Lost, message)
+            }
+            Self::MaxHold(limit) => {
+                let message = format!(
+                    "the command was ended after {} under lock `{key}`",
+                    rough(limit)
+                );
+                Failure::new(Exit::Lost, message)
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! A second process, which ends the command when `dlock` is stopped or killed.
+//!
+//! It reads from a pipe that nobody but `dlock` writes to: first which processes to watch over, then again and
+//! again for how many milliseconds it may hear nothing, and how many the lease is good for, last that all is over. The end of the pipe without that
+//! is the death of `dlock`.
+
+use std::{os::fd::AsFd, process::Stdio, time::Duration};
+
+use clap::Args;
+use rustix::process::Pid;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::unix::pipe,
+    process::{Child, Command},
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{command::Target, signals::Signals};
+use crate::exit::{Exit, Failure, note};
+
+/// How long to wait for a watchdog that has nothing left to do.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// The watchdog, as `dlock` sees it.
+pub(super) struct Watchdog {
+    child: Child,
+    pipe: pipe::Sender,
+}
+
+impl Watchdog {
+    pub(super) fn start(kill_after: Duration) -> Result<Self, Failure> {
+        let (pipe, reader) = pipe::pipe()?;
+        let child = Command::new(this_program()?)
+            .arg0("dlock")
+            .arg("watchdog")
+            .args(["--kill-after", &milliseconds(kill_after)])
+            .stdin(Stdio::from(reader.into_blocking_fd()?))
+            .stdout(Stdio::null())
+            // What is typed at a terminal is not for it.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| {
+                Failure::new(
+                    Exit::Internal,
+                    format!("cannot start the watchdog: {error}"),
+                )
+            })?;
+        Ok(Self { child, pipe })
+    }
+
+    pub(super) fn watches(&self, target: Target) {
+        let (word, pid) = match target {
+            Target::Process(pid) => ("process", pid),
+            Target::Group(pid) => ("group", pid),
+        };
+        self.write(&format!("{word} {pid}\n"));
+    }
+
+    /// The lease is good for as long as `left`, and the command has to be told `early` before its end.
+    pub(super) fn tell(&self, left: Duration, early: Duration) {
+        // Later than `dlock` itself would, which knows better.
+        let silence = left.saturating_sub(early * 9 / 10);
+        let (silence, left) = (milliseconds(silence), milliseconds(left));
+        self.write(&format!("left {silence} {left}\n"));
+    }
+
+    /// All is over.
+    pub(super) async fn dismiss(mut self) {
+        self.write("over\n");
+        drop(self.pipe);
+        drop(timeout(LAST_WAIT, self.child.wait()).await);
+    }
+
+    /// Lines are far shorter than what a pipe takes at once. One that nobody reads is full some day, and
+    /// somebody has killed or stopped the watchdog then, which is no reason to end the command.
+    fn write(&self, line: &str) {
+        drop(self.pipe.try_write(line.as_bytes()));
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    time.as_millis().to_string()
+}
+
+fn this_program() -> std::io::Result<std::path::PathBuf> {
+    // By this name it is found even if the file has been replaced since.
+    let of_linux = std::path::Path::new("/proc/self/exe");
+    if of_linux.exists() {
+        Ok(of_linux.into())
+    } else {
+        std::env::current_exe()
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchdogArgs {
+    #[arg(long)]
+    kill_after: u64,
+}
+
+/// What the watchdog was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Process(i32),
+    Group(i32),
+    /// How long it may hear nothing, and how long the lease is good for.
+    Left([u64; 2]),
+    Over,
+}
+
+impl Told {
+    fn read(line: &str) -> Option<Self> {
+        match line.split_once(' ') {
+            Some(("process", pid)) => pid.parse().ok().map(Self::Process),
+            Some(("group", pid)) => pid.parse().ok().map(Self::Group),
+            Some(("left", rest)) => {
+                let (silence, left) = rest.split_once(' ')?;
+                Some(Self::Left([silence.parse().ok()?, left.parse().ok()?]))
+            }
+            None if line == "over" => Some(Self::Over),
+            _ => None,
+        }
+    }
+}
+
+/// Is the watchdog.
+pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
+    // Whoever stops a whole service tells all of its processes; this one goes when `dlock` does.
+    let _deaf = Signals::listen()?;
+    let pipe = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let mut lines = BufReader::new(pipe::Receiver::from_owned_fd(pipe)?).lines();
+    let mut target = None;
+    let mut times: Option<[Instant; 2]> = None;
+    let reason = loop {
+        let line = match times {
+            Some([act_at, _]) => match timeout_at(act_at, lines.next_line()).await {
+                Ok(line) => line,
+                Err(_) => break "`dlock run` stands still, and its lease ends soon",
+            },
+            None => lines.next_line().await,
+        };
+        match line.ok().flatten().as_deref().map(Told::read) {
+            Some(Some(Told::Process(pid))) => target = Pid::from_raw(pid).map(Target::Process),
+            Some(Some(Told::Group(pid))) => target = Pid::from_raw(pid).map(Target::Group),
+            Some(Some(Told::Left(left))) => {
+                let now = Instant::now();
+                times = Some(left.map(|ms| now + Duration::from_millis(ms)));
+            }
+            Some(Some(Told::Over)) => return Ok(Exit::Success),
+            Some(None) => {}
+            None => break "`dlock run` was killed",
+        }
+    };
+    let Some(target) = target else {
+        // It died before there was a command.
+        return Ok(Exit::Success);
+    };
+    note(false, &format!("{reason}: ending the command"));
+    let now = Instant::now();
+    let grace = Duration::from_millis(args.kill_after);
+    let end = times.map_or(now, |[_, end]| end.min(now + grace));
+    target.terminate();
+    target.gone_or_killed(end).await;
+    Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_are_written() {
+        assert_eq!(Told::read("process 12"), Some(Told::Process(12)));
+        assert_eq!(Told::read("group 12"), Some(Told::Group(12)));
+        assert_eq!(Told::read("left 0 7"), Some(Told::Left([0, 7])));
+        assert_eq!(Told::read("over"), Some(Told::Over));
+        for line in ["", "left", "left 1", "left -1 2", "group x", "over 1"] {
+            assert_eq!(Told::read(line), None);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Texts as they are shown: what comes from a server must not drive a terminal.
+
+use std::{borrow::Cow, time::Duration};
+
+/// `text` without anything that a terminal would not simply print: control characters, marks that turn
+/// the direction of writing, and the like are escaped, as in `\u{1b}`.
+///
+/// A backslash stays one, so that a key can be copied from a table into a command.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
+    if text.chars().all(is_plain) {
+        return text.into();
+    }
+    // The standard library knows which characters print, for whole texts: a combining mark does where
+    // there is something to combine with.
+    let escaped = text.escape_debug().to_string();
+    let mut shown = String::with_capacity(escaped.len());
+    let mut rest = escaped.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            shown.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some(quoted @ ('\\' | '\'' | '"')) => shown.push(quoted),
+            Some(other) => shown.extend([c, other]),
+            None => shown.push(c),
+        }
+    }
+    shown.into()
+}
+
+/// A duration as people say it, to a precision that is worth reading.
+pub(crate) fn rough(duration: Duration) -> String {
+    let coarse = if duration < Duration::from_secs(1) {
+        Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    } else if duration < Duration::from_secs(10) {
+        let tenths = u64::try_from(duration.as_millis() / 100).unwrap_or(u64::MAX);
+        Duration::from_millis(tenths.saturating_mul(100))
+    } else if duration < Duration::from_secs(24 * 3600) {
+        Duration::from_secs(duration.as_secs())
+    } else {
+        Duration::from_secs(duration.as_secs() / 60 * 60)
+    };
+    humantime::format_duration(coarse).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_drives_a_terminal() {
+        for (text, shown) in [
+            ("order:42", "order:42"),
+            (r"a\b 'c' \u{1b}", r"a\b 'c' \u{1b}"),
+            ("a\x1b[2Jb\u{9b}c\x07", r"a\u{1b}[2Jb\u{9b}c\u{7}"),
+            ("a\nb\tc\rd\0", r"a\nb\tc\rd\0"),
+            ("\u{202e}evil\u{2066}", r"\u{202e}evil\u{2066}"),
+            (
+                "auftrag:\u{e4}\u{4e2d}\u{1f512}",
+                "auftrag:\u{e4}\u{4e2d}\u{1f512}",
+            ),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+    }
+
+    #[test]
+    fn durations_are_as_exact_as_they_are_long() {
+        for (ms, shown) in [
+            (0, "0s"),
+            (7, "7ms"),
+            (1_234, "1s 200ms"),
+            (59_999, "59s"),
+            (3_601_000, "1h 1s"),
+            (90_061_000, "1day 1h 1m"),
+        ] {
+            assert_eq!(rough(Duration::from_millis(ms)), shown);
+        }
+    }
+}

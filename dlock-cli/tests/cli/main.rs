@@ -1,0 +1,87 @@
+//! The built program, as people and scripts use it, over real servers.
+
+mod run;
+mod run_ends;
+mod run_signals;
+
+use std::{process::Command, time::Duration};
+
+use dlock_testkit::{RedisServer, Worker, eventually, python};
+
+/// Ample for a loaded machine.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The program with a server, and with nothing of what the environment of the test may say.
+fn dlock(server: &RedisServer, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
+    clean(&mut command);
+    command.env("DLOCK_URL", server.url()).args(arguments);
+    command
+}
+
+/// The same without a controlling terminal, whether or not the test has one.
+fn dlock_without_terminal(server: &RedisServer, arguments: &[&str]) -> Command {
+    const LEAVE: &str = "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])";
+    let mut command = python();
+    clean(&mut command);
+    command
+        .env("DLOCK_URL", server.url())
+        .args(["-c", LEAVE, env!("CARGO_BIN_EXE_dlock")])
+        .args(arguments);
+    command
+}
+
+fn clean(command: &mut Command) {
+    for name in [
+        "DLOCK_URL",
+        "DLOCK_USER",
+        "DLOCK_PASSWORD",
+        "NO_COLOR",
+        "CLICOLOR_FORCE",
+    ] {
+        command.env_remove(name);
+    }
+}
+
+/// What a call of the program came to.
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ended {
+    /// Asserts the exit code.
+    #[track_caller]
+    fn with(self, code: i32) -> Self {
+        let (stdout, stderr) = (&self.stdout, &self.stderr);
+        assert_eq!(self.code, Some(code), "\n{stdout}\n{stderr}");
+        self
+    }
+}
+
+/// Calls the program and waits for its end.
+async fn call(command: &mut Command) -> Ended {
+    let worker = Worker::spawn(command);
+    ended(&worker).await
+}
+
+/// Waits for the end of the program and of all that could still write to its output.
+async fn ended(worker: &Worker) -> Ended {
+    let status = worker.wait(LIMIT).await;
+    Ended {
+        code: status.code(),
+        stdout: worker.stdout(),
+        stderr: worker.stderr(),
+    }
+}
+
+/// The locks and queues in the server, without fences.
+async fn locks(server: &RedisServer) -> Vec<String> {
+    server.keys("dlock:{*").await
+}
+
+async fn eventually_nothing_is_left(server: &RedisServer) {
+    let nothing = async || locks(server).await.is_empty();
+    eventually(LIMIT, "no lock and no waiter is left", nothing).await;
+}

@@ -1,0 +1,197 @@
+//! `dlock run` in bad times: the command never goes on long without its lock, and no lock stays.
+
+use std::time::Duration;
+
+use dlock_testkit::{RedisServer, Worker, eventually};
+
+use super::{LIMIT, dlock_without_terminal, ended, eventually_nothing_is_left, locks};
+
+/// Ends when it is asked to, and says so.
+const POLITE: &str = "trap 'echo asked; exit 0' TERM; echo in; while :; do sleep 0.02; done";
+/// Never ends, and nor does what it has started.
+const DEAF: &str =
+    "trap '' TERM; (while :; do sleep 0.02; done) & echo in; while :; do sleep 0.02; done";
+
+/// A command that runs under `job`, with this TTL.
+async fn running(server: &RedisServer, options: &[&str], script: &str) -> Worker {
+    let words = [&["run", "job"], options, &["--", "sh", "-c", script]].concat();
+    let worker = Worker::spawn(&mut dlock_without_terminal(server, &words));
+    worker.line("in", LIMIT).await;
+    worker
+}
+
+/// Waits until the lease was renewed: by then the watchdog has long heard of the command.
+async fn renewed(server: &RedisServer) {
+    let mut connection = server.connection().await;
+    let mut left = async || {
+        let mut asked = redis::cmd("PTTL");
+        let asked = asked.arg("dlock:{job}").query_async::<i64>(&mut connection);
+        asked.await.expect("the server answers")
+    };
+    let mut before = left().await;
+    eventually(LIMIT, "the lease is renewed", async || {
+        let now = left().await;
+        std::mem::replace(&mut before, now) < now
+    })
+    .await;
+}
+
+async fn run(server: &RedisServer, command: &mut redis::Cmd) {
+    let mut connection = server.connection().await;
+    let done = command.query_async::<()>(&mut connection).await;
+    done.expect("the server does it");
+}
+
+#[tokio::test]
+async fn a_lease_that_was_taken_away_ends_the_command() {
+    let server = RedisServer::start().await;
+    let worker = running(&server, &["--ttl", "1s"], POLITE).await;
+    run(&server, redis::cmd("SET").arg("dlock:{job}").arg("stolen")).await;
+    let ended = ended(&worker).await.with(76);
+    assert!(ended.stdout.contains("asked"));
+    assert!(
+        ended
+            .stderr
+            .contains("dlock: the lease is lost: ending the command")
+    );
+    assert!(
+        ended.stderr.contains("lock `job` was lost"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(
+        locks(&server).await,
+        ["dlock:{job}"],
+        "a stranger's lock stays"
+    );
+}
+
+#[tokio::test]
+async fn a_deaf_command_and_its_children_are_killed() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "1s", "--kill-after", "200ms"];
+    let worker = running(&server, &options, DEAF).await;
+    run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
+    ended(&worker).await.with(76);
+    eventually_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_or_stands_still_ends_the_command_before_its_lease() {
+    let server = RedisServer::start().await;
+    let worker = running(&server, &["--ttl", "3s"], POLITE).await;
+    server.pause();
+    let first = ended(&worker).await.with(76);
+    assert!(first.stdout.contains("asked"));
+    let says = "dlock: the lease cannot be renewed: ending the command, with SIGKILL in";
+    assert!(first.stderr.contains(says), "{}", first.stderr);
+    assert!(
+        first.stderr.contains("before its lease was"),
+        "{}",
+        first.stderr
+    );
+    let says = "the server has not confirmed that `job` is free";
+    assert!(first.stderr.contains(says), "{}", first.stderr);
+    server.resume();
+    eventually_nothing_is_left(&server).await;
+
+    let worker = running(&server, &["--ttl", "3s", "--json"], DEAF).await;
+    server.kill();
+    let second = ended(&worker).await.with(76);
+    let last = second
+        .stderr
+        .lines()
+        .rev()
+        .find(|line| line.contains("error"));
+    let last: serde_json::Value = serde_json::from_str(last.expect("there is one")).unwrap();
+    assert_eq!(
+        (&last["error"]["code"], &last["error"]["exit_code"]),
+        (&"lost".into(), &76.into())
+    );
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended_under_its_lock() {
+    let server = RedisServer::start().await;
+    let worker = running(&server, &["--max-hold", "300ms"], POLITE).await;
+    let ended = ended(&worker).await.with(76);
+    assert!(ended.stdout.contains("asked"));
+    assert!(
+        ended.stderr.contains("`--max-hold 300ms` has passed"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        locks(&server).await.is_empty(),
+        "it was held, and is given back"
+    );
+}
+
+#[tokio::test]
+async fn a_killed_dlock_leaves_no_command_behind() {
+    let server = RedisServer::start().await;
+    for script in [POLITE, DEAF] {
+        let options = ["--ttl", "3s", "--kill-after", "200ms"];
+        let worker = running(&server, &options, script).await;
+        renewed(&server).await;
+        worker.kill();
+        // The output is complete when nobody is left to write.
+        assert_eq!(ended(&worker).await.code, None);
+        assert_eq!(worker.stdout().contains("asked"), script == POLITE);
+        assert!(
+            worker
+                .stderr()
+                .contains("`dlock run` was killed: ending the command")
+        );
+        eventually_nothing_is_left(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_dlock_loses_its_command_before_its_lease() {
+    let server = RedisServer::start().await;
+    let worker = running(&server, &["--ttl", "3s"], POLITE).await;
+    renewed(&server).await;
+    worker.pause();
+    worker.line("asked", LIMIT).await;
+    assert_eq!(locks(&server).await, ["dlock:{job}"], "it was still ours");
+    assert!(
+        worker.stderr().contains("`dlock run` stands still"),
+        "{}",
+        worker.stderr()
+    );
+    worker.resume();
+    let ended = ended(&worker).await;
+    assert!(matches!(ended.code, Some(0 | 76)), "{:?}", ended.code);
+    eventually_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_stopped_command_is_ended_all_the_same() {
+    let server = RedisServer::start().await;
+    let script = "echo in; kill -STOP $$; sleep 600";
+    let worker = running(&server, &["--max-hold", "1s"], script).await;
+    ended(&worker).await.with(76);
+    eventually_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_long_command_keeps_its_lock_and_its_watchdog_quiet() {
+    let server = RedisServer::start().await;
+    let worker = running(&server, &["--ttl", "500ms"], "echo in; sleep 3; echo out").await;
+    let ran = Duration::from_millis(1500);
+    let held = tokio::time::timeout(ran, async {
+        loop {
+            assert_eq!(locks(&server).await, ["dlock:{job}"]);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    assert!(held.await.is_err(), "it is looked at to the end");
+    let ended = ended(&worker).await.with(0);
+    assert_eq!(
+        (ended.stdout.as_str(), ended.stderr.as_str()),
+        ("in\nout\n", "")
+    );
+    let gone = async || locks(&server).await.is_empty();
+    eventually(LIMIT, "it is given back", gone).await;
+}

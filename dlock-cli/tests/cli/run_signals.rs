@@ -1,0 +1,158 @@
+//! `dlock run` and signals: who gets them, with a terminal and without.
+
+use dlock_testkit::{RedisServer, Worker, eventually, python};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{
+    LIMIT, call, clean, dlock, dlock_without_terminal, ended, eventually_nothing_is_left, locks,
+};
+
+fn send(worker: &Worker, signal: Signal) {
+    let pid = Pid::from_raw(worker.id().cast_signed()).expect("it has a number");
+    kill_process(pid, signal).expect("it runs");
+}
+
+#[tokio::test]
+async fn signals_are_passed_on_and_the_commands_answer_counts() {
+    let server = RedisServer::start().await;
+    for (signal, name) in [
+        (Signal::TERM, "TERM"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::HUP, "HUP"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+    ] {
+        let script =
+            format!("trap 'echo got; exit 5' {name}; echo in; while :; do sleep 0.02; done");
+        let words = ["run", "job", "sh", "-c", &script];
+        let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
+        worker.line("in", LIMIT).await;
+        send(&worker, signal);
+        let ended = ended(&worker).await.with(5);
+        assert!(ended.stdout.contains("got"), "{name}: {}", ended.stdout);
+        assert!(locks(&server).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_a_signal_ends_gives_the_usual_code() {
+    let server = RedisServer::start().await;
+    let words = ["run", "job", "sh", "-c", "echo in; exec sleep 600"];
+    let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
+    worker.line("in", LIMIT).await;
+    send(&worker, Signal::TERM);
+    ended(&worker).await.with(143);
+    assert!(locks(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_lock_is_kept_until_all_that_the_command_has_started_has_ended() {
+    let server = RedisServer::start().await;
+    // The shell ends by the signal at once. What it has started is deaf, and gets the other one.
+    let script = "(trap '' TERM; echo in; while :; do sleep 0.02; done) & wait";
+    let words = ["run", "job", "--kill-after", "300ms", "sh", "-c", script];
+    let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
+    worker.line("in", LIMIT).await;
+    send(&worker, Signal::TERM);
+    // The deaf one holds the output open, so that this is its end too.
+    ended(&worker).await.with(143);
+    assert!(locks(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn who_is_told_to_end_while_it_waits_leaves_the_queue_and_runs_nothing() {
+    let server = RedisServer::start().await;
+    let holder = Worker::spawn(&mut dlock(
+        &server,
+        &["run", "job", "sh", "-c", "echo in; sleep 600"],
+    ));
+    holder.line("in", LIMIT).await;
+    let words = ["run", "--wait", "forever", "job", "echo", "ran"];
+    let waiter = Worker::spawn(&mut dlock(&server, &words));
+    let queue = "dlock:{job}:q".to_owned();
+    eventually(LIMIT, "it waits", async || {
+        locks(&server).await.contains(&queue)
+    })
+    .await;
+    send(&waiter, Signal::INT);
+    assert_eq!(ended(&waiter).await.with(130).stdout, "");
+    let gone = async || !locks(&server).await.contains(&queue);
+    eventually(LIMIT, "it has left the queue", gone).await;
+}
+
+#[tokio::test]
+async fn what_is_ignored_from_the_start_stays_ignored() {
+    const NOHUP: &str = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); \
+                         os.execv(sys.argv[1], sys.argv[1:])";
+    let server = RedisServer::start().await;
+    let mut command = python();
+    clean(&mut command);
+    command.env("DLOCK_URL", server.url());
+    command.args([
+        "-c",
+        NOHUP,
+        env!("CARGO_BIN_EXE_dlock"),
+        "run",
+        "job",
+        "sh",
+        "-c",
+    ]);
+    let ended = call(command.arg("kill -HUP $PPID; kill -HUP $$; echo lives")).await;
+    assert_eq!(ended.with(0).stdout, "lives\n");
+}
+
+/// Starts a program on a terminal of its own, types Ctrl-C when it says `in`, and tells its output and its end.
+const AT_A_TERMINAL: &str = r"
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+output, typed = b'', False
+while True:
+    try:
+        data = os.read(terminal, 1024)
+    except OSError:
+        break
+    if not data:
+        break
+    output += data
+    if b'in\r\n' in output and not typed:
+        os.write(terminal, sys.argv[1].encode().decode('unicode_escape').encode())
+        typed = True
+sys.stdout.write(output.decode())
+print('code', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+async fn at_a_terminal(server: &RedisServer, typed: &str, script: &str) -> String {
+    let mut command = python();
+    clean(&mut command);
+    command.env("DLOCK_URL", server.url());
+    command.args(["-c", AT_A_TERMINAL, typed, env!("CARGO_BIN_EXE_dlock")]);
+    let ended = call(command.args(["run", "job", "sh", "-c", script])).await;
+    eventually_nothing_is_left(server).await;
+    ended.with(0).stdout
+}
+
+#[tokio::test]
+async fn what_is_typed_at_a_terminal_arrives_once() {
+    let server = RedisServer::start().await;
+    // A second signal of the same kind would be passed on before the one that is sent here.
+    let script = "n=0; trap 'n=$((n+1)); kill -USR1 $PPID' INT; trap 'echo count $n; exit 4' USR1; \
+                  echo in; while :; do sleep 0.02; done";
+    let told = at_a_terminal(&server, r"\x03", script).await;
+    assert!(
+        told.contains("count 1") && told.contains("code 4"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn the_command_can_read_from_the_terminal() {
+    let server = RedisServer::start().await;
+    let told = at_a_terminal(&server, r"words\n", "echo in; read line; echo read $line").await;
+    assert!(
+        told.contains("read words") && told.contains("code 0"),
+        "{told}"
+    );
+}
