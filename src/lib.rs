@@ -40,8 +40,18 @@ macro_rules! links {
 }
 
 #[cfg(doc)]
+#[doc = links!()]
+#[doc = include_str!("../docs/comparison.md")]
+pub mod comparison {}
+
+#[cfg(doc)]
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
+
+#[cfg(doc)]
+#[doc = links!()]
+#[doc = include_str!("../docs/migration.md")]
+pub mod migration {}
 
 #[cfg(doc)]
 #[doc = links!()]
