@@ -29,7 +29,13 @@ impl IntoResponse for ShopError {
             Self::Lock(error) => return error.into_response(),
             Self::NoSuchOrder(_) => (StatusCode::NOT_FOUND, "No such order"),
             Self::Input(_) => (StatusCode::UNPROCESSABLE_ENTITY, "This is no order"),
-            Self::Overtaken(_) => (StatusCode::CONFLICT, "Overtaken by a later payment"),
+            Self::Overtaken(order) => {
+                tracing::error!(
+                    order,
+                    "charged, and then overtaken: look for a second charge"
+                );
+                (StatusCode::CONFLICT, "Overtaken by a later payment")
+            }
             Self::Database(ref error) => {
                 tracing::error!(%error, "the database cannot be used");
                 (StatusCode::INTERNAL_SERVER_ERROR, "Out of order")

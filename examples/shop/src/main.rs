@@ -92,7 +92,8 @@ async fn connect(cli: &Cli, name: &str) -> Result<Board, Box<dyn Error>> {
 }
 
 async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind(cli.listen).await?;
+    let listener = TcpListener::bind(cli.listen).await;
+    let listener = listener.map_err(|error| format!("cannot listen at {}: {error}", cli.listen))?;
     let address = listener.local_addr()?;
     let name = format!("shop-{}", address.port());
     let board = connect(cli, &name).await?;
@@ -103,7 +104,7 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let file = file.unwrap_or_else(|| temporary.path().join("shop.db"));
     let pool = orders::open(&file)
         .await
-        .map_err(|error| format!("{}: {error}", file.display()))?;
+        .map_err(|error| format!("cannot open {}: {error}", file.display()))?;
 
     println!("{name} is at http://{address}");
     match board {

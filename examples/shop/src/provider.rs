@@ -25,8 +25,10 @@ impl Provider {
             .await
     }
 
-    /// Charges the order, after a while. Dropped before, it charges nothing, as a provider whose
-    /// client hangs up; of a real one nobody knows.
+    /// Charges the order, after a while. Dropped before, it charges nothing.
+    ///
+    /// Of a real provider nobody would know: no lock can call back a request that is on its way, so
+    /// give it an idempotency key too if it takes one.
     pub(crate) async fn charge(&self, order: i64, cents: i64) -> Result<(), sqlx::Error> {
         info!(order, "the provider is asked for a charge");
         sleep(self.delay).await;

@@ -15,7 +15,7 @@ async fn another_copy_pays_after_the_ttl_of_one_that_was_killed() {
     let database = directory.path().join("shop.db");
     let killed = ["--ttl", "2s", "--provider-delay", "10m"];
     let killed = Arc::new(Shop::start(Some(&server), &database, &killed).await);
-    let other = ["--ttl", "2s", "--provider-delay", "10ms"];
+    let other = ["--ttl", "10m", "--provider-delay", "10ms"];
     let other = Shop::start(Some(&server), &database, &other).await;
     let order = other.order("a table").await;
     let path = format!("/api/orders/{order}/pay-to-the-end");
@@ -61,7 +61,7 @@ async fn a_copy_that_slept_through_its_lease_charges_nothing() {
     let database = directory.path().join("shop.db");
     let asleep = ["--ttl", "2s", "--provider-delay", "3s"];
     let asleep = Arc::new(Shop::start(Some(&server), &database, &asleep).await);
-    let other = ["--ttl", "2s", "--provider-delay", "2s"];
+    let other = ["--ttl", "10m", "--provider-delay", "2s"];
     let other = Shop::start(Some(&server), &database, &other).await;
     let order = other.order("a bed").await;
     let path = format!("/api/orders/{order}/pay-to-the-end");
