@@ -228,8 +228,23 @@ impl RedisServer {
             .expect("a running server accepts connections")
     }
 
-    /// The keys that match a pattern, sorted. Expired keys are not among them.
+    /// The keys that match a pattern, sorted. Expired keys are not among them, and neither is what
+    /// processes say of themselves, which comes and goes by itself: that is what
+    /// [`processes`](Self::processes) are for.
     pub async fn keys(&self, pattern: &str) -> Vec<String> {
+        let mut keys = self.all_keys(pattern).await;
+        keys.retain(|key| !says_who_it_is(key));
+        keys
+    }
+
+    /// Where processes that use locks say what they are.
+    pub async fn processes(&self) -> Vec<String> {
+        let mut keys = self.all_keys("*:process:{*}").await;
+        keys.retain(|key| says_who_it_is(key));
+        keys
+    }
+
+    async fn all_keys(&self, pattern: &str) -> Vec<String> {
         let mut connection = self.connection().await;
         let mut keys = Vec::new();
         let mut cursor = 0_u64;
@@ -285,6 +300,13 @@ impl RedisServer {
         // A test that panicked elsewhere must still be able to clean up.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether it is the key of a process: `dlock:process:{` and 32 digits.
+fn says_who_it_is(key: &str) -> bool {
+    let client = key.split_once(":process:{").map(|(_, client)| client);
+    let client = client.and_then(|client| client.strip_suffix('}'));
+    client.is_some_and(|it| it.len() == 32 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Starts a server and waits for its first answer; `None` if the port was taken meanwhile.
