@@ -1,13 +1,38 @@
 //! What people who run services can see of the locks in a server, and do about them.
+//!
+//! An [`Inspector`] looks at a server, takes no locks, and holds nobody up: it goes through the
+//! keys in small steps, and looks at each lock by a script that only reads.
+//!
+//! # Permissions
+//!
+//! On a server with access control lists, a user that may lock can [look at a lock](Inspector::lock)
+//! and [take it away](Inspector::unlock) with the rights that it has. To list locks and processes it
+//! needs `+scan` as well, to watch how they are handed on `+psubscribe`, and to learn how a server is
+//! set up `+info`. Without raw keys, this one can do all of it and nothing else:
+//!
+//! ```text
+#![doc = include_str!("admin/permissions.txt")]
+//! ```
+//!
+//! In a cluster it needs these too, on every node:
+//!
+//! ```text
+#![doc = include_str!("store/redis/permissions_cluster.txt")]
+//! ```
+
+mod hand_offs;
+mod inspector;
+mod merge;
 
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
 };
 
+pub use self::{hand_offs::HandOffs, inspector::Inspector};
 use crate::{
     owner::{ClientId, OwnerId},
-    store::StoreError,
+    store::{StoreError, redis::Seen},
 };
 
 /// A lock that somebody holds or waits for.
@@ -26,6 +51,8 @@ pub struct LockInfo {
     pub held_at: usize,
     /// At how many it could be looked for: 1, unless this is a quorum.
     pub servers: usize,
+    /// By what the holder's lease is known again, at each server that has it.
+    seen: Vec<(usize, Seen)>,
 }
 
 /// Who holds a lock.

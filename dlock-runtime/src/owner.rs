@@ -86,14 +86,28 @@ impl fmt::Display for OwnerId {
 #[error("not an owner token of dlock")]
 pub struct ForeignOwner;
 
+impl FromStr for ClientId {
+    type Err = ForeignOwner;
+
+    fn from_str(text: &str) -> Result<Self, ForeignOwner> {
+        let client = Uuid::try_parse(text).map_err(|_| ForeignOwner)?;
+        // Only the canonical spelling is ours.
+        let client = Self(client);
+        if client.to_string() == text {
+            Ok(client)
+        } else {
+            Err(ForeignOwner)
+        }
+    }
+}
+
 impl FromStr for OwnerId {
     type Err = ForeignOwner;
 
     fn from_str(text: &str) -> Result<Self, ForeignOwner> {
         let (client, attempt) = text.split_once('.').ok_or(ForeignOwner)?;
-        let client = Uuid::try_parse(client).map_err(|_| ForeignOwner)?;
         let attempt = attempt.parse().map_err(|_| ForeignOwner)?;
-        let owner = Self::new(ClientId(client), attempt);
+        let owner = Self::new(client.parse()?, attempt);
         // Only the canonical spelling is ours; `+1` or upper case would parse as well.
         if owner.to_string() == text {
             Ok(owner)

@@ -81,6 +81,26 @@ fn with_credentials(password: &'static str) -> LockManagerBuilder {
         .credentials(move || async move { Ok::<_, fmt::Error>(Credentials::new("me", password)) })
 }
 
+/// Looks at servers as far as they let one, and notes all that can be seen of it.
+#[cfg(feature = "admin")]
+async fn inspect(seen: &mut Seen, config: RedisConfig) {
+    let config = RedisConfig {
+        connect_timeout: Duration::from_millis(600),
+        ..config
+    };
+    match soon(dlock::admin::Inspector::connect(config)).await {
+        Ok(inspector) => {
+            seen.debug(&inspector);
+            seen.debug(&soon(inspector.servers()).await);
+            match soon(inspector.hand_offs()).await {
+                Ok(hand_offs) => seen.debug(&hand_offs),
+                Err(error) => seen.error(&error),
+            }
+        }
+        Err(error) => seen.error(&error),
+    }
+}
+
 /// Uses servers as far as they let one, and notes all that can be seen of it.
 async fn use_all(
     seen: &mut Seen,
@@ -90,6 +110,8 @@ async fn use_all(
     let url = config.url.clone();
     seen.debug(&builder());
     seen.debug(&config);
+    #[cfg(feature = "admin")]
+    inspect(seen, config.clone()).await;
     match RedisStore::lazy(config) {
         Ok(store) => seen.debug(&store),
         Err(error) => seen.error(&error),
@@ -349,6 +371,8 @@ const SEEN: &[&str] = &[
     "ConnectError",
     "Credentials",
     "CredentialsProvider",
+    "HandOffs",
+    "Inspector",
     "Lease",
     "LockError",
     "LockGuard",
@@ -359,6 +383,7 @@ const SEEN: &[&str] = &[
     "Quorum",
     "RedisConfig",
     "RedisStore",
+    "ServerReport",
     "Shutdown",
     "StoreError",
     "Tls",
@@ -371,15 +396,20 @@ const OTHERS: &[&str] = &[
     "Acquisition",
     "AlreadyInstalled",
     "ClientId",
+    "ClockReading",
+    "Denied",
     "Detach",
     "Detached",
     "FencingToken",
     "Finish",
     "ForeignOwner",
+    "HandOff",
     "Hint",
     "HintSink",
     "Holder",
+    "HolderInfo",
     "KeyFault",
+    "LockInfo",
     "LockKey",
     "LockKeyBuilder",
     "LockKeys",
@@ -391,6 +421,7 @@ const OTHERS: &[&str] = &[
     "OwnerId",
     "PartWriter",
     "Piece",
+    "ProcessInfo",
     "Queue",
     "Raised",
     "Release",
@@ -400,7 +431,9 @@ const OTHERS: &[&str] = &[
     "StoreErrorKind",
     "SystemClock",
     "SystemRandom",
+    "Unlocked",
     "Wait",
+    "WaiterInfo",
     "Watch",
 ];
 

@@ -21,14 +21,21 @@ mod hello;
 mod hints;
 mod independent;
 mod introduction;
+mod introductions;
 mod link;
+#[cfg(feature = "admin")]
+mod listen;
 #[cfg(test)]
 mod live_tests;
+#[cfg(feature = "admin")]
+mod look;
 mod names;
 #[cfg(not(feature = "tls"))]
 mod no_tls;
 mod node;
 mod options;
+#[cfg(feature = "admin")]
+mod report;
 mod scheme;
 mod script;
 mod sentinel;
@@ -56,6 +63,7 @@ use self::{
     confirm::Confirmer,
     events::Events,
     hints::Hints,
+    introductions::Introductions,
     node::{Node, no_runtime},
     script::Call,
     sentinel::Sentinels,
@@ -66,6 +74,13 @@ use self::{
 pub use self::{
     config::RedisConfig,
     credentials::{Credentials, CredentialsProvider},
+};
+#[cfg(feature = "admin")]
+pub(crate) use self::{
+    introductions::Introduction,
+    listen::Listener,
+    look::{Occupant, Seen, Sight},
+    report::Facts,
 };
 use super::{
     AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
@@ -118,7 +133,8 @@ pub struct RedisStore {
     shown: String,
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
-    servers: Servers,
+    servers: Arc<Servers>,
+    introductions: Introductions,
     /// For `min_replicas`.
     confirmer: Option<Confirmer>,
 }
@@ -132,10 +148,14 @@ impl RedisStore {
     ///
     /// When the URL or an option is wrong, or no tokio runtime runs here.
     pub fn lazy(config: RedisConfig) -> Result<Self, ConnectError> {
-        Self::start(config, Events::new)
+        Self::start(config, Events::new, Hints::new)
     }
 
-    fn start(config: RedisConfig, events: fn(String) -> Events) -> Result<Self, ConnectError> {
+    fn start(
+        config: RedisConfig,
+        events: fn(String) -> Events,
+        hints: fn(bool) -> Hints,
+    ) -> Result<Self, ConnectError> {
         let mut location = Location::parse(&config.url)?;
         config.check()?;
         location.prepare(&config)?;
@@ -156,14 +176,16 @@ impl RedisStore {
                 Source::Sentinel(Arc::new(Sentinels::new(&location, service)))
             }
             Layout::Cluster => {
-                let hints = Arc::new(Hints::new(false));
+                let hints = Arc::new(hints(false));
                 let events = events(shown.clone());
                 let cluster = Cluster::start(location, &config, &hints, &home, events);
+                let servers = Arc::new(Servers::Cluster(cluster));
                 return Ok(Self {
                     shown,
+                    introductions: Introductions::new(&config, &servers),
                     config,
                     hints,
-                    servers: Servers::Cluster(cluster),
+                    servers,
                     confirmer: None,
                 });
             }
@@ -176,7 +198,14 @@ impl RedisStore {
                 });
             }
         };
-        Ok(Self::over(source, shown, config, min_replicas, events))
+        Ok(Self::over(
+            source,
+            shown,
+            config,
+            min_replicas,
+            events,
+            hints,
+        ))
     }
 
     /// A store at a place that is known, and is called `shown`; a runtime runs here.
@@ -186,19 +215,22 @@ impl RedisStore {
         config: Arc<RedisConfig>,
         min_replicas: u32,
         events: fn(String) -> Events,
+        hints: fn(bool) -> Hints,
     ) -> Self {
-        let hints = Arc::new(Hints::new(min_replicas > 0));
+        let hints = Arc::new(hints(min_replicas > 0));
         let confirmer = (min_replicas > 0).then(|| {
             let events = events(format!("{shown} (for `min_replicas`)"));
             let node = Node::start(source.clone(), &config, &Arc::default(), events);
             Confirmer::start(node, min_replicas, config.response_timeout)
         });
         let node = Node::start(source, &config, &hints, events(shown.clone()));
+        let servers = Arc::new(Servers::One(node));
         Self {
             shown,
+            introductions: Introductions::new(&config, &servers),
             config,
             hints,
-            servers: Servers::One(node),
+            servers,
             confirmer,
         }
     }
@@ -212,11 +244,15 @@ impl RedisStore {
     /// As [`lazy`](Self::lazy), and with the last failure when there is no connection in time.
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
-        let store = Self::start(config, Events::awaited)?;
-        match store.ready(limit).await {
-            Ok(()) => Ok(store),
+        let store = Self::start(config, Events::awaited, Hints::new)?;
+        store.when_ready(limit).await
+    }
+
+    async fn when_ready(self, limit: Duration) -> Result<Self, ConnectError> {
+        match self.ready(limit).await {
+            Ok(()) => Ok(self),
             Err(reason) => Err(ConnectError::Unavailable {
-                url: store.shown.clone(),
+                url: self.shown.clone(),
                 reason,
             }),
         }
@@ -325,6 +361,7 @@ impl LockStore for RedisStore {
 
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.hints.attach(client, hints);
+        self.introductions.begin(client);
     }
 }
 

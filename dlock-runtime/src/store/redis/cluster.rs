@@ -26,7 +26,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::map::{Map, Member};
+use self::map::Map;
+pub(super) use self::map::Member;
 pub(super) use self::redirect::Redirect;
 #[cfg(any(test, fuzzing))]
 pub(super) use self::topology::Topology;
@@ -125,6 +126,14 @@ impl Cluster {
                 }
             }
         }
+    }
+}
+
+#[cfg(feature = "admin")]
+impl Cluster {
+    /// Who has slots, in the order of their addresses.
+    pub(super) fn masters(&self) -> Vec<Arc<Member>> {
+        self.shared.read(Map::masters)
     }
 }
 

@@ -36,7 +36,7 @@ pub struct RedisConfig {
     /// this, with `_` in place of what is no printable ASCII character.
     pub name: String,
     /// What all of its keys and channels start with: 1 to 64 printable ASCII characters without
-    /// spaces and braces, not ending in `:fence`.
+    /// spaces and braces, not ending in `:fence` or `:process`.
     pub namespace: String,
     /// How long one request may take, wherever a cluster sends it; an hour at the most.
     pub response_timeout: Duration,
@@ -78,6 +78,18 @@ impl RedisConfig {
         "dlock:".chars().chain(name).collect()
     }
 
+    /// The same as the one word that processes are known by.
+    pub(super) fn label(&self) -> String {
+        const LONGEST: usize = 128;
+        let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+        let label: String = self.name.chars().map(plain).take(LONGEST).collect();
+        if label.is_empty() {
+            "-".to_owned()
+        } else {
+            label
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), ConnectError> {
         let refuse = |option, reason| Err(ConnectError::InvalidOption { option, reason });
         // A brace would choose the slot in place of the lock's name.
@@ -95,6 +107,12 @@ impl RedisConfig {
             return refuse(
                 "namespace",
                 "it must not end in `:fence`, where fences are kept",
+            );
+        }
+        if self.namespace.ends_with(":process") {
+            return refuse(
+                "namespace",
+                "it must not end in `:process`, where processes say what they are",
             );
         }
         let limits = [
@@ -141,7 +159,15 @@ mod tests {
         };
         let longest = "n".repeat(LONGEST_NAMESPACE);
         assert_eq!(named(&longest).check(), Ok(()));
-        for namespace in ["", "a b", "a{b", "\u{e9}", "a:fence", &(longest + "n")] {
+        for namespace in [
+            "",
+            "a b",
+            "a{b",
+            "\u{e9}",
+            "a:fence",
+            "a:process",
+            &(longest + "n"),
+        ] {
             let error = named(namespace).check().expect_err("it is refused");
             assert!(error.to_string().contains("`namespace`"), "{error}");
         }

@@ -16,6 +16,8 @@ pub(super) struct Hints {
     sinks: Mutex<Vec<(ClientId, HintSink)>>,
     /// What a hint tells of is to be asked for: it says nothing of replicas.
     must_ask: bool,
+    /// Nobody here takes locks.
+    are_unwanted: bool,
     attached: watch::Sender<()>,
 }
 
@@ -25,6 +27,19 @@ impl Hints {
             must_ask,
             ..Self::default()
         }
+    }
+
+    /// For who only looks: no channel is subscribed.
+    #[cfg(feature = "admin")]
+    pub(super) fn unwanted() -> Self {
+        Self {
+            are_unwanted: true,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn are_unwanted(&self) -> bool {
+        self.are_unwanted
     }
 
     pub(super) fn attach(&self, client: ClientId, sink: HintSink) {
@@ -91,7 +106,7 @@ impl Hints {
 }
 
 /// Reads `owner fence key`; `None` unless it is exactly that.
-fn parse(message: &[u8]) -> Option<Hint<'_>> {
+pub(super) fn parse(message: &[u8]) -> Option<Hint<'_>> {
     let text = str::from_utf8(message).ok()?;
     let (owner, rest) = text.split_once(' ')?;
     let (fence, key) = rest.split_once(' ')?;

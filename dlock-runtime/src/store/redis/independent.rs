@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use super::{
     RedisConfig, RedisStore,
     events::Events,
+    hints::Hints,
     session,
     source::Source,
     url::{Endpoint, Layout, Location},
@@ -35,6 +36,19 @@ impl Independent {
     ///
     /// As [`RedisStore::lazy`].
     pub(crate) fn start(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
+        Self::start_with(config, Hints::new)
+    }
+
+    /// The same for who only looks.
+    #[cfg(feature = "admin")]
+    pub(crate) fn look_at(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
+        Self::start_with(config, |_| Hints::unwanted())
+    }
+
+    fn start_with(
+        config: &RedisConfig,
+        hints: fn(bool) -> Hints,
+    ) -> Result<Option<Self>, ConnectError> {
         let mut location = Location::parse(&config.url)?;
         if *location.layout() != Layout::Independent {
             return Ok(None);
@@ -63,6 +77,7 @@ impl Independent {
                 Arc::new(config),
                 0,
                 Events::new,
+                hints,
             )
         });
         Ok(Some(Self {
@@ -76,6 +91,22 @@ impl Independent {
     /// The quorum, whether its servers are there or not.
     pub(crate) fn into_quorum(self) -> Result<Quorum, ConnectError> {
         Ok(Quorum::of(self.stores)?.node_timeout(self.response_timeout / 2))
+    }
+
+    /// The stores, as soon as a majority is ready, or some if there is none.
+    #[cfg(feature = "admin")]
+    pub(crate) async fn into_stores(
+        self,
+        limit: Duration,
+    ) -> Result<Vec<RedisStore>, ConnectError> {
+        if let Err(error) = self.ready(limit).await {
+            let some = self.stores.iter();
+            let some = join_all(some.map(|store| store.ready(Duration::ZERO))).await;
+            if matches!(error, ConnectError::InvalidUrl { .. }) || some.iter().all(Result::is_err) {
+                return Err(error);
+            }
+        }
+        Ok(self.stores)
     }
 
     /// Waits until a majority is ready. The others may come later.

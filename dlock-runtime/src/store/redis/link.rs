@@ -260,6 +260,7 @@ pub(super) struct Link {
     session: Session,
     /// Where hints come from, if not over the same connection.
     subscriber: Option<Subscriber>,
+    pushes: bool,
     namespace: String,
     /// What the server calls the connection.
     name: String,
@@ -279,7 +280,7 @@ impl Link {
     ) -> Result<Self, StoreError> {
         let attempt = async {
             let mut link = Self::log_in(endpoint, config, hints, limit).await?;
-            link.prepare(endpoint.is_in_cluster()).await?;
+            link.prepare(endpoint.is_in_cluster(), hints).await?;
             link.subscribe(hints).await?;
             Ok(link)
         };
@@ -312,6 +313,8 @@ impl Link {
         let (session, subscriber) = if endpoint.pushes() {
             let settings = settings.set_push_sender(pushed);
             (Session::open(endpoint, settings, limit).await?, None)
+        } else if hints.are_unwanted() {
+            (Session::open(endpoint, settings, limit).await?, None)
         } else {
             let session = Session::open(endpoint, settings, limit).await?;
             let (hints, health) = (hints.clone(), health.clone());
@@ -326,6 +329,7 @@ impl Link {
             },
             session,
             subscriber,
+            pushes: endpoint.pushes(),
             namespace: config.namespace.clone(),
             name,
             subscribed: HashSet::new(),
@@ -335,10 +339,10 @@ impl Link {
     }
 
     /// Looks at who answers, and loads the scripts.
-    async fn prepare(&mut self, in_cluster: bool) -> Result<(), StoreError> {
+    async fn prepare(&mut self, in_cluster: bool, hints: &Hints) -> Result<(), StoreError> {
         let mut requests = redis::pipe();
         let hello = requests.cmd("HELLO");
-        if self.subscriber.is_none() {
+        if self.pushes {
             hello.arg(3);
         }
         if in_cluster {
@@ -363,7 +367,11 @@ impl Link {
         if let Some(hello) = answers.next() {
             hello::check_server(&hello, in_cluster)?;
         }
-        match answers.next().filter(|_| in_cluster) {
+        // Who only looks may lack it.
+        match answers
+            .next()
+            .filter(|_| in_cluster && !hints.are_unwanted())
+        {
             Some(asking) => self.check_asking(asking),
             None => Ok(()),
         }
@@ -391,6 +399,9 @@ impl Link {
     /// The first time it subscribes something in any case: without a permission that hints need
     /// no lock would work, and one wants to know that before the first client is there.
     pub(super) async fn subscribe(&mut self, hints: &Hints) -> Result<Vec<ClientId>, StoreError> {
+        if hints.are_unwanted() {
+            return Ok(Vec::new());
+        }
         let mut new = hints.clients();
         new.retain(|client| !self.subscribed.contains(client));
         let mut channels: Vec<_> = new

@@ -9,7 +9,7 @@ use std::io::Write;
 use redis::{Cmd, RedisWrite};
 
 use super::{RedisConfig, slot};
-use crate::key::LockKey;
+use crate::{key::LockKey, owner::ClientId};
 
 /// How long the name of a lock is, or somewhat less.
 pub(super) fn lock_len(config: &RedisConfig, key: &LockKey) -> usize {
@@ -35,6 +35,13 @@ pub(super) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey
 pub(super) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
     let (namespace, tag) = (&config.namespace, slot::tag(key.as_str()));
     command.write_arg_fmt(format_args!("{namespace}:fence:{{{tag:x}}}"));
+}
+
+/// Where a process says what it is. In braces, it could be a lock of a namespace that ends in `:process`,
+/// and there is none.
+pub(super) fn push_process(command: &mut Cmd, config: &RedisConfig, client: ClientId) {
+    let namespace = &config.namespace;
+    command.write_arg_fmt(format_args!("{namespace}:process:{{{client}}}"));
 }
 
 /// One argument, written without a string of its own.

@@ -5,6 +5,8 @@ use std::{sync::Arc, time::Duration};
 use ::redis::Value;
 use tokio::{runtime, sync::watch, task::JoinHandle, time::timeout};
 
+#[cfg(feature = "admin")]
+use super::url::Endpoint;
 use super::{
     RedisConfig, errors,
     events::Events,
@@ -21,6 +23,8 @@ const RUNTIME_ENDED: &str = "the tokio runtime in which the store was made has e
 /// A server, for as long as this lives.
 pub(super) struct Node {
     shown: String,
+    #[cfg(feature = "admin")]
+    source: Source,
     response_timeout: Duration,
     state: watch::Receiver<State>,
     supervisor: JoinHandle<()>,
@@ -36,6 +40,8 @@ impl Node {
     ) -> Self {
         let (sender, state) = watch::channel(State::Connecting);
         let shown = events.server().to_owned();
+        #[cfg(feature = "admin")]
+        let place = source.clone();
         let supervisor = Supervisor {
             source,
             config: config.clone(),
@@ -45,6 +51,8 @@ impl Node {
         };
         Self {
             shown,
+            #[cfg(feature = "admin")]
+            source: place,
             response_timeout: config.response_timeout,
             state,
             supervisor: tokio::spawn(supervisor.run()),
@@ -128,6 +136,25 @@ impl Node {
             Ok(Err(_)) => Err(no_runtime(RUNTIME_ENDED)),
             Err(_) => Err(self.no_connection(limit)),
         }
+    }
+
+    /// The answer to a command that is no script.
+    #[cfg(feature = "admin")]
+    pub(super) async fn ask(&self, question: &::redis::Cmd) -> Result<Value, StoreError> {
+        self.within_limit(async |handle: Handle| handle.ask(question).await)
+            .await?
+    }
+
+    /// Its URL without the password.
+    #[cfg(feature = "admin")]
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Where it is at this moment, for a connection besides the one that is kept.
+    #[cfg(feature = "admin")]
+    pub(super) async fn place(&self) -> Result<Endpoint, StoreError> {
+        self.source.find(self.response_timeout).await
     }
 
     /// How the connection is, and how it changes.

@@ -23,6 +23,9 @@ use crate::{
 /// A label that says nothing, because a field of a value cannot be empty.
 const NO_LABEL: &str = "-";
 
+/// Stands between a label and the name of a function.
+const BEFORE_FUNCTION: u8 = b'#';
+
 static ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::new("acquire", include_str!("acquire.lua"), 4));
 static RENEW: LazyLock<Script> =
@@ -32,15 +35,23 @@ static RELEASE: LazyLock<Script> =
 static RAISE: LazyLock<Script> =
     LazyLock::new(|| Script::new("raise", include_str!("raise.lua"), 2));
 static DROP: LazyLock<Script> = LazyLock::new(|| Script::new("drop", include_str!("drop.lua"), 1));
+#[cfg(feature = "admin")]
+static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new("look", include_str!("look.lua"), 4));
+#[cfg(feature = "admin")]
+static UNLOCK: LazyLock<Script> = LazyLock::new(|| {
+    let source = concat!(include_str!("unlock.lua"), include_str!("release.lua"));
+    Script::new("unlock", source, 4)
+});
 
 /// The text of every script that a lock usually needs, for a new connection to load.
 pub(super) fn sources() -> [&'static str; 3] {
     [ACQUIRE.source, RENEW.source, RELEASE.source]
 }
 
-/// One script with all it is to be called with, as it is sent.
+/// One script with all it is to be called with, as it is sent; or a plain command with one key, which
+/// comes first.
 pub(super) struct Call {
-    script: &'static Script,
+    script: Option<&'static Script>,
     command: Cmd,
 }
 
@@ -93,6 +104,67 @@ impl Call {
         call
     }
 
+    /// All there is to know of a lock, with the first `most` of its waiters.
+    #[cfg(feature = "admin")]
+    pub(super) fn look(config: &RedisConfig, key: &LockKey, most: usize) -> Self {
+        let mut call = Self::new(&LOOK, config, key);
+        names::push_others(&mut call.command, config, key);
+        call.command.arg(most);
+        call
+    }
+
+    /// The lock is taken away if it is still what was seen there: an owner with its fence, or what has
+    /// this SHA-1.
+    #[cfg(feature = "admin")]
+    pub(super) fn unlock(
+        config: &RedisConfig,
+        key: &LockKey,
+        me: OwnerId,
+        seen: Result<(OwnerId, u64), &str>,
+    ) -> Self {
+        let mut call = Self::new(&UNLOCK, config, key);
+        names::push_others(&mut call.command, config, key);
+        call.owner(me);
+        match seen {
+            Ok((owner, fence)) => {
+                let claim = format_args!("{owner} {fence}");
+                call.command.write_arg_fmt(claim);
+                call.command.arg("");
+            }
+            Err(digest) => {
+                call.command.arg("").arg(digest);
+            }
+        }
+        call
+    }
+
+    /// A process says what it is, which counts for a while.
+    pub(super) fn introduce(
+        config: &RedisConfig,
+        client: ClientId,
+        text: &str,
+        ttl: Duration,
+    ) -> Self {
+        let mut command = redis::cmd("SET");
+        names::push_process(&mut command, config, client);
+        command.arg(text).arg("PX").arg(milliseconds(ttl));
+        Self {
+            script: None,
+            command,
+        }
+    }
+
+    /// What a process has said of itself.
+    #[cfg(feature = "admin")]
+    pub(super) fn of_process(config: &RedisConfig, client: ClientId) -> Self {
+        let mut command = redis::cmd("GET");
+        names::push_process(&mut command, config, client);
+        Self {
+            script: None,
+            command,
+        }
+    }
+
     /// The call with its first key.
     fn new(script: &'static Script, config: &RedisConfig, key: &LockKey) -> Self {
         // Enough for all but the longest keys: every call of a section is made here, and must not
@@ -103,7 +175,10 @@ impl Call {
             .arg(&script.hash)
             .arg(script.key_count);
         names::push_lock(&mut command, config, key);
-        Self { script, command }
+        Self {
+            script: Some(script),
+            command,
+        }
     }
 
     fn owner(&mut self, owner: OwnerId) {
@@ -126,7 +201,7 @@ impl Call {
     /// For a release whose keys lie on two servers at the moment: the same of the lock alone, which
     /// is free then, whoever waits for it.
     pub(super) fn of_the_lock_alone(&self) -> Option<Self> {
-        if !ptr::eq(self.script, &raw const *RELEASE) {
+        if !ptr::eq(self.script?, &raw const *RELEASE) {
             return None;
         }
         let words: Vec<_> = self.arguments().collect();
@@ -136,13 +211,21 @@ impl Call {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&DROP.hash).arg(DROP.key_count);
         command.arg(lock).arg(owner);
-        let script = &DROP;
-        Some(Self { script, command })
+        let script: &'static Script = &DROP;
+        Some(Self {
+            script: Some(script),
+            command,
+        })
     }
 
     /// The slot that all of its keys lie in.
     pub(super) fn slot(&self) -> u16 {
-        slot::of_key(self.arguments().nth(3).unwrap_or_default())
+        slot::of_key(self.first_key())
+    }
+
+    fn first_key(&self) -> &[u8] {
+        let place = if self.script.is_some() { 3 } else { 1 };
+        self.arguments().nth(place).unwrap_or_default()
     }
 
     /// Runs the script, also on a server that has forgotten it.
@@ -192,8 +275,11 @@ impl Call {
     /// The same with the script's source, which runs it and makes the server remember it, in one
     /// round trip. Where only that was missing nothing has been done yet, so nothing is done twice.
     fn whole(&self) -> Cmd {
+        let Some(script) = self.script else {
+            return self.command.clone();
+        };
         let mut command = redis::cmd("EVAL");
-        command.arg(self.script.source);
+        command.arg(script.source);
         for argument in self.arguments().skip(2) {
             command.arg(argument);
         }
@@ -212,15 +298,17 @@ impl Call {
 
     /// The failure in words, with the place where one has to look.
     pub(super) fn explain(&self, error: &RedisError, limit: Duration) -> StoreError {
+        let Some(script) = self.script else {
+            return errors::of_command(&self.command, error, limit);
+        };
         let sorted = errors::of_request(error, limit);
-        let lock = self.arguments().nth(3).unwrap_or_default();
-        let lock = String::from_utf8_lossy(lock);
+        let lock = String::from_utf8_lossy(self.first_key());
         match sorted.kind() {
             StoreErrorKind::Denied => {
-                let command = errors::script_line(error).and_then(|line| self.script.command(line));
+                let command = errors::script_line(error).and_then(|line| script.command(line));
                 let place = match command {
-                    Some(command) => format!("`{command}` in script `{}`", self.script.name),
-                    None => format!("script `{}`", self.script.name),
+                    Some(command) => format!("`{command}` in script `{}`", script.name),
+                    None => format!("script `{}`", script.name),
                 };
                 StoreError::new(
                     StoreErrorKind::Denied,
@@ -337,7 +425,7 @@ pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError
                 Value::Int(held),
             ] => {
                 Ok(Acquisition::Busy(Holder {
-                    label: read_label(label),
+                    label: read_label(label).0,
                     // Less than zero: no time to live.
                     ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
                     position: u64::try_from(*place).ok(),
@@ -352,15 +440,18 @@ pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError
     }
 }
 
-/// What a holder says of itself, as far as it can stand in a line of a log: whoever may write the key
-/// may have written anything. Those of dlock are shorter and printable.
-fn read_label(label: &[u8]) -> Option<String> {
+/// What a holder says of itself and of the function, as far as it can stand in a line of a log: whoever
+/// may write the key may have written anything. Those of dlock are shorter and printable.
+pub(super) fn read_label(word: &[u8]) -> (Option<String>, Option<String>) {
     const LONGEST: usize = 128;
-    if label.is_empty() || label == NO_LABEL.as_bytes() {
-        return None;
-    }
-    let label = String::from_utf8_lossy(&label[..label.len().min(LONGEST)]);
-    Some(label.replace(char::is_control, "_"))
+    let read = |text: &[u8]| {
+        let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);
+        let text = text.replace(char::is_control, "_");
+        (!text.is_empty() && text != NO_LABEL).then_some(text)
+    };
+    let mut parts = word.splitn(2, |&byte| byte == BEFORE_FUNCTION);
+    let label = parts.next().and_then(read);
+    (label, parts.next().and_then(read))
 }
 
 pub(super) fn read_renewal(answer: &Value) -> Result<Renewal, StoreError> {
@@ -387,7 +478,7 @@ pub(super) fn read_raise(answer: &Value) -> Result<Raised, StoreError> {
     }
 }
 
-fn misshapen(script: &str, answer: &Value) -> StoreError {
+pub(super) fn misshapen(script: &str, answer: &Value) -> StoreError {
     // Whatever answers may send megabytes.
     let shown: String = format!("{answer:?}").chars().take(80).collect();
     let shown = errors::quoted(&shown);

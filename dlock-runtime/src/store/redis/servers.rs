@@ -1,9 +1,13 @@
 //! The servers of a store, however many they are.
 
 use std::time::Duration;
+#[cfg(feature = "admin")]
+use std::{ops::Deref, sync::Arc};
 
 use redis::Value;
 
+#[cfg(feature = "admin")]
+use super::cluster::Member;
 use super::{cluster::Cluster, node::Node, script::Call};
 use crate::store::StoreError;
 
@@ -40,6 +44,37 @@ impl Servers {
         match self {
             Self::One(node) => node.run_all(&calls.iter().collect::<Vec<_>>(), limit).await,
             Self::Cluster(cluster) => cluster.run_all(calls, limit).await,
+        }
+    }
+
+    /// Each server that has locks, as far as they are known.
+    #[cfg(feature = "admin")]
+    pub(super) fn masters(&self) -> Vec<Master<'_>> {
+        match self {
+            Self::One(node) => vec![Master::Only(node)],
+            Self::Cluster(cluster) => {
+                let members = cluster.masters().into_iter();
+                members.map(Master::OfSome).collect()
+            }
+        }
+    }
+}
+
+/// A server that has locks.
+#[cfg(feature = "admin")]
+pub(super) enum Master<'a> {
+    Only(&'a Node),
+    OfSome(Arc<Member>),
+}
+
+#[cfg(feature = "admin")]
+impl Deref for Master<'_> {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        match self {
+            Self::Only(node) => node,
+            Self::OfSome(member) => member.node(),
         }
     }
 }

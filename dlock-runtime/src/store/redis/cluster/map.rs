@@ -13,7 +13,7 @@ use super::topology::Topology;
 use crate::store::redis::{link::Handle, node::Node, slot::SLOTS, supervisor::State, url::Address};
 
 /// A master, over whose connection all requests to its slots go.
-pub(super) struct Member {
+pub(in crate::store::redis) struct Member {
     pub(super) address: Address,
     /// Its URL without the password.
     pub(super) shown: String,
@@ -32,6 +32,11 @@ impl Member {
             named: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
+    }
+
+    #[cfg(feature = "admin")]
+    pub(in crate::store::redis) fn node(&self) -> &Node {
+        &self.node
     }
 
     /// Whether it was dropped from the map; its connection has ended with that.
@@ -84,6 +89,15 @@ impl Map {
 
     pub(super) fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
         self.members.values()
+    }
+
+    /// Who has slots, in the order of their names.
+    #[cfg(feature = "admin")]
+    pub(super) fn masters(&self) -> Vec<Arc<Member>> {
+        let owners = self.slots.iter().flatten();
+        let named: std::collections::BTreeMap<_, _> =
+            owners.map(|member| (&member.shown, member)).collect();
+        named.into_values().cloned().collect()
     }
 
     /// All that may know the cluster.

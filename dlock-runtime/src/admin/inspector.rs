@@ -1,0 +1,296 @@
+//! Looks at the locks in a server.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use futures_util::future::join_all;
+
+use super::{
+    ClockReading, Denied, HandOffs, LockInfo, ProcessInfo, ServerReport, Unlocked,
+    merge::{self, At},
+};
+use crate::{
+    error::ConnectError,
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+    random::SystemRandom,
+    store::{
+        StoreError,
+        redis::{Facts, Independent, Introduction, Listener, RedisConfig, RedisStore, Sight},
+    },
+};
+
+/// Looks at the locks of a namespace in one server, the master that Sentinels name, a cluster, or a
+/// quorum of independent servers; and takes one away from its holder.
+///
+/// ```no_run
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dlock::{admin::Inspector, store::redis::RedisConfig};
+///
+/// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+/// for lock in inspector.locks(Some("order:*")).await? {
+///     println!("{}: {:?}, {} wait", lock.key, lock.holder, lock.waiters.len());
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Inspector {
+    /// One, or those of a quorum.
+    stores: Vec<RedisStore>,
+    of_quorum: bool,
+    /// Under whose name locks are taken away.
+    me: ClientId,
+    unlocked: AtomicU64,
+}
+
+impl Inspector {
+    /// Connects to the servers of `config`, and waits until they answer: of a quorum a majority, or
+    /// some of them if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL or an option is wrong, or no server answers in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections.
+    pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
+        let (stores, of_quorum) = match Independent::look_at(&config)? {
+            Some(servers) => (servers.into_stores(config.connect_timeout).await?, true),
+            None => (vec![RedisStore::look_at(config).await?], false),
+        };
+        Ok(Self {
+            stores,
+            of_quorum,
+            me: ClientId::new(&SystemRandom),
+            unlocked: AtomicU64::new(0),
+        })
+    }
+
+    /// The locks that are held or waited for, in the order of their keys; with a `pattern` those whose
+    /// keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
+    ///
+    /// It goes through all keys of the server, a thousand in a step, so that nobody else has to
+    /// wait. What comes or goes meanwhile may be seen or not. Of one lock at most 4096 waiters are
+    /// told. A string of another client is a lock as well, but with raw keys only if somebody
+    /// waits for it; data of other types is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is changed by it, however far it has got.
+    pub async fn locks(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
+        let pattern = pattern.unwrap_or("*");
+        let asked = self.stores.iter().map(|store| store.sights(pattern));
+        let told = of_some(join_all(asked).await)?;
+        let servers = told.len();
+        let mut by_key: BTreeMap<LockKey, Vec<At<Sight>>> = BTreeMap::new();
+        for (server, sights) in told {
+            for (key, sight) in sights {
+                let seen = by_key.entry(key).or_default();
+                seen.push(At { server, it: sight });
+            }
+        }
+        Ok(self.describe(by_key, servers).await)
+    }
+
+    /// One lock; `None` if nobody holds it or waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the server does not tell, of a quorum when none does; and of the kind
+    /// [`WrongType`](crate::StoreErrorKind::WrongType) if what lies there is no lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is changed by it.
+    pub async fn lock(&self, key: &LockKey) -> Result<Option<LockInfo>, StoreError> {
+        let asked = self.stores.iter().map(|store| store.sight(key));
+        let told = of_some(join_all(asked).await)?;
+        let servers = told.len();
+        let sights = told.into_iter();
+        let sights: Vec<_> = sights
+            .filter_map(|(server, sight)| Some(At { server, it: sight? }))
+            .collect();
+        if sights.is_empty() {
+            return Ok(None);
+        }
+        let by_key = BTreeMap::from([(key.clone(), sights)]);
+        Ok(self.describe(by_key, servers).await.pop())
+    }
+
+    /// The processes that have a manager, in the order of their labels: each says every ten seconds
+    /// that it is there, and is forgotten after thirty.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is changed by it.
+    pub async fn processes(&self) -> Result<Vec<ProcessInfo>, StoreError> {
+        let asked = self.stores.iter().map(RedisStore::introduced);
+        let told = of_some(join_all(asked).await)?;
+        let known: BTreeMap<_, _> = told.into_iter().flat_map(|(_, known)| known).collect();
+        let known = known.into_iter();
+        let mut processes: Vec<_> = known
+            .map(|(client, said)| merge::process(client, said))
+            .collect();
+        processes.sort_by(|one, other| {
+            let place = |it: &ProcessInfo| (it.label.clone(), it.started, it.client);
+            place(one).cmp(&place(other))
+        });
+        Ok(processes)
+    }
+
+    /// Takes a lock away from who was `seen` with it, if it is still that lease, and gives it to the
+    /// first waiter.
+    ///
+    /// The fence of the slot is raised first, so a resource that checks fencing tokens refuses what
+    /// the old holder still writes as soon as it has seen a newer one. The holder is told,
+    /// and its body ends as [`Lost`](crate::LockError::Lost) within about a round trip; if it
+    /// cannot be told, with its next renewal. A lease that is not renewed ends for its holder only
+    /// at its deadline: until then two may run. So it is with another client, who is not told.
+    ///
+    /// Of a lease that was renewed or handed on inside its process since it was seen, it is still
+    /// the same. Another client's lock is known by its whole value.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when a server did not tell: it may have been done. Look again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before its answer, it may be done or not; at each server it is one step.
+    pub async fn unlock(&self, seen: &LockInfo) -> Result<Unlocked, StoreError> {
+        let Ok(key) = LockKey::new(&seen.key) else {
+            return Ok(Unlocked::Changed);
+        };
+        let me = OwnerId::new(self.me, self.unlocked.fetch_add(1, Ordering::Relaxed));
+        let known = seen.seen.iter();
+        let known = known.filter_map(|(server, lease)| Some((self.stores.get(*server)?, lease)));
+        let (mut taken, mut handed_on, mut failure) = (0, false, None);
+        let asked = known.map(|(store, lease)| store.unlock(&key, me, lease));
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(None) => {}
+                Ok(Some(to_waiter)) => {
+                    taken += 1;
+                    handed_on |= to_waiter;
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let majority = self.stores.len() / 2 + 1;
+        let left = seen.seen.len() - taken;
+        match failure {
+            Some(error) if taken == 0 || left >= majority => Err(error),
+            _ if taken == 0 || left >= majority => Ok(Unlocked::Changed),
+            _ if handed_on => Ok(Unlocked::HandedOn),
+            _ => Ok(Unlocked::Freed),
+        }
+    }
+
+    /// What waiters are told from now on: who gets which lock. In a quorum a waiter is only told that
+    /// it may ask, and so is a holder whose lock was taken away.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when a server, of a quorum all of them, cannot be listened to.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections.
+    pub async fn hand_offs(&self) -> Result<HandOffs, StoreError> {
+        let listener = Listener::open(&self.stores).await?;
+        Ok(HandOffs::new(listener, self.of_quorum))
+    }
+
+    /// What each server tells of itself: its settings, its clock, how long it takes to answer, and what
+    /// the user is not allowed to do. That is tried out on a key and a channel that nobody
+    /// uses, and changes nothing; the server's own log may note what it has refused.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is changed by it.
+    pub async fn servers(&self) -> Vec<ServerReport> {
+        let told = join_all(self.stores.iter().map(RedisStore::facts)).await;
+        told.into_iter().flatten().map(report).collect()
+    }
+
+    /// What has been seen of locks, with the processes that are in it.
+    async fn describe(
+        &self,
+        by_key: BTreeMap<LockKey, Vec<At<Sight>>>,
+        servers: usize,
+    ) -> Vec<LockInfo> {
+        let clients: BTreeSet<_> = by_key
+            .values()
+            .flatten()
+            .flat_map(|sight| merge::clients(&sight.it))
+            .collect();
+        let asked = self.stores.iter();
+        let asked = asked.map(|store| store.introductions(&clients));
+        // Who they are is good to know, and no more.
+        let told = of_some(join_all(asked).await).unwrap_or_default();
+        let known: BTreeMap<ClientId, Introduction> =
+            told.into_iter().flat_map(|(_, known)| known).collect();
+        let majority = self.stores.len() / 2 + 1;
+        let locks = by_key.into_iter();
+        locks
+            .map(|(key, sights)| merge::lock(&key, sights, servers, majority, &known))
+            .collect()
+    }
+}
+
+impl fmt::Debug for Inspector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inspector")
+            .field("stores", &self.stores)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the servers answer, with their numbers; an error if none of them does.
+fn of_some<T>(answers: Vec<Result<T, StoreError>>) -> Result<Vec<(usize, T)>, StoreError> {
+    let mut failure = None;
+    let mut told = Vec::new();
+    for (server, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Ok(answer) => told.push((server, answer)),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match failure {
+        Some(error) if told.is_empty() => Err(error),
+        _ => Ok(told),
+    }
+}
+
+fn report(facts: Facts) -> ServerReport {
+    let denied = facts.denied.into_iter();
+    let denied = denied.map(|(rule, purpose, is_required)| Denied {
+        rule,
+        purpose: purpose.to_owned(),
+        is_required,
+    });
+    ServerReport {
+        server: facts.server,
+        failure: facts.failure,
+        info: facts.info,
+        clock: facts.clock.map(|(ahead_us, uncertainty)| ClockReading {
+            ahead_us,
+            uncertainty,
+        }),
+        round_trips: facts.round_trips,
+        denied: denied.collect(),
+    }
+}

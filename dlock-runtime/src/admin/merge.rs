@@ -1,0 +1,290 @@
+//! Puts together what several servers tell of one lock; of one server it is all the same.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo};
+use crate::{
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+    store::redis::{Introduction, Occupant, Seen, Sight},
+};
+
+/// Where fences count from: the beginning of 2024.
+const FENCE_EPOCH: Duration = Duration::from_secs(1_704_067_200);
+
+/// What one server tells.
+pub(super) struct At<T> {
+    pub(super) server: usize,
+    pub(super) it: T,
+}
+
+/// Everybody who holds the lock there or waits for it.
+pub(super) fn clients(sight: &Sight) -> impl Iterator<Item = ClientId> {
+    let holder = sight.occupant.as_ref().and_then(|it| match it.seen {
+        Seen::Ours { owner, .. } => Some(owner),
+        Seen::Foreign { .. } => None,
+    });
+    let waiters = sight.waiters.iter().map(|waiter| waiter.owner);
+    holder.into_iter().chain(waiters).map(OwnerId::client)
+}
+
+/// The lock as `sights` have it, of which there is at least one.
+pub(super) fn lock(
+    key: &LockKey,
+    mut sights: Vec<At<Sight>>,
+    servers: usize,
+    majority: usize,
+    known: &BTreeMap<ClientId, Introduction>,
+) -> LockInfo {
+    let now = sights.iter().map(|sight| sight.it.now).max();
+    let now = now.unwrap_or_default();
+    let fences = sights.iter().map(|sight| sight.it.last_fence);
+    let last_fence = fences.max().unwrap_or(0);
+    let waiters = waiters(&sights, known);
+    let occupants = sights.iter_mut().filter_map(|sight| {
+        let it = sight.it.occupant.take()?;
+        Some(At {
+            server: sight.server,
+            it,
+        })
+    });
+    let same = most(occupants.collect());
+    LockInfo {
+        key: key.as_str().to_owned(),
+        holder: holder(&same, majority, now, known),
+        waiters,
+        last_fence,
+        held_at: same.len(),
+        servers,
+        seen: same.into_iter().map(|at| (at.server, at.it.seen)).collect(),
+    }
+}
+
+/// Where the one has it who has it at most servers, of several the one with the greatest fence; that
+/// one first.
+fn most(occupants: Vec<At<Occupant>>) -> Vec<At<Occupant>> {
+    let mut groups: Vec<Vec<At<Occupant>>> = Vec::new();
+    for occupant in occupants {
+        let same = |group: &&mut Vec<At<Occupant>>| {
+            group.iter().any(|other| is_same(&other.it, &occupant.it))
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(occupant),
+            None => groups.push(vec![occupant]),
+        }
+    }
+    for group in &mut groups {
+        group.sort_by_key(|occupant| std::cmp::Reverse(fence(&occupant.it)));
+    }
+    let by_size = |group: &Vec<At<Occupant>>| (group.len(), group.first().map(|it| fence(&it.it)));
+    groups.into_iter().max_by_key(by_size).unwrap_or_default()
+}
+
+fn is_same(one: &Occupant, other: &Occupant) -> bool {
+    match (&one.seen, &other.seen) {
+        (Seen::Ours { owner: one, .. }, Seen::Ours { owner: other, .. }) => {
+            one.in_any_round() == other.in_any_round()
+        }
+        (one, other) => one == other,
+    }
+}
+
+fn fence(occupant: &Occupant) -> u64 {
+    match occupant.seen {
+        Seen::Ours { fence, .. } => fence,
+        Seen::Foreign { .. } => 0,
+    }
+}
+
+fn holder(
+    same: &[At<Occupant>],
+    majority: usize,
+    now: Duration,
+    known: &BTreeMap<ClientId, Introduction>,
+) -> Option<HolderInfo> {
+    let first = &same.first()?.it;
+    // Past that fewer than a majority have it. One without an end lasts longer than any.
+    let mut ttls: Vec<_> = same
+        .iter()
+        .map(|occupant| occupant.it.ttl.unwrap_or(Duration::MAX))
+        .collect();
+    ttls.sort_unstable();
+    let ttl = ttls[ttls.len() - majority.min(ttls.len())];
+    let ttl = Some(ttl).filter(|ttl| *ttl < Duration::MAX);
+    Some(match first.seen {
+        Seen::Foreign { .. } => HolderInfo {
+            owner: None,
+            label: None,
+            function: None,
+            process: None,
+            fence: 0,
+            since: None,
+            ttl,
+        },
+        Seen::Ours { owner, fence } => {
+            let labels = same.iter().map(|occupant| &occupant.it);
+            let labelled = labels.clone().find(|it| it.label.is_some());
+            let labelled = labelled.unwrap_or(first);
+            HolderInfo {
+                owner: Some(owner.in_any_round()),
+                label: labelled.label.clone(),
+                function: labelled.function.clone(),
+                process: process_of(owner.client(), known),
+                fence,
+                since: since(fence, now),
+                ttl,
+            }
+        }
+    })
+}
+
+/// When a lease with this fence was granted. Fences run ahead of a clock that was set back.
+fn since(fence: u64, now: Duration) -> Option<SystemTime> {
+    let micros = fence.checked_mul(10)?;
+    let since = FENCE_EPOCH.checked_add(Duration::from_micros(micros))?;
+    UNIX_EPOCH.checked_add(since.min(now))
+}
+
+fn waiters(sights: &[At<Sight>], known: &BTreeMap<ClientId, Introduction>) -> Vec<WaiterInfo> {
+    let mut waiters: Vec<WaiterInfo> = Vec::new();
+    let mut places = BTreeMap::new();
+    for At { it: sight, .. } in sights {
+        for queued in &sight.waiters {
+            let owner = queued.owner.in_any_round();
+            let waiting = sight.now.saturating_sub(queued.arrived);
+            let is_alive = queued.alive_until >= milliseconds(sight.now);
+            let place = *places.entry(owner).or_insert_with(|| {
+                waiters.push(WaiterInfo {
+                    owner,
+                    process: process_of(owner.client(), known),
+                    waiting,
+                    is_alive,
+                });
+                waiters.len() - 1
+            });
+            let waiter = &mut waiters[place];
+            waiter.waiting = waiter.waiting.max(waiting);
+            waiter.is_alive |= is_alive;
+        }
+    }
+    if sights.len() > 1 {
+        waiters.sort_by_key(|waiter| std::cmp::Reverse(waiter.waiting));
+    }
+    waiters
+}
+
+/// As scripts count it.
+fn milliseconds(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn process_of(client: ClientId, known: &BTreeMap<ClientId, Introduction>) -> Option<ProcessInfo> {
+    let said = known.get(&client)?.clone();
+    Some(process(client, said))
+}
+
+/// What a process has said of itself, part by part: `application@host/pid`, or `host/pid`.
+pub(super) fn process(client: ClientId, said: Introduction) -> ProcessInfo {
+    let Introduction {
+        label,
+        started,
+        version,
+    } = said;
+    // A store that was made by hand may be called anything.
+    let (place, pid) = label
+        .rsplit_once('/')
+        .and_then(|(place, pid)| Some((place, pid.parse().ok()?)))
+        .unwrap_or((&label, 0));
+    let (application, host) = match place.rsplit_once('@') {
+        Some((application, host)) => (Some(application.to_owned()), host),
+        None => (None, place),
+    };
+    let started = UNIX_EPOCH.checked_add(Duration::from_millis(started));
+    ProcessInfo {
+        client,
+        application,
+        host: host.to_owned(),
+        pid,
+        started: started.unwrap_or(UNIX_EPOCH),
+        version,
+        label,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SystemRandom;
+
+    fn said(label: &str) -> Introduction {
+        Introduction {
+            label: label.into(),
+            started: 1,
+            version: "0".into(),
+        }
+    }
+
+    #[test]
+    fn a_label_has_parts() {
+        let client = ClientId::new(&SystemRandom);
+        for (label, application, host, pid) in [
+            ("billing@host-3/4711", Some("billing"), "host-3", 4711),
+            ("host-3/4711", None, "host-3", 4711),
+            ("a@b@host/1", Some("a@b"), "host", 1),
+            ("a/b@host/1", Some("a/b"), "host", 1),
+            ("anything", None, "anything", 0),
+            ("host/x", None, "host/x", 0),
+        ] {
+            let process = process(client, said(label));
+            let parts = (process.application.as_deref(), &*process.host, process.pid);
+            assert_eq!(parts, (application, host, pid), "{label}");
+        }
+    }
+
+    fn sight(server: usize, attempt: u64, fence: u64, ttl: u64) -> At<Sight> {
+        let client: ClientId = "0123456789abcdef0123456789abcdef".parse().unwrap();
+        let owner = OwnerId::new(client, attempt);
+        let occupant = Occupant {
+            seen: Seen::Ours { owner, fence },
+            label: None,
+            function: None,
+            ttl: Some(Duration::from_secs(ttl)),
+        };
+        let it = Sight {
+            occupant: Some(occupant),
+            waiters: Vec::new(),
+            last_fence: fence,
+            now: Duration::MAX / 2,
+        };
+        At { server, it }
+    }
+
+    #[test]
+    fn a_holder_is_who_most_servers_name() {
+        let key = LockKey::new("k").unwrap();
+        let round = OwnerId::new(ClientId::new(&SystemRandom), 7).in_round(3);
+        let in_round = round.expect("there is room").to_string();
+        let (_, attempt) = in_round.split_once('.').unwrap();
+        let again = attempt.parse().unwrap();
+        let sights = vec![sight(0, 7, 5, 9), sight(1, 8, 6, 9), sight(2, again, 4, 3)];
+        let lock = lock(&key, sights, 3, 2, &BTreeMap::new());
+        let holder = lock.holder.expect("two name it");
+        assert_eq!((lock.held_at, lock.servers, lock.last_fence), (2, 3, 6));
+        assert_eq!(holder.fence, 5);
+        assert_eq!(holder.ttl, Some(Duration::from_secs(3)));
+        let places: Vec<_> = lock.seen.iter().map(|(server, _)| *server).collect();
+        assert_eq!(places, [0, 2]);
+    }
+
+    #[test]
+    fn a_fence_tells_when_it_was_given() {
+        let now = FENCE_EPOCH + Duration::from_secs(10);
+        let at = |fence| since(fence, now).map(|it| it.duration_since(UNIX_EPOCH).unwrap());
+        assert_eq!(at(500_000), Some(FENCE_EPOCH + Duration::from_secs(5)));
+        assert_eq!(at(9_000_000), Some(now), "it ran ahead");
+        assert_eq!(at(u64::MAX), None);
+    }
+}
