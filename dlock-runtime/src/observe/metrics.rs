@@ -43,6 +43,17 @@ pub(crate) use self::outage::Outage;
 /// The template of locks whose callers name none.
 const NO_TEMPLATE: &str = "none";
 
+/// What somebody wants to hear of.
+const WATCHED: [(&str, &str, &str); 7] = [
+    (LOST, "cause", "taken-away"),
+    (LOST, "cause", "not-renewed"),
+    (LOST, "cause", "expired"),
+    (REFUSED, "reason", "busy"),
+    (REFUSED, "reason", "unavailable"),
+    (REFUSED, "reason", "would-deadlock"),
+    (RENEWALS, "outcome", "failed"),
+];
+
 static METADATA: Metadata<'static> =
     Metadata::new(super::TARGET, Level::INFO, Some(module_path!()));
 
@@ -72,6 +83,8 @@ struct Keys {
     wait_seconds: Key,
     held: Key,
     held_seconds: Key,
+    /// The recorder that was told last of the counters to watch: its address.
+    announced: AtomicUsize,
 }
 
 impl Keys {
@@ -99,6 +112,25 @@ impl Keys {
             wait_seconds: key(WAIT_SECONDS),
             held: key(HELD),
             held_seconds: key(HELD_SECONDS),
+            announced: AtomicUsize::new(0),
+        }
+    }
+
+    /// Has the recorder show what is watched before it has happened: a counter that begins with one
+    /// has not increased, and the first loss would raise no alarm.
+    fn announce_to(&self, recorder: &dyn Recorder) {
+        let address = std::ptr::from_ref(recorder).addr();
+        if self.announced.load(Ordering::Relaxed) == address {
+            return;
+        }
+        self.announced.store(address, Ordering::Relaxed);
+        for (name, label, value) in WATCHED {
+            let labels = vec![
+                Label::new("template", self.template),
+                Label::new(label, value),
+            ];
+            let counter = recorder.register_counter(&Key::from_parts(name, labels), &METADATA);
+            counter.increment(0);
         }
     }
 }
@@ -124,6 +156,7 @@ impl Call {
         let keys = Keys::of(template);
         let waiting = with_recorder(|recorder| {
             describe_to(recorder);
+            keys.announce_to(recorder);
             recorder.register_gauge(&keys.waiting, &METADATA)
         });
         waiting.increment(1);
@@ -248,24 +281,5 @@ impl Sent {
 }
 
 pub(super) fn request_failed(request: Request, kind: StoreErrorKind) {
-    let kind = match kind {
-        StoreErrorKind::Unreachable => "unreachable",
-        StoreErrorKind::Disconnected => "disconnected",
-        StoreErrorKind::TimedOut => "timed-out",
-        StoreErrorKind::ReadOnly => "read-only",
-        StoreErrorKind::Loading => "loading",
-        StoreErrorKind::OutOfMemory => "out-of-memory",
-        StoreErrorKind::Refused => "refused",
-        StoreErrorKind::WrongType => "wrong-type",
-        StoreErrorKind::Denied => "denied",
-        StoreErrorKind::Unauthenticated => "unauthenticated",
-        StoreErrorKind::NoCredentials => "no-credentials",
-        StoreErrorKind::Tls => "tls",
-        StoreErrorKind::BadAnswer => "bad-answer",
-        StoreErrorKind::Unsupported => "unsupported",
-        StoreErrorKind::NoRuntime => "no-runtime",
-        StoreErrorKind::TooFewReplicas => "too-few-replicas",
-        StoreErrorKind::UnknownService => "unknown-service",
-    };
-    counter!(REQUESTS_FAILED, "request" => request.name(), "kind" => kind).increment(1);
+    counter!(REQUESTS_FAILED, "request" => request.name(), "kind" => kind.code()).increment(1);
 }

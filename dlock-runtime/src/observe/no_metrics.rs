@@ -18,7 +18,10 @@ pub(super) fn request_failed(_request: Request, _kind: StoreErrorKind) {}
 #[derive(Clone, Copy)]
 pub(super) struct Call;
 
-#[allow(clippy::unused_self, reason = "it stands in for one that has something")]
+#[allow(
+    clippy::unused_self,
+    reason = "it stands in for one that has something"
+)]
 impl Call {
     pub(super) fn begin(_template: Option<&'static str>) -> Self {
         Self
@@ -37,7 +40,10 @@ impl Call {
 
 pub(crate) struct Sent;
 
-#[allow(clippy::unused_self, reason = "it stands in for one that has something")]
+#[allow(
+    clippy::unused_self,
+    reason = "it stands in for one that has something"
+)]
 impl Sent {
     pub(super) fn now(_request: Request) -> Self {
         Self
@@ -51,7 +57,10 @@ impl Sent {
 pub(crate) struct Outage;
 
 #[cfg(feature = "redis")]
-#[allow(clippy::unused_self, reason = "it stands in for one that has something")]
+#[allow(
+    clippy::unused_self,
+    reason = "it stands in for one that has something"
+)]
 impl Outage {
     pub(crate) fn lost(&mut self, _server: &str) {}
     pub(crate) fn begins(&mut self, _server: &str) {}

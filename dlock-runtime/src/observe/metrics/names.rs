@@ -27,7 +27,10 @@ const COUNTERS: [(&str, &str); 10] = [
         CANCELLED,
         "Calls whose caller went away before they had their lock.",
     ),
-    (LOST, "Leases that ended before they were given back, by cause."),
+    (
+        LOST,
+        "Leases that ended before they were given back, by cause.",
+    ),
     (
         HANDED_OVER,
         "Leases that came from another task of this process, or from another process.",
