@@ -1,0 +1,25 @@
+//! What is counted: each thing that happens once, under its template, and gauges that get back to zero.
+#![cfg(feature = "metrics")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod calls;
+#[path = "../common/mod.rs"]
+mod common;
+mod leases;
+#[cfg(feature = "redis")]
+mod outages;
+mod random;
+mod recorded;
+mod recorders;
+mod table;
+
+use dlock::{LockManager, store::memory::MemoryStore};
+
+/// A manager whose moments are exact while time is paused, which the machine's boot clock is not.
+fn exact() -> LockManager {
+    let builder = LockManager::builder().clock(common::TestClock::new());
+    builder.store(MemoryStore::new()).unwrap()
+}

@@ -1,0 +1,65 @@
+//! Recorders come and go: what was raised in one is lowered there, and each hears what metrics mean.
+
+use dlock::LockManager;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use crate::recorded::Recorded;
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_comes_later_sees_no_gauge_below_zero() {
+    let manager = LockManager::memory();
+    let guard = manager.lock("k").acquire().await.unwrap();
+    let recorded = Recorded::default();
+    let _recorder = recorded.start();
+    guard.release().await.unwrap();
+    assert_eq!(recorded.count("dlock_held{template=none}"), 0.0);
+    manager.lock("k").run(async |_| ()).await.unwrap();
+    assert_eq!(recorded.count("dlock_acquired_total{template=none}"), 1.0);
+    recorded.assert_settled();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gauge_is_lowered_where_it_was_raised() {
+    let manager = LockManager::memory();
+    let (first, second) = (Recorded::default(), Recorded::default());
+    let recorder = first.start();
+    let guard = manager.lock("k").acquire().await.unwrap();
+    drop(recorder);
+    let _recorder = second.start();
+    guard.release().await.unwrap();
+    first.assert_settled();
+    second.assert_settled();
+    assert_eq!(first.sum("dlock_acquired_total"), 1.0);
+    assert_eq!(second.sum("dlock_acquired_total"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_comes_later_is_told_what_the_metrics_mean() {
+    let manager = LockManager::memory();
+    manager.lock("k").run(async |_| ()).await.unwrap();
+    let recorder = DebuggingRecorder::new();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    manager.lock("k").run(async |_| ()).await.unwrap();
+    for (key, unit, text, _) in recorder.snapshotter().snapshot().into_vec() {
+        let name = key.key().name();
+        assert!(text.is_some_and(|text| text.ends_with('.')), "{name}");
+        assert!(unit.is_some(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_watched_is_there_before_it_happens() {
+    let manager = LockManager::memory();
+    let recorders = [DebuggingRecorder::new(), DebuggingRecorder::new()];
+    for recorder in &recorders {
+        let _recorder = metrics::set_default_local_recorder(recorder);
+        let lock = manager.lock("k").template("watched");
+        lock.run(async |_| ()).await.unwrap();
+        let snapshot = recorder.snapshotter().snapshot().into_vec();
+        let lost = snapshot
+            .into_iter()
+            .filter(|(key, ..)| key.key().name() == "dlock_lost_total");
+        let values: Vec<_> = lost.map(|(.., value)| value).collect();
+        assert_eq!(values, [(); 3].map(|()| DebugValue::Counter(0)));
+    }
+}
