@@ -135,6 +135,120 @@ async fn transfer_asks_for_a_server_where_several_processes_meet() {
     }
 }
 
+/// The replica or candidate of each line that says `what`.
+fn who_says(output: &str, what: &str) -> Vec<u32> {
+    let lines = output.lines().filter_map(|line| line.split_once(what));
+    let who = lines.map(|(before, _)| before.split_whitespace().last().expect("it has a number"));
+    who.map(|who| who.parse().expect("it is a number"))
+        .collect()
+}
+
+/// The numbers that stand behind `label`, in the order of the lines.
+fn numbers_after(output: &str, label: &str) -> Vec<i64> {
+    let lines = output.lines().filter_map(|line| line.split_once(label));
+    lines
+        .map(|(_, number)| number.parse().expect("it is a number"))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_cron_job_is_done_by_one_replica_and_skipped_by_those_that_come_late() {
+    let server = RedisServer::start().await;
+    for url in [None, Some(server.url())] {
+        let (code, output, errors) = run("cron", &[], url.as_deref()).await;
+        assert_eq!(code, 0, "{output}{errors}");
+        assert_eq!(who_says(&output, "  runs the job").len(), 1, "{output}");
+        assert_eq!(who_says(&output, "  skips the job").len(), 2, "{output}");
+        assert!(output.contains("the invoices were sent once"), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn the_cron_job_of_a_killed_replica_is_done_by_another() {
+    let server = RedisServer::start().await;
+    let (code, output, errors) = run("cron", &["--kill"], Some(&server.url())).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    let killed = who_says(&output, "  was killed in the job");
+    let began = who_says(&output, "  runs the job");
+    assert_eq!((killed.len(), began.len()), (1, 2), "{output}");
+    assert_eq!(began[0], killed[0], "{output}");
+    let sent = who_says(&output, "  has sent the invoices");
+    assert_eq!(sent, began[1..], "{output}");
+    let tokens = numbers_after(&output, "runs the job, token ");
+    assert!(tokens[0] < tokens[1], "{output}");
+}
+
+#[tokio::test]
+async fn cron_notices_what_happens_without_min_hold() {
+    let server = RedisServer::start().await;
+    for url in [None, Some(server.url())] {
+        let arguments = ["--without-min-hold"];
+        let (code, output, errors) = run("cron", &arguments, url.as_deref()).await;
+        assert_eq!(code, 1, "{output}{errors}");
+        let sent = word_after(&output, "WRONG: the invoices were sent ");
+        assert!(sent.parse::<u32>().unwrap() > 1, "{output}");
+    }
+}
+
+#[tokio::test]
+async fn cron_asks_for_a_server_to_kill_a_replica() {
+    for url in [None, Some("memory://")] {
+        let (code, output, errors) = run("cron", &["--kill"], url).await;
+        assert_eq!((code, output.as_str()), (2, ""), "{url:?}: {errors}");
+        assert!(errors.contains("DLOCK_URL=redis://"), "{url:?}: {errors}");
+    }
+}
+
+#[tokio::test]
+async fn there_is_one_leader_in_each_term() {
+    let server = RedisServer::start().await;
+    for url in [None, Some(server.url())] {
+        for on_lost in ["cancel", "finish"] {
+            let arguments = ["--on-lost", on_lost];
+            let (code, output, errors) = run("leader", &arguments, url.as_deref()).await;
+            assert_eq!(code, 0, "{output}{errors}");
+            assert!(output.contains("5 terms, and one leader in each"));
+            let terms = numbers_after(&output, "leads, term ");
+            assert!(terms.len() == 5 && terms.is_sorted(), "{output}");
+
+            let leaders = who_says(&output, "  leads, term ");
+            assert_eq!(who_says(&output, "  is killed"), leaders[1..2], "{output}");
+            assert!(!leaders[2..].contains(&leaders[1]), "{output}");
+            let stalled = &leaders[2..3];
+            assert_eq!(who_says(&output, "  stands still"), stalled, "{output}");
+            let refused = who_says(&output, "  is refused by the board");
+            assert_eq!(refused, stalled, "{output}");
+            assert_eq!(who_says(&output, "  leads no more"), stalled, "{output}");
+            assert_eq!(leaders[4..], *stalled, "it comes back:\n{output}");
+            let told = who_says(&output, "  puts its papers in order");
+            assert_eq!(told.len(), usize::from(on_lost == "finish"), "{output}");
+        }
+    }
+    only_fences_are_left(&server).await;
+}
+
+#[tokio::test]
+async fn leader_notices_what_happens_without_locks() {
+    let server = RedisServer::start().await;
+    for url in [None, Some(server.url())] {
+        let (code, output, errors) = run("leader", &["--without-lock"], url.as_deref()).await;
+        assert_eq!(code, 1, "{output}{errors}");
+        assert!(output.contains("leads as well"), "{output}");
+        assert!(output.contains("WRONG: candidates "), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn replicas_and_candidates_do_not_start_when_the_server_is_away() {
+    let server = RedisServer::start().await;
+    server.kill();
+    for name in ["cron", "leader"] {
+        let (code, output, errors) = run(name, &[], Some(&server.url())).await;
+        assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+        assert!(errors.contains("cannot use the store"), "{errors}");
+    }
+}
+
 /// The table of the example, from its input.
 fn totals() -> BTreeMap<String, u64> {
     let distinct: BTreeSet<&str> = WEBHOOKS.lines().skip(1).collect();

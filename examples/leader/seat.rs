@@ -1,0 +1,153 @@
+//! Where a candidate is: on a thread of this process, or in a process of its own.
+
+use std::{
+    env,
+    error::Error,
+    io::{self, BufRead, BufReader, Write},
+    path::Path,
+    process::{self, Child, Command, Stdio},
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+};
+
+use dlock::{ConnectError, LockManager, store::memory::MemoryStore};
+
+use crate::{
+    Cli,
+    lead::{Board, Candidate, DIE, OnLost, Say},
+};
+
+/// What a candidate says; no text when it has ended.
+pub(crate) struct Said {
+    pub(crate) candidate: usize,
+    pub(crate) text: Option<String>,
+}
+
+/// A candidate, as those see it who tell it something.
+pub(crate) enum Seat {
+    Thread(Sender<String>),
+    Process(Child),
+}
+
+impl Seat {
+    pub(crate) fn thread(
+        number: usize,
+        store: MemoryStore,
+        said: Sender<Said>,
+        cli: &Cli,
+        board: &Path,
+    ) -> Self {
+        let (order, orders) = mpsc::channel();
+        let (on_lost, without_lock) = (cli.on_lost, cli.without_lock);
+        let board = Board(board.to_owned());
+        thread::spawn(move || {
+            let to = said.clone();
+            let say: Say = Box::new(move |text| tell(&to, number, Some(text)));
+            let locks = async { LockManager::builder().store(store) };
+            let place = Place { say, orders, board };
+            if let Err(error) = stand(number, locks, place, on_lost, without_lock) {
+                tell(&said, number, Some(format!("cannot go on: {error}")));
+            }
+            tell(&said, number, None);
+        });
+        Self::Thread(order)
+    }
+
+    /// This program once more.
+    pub(crate) fn process(
+        number: usize,
+        said: Sender<Said>,
+        cli: &Cli,
+        board: &Path,
+    ) -> io::Result<Self> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["--candidate", &number.to_string()]);
+        command.arg("--board").arg(board);
+        command.args(cli.without_lock.then_some("--without-lock"));
+        command.args((cli.on_lost == OnLost::Finish).then_some("--on-lost=finish"));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let lines = child.stdout.take().expect("it is piped");
+        thread::spawn(move || {
+            for text in BufReader::new(lines).lines().map_while(Result::ok) {
+                tell(&said, number, Some(text));
+            }
+            tell(&said, number, None);
+        });
+        Ok(Self::Process(child))
+    }
+
+    pub(crate) fn tell(&mut self, order: &str) -> io::Result<()> {
+        match self {
+            Self::Thread(orders) => orders.send(order.to_owned()).map_err(io::Error::other),
+            // SIGKILL: no destructor runs, nothing is released.
+            Self::Process(child) if order == DIE => child.kill(),
+            Self::Process(child) => {
+                let stdin = child.stdin.as_mut().expect("it is piped");
+                writeln!(stdin, "{order}")
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    /// None is left to itself when this process gives up on an error.
+    fn drop(&mut self) {
+        if let Self::Process(child) = self {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+fn tell(said: &Sender<Said>, candidate: usize, text: Option<String>) {
+    // Whoever listened has given up, and ends everything.
+    said.send(Said { candidate, text }).ok();
+}
+
+/// A candidate that is this process, with its orders on the standard input.
+pub(crate) fn run_here(cli: &Cli, number: usize, board: &Path) -> Result<(), Box<dyn Error>> {
+    let (order, orders) = mpsc::channel();
+    thread::spawn(move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            order.send(line).ok();
+        }
+        // Nobody is there any more who could ask it to leave.
+        process::exit(1);
+    });
+    let say: Say = Box::new(|text| println!("{text}"));
+    let board = Board(board.to_owned());
+    let locks = LockManager::builder().application("leader").connect_env();
+    let place = Place { say, orders, board };
+    stand(number, locks, place, cli.on_lost, cli.without_lock)
+}
+
+/// What a candidate is given, wherever it is.
+struct Place {
+    say: Say,
+    orders: Receiver<String>,
+    board: Board,
+}
+
+/// Lets a candidate run with one thread, so that all of it stands still when it does.
+fn stand(
+    number: usize,
+    locks: impl Future<Output = Result<LockManager, ConnectError>>,
+    Place { say, orders, board }: Place,
+    on_lost: OnLost,
+    without_lock: bool,
+) -> Result<(), Box<dyn Error>> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build()?.block_on(async {
+        let candidate = Candidate {
+            number,
+            locks: locks.await?,
+            board,
+            say,
+            orders,
+        };
+        Ok(candidate.run(on_lost, without_lock).await?)
+    })
+}
