@@ -1,5 +1,5 @@
 // Here the README's links to a file lead to a module: of two definitions of a link the first counts.
-#![doc = "[guarantees]: crate::guarantees\n[guarantees-replicas]: crate::guarantees#replicas-and-sentinel\n"]
+#![doc = "[comparison]: crate::comparison\n[guarantees]: crate::guarantees\n[migration]: crate::migration\n[operations]: crate::operations\n[operations-raw]: crate::operations#with-clients-in-other-languages\n[protocol]: crate::protocol\n"]
 #![doc = include_str!("../README.md")]
 
 pub use dlock_macros::{KeyPart, distributed_lock};
