@@ -4,7 +4,7 @@ use dlock::{LockManager, store::StoreErrorKind};
 use dlock_testkit::{Authority, Cluster, RedisServer, Sentinels, TlsSentinel, eventually};
 
 use crate::{
-    LIMIT, assert_works,
+    LIMIT, assert_works, clients,
     common::{assert_idle, soon},
     refused, run,
 };
@@ -87,4 +87,48 @@ async fn a_master_is_found_and_reached_over_tls() {
     let (kind, text) = refused(LockManager::builder(), &url(&Authority::new())).await;
     assert_eq!(kind, StoreErrorKind::Tls, "{text}");
     assert!(text.contains("from an unknown authority"), "{text}");
+}
+
+/// So many connections of this manager are at each server.
+async fn assert_connections(url: &str, servers: &[&RedisServer], count: usize) {
+    let manager = soon(LockManager::connect(url)).await.unwrap();
+    assert_eq!(soon(manager.lock("order:42").run(async |_| 7)).await, Ok(7));
+    // What is asked only once has a connection of its own for that moment.
+    eventually(LIMIT, "there are as many connections", async || {
+        for server in servers {
+            if clients(server).await.len() != count {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    drop(manager);
+}
+
+/// As `docs/operations.md` counts them.
+#[tokio::test]
+async fn each_way_to_reach_servers_has_its_number_of_connections() {
+    let sentinels = Sentinels::start_small().await;
+    let master = sentinels.master().await;
+    assert_connections(&sentinels.url(), &[master], 1).await;
+    eventually(LIMIT, "they are closed", async || {
+        clients(master).await.is_empty()
+    })
+    .await;
+    let confirmed = format!("{}?min_replicas=1", sentinels.url());
+    assert_connections(&confirmed, &[master], 2).await;
+
+    let cluster = Cluster::start(3, 0).await;
+    let nodes: Vec<_> = (0..3).map(|node| cluster.node(node)).collect();
+    assert_connections(&cluster.url(), &nodes, 1).await;
+
+    let (a, b, c) = tokio::join!(
+        RedisServer::start(),
+        RedisServer::start(),
+        RedisServer::start()
+    );
+    let [one, two, three] = [a.port(), b.port(), c.port()];
+    let url = format!("redlock://127.0.0.1:{one},127.0.0.1:{two},127.0.0.1:{three}");
+    assert_connections(&url, &[&a, &b, &c], 1).await;
 }
