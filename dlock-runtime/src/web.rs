@@ -32,20 +32,31 @@
 //! # extern crate dlock_runtime as dlock;
 //! use dlock::{LockError, web::Problem};
 //!
-//! enum AppError {
-//!     Lock(LockError),
-//!     SoldOut,
-//! }
-//!
-//! fn problem(error: &LockError, order: u64) -> Problem {
-//!     Problem::of(error)
-//!         .with_detail("Your order is being paid already.")
-//!         .with_member("order", order)
+//! fn answer(error: &LockError, order: u64) -> Problem {
+//!     let problem = Problem::of(error).with_member("order", order);
+//!     match error {
+//!         LockError::Busy { .. } => problem.with_detail("Your order is being paid already."),
+//!         _ => problem,
+//!     }
 //! }
 //! ```
 //!
 //! A function that answers nothing but problems can return `Result<_, Problem>`: the attribute turns
 //! a [`LockError`](crate::LockError) into one.
+//!
+//! # Clients that hang up
+//!
+//! A framework that notices a hang-up drops the handler, and with it the lock is released, or, with
+//! `on_cancel = detach`, the body goes on under its lock. When it notices is up to the framework:
+//!
+//! - **axum** (by hyper, HTTP/1): as soon as the client closes its side, unless the client has sent
+//!   another request behind the first, or a body that nobody reads. Extractors such as `Json` read it.
+//! - **actix-web** (HTTP/1): only with `HttpServer::h1_allow_half_closed(false)`. By default a client
+//!   that has closed its side is taken for one that still listens: the handler ends, and the lock is
+//!   held until then. A reset of the connection is noticed in any case.
+//!
+//! A client behind a proxy hangs up when the proxy does. None of this is needed for safety: a lease
+//! never outlives its process by more than its TTL, and `wait` ends a handler that waits for its lock.
 
 #[cfg(feature = "actix")]
 mod actix;

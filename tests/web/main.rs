@@ -1,0 +1,15 @@
+//! Annotated handlers of axum and actix-web behind real sockets: what clients are told when there is
+//! no lock to be had, and what becomes of a lock whose client hangs up.
+#![cfg(all(feature = "redis", feature = "axum", feature = "actix"))]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod actix_site;
+mod answers;
+mod axum_site;
+#[path = "../common/mod.rs"]
+mod common;
+mod hang_ups;
+mod site;
