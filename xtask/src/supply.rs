@@ -52,7 +52,7 @@ pub(crate) fn check() -> Result<(), String> {
     let told = serde_json::from_str(&told).map_err(|error| format!("cargo metadata: {error}"))?;
     let rules = Rules::read(&rules);
     let tree = cargo::output(
-        "tree --package dlock-rs --all-features --edges normal,build --target all --prefix none --locked",
+        "tree --package dlock-rs --package dlock-cli --all-features --edges normal,build --target all --prefix none --locked",
     )?;
     let graph = Graph::read(&told, &tree)?;
     let faults = rules.faults(&graph);
@@ -153,7 +153,8 @@ struct Package {
     wildcards: Vec<String>,
 }
 
-/// What a user's build may contain: the facade with all features and all that it needs, on any platform.
+/// What a user's build may contain: the facade and the command, with all features and all that they need,
+/// on any platform.
 #[derive(Debug)]
 struct Graph {
     packages: Vec<Package>,
