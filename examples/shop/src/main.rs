@@ -81,14 +81,15 @@ async fn connect(cli: &Cli, name: &str) -> Result<Board, Box<dyn Error>> {
     }
     // A service lets a missing `DLOCK_URL` be an error: locks in memory are for trying things out.
     let url = env::var("DLOCK_URL").ok().filter(|url| !url.is_empty());
-    let url = url.as_deref().unwrap_or("memory://");
     let builder = LockManager::builder().application(name).ttl(cli.ttl);
-    dlock::install(builder.connect(url).await?)?;
-    Ok(if url.starts_with("memory:") {
-        Board::Memory
-    } else {
-        Board::Server
-    })
+    let (manager, board) = match url {
+        Some(url) if !url.starts_with("memory:") => {
+            (builder.connect_env().await?, Board::of_server(&url).await?)
+        }
+        _ => (builder.connect("memory://").await?, Board::Memory),
+    };
+    dlock::install(manager)?;
+    Ok(board)
 }
 
 async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
@@ -113,10 +114,10 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
             "locks are in this process; several copies need a server to meet at, such as\n  \
              DLOCK_URL=redis://127.0.0.1:6379 cargo run -p shop -- --database shop.db"
         ),
-        Board::Server if cli.database.is_none() => {
+        Board::Server(_) if cli.database.is_none() => {
             println!("orders are in a temporary file; several copies need `--database shop.db`");
         }
-        Board::Server => {}
+        Board::Server(_) => {}
     }
     let router = web::router(Shop {
         name,

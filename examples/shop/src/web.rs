@@ -66,9 +66,11 @@ struct Snapshot {
 // Asked for again and again: a stream would keep connections open, for whose end a graceful shutdown
 // would wait.
 async fn state(State(shop): State<Arc<Shop>>) -> Result<Json<Snapshot>, ShopError> {
+    // First the locks: who is paid between the two answers is shown as paid, and not as forgotten.
+    let locks = shop.board.locks().await;
     Ok(Json(Snapshot {
         name: shop.name.clone(),
-        locks: shop.board.locks(),
+        locks,
         orders: shop.orders.latest().await?,
     }))
 }

@@ -36,6 +36,14 @@ async fn a_payment_ends_with_its_client_and_the_order_is_free_at_once() {
     let payment = begin(&slow, order, "pay").await;
     assert_eq!(quick.post(&path(order, "pay")).await.outcome(), "busy");
     assert_eq!(left_in(&server).await.len(), 1, "the lock is held");
+    let holder = slow.state().await["name"].as_str().unwrap().to_owned();
+    eventually(LIMIT, "the page says who holds it", async || {
+        let locks = &quick.state().await["locks"];
+        let by = locks["held"][order.to_string()]["by"].as_str();
+        by.is_some_and(|by| by.starts_with(&holder))
+            && locks["copies"].as_array().unwrap().len() == 2
+    })
+    .await;
 
     payment.abort();
     slow.logs(&["the client has hung up", "pay"]).await;
