@@ -64,6 +64,14 @@ pub(crate) enum Command {
     /// Runs a command while holding a lock
     #[cfg(unix)]
     Run(commands::run::RunArgs),
+    /// Lists the locks that are held or waited for
+    Ls(commands::ls::LsArgs),
+    /// Shows all that is known of one lock
+    Inspect(commands::inspect::InspectArgs),
+    /// Takes a lock away from whoever holds it
+    Unlock(commands::unlock::UnlockArgs),
+    /// Shows what happens to locks as it happens
+    Watch(commands::watch::WatchArgs),
     /// Prints a script that completes the arguments of `dlock` in a shell
     Completions(commands::completions::CompletionsArgs),
     /// Ends a command of `run` whose `dlock` cannot

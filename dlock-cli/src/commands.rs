@@ -1,8 +1,12 @@
 //! What each command does.
 
 pub(crate) mod completions;
+pub(crate) mod inspect;
+pub(crate) mod ls;
 #[cfg(unix)]
 pub(crate) mod run;
+pub(crate) mod unlock;
+pub(crate) mod watch;
 
 use crate::{
     cli::{Cli, Command},
@@ -14,6 +18,10 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         #[cfg(unix)]
         Command::Run(args) => run::run(&global, args).await,
+        Command::Ls(args) => ls::run(&global, args).await,
+        Command::Inspect(args) => inspect::run(&global, args).await,
+        Command::Unlock(args) => unlock::run(&global, args).await,
+        Command::Watch(args) => watch::run(&global, args).await,
         Command::Completions(args) => completions::run(&args),
         #[cfg(unix)]
         Command::Watchdog(args) => run::watch_over(&args).await,

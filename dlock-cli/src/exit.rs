@@ -9,7 +9,7 @@ use std::{
 use dlock::{ConnectError, LockError, StoreError};
 use serde_json::json;
 
-use crate::text::printable;
+use crate::text::{printable, printable_json};
 
 /// What `--help` says of exit codes.
 pub(crate) const CODES: &str = "\
@@ -114,7 +114,8 @@ impl Failure {
         if as_json {
             let (code, message) = (self.code, &self.message);
             let exit_code = self.exit.code();
-            say(&json!({"error": {"code": code, "message": message, "exit_code": exit_code}}));
+            let error = json!({"code": code, "message": message, "exit_code": exit_code});
+            say(&printable_json(&json!({ "error": error }).to_string()));
         } else {
             say(&format_args!("dlock: {}", printable(&self.message)));
         }
@@ -124,7 +125,7 @@ impl Failure {
 /// Tells something that is no failure, on the standard error.
 pub(crate) fn note(as_json: bool, message: &str) {
     if as_json {
-        say(&json!({ "note": message }));
+        say(&printable_json(&json!({ "note": message }).to_string()));
     } else {
         say(&format_args!("dlock: {}", printable(message)));
     }

@@ -5,7 +5,9 @@ mod commands;
 mod connect;
 mod exit;
 mod log;
+mod output;
 mod text;
+mod view;
 
 use std::process::ExitCode;
 

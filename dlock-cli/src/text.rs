@@ -1,6 +1,6 @@
 //! Texts as they are shown: what comes from a server must not drive a terminal.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, fmt::Write, time::Duration};
 
 /// `text` without anything that a terminal would not simply print: control characters, marks that turn
 /// the direction of writing, and the like are escaped, as in `\u{1b}`.
@@ -25,6 +25,27 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
             Some(quoted @ ('\\' | '\'' | '"')) => shown.push(quoted),
             Some(other) => shown.extend([c, other]),
             None => shown.push(c),
+        }
+    }
+    shown.into()
+}
+
+/// A JSON text in which nothing drives a terminal either. It means the same: such characters stand only in
+/// strings, where they can be written as `\u009b`.
+pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
+    // Line breaks are between values.
+    let is_plain = |c: char| c.is_ascii_graphic() || matches!(c, ' ' | '\n');
+    if text.chars().all(is_plain) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_plain(c) || c.escape_debug().len() == 1 {
+            shown.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            write!(shown, "\\u{unit:04x}").expect("memory takes all that is written");
         }
     }
     shown.into()
@@ -64,6 +85,29 @@ mod tests {
         ] {
             assert_eq!(printable(text), shown);
         }
+    }
+
+    #[test]
+    fn json_means_the_same_and_drives_nothing() {
+        let text = "a\u{9b}2J\u{202e}\u{7f}\u{e4}\u{e0001}\n\u{1b}\\";
+        let json = serde_json::to_string_pretty(&[text]).expect("it is a text");
+        let shown = printable_json(&json);
+        assert_eq!(
+            serde_json::from_str::<[String; 1]>(&shown).expect("it is JSON"),
+            [text]
+        );
+        assert!(
+            shown.contains(
+                r"a\u009b2J\u202e\u007f\u{e4}\udb40\udc01"
+                    .replace(r"\u{e4}", "\u{e4}")
+                    .as_str()
+            ),
+            "{shown}"
+        );
+        assert!(
+            shown.chars().all(|c| c == '\n' || !c.is_control()),
+            "{shown:?}"
+        );
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! The built program, as people and scripts use it, over real servers.
 
+mod arguments;
+mod looks;
 mod run;
 mod run_ends;
 mod run_signals;
+mod unlock;
+mod watch;
 
 use std::{process::Command, time::Duration};
 

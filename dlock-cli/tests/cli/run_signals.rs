@@ -7,7 +7,7 @@ use super::{
     LIMIT, call, clean, dlock, dlock_without_terminal, ended, eventually_nothing_is_left, locks,
 };
 
-fn send(worker: &Worker, signal: Signal) {
+pub(super) fn send(worker: &Worker, signal: Signal) {
     let pid = Pid::from_raw(worker.id().cast_signed()).expect("it has a number");
     kill_process(pid, signal).expect("it runs");
 }
@@ -102,13 +102,15 @@ async fn what_is_ignored_from_the_start_stays_ignored() {
     assert_eq!(ended.with(0).stdout, "lives\n");
 }
 
-/// Starts a program on a terminal of its own, types Ctrl-C when it says `in`, and tells its output and its end.
+/// Starts a program on a terminal of its own; when it has said the first text, runs the second, which is
+/// Python, and types the third; tells its output and its end.
 const AT_A_TERMINAL: &str = r"
 import os, pty, sys
+trigger, meanwhile, typed = sys.argv[1:4]
 pid, terminal = pty.fork()
 if pid == 0:
-    os.execv(sys.argv[2], sys.argv[2:])
-output, typed = b'', False
+    os.execv(sys.argv[4], sys.argv[4:])
+output, waits = b'', True
 while True:
     try:
         data = os.read(terminal, 1024)
@@ -117,21 +119,34 @@ while True:
     if not data:
         break
     output += data
-    if b'in\r\n' in output and not typed:
-        os.write(terminal, sys.argv[1].encode().decode('unicode_escape').encode())
-        typed = True
+    if trigger.encode() in output and waits:
+        exec(meanwhile)
+        os.write(terminal, typed.encode().decode('unicode_escape').encode())
+        waits = False
 sys.stdout.write(output.decode())
 print('code', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
 
-async fn at_a_terminal(server: &RedisServer, typed: &str, script: &str) -> String {
+pub(super) async fn at_a_terminal(
+    server: &RedisServer,
+    trigger: &str,
+    meanwhile: &str,
+    typed: &str,
+    words: &[&str],
+) -> String {
     let mut command = python();
     clean(&mut command);
     command.env("DLOCK_URL", server.url());
-    command.args(["-c", AT_A_TERMINAL, typed, env!("CARGO_BIN_EXE_dlock")]);
-    let ended = call(command.args(["run", "job", "sh", "-c", script])).await;
-    eventually_nothing_is_left(server).await;
+    command.args(["-c", AT_A_TERMINAL, trigger, meanwhile, typed]);
+    let ended = call(command.arg(env!("CARGO_BIN_EXE_dlock")).args(words)).await;
     ended.with(0).stdout
+}
+
+async fn run_at_a_terminal(server: &RedisServer, typed: &str, script: &str) -> String {
+    let words = ["run", "job", "sh", "-c", script];
+    let told = at_a_terminal(server, "in\r\n", "", typed, &words).await;
+    eventually_nothing_is_left(server).await;
+    told
 }
 
 #[tokio::test]
@@ -140,7 +155,7 @@ async fn what_is_typed_at_a_terminal_arrives_once() {
     // A second signal of the same kind would be passed on before the one that is sent here.
     let script = "n=0; trap 'n=$((n+1)); kill -USR1 $PPID' INT; trap 'echo count $n; exit 4' USR1; \
                   echo in; while :; do sleep 0.02; done";
-    let told = at_a_terminal(&server, r"\x03", script).await;
+    let told = run_at_a_terminal(&server, r"\x03", script).await;
     assert!(
         told.contains("count 1") && told.contains("code 4"),
         "{told}"
@@ -150,7 +165,7 @@ async fn what_is_typed_at_a_terminal_arrives_once() {
 #[tokio::test]
 async fn the_command_can_read_from_the_terminal() {
     let server = RedisServer::start().await;
-    let told = at_a_terminal(&server, r"words\n", "echo in; read line; echo read $line").await;
+    let told = run_at_a_terminal(&server, r"words\n", "echo in; read line; echo read $line").await;
     assert!(
         told.contains("read words") && told.contains("code 0"),
         "{told}"

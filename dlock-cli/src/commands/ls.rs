@@ -1,0 +1,86 @@
+//! `dlock ls`: the locks that are held or waited for.
+
+use std::time::SystemTime;
+
+use clap::Args;
+use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
+use dlock::admin::Inspector;
+
+use crate::{
+    cli::Global,
+    exit::{Exit, Failure, note},
+    output,
+    text::{printable, rough},
+    view::{HolderView, LockView},
+};
+
+/// Lists the locks that are held or waited for.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Only locks whose keys match, as in Redis: `*` stands for any text, `?` for any character
+    pattern: Option<String>,
+}
+
+pub(crate) async fn run(global: &Global, args: LsArgs) -> Result<Exit, Failure> {
+    let inspector = Inspector::connect(global.config()).await?;
+    let locks = inspector.locks(args.pattern.as_deref()).await?;
+    let now = SystemTime::now();
+    let locks: Vec<_> = locks.iter().map(|lock| LockView::of(lock, now)).collect();
+    if global.json {
+        output::document(&locks)?;
+    } else if locks.is_empty() {
+        note(false, "no lock is held or waited for");
+    } else {
+        let colored = global.has_color(output::is_terminal());
+        output::line(&table(&locks, colored))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn table(locks: &[LockView], colored: bool) -> String {
+    // Only a quorum has something to say here.
+    let counts_servers = locks.iter().any(|lock| lock.servers > 1);
+    let mut titles = vec!["KEY", "HOLDER", "FUNCTION", "HELD", "TTL", "WAITERS"];
+    if counts_servers {
+        titles.push("SERVERS");
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if colored {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    let title = |text| Cell::new(text).add_attribute(Attribute::Bold);
+    table.set_header(titles.into_iter().map(title));
+    for lock in locks {
+        table.add_row(row(lock, counts_servers));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+fn row(lock: &LockView, counts_servers: bool) -> Vec<Cell> {
+    let holder = lock.holder.as_ref();
+    let of_holder = |text: &dyn Fn(&HolderView) -> Option<String>| {
+        let text = holder.and_then(text);
+        Cell::new(text.unwrap_or_else(|| "-".to_owned()))
+    };
+    let ttl = |holder: &HolderView| Some(holder.ttl().map_or_else(|| "none".to_owned(), rough));
+    let function = |holder: &HolderView| Some(printable(holder.function.as_deref()?).into_owned());
+    let mut row = vec![
+        Cell::new(printable(&lock.key)),
+        of_holder(&|holder| Some(holder.name())),
+        of_holder(&function),
+        of_holder(&|holder| holder.held().map(rough)),
+        of_holder(&ttl),
+        Cell::new(lock.waiters.len()).set_alignment(CellAlignment::Right),
+    ];
+    if counts_servers {
+        let count = format!("{} of {}", lock.held_at, lock.servers);
+        row.push(Cell::new(count).set_alignment(CellAlignment::Right));
+    }
+    row
+}

@@ -1,0 +1,174 @@
+//! A lock as it is shown: the stable form of `--json`, and the words for people.
+
+use std::time::{Duration, SystemTime};
+
+use dlock::{
+    FencingToken,
+    admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo},
+};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::text::printable;
+
+/// A lock that somebody holds or waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct LockView {
+    pub(crate) key: String,
+    pub(crate) holder: Option<HolderView>,
+    pub(crate) waiters: Vec<WaiterView>,
+    pub(crate) last_fence: u64,
+    pub(crate) held_at: usize,
+    pub(crate) servers: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct HolderView {
+    /// `None` of a client of another make.
+    pub(crate) owner: Option<String>,
+    pub(crate) label: Option<String>,
+    pub(crate) function: Option<String>,
+    pub(crate) process: Option<ProcessView>,
+    pub(crate) fence: u64,
+    /// A text, as a double has no room for it.
+    pub(crate) token: Option<String>,
+    pub(crate) since: Option<String>,
+    pub(crate) held_ms: Option<u64>,
+    pub(crate) ttl_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct WaiterView {
+    pub(crate) owner: String,
+    pub(crate) process: Option<ProcessView>,
+    pub(crate) waiting_ms: u64,
+    pub(crate) is_alive: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ProcessView {
+    pub(crate) client: String,
+    pub(crate) label: String,
+    pub(crate) application: Option<String>,
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) started: String,
+    pub(crate) version: String,
+}
+
+impl LockView {
+    /// What was found at this moment.
+    pub(crate) fn of(lock: &LockInfo, now: SystemTime) -> Self {
+        Self {
+            key: lock.key.clone(),
+            holder: lock.holder.as_ref().map(|it| HolderView::of(it, now)),
+            waiters: lock.waiters.iter().map(WaiterView::of).collect(),
+            last_fence: lock.last_fence,
+            held_at: lock.held_at,
+            servers: lock.servers,
+        }
+    }
+
+    /// A lock that nobody holds and nobody waits for.
+    pub(crate) fn free(key: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            holder: None,
+            waiters: Vec::new(),
+            last_fence: 0,
+            held_at: 0,
+            servers: 0,
+        }
+    }
+}
+
+impl HolderView {
+    fn of(holder: &HolderInfo, now: SystemTime) -> Self {
+        let held = holder.since.map(|since| {
+            // The clock of the server may be ahead of ours.
+            now.duration_since(since).unwrap_or_default()
+        });
+        let token = FencingToken::from_fence(holder.fence);
+        Self {
+            owner: holder.owner.map(|owner| owner.to_string()),
+            label: holder.label.clone(),
+            function: holder.function.clone(),
+            process: holder.process.as_ref().map(ProcessView::of),
+            fence: holder.fence,
+            token: token.map(|token| token.to_string()),
+            since: holder.since.map(moment),
+            held_ms: held.map(milliseconds),
+            ttl_ms: holder.ttl.map(milliseconds),
+        }
+    }
+
+    /// Whether a client of another make holds it.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.owner.is_none()
+    }
+
+    /// Who it is, in a word that can be printed.
+    pub(crate) fn name(&self) -> String {
+        let label = self.label.as_deref();
+        let process = self.process.as_ref().map(|process| &*process.label);
+        match label.or(process) {
+            Some(name) => printable(name).into_owned(),
+            None if self.is_foreign() => "(another client)".to_owned(),
+            None => "(not told yet)".to_owned(),
+        }
+    }
+
+    pub(crate) fn held(&self) -> Option<Duration> {
+        self.held_ms.map(Duration::from_millis)
+    }
+
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        self.ttl_ms.map(Duration::from_millis)
+    }
+}
+
+impl WaiterView {
+    fn of(waiter: &WaiterInfo) -> Self {
+        Self {
+            owner: waiter.owner.to_string(),
+            process: waiter.process.as_ref().map(ProcessView::of),
+            waiting_ms: milliseconds(waiter.waiting),
+            is_alive: waiter.is_alive,
+        }
+    }
+
+    /// Who it is, in a word that can be printed.
+    pub(crate) fn name(&self) -> String {
+        let name = self.process.as_ref().map_or(&self.owner, |it| &it.label);
+        printable(name).into_owned()
+    }
+
+    pub(crate) fn waiting(&self) -> Duration {
+        Duration::from_millis(self.waiting_ms)
+    }
+}
+
+impl ProcessView {
+    fn of(process: &ProcessInfo) -> Self {
+        Self {
+            client: process.client.to_string(),
+            label: process.label.clone(),
+            application: process.application.clone(),
+            host: process.host.clone(),
+            pid: process.pid,
+            started: moment(process.started),
+            version: process.version.clone(),
+        }
+    }
+}
+
+/// A moment as RFC 3339 writes it, to milliseconds.
+pub(crate) fn moment(time: SystemTime) -> String {
+    // What cannot be a date was made up.
+    let timestamp = Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH);
+    format!("{timestamp:.3}")
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

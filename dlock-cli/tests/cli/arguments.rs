@@ -1,0 +1,108 @@
+//! What all commands have in common: help, logins, logs, errors as JSON, completions.
+
+use dlock_testkit::RedisServer;
+use serde_json::Value;
+
+use super::{call, dlock};
+
+#[tokio::test]
+async fn help_tells_exit_codes_and_no_password() {
+    let server = RedisServer::start().await;
+    for words in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["ls", "-h"],
+        &["nosuch"],
+    ] {
+        let mut command = dlock(&server, words);
+        command.env("DLOCK_URL", "redis://me:s3cret@localhost");
+        command.env("DLOCK_PASSWORD", "s3cret");
+        let ended = call(&mut command).await;
+        assert!(!ended.stdout.contains("s3cret") && !ended.stderr.contains("s3cret"));
+        assert_eq!(
+            ended.stdout.contains("75  somebody else held the lock"),
+            words == ["--help"]
+        );
+        assert!(!ended.stdout.contains("watchdog"), "{}", ended.stdout);
+    }
+}
+
+#[tokio::test]
+async fn a_login_stands_in_the_environment() {
+    let server = RedisServer::start_with(&["--requirepass", "s3cret"]).await;
+    let url = format!("redis://127.0.0.1:{}", server.port());
+    for words in [&["ls"][..], &["run", "job", "true"], &["inspect", "job"]] {
+        let code = i32::from(words[0] == "inspect");
+        let mut command = dlock(&server, words);
+        call(
+            command
+                .env("DLOCK_URL", &url)
+                .env("DLOCK_PASSWORD", "s3cret"),
+        )
+        .await
+        .with(code);
+        let mut command = dlock(&server, words);
+        let ended = call(
+            command
+                .env("DLOCK_URL", &url)
+                .env("DLOCK_PASSWORD", "t0psecret"),
+        )
+        .await;
+        let ended = ended.with(69);
+        assert!(!ended.stderr.contains("t0psecret"), "{}", ended.stderr);
+        let mut command = dlock(&server, words);
+        let ended = call(command.env("DLOCK_URL", &url).env("DLOCK_USER", "me"))
+            .await
+            .with(2);
+        assert!(ended.stderr.contains("DLOCK_PASSWORD"), "{}", ended.stderr);
+        // The URL's own counts.
+        let mut command = dlock(&server, words);
+        call(command.env("DLOCK_PASSWORD", "t0psecret"))
+            .await
+            .with(code);
+    }
+}
+
+#[tokio::test]
+async fn errors_are_json_if_all_is() {
+    let server = RedisServer::start().await;
+    let mut command = dlock(&server, &["--json", "--url", "http://me:s3cret@host", "ls"]);
+    let ended = call(&mut command).await.with(2);
+    let said: Value = serde_json::from_str(&ended.stderr).unwrap();
+    assert_eq!(
+        (&said["error"]["code"], &said["error"]["exit_code"]),
+        (&"usage".into(), &2.into())
+    );
+    assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn logs_are_told_on_request() {
+    let server = RedisServer::start().await;
+    let quiet = call(&mut dlock(&server, &["run", "job", "true"]))
+        .await
+        .with(0);
+    assert_eq!(quiet.stderr, "");
+    let mut command = dlock(&server, &["-vv", "run", "job", "echo", "ran"]);
+    let told = call(&mut command).await.with(0);
+    assert_eq!(told.stdout, "ran\n");
+    assert!(
+        told.stderr.contains("DEBUG") && told.stderr.contains("acquired"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[tokio::test]
+async fn shells_get_completions() {
+    let server = RedisServer::start().await;
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = call(&mut dlock(&server, &["completions", shell]))
+            .await
+            .with(0);
+        assert!(ended.stdout.contains("conflict-exit-code"), "{shell}");
+    }
+    call(&mut dlock(&server, &["completions", "nosuch"]))
+        .await
+        .with(2);
+}

@@ -1,0 +1,118 @@
+//! `dlock unlock`: only what was shown is taken away, and only from whom one means to.
+
+use dlock::LockError;
+use dlock_testkit::RedisServer;
+use serde_json::Value;
+
+use super::{
+    call, dlock, locks,
+    looks::{manager, scene, set},
+    run_signals::at_a_terminal,
+};
+
+#[tokio::test]
+async fn nobody_is_asked_where_there_is_no_terminal() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{job}", b"foreign").await;
+    for words in [&["unlock", "job"][..], &["--json", "unlock", "job"]] {
+        let refused = call(&mut dlock(&server, words)).await.with(2);
+        assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
+        assert_eq!(refused.stdout, "");
+    }
+    assert_eq!(locks(&server).await, ["dlock:{job}"]);
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
+    let server = RedisServer::start().await;
+    let manager = manager(&server, "billing").await;
+    let guard = manager.lock("job").acquire().await.unwrap();
+    let ended = call(&mut dlock(&server, &["unlock", "job", "--yes"]))
+        .await
+        .with(0);
+    for words in [
+        "holder         billing@",
+        "Its holder is told",
+        "Nobody waits",
+        "Unlocked `job`: it is free.",
+    ] {
+        assert!(ended.stdout.contains(words), "{}", ended.stdout);
+    }
+    assert!(matches!(guard.lost().await, LockError::Lost { .. }));
+    assert!(locks(&server).await.is_empty());
+
+    let ended = call(&mut dlock(&server, &["unlock", "job", "--yes"]))
+        .await
+        .with(1);
+    assert_eq!(ended.stdout, "Nobody holds `job`.\n");
+    let ended = call(&mut dlock(&server, &["--json", "unlock", "job", "--yes"]))
+        .await
+        .with(1);
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(
+        (&said["outcome"], &said["holder"]),
+        (&"free".into(), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn who_waits_has_it_next() {
+    let server = RedisServer::start().await;
+    let scene = scene(&server).await;
+    let ended = call(&mut dlock(&server, &["--json", "unlock", "-y", "order:1"]))
+        .await
+        .with(0);
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(said["outcome"], "handed-on");
+    assert_eq!(said["holder"]["process"]["application"], "billing");
+    let guard = scene.waiter.await.unwrap().unwrap();
+    assert!(matches!(
+        scene.holder.await.unwrap(),
+        Err(LockError::Lost { .. })
+    ));
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_of_another_client_can_be_taken_away() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{job}", b"foreign").await;
+    let ended = call(&mut dlock(&server, &["unlock", "--yes", "job"]))
+        .await
+        .with(0);
+    assert!(ended.stdout.contains("it is not told"), "{}", ended.stdout);
+    assert!(locks(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn at_a_terminal_it_asks_and_does_what_was_answered() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{job}", b"foreign").await;
+    let told = at_a_terminal(&server, "[y/N] ", "", r"\n", &["unlock", "job"]).await;
+    assert!(
+        told.contains("Nothing was done to `job`.") && told.contains("code 1"),
+        "{told}"
+    );
+    assert_eq!(locks(&server).await, ["dlock:{job}"]);
+    let told = at_a_terminal(&server, "[y/N] ", "", r"y\n", &["unlock", "job"]).await;
+    assert!(
+        told.contains("Unlocked `job`") && told.contains("code 0"),
+        "{told}"
+    );
+    assert!(locks(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_not_shown_is_not_taken_away() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{job}", b"foreign").await;
+    let meanwhile =
+        "import redis; redis.Redis.from_url(os.environ['DLOCK_URL']).set('dlock:{job}', 'other')";
+    let told = at_a_terminal(&server, "[y/N] ", meanwhile, r"y\n", &["unlock", "job"]).await;
+    assert!(
+        told.contains("Nothing was done: somebody else has `job`"),
+        "{told}"
+    );
+    assert!(told.contains("code 1"), "{told}");
+    assert_eq!(locks(&server).await, ["dlock:{job}"]);
+}

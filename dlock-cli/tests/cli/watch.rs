@@ -1,0 +1,141 @@
+//! `dlock watch`: what happens is told, and nothing but an interruption ends it.
+
+use std::{
+    io::{BufRead, BufReader, pipe},
+    process::Stdio,
+};
+
+use dlock_testkit::{RedisServer, Worker};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{
+    LIMIT, call, dlock, ended,
+    looks::{manager, scene, set},
+    run_signals::send,
+};
+
+#[tokio::test]
+async fn what_happens_to_locks_is_told() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{before}", b"foreign").await;
+    let watch = Worker::spawn(&mut dlock(&server, &["watch", "-i", "20ms"]));
+    watch
+        .line("held       before  (another client)", LIMIT)
+        .await;
+    let scene = scene(&server).await;
+    watch.line("taken      order:1  billing@", LIMIT).await;
+    watch.line("waits      order:1  mail@", LIMIT).await;
+    scene.done.send(()).unwrap();
+    watch.line("handed on  order:1  mail@", LIMIT).await;
+    scene
+        .waiter
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    watch.line("released   order:1  mail@", LIMIT).await;
+    send(&watch, Signal::INT);
+    assert_eq!(ended(&watch).await.with(0).stderr, "");
+}
+
+#[tokio::test]
+async fn every_line_of_json_is_a_document() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{a:0}", b"foreign").await;
+    let words = ["--json", "watch", "a:*", "-i", "20ms"];
+    let watch = Worker::spawn(&mut dlock(&server, &words));
+    watch.line("a:0", LIMIT).await;
+    let manager = manager(&server, "billing").await;
+    let other = manager.lock("b:1").acquire().await.unwrap();
+    let guard = manager.lock("a:1").acquire().await.unwrap();
+    watch.line("\"event\":\"taken\"", LIMIT).await;
+    other.release().await.unwrap();
+    guard.release().await.unwrap();
+    watch.line("\"event\":\"released\"", LIMIT).await;
+    send(&watch, Signal::INT);
+    let ended = ended(&watch).await.with(0);
+    let events = ended.stdout.lines().map(serde_json::from_str);
+    let events: Vec<Value> = events.map(Result::unwrap).collect();
+    let events: Vec<_> = events
+        .iter()
+        .map(|event| {
+            (
+                event["event"].as_str().unwrap(),
+                event["key"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        events,
+        [("held", "a:0"), ("taken", "a:1"), ("released", "a:1")]
+    );
+}
+
+#[tokio::test]
+async fn an_outage_is_told_and_survived() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{before}", b"foreign").await;
+    let watch = Worker::spawn(&mut dlock(&server, &["watch", "--json", "-i", "20ms"]));
+    watch.line("before", LIMIT).await;
+    server.kill();
+    watch.line("\"event\":\"outage\"", LIMIT).await;
+    server.restart().await;
+    watch.line("\"event\":\"back\"", LIMIT).await;
+    watch.line("\"event\":\"released\"", LIMIT).await;
+    set(&server, b"dlock:{after}", b"foreign").await;
+    watch.line("\"key\":\"after\"", LIMIT).await;
+}
+
+#[tokio::test]
+async fn who_reads_no_more_ends_it() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{before}", b"foreign").await;
+    let mut command = dlock(&server, &["watch"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    lines.read_line(&mut first).unwrap();
+    assert!(first.contains("before"), "{first}");
+    drop(lines);
+    // Nothing happens any more, so it has to notice by itself.
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
+}
+
+#[tokio::test]
+async fn a_closed_pipe_is_no_panic() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{job}", b"foreign").await;
+    for words in [
+        &["ls"][..],
+        &["ls", "--json"],
+        &["inspect", "job"],
+        &["completions", "bash"],
+        &["watch"],
+    ] {
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        let child = dlock(&server, words)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn();
+        let output = child.unwrap().wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*stderr), (Some(0), ""), "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_interval_has_bounds() {
+    let server = RedisServer::start().await;
+    for interval in ["0s", "1ms", "25h", "soon"] {
+        let refused = call(&mut dlock(&server, &["watch", "-i", interval]))
+            .await
+            .with(2);
+        assert!(refused.stderr.contains("--interval"), "{}", refused.stderr);
+    }
+}
