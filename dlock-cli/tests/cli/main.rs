@@ -1,6 +1,7 @@
 //! The built program, as people and scripts use it, over real servers.
 
 mod arguments;
+mod documented;
 mod looks;
 mod run;
 mod run_ends;
