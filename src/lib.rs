@@ -49,6 +49,10 @@ pub mod comparison {}
 pub mod guarantees {}
 
 #[cfg(doc)]
+#[doc = include_str!("../docs/observability.md")]
+pub mod observability {}
+
+#[cfg(doc)]
 #[doc = links!()]
 #[doc = include_str!("../docs/migration.md")]
 pub mod migration {}

@@ -38,7 +38,7 @@ const TARGET: &str = "dlock";
 pub(crate) enum Came {
     /// The store has granted what it asked for.
     Granted,
-    /// Another process has given it back, and the store has told.
+    /// The store has handed it on when somebody gave it back, and has told.
     HandedOn,
     /// It was that of the section before it in this process.
     HandedOver,

@@ -209,14 +209,14 @@ async fn a_lease_from_another_task_or_process_is_told_from_one_that_was_granted(
     let second = second.await.unwrap().unwrap();
     assert_eq!(
         recorded.all("dlock_handed_over_total"),
-        once("template=none,from=task")
+        once("template=none,by=task")
     );
 
     let third = next(&other).await;
     second.release().await.unwrap();
     let third = third.await.unwrap().unwrap();
     assert_eq!(
-        recorded.count("dlock_handed_over_total{template=none,from=process}"),
+        recorded.count("dlock_handed_over_total{template=none,by=store}"),
         1.0
     );
     third.release().await.unwrap();

@@ -168,12 +168,12 @@ impl Call {
     }
 
     pub(super) fn came(&self, came: Came) {
-        let from = match came {
+        let by = match came {
             Came::Granted => return,
-            Came::HandedOn => "process",
+            Came::HandedOn => "store",
             Came::HandedOver => "task",
         };
-        counter!(HANDED_OVER, "template" => self.template(), "from" => from).increment(1);
+        counter!(HANDED_OVER, "template" => self.template(), "by" => by).increment(1);
     }
 
     pub(super) fn entered(&self, waited: Duration, now: Moment) {

@@ -33,7 +33,7 @@ const COUNTERS: [(&str, &str); 10] = [
     ),
     (
         HANDED_OVER,
-        "Leases that came from another task of this process, or from another process.",
+        "Leases that came without a question, by a task of this process or by the store.",
     ),
     (DETACHED, "Sections that went on without their caller."),
     (RENEWALS, "Renewals of leases, by outcome."),
