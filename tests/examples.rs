@@ -351,3 +351,39 @@ async fn orders_needs_a_second_process_to_take_over() {
     assert_eq!((code, output.as_str()), (2, ""), "{errors}");
     assert!(errors.contains("--no-kill"), "{errors}");
 }
+
+#[cfg(feature = "metrics")]
+#[tokio::test]
+async fn prometheus_shows_what_became_of_the_locks() {
+    let (code, output, errors) = run("prometheus", &["--once"], None).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    let value = |series: &str| -> f64 {
+        let line = output.lines().find(|line| line.starts_with(series));
+        let line = line.unwrap_or_else(|| panic!("no `{series}` in:\n{output}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    assert!(
+        output.contains("# HELP dlock_lost_total Leases that ended"),
+        "{output}"
+    );
+    assert!(
+        output.contains("# TYPE dlock_wait_seconds histogram"),
+        "{output}"
+    );
+    for template in [
+        "order:<id>",
+        "account:<from>, account:<to>",
+        "report",
+        "import:<part>",
+    ] {
+        assert!(value(&format!("dlock_acquired_total{{template=\"{template}\"}}")) > 0.0);
+        let gauges = ["waiting", "held"];
+        for gauge in gauges.map(|gauge| format!("dlock_{gauge}{{template=\"{template}\"}}")) {
+            assert!(value(&gauge).abs() < 0.5, "{gauge}:\n{output}");
+        }
+    }
+    assert!(value("dlock_refused_total{template=\"report\",reason=\"taken\"}") > 0.0);
+    assert!(value("dlock_lost_total{template=\"import:<part>\",cause=\"max-hold\"}") > 0.0);
+    assert!(value("dlock_cancelled_total{template=\"order:<id>\"}") > 0.0);
+    assert!(!output.contains("order:0"), "no key is a label:\n{output}");
+}
