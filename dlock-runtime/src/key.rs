@@ -45,6 +45,16 @@ impl LockKey {
     ///
     /// Use [`builder`](Self::builder) where part of it is a value somebody else chose.
     ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{KeyFault, LockError, LockKey};
+    ///
+    /// assert_eq!(LockKey::new("report:daily")?.as_str(), "report:daily");
+    /// let refused = LockKey::new("report:{daily}");
+    /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: KeyFault::Brace, .. })));
+    /// # Ok::<(), LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`LockError::InvalidKey`] when `text` is empty, longer than [`MAX_LEN`](Self::MAX_LEN)
@@ -134,6 +144,15 @@ impl From<&LockKey> for LockKey {
 }
 
 /// Why a text or a value cannot be (part of) a key.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{KeyFault, LockError, LockKey};
+///
+/// let name = "";
+/// let key = LockKey::builder().text("user:").part(&name).finish();
+/// assert!(matches!(key, Err(LockError::InvalidKey { reason: KeyFault::EmptyPart, .. })));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFault {
@@ -197,6 +216,16 @@ fn fault_in_text(text: &str) -> Option<KeyFault> {
 }
 
 /// Builds a [`LockKey`] from text and values.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockKey;
+///
+/// let (shop, number) = ("north:2", 7_u32);
+/// let key = LockKey::builder().text("order:").part(&shop).text("/").part(&number).finish()?;
+/// assert_eq!(key.as_str(), "order:north%3A2/7");
+/// # Ok::<(), dlock::LockError>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a key is made by `finish`"]
 pub struct LockKeyBuilder {

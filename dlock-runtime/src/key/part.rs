@@ -23,6 +23,24 @@ fn is_plain(c: char) -> bool {
 /// Parts are values by themselves, from [`push_part`](Self::push_part). A value that writes both is
 /// refused ([`KeyFault::Mixed`]): the text of a part can be written as one, with
 /// `push_part(&"text")`.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{KeyPart, LockKey, PartWriter};
+///
+/// struct Version { major: u32, minor: u32 }
+///
+/// impl KeyPart for Version {
+///     fn write_part(&self, out: &mut PartWriter<'_>) {
+///         out.push_display(&format_args!("{}.{}", self.major, self.minor));
+///     }
+/// }
+///
+/// let version = Version { major: 1, minor: 4 };
+/// let key = LockKey::builder().text("release:").part(&version).finish()?;
+/// assert_eq!(key.as_str(), "release:1.4");
+/// # Ok::<(), dlock::LockError>(())
+/// ```
 #[derive(Debug)]
 pub struct PartWriter<'a> {
     out: &'a mut String,
