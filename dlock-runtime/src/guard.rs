@@ -96,6 +96,17 @@ impl LockGuard {
     }
 
     /// The lease this guard owns.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    ///
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// assert_eq!(guard.lease().key().as_str(), "order:42");
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn lease(&self) -> &Lease {
         &self.lease
@@ -114,6 +125,17 @@ impl LockGuard {
     /// With [`OnLost::Cancel`] the body is dropped at the await it has reached as soon as the
     /// lease is lost. It is never started without a valid lease.
     ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// let settled = guard.watch(async { "settled" }).await?;
+    /// guard.release().await?;
+    /// assert_eq!(settled, "settled");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The future yields [`LockError::Lost`] if the body was cancelled or never started.
@@ -130,6 +152,17 @@ impl LockGuard {
     /// A store that does not answer is not the caller's error: the release is repeated in the
     /// background until the lease has run out. Several keys are given back at once, each whatever
     /// becomes of the others.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// // The work. Then, before anybody is told of its success:
+    /// guard.release().await?;
+    /// assert!(manager.lock("order:42").try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

@@ -13,6 +13,23 @@ use crate::{error::LockError, fence::FencingToken, key::LockKey, section::Sectio
 /// Of several keys that were taken together each has a lease of its own, with its own token and
 /// deadline; what is said here of "the lease" is said of all of them: it is valid while every one
 /// is, and lost with the first.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+/// # let manager = dlock::LockManager::memory();
+/// use dlock::{Lease, LockError};
+///
+/// /// Runs under the lock only: who calls it has to show the lease.
+/// fn book(lease: &Lease, cents: i64) -> Result<(), LockError> {
+///     lease.ensure()?;
+///     println!("{cents} for {}, token {}", lease.key(), lease.fencing_token());
+///     Ok(())
+/// }
+///
+/// manager.lock("account:7").run(async |lease| book(lease, 100)).await??;
+/// # Ok(()) }
+/// ```
 pub struct Lease {
     pub(super) place: Occupied,
     pub(super) token: FencingToken,
@@ -39,6 +56,18 @@ impl Lease {
 
     /// All keys of the lease with their fencing tokens, in the order in which they were named, each
     /// once.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock_all(["account:7", "account:4"]).acquire().await?;
+    /// for (key, token) in guard.tokens() {
+    ///     println!("UPDATE … SET fence = {token} … for {key}");
+    /// }
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn tokens(&self) -> impl Iterator<Item = (&LockKey, FencingToken)> {
         self.each().map(|lease| (lease.key(), lease.token))
     }
@@ -65,6 +94,19 @@ impl Lease {
     }
 
     /// How long the lease may still be trusted without another renewal; zero once it is lost.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    ///
+    /// let sent = manager.lock("upload").run(async |lease| {
+    ///     // No longer than is certain now, whatever becomes of the lease.
+    ///     tokio::time::timeout(lease.remaining(), async { /* a request */ }).await
+    /// });
+    /// assert!(sent.await?.is_ok());
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let remaining = self.sections().map(|section| {
@@ -76,12 +118,38 @@ impl Lease {
     }
 
     /// Whether the lease ended before it was released.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    ///
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// assert!(!guard.is_lost());
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.sections().any(|section| section.check().is_err())
     }
 
     /// Says whether the lease is valid right now. Call it before a step that cannot be undone.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use dlock::{Lease, LockError};
+    ///
+    /// fn send_mail(lease: &Lease) -> Result<(), LockError> {
+    ///     lease.ensure()?; // `LockError::Lost` if this process stood still for too long
+    ///     println!("sent");
+    ///     Ok(())
+    /// }
+    /// # let manager = dlock::LockManager::memory();
+    /// manager.lock("mail").run(async |lease| send_mail(lease)).await??;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -96,6 +164,23 @@ impl Lease {
     }
 
     /// Waits until the lease is lost and says how.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use std::time::Duration;
+    /// use dlock::OnLost;
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// let led = manager.lock("leader").on_lost(OnLost::Finish).run(async |lease| {
+    ///     tokio::select! {
+    ///         error = lease.lost() => println!("steps down: {error}"),
+    ///         () = tokio::time::sleep(Duration::from_millis(5)) => println!("has done its work"),
+    ///     }
+    /// });
+    /// led.await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Cancel safety
     ///
