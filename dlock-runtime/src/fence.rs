@@ -23,8 +23,10 @@ pub(crate) fn fence_at(time_of_day: SystemTime) -> u64 {
 /// A fencing token: strictly greater than every earlier one of the same key.
 ///
 /// Hand it to the resource the lock protects and let the resource refuse smaller ones, for example
-/// `UPDATE … SET fence = $1 WHERE id = $2 AND fence < $1`. Then a holder that was paused beyond
-/// its lease cannot overwrite its successor. Tokens of different keys cannot be compared.
+/// `UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1`, and look whether a row was changed. Then
+/// a holder that was paused beyond its lease cannot overwrite its successor. What a section reads
+/// before it writes it should read by such a statement as well (`… RETURNING …`): a late write that
+/// comes between the two is then refused. Tokens of different keys cannot be compared.
 ///
 /// A token fits an `i64` but **not a double**: Lua inside Redis and JavaScript would find two
 /// different tokens equal. Give those [`to_sortable_string`](Self::to_sortable_string).
@@ -54,6 +56,14 @@ impl FencingToken {
     ///
     /// `None` when `fence` does not fit into the 51 bits left for it. Stores count in units of
     /// 10 µs since 2024 and need 47 bits until 2068.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::FencingToken;
+    ///
+    /// assert_eq!(FencingToken::from_fence(7).map(FencingToken::fence), Some(7));
+    /// assert_eq!(FencingToken::from_fence(0), None);
+    /// ```
     #[must_use]
     pub const fn from_fence(fence: u64) -> Option<Self> {
         if fence == 0 || fence >> (63 - Self::SEQUENCE_BITS) != 0 {
@@ -84,12 +94,34 @@ impl FencingToken {
     }
 
     /// The token as a number, always positive.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::FencingToken;
+    ///
+    /// /// For a column `fence BIGINT NOT NULL DEFAULT 0`, or `INTEGER` in SQLite.
+    /// fn parameters(id: i64, token: FencingToken) -> [i64; 2] {
+    ///     [id, token.to_i64()]
+    /// }
+    /// # let token = FencingToken::from_fence(7).expect("it fits");
+    /// # assert_eq!(parameters(42, token), [42, 7 << 12]);
+    /// ```
     #[must_use]
     pub const fn to_i64(self) -> i64 {
         self.0
     }
 
     /// The token as 19 digits, which sort as text in the order of the numbers.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::FencingToken;
+    ///
+    /// let tokens = [9, 10].map(|fence| FencingToken::from_fence(fence).expect("it fits"));
+    /// let [one, next] = tokens.map(FencingToken::to_sortable_string);
+    /// assert!(one < next, "as texts");
+    /// assert_eq!(one, "0000000000000036864");
+    /// ```
     #[must_use]
     pub fn to_sortable_string(self) -> String {
         format!("{:019}", self.0)
