@@ -5,12 +5,43 @@ use std::time::Duration;
 use crate::{error::LockError, key::LockKey};
 
 /// The shortest TTL: below it a renewal has no time for a lost packet.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::{MAX_TTL, MIN_TTL};
+///
+/// let configured = Duration::from_secs(600);
+/// let ttl = configured.clamp(MIN_TTL, MAX_TTL);
+/// assert_eq!(ttl, configured);
+/// ```
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 
 /// The longest TTL: a killed process keeps its locks that long.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockManager;
+///
+/// let beyond = LockManager::builder().ttl(dlock::MAX_TTL * 2).connect_lazy("memory://");
+/// assert!(beyond.is_err());
+/// ```
 pub const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// How long to wait for a lock that is held.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+/// use std::time::Duration;
+/// use dlock::{LockManager, Wait};
+///
+/// let manager = LockManager::builder().wait(Wait::Never).connect("memory://").await?;
+/// // A duration will do where a wait is asked for.
+/// let patient = manager.lock("order:42").wait(Duration::from_secs(5));
+/// # drop(patient);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Ask once.
@@ -28,6 +59,22 @@ impl From<Duration> for Wait {
 }
 
 /// What becomes of the body when its lease is lost.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+/// # let manager = dlock::LockManager::memory();
+/// use dlock::OnLost;
+///
+/// let archived = manager.lock("archive").on_lost(OnLost::Finish).run(async |lease| {
+///     tokio::select! {
+///         error = lease.lost() => Err(error), // put away what was begun, and say so
+///         archived = async { /* the work */ Ok(12) } => archived,
+///     }
+/// });
+/// assert_eq!(archived.await??, 12);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLost {
     /// Its future is dropped and the caller gets [`LockError::Lost`].
