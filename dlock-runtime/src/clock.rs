@@ -9,6 +9,17 @@ use tokio::time::Instant;
 /// The monotonic clock drives timers, but on Linux it stands still while the machine is
 /// suspended, whereas the store's clock goes on. A lease is therefore judged by the boot clock as
 /// well, which counts the time asleep.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::{Clock, SystemClock};
+///
+/// let begin = SystemClock.now();
+/// let deadline = begin.plus(Duration::from_secs(30));
+/// assert!(!deadline.is_reached(begin));
+/// assert_eq!(deadline.remaining(begin), Duration::from_secs(30));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// tokio's clock, which tests can pause.
@@ -80,6 +91,29 @@ impl Moment {
 ///
 /// Handed in, so that a test can let one clock run away from the other. It must not panic: a guard
 /// that is dropped in such a moment stays held.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::{sync::{Arc, Mutex}, time::Duration};
+/// use dlock::{Clock, LockManager, Moment, SystemClock};
+///
+/// /// The machine's clocks, on which a test lets time asleep pass.
+/// #[derive(Clone, Default)]
+/// struct Asleep(Arc<Mutex<Duration>>);
+///
+/// impl Clock for Asleep {
+///     fn now(&self) -> Moment {
+///         let Moment { monotonic, boot } = SystemClock.now();
+///         let asleep = *self.0.lock().expect("nobody panics with it");
+///         Moment { monotonic, boot: boot + asleep }
+///     }
+/// }
+///
+/// let clock = Asleep::default();
+/// let builder = LockManager::builder().clock(clock.clone());
+/// *clock.0.lock().expect("nobody panics with it") += Duration::from_secs(60);
+/// # drop(builder);
+/// ```
 pub trait Clock: Send + Sync + 'static {
     /// The present moment.
     fn now(&self) -> Moment;
@@ -89,6 +123,14 @@ pub trait Clock: Send + Sync + 'static {
 ///
 /// A test that pauses tokio's clock does not pause the boot clock: it must not itself take longer
 /// than its leases.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{Clock, SystemClock};
+///
+/// let (one, next) = (SystemClock.now(), SystemClock.now());
+/// assert!(one.boot <= next.boot && one.monotonic <= next.monotonic);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

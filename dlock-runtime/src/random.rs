@@ -5,12 +5,37 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// Where a manager gets its random bits: the identity of the client, and jitter. It must not panic.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use dlock::{LockManager, Random};
+///
+/// /// The same numbers in each run of a test. Never in a service: its clients would meet.
+/// struct Counting(AtomicU64);
+///
+/// impl Random for Counting {
+///     fn next_u64(&self) -> u64 {
+///         self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed)
+///     }
+/// }
+///
+/// let builder = LockManager::builder().random(Counting(AtomicU64::new(1)));
+/// # drop(builder);
+/// ```
 pub trait Random: Send + Sync + 'static {
     /// 64 uniformly random bits.
     fn next_u64(&self) -> u64;
 }
 
 /// Random bits of a generator in this process that the operating system seeds, by way of `uuid`.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{Random, SystemRandom};
+///
+/// assert_ne!(SystemRandom.next_u64(), SystemRandom.next_u64());
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
