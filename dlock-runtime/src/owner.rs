@@ -11,6 +11,15 @@ use uuid::Uuid;
 use crate::random::Random;
 
 /// The identity of one manager in one process: 122 random bits.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{ClientId, SystemRandom};
+///
+/// let (one, other) = (ClientId::new(&SystemRandom), ClientId::new(&SystemRandom));
+/// assert_ne!(one, other);
+/// assert_eq!(one.to_string().len(), 32);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(Uuid);
 
@@ -34,6 +43,16 @@ impl fmt::Display for ClientId {
 /// It is made before the first request is sent, so that a retry can recognise what an earlier,
 /// unanswered request has already done. It proves ownership to the store only; anyone who may
 /// write to the store can read it.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{ClientId, OwnerId, SystemRandom};
+///
+/// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+/// let text = owner.to_string();
+/// assert!(text.ends_with(".1"));
+/// assert_eq!(text.parse(), Ok(owner));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId {
     client: ClientId,
@@ -82,6 +101,13 @@ impl fmt::Display for OwnerId {
 }
 
 /// The text is not `client.attempt`: a foreign client's value.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{ForeignOwner, OwnerId};
+///
+/// assert_eq!("set by another client".parse::<OwnerId>(), Err(ForeignOwner));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an owner token of dlock")]
 pub struct ForeignOwner;

@@ -5,6 +5,19 @@ use std::{fmt, time::Duration};
 use crate::options::{Options, Wait};
 
 /// One function under `#[distributed_lock]`.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockSite;
+///
+/// /// A row for each function, for instance of `dlock::lock_sites()`.
+/// fn row(site: &LockSite) -> String {
+///     let (templates, computed) = (site.templates().join(", "), site.computed().join(", "));
+///     let at = format!("{}:{}", site.file(), site.line());
+///     format!("{} {templates} {:?} [{computed}] {at}", site.function(), site.ttl())
+/// }
+/// # let _: fn(&LockSite) -> String = row;
+/// ```
 #[derive(Debug)]
 pub struct LockSite {
     function: &'static str,
