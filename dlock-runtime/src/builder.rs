@@ -347,6 +347,21 @@ impl LockManagerBuilder {
 
     /// A manager over a store of your own.
     ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, store::memory::MemoryStore};
+    ///
+    /// // Two managers over one store: two processes, as far as locks go.
+    /// let store = MemoryStore::new();
+    /// let one = LockManager::builder().store(store.clone())?;
+    /// let other = LockManager::builder().store(store)?;
+    /// let guard = one.lock("order:42").acquire().await?;
+    /// assert!(other.lock("order:42").try_acquire().await?.is_none());
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ConnectError::InvalidOption`] when a default is out of bounds.

@@ -59,6 +59,17 @@ pub fn install_with<E>(
 }
 
 /// The installed manager.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockManager;
+///
+/// assert!(dlock::installed().is_none());
+/// dlock::install(LockManager::memory())?;
+/// let active = dlock::installed().map_or(0, LockManager::active);
+/// assert_eq!(active, 0);
+/// # Ok::<(), dlock::AlreadyInstalled>(())
+/// ```
 #[must_use]
 pub fn installed() -> Option<&'static LockManager> {
     INSTALLED.get()
@@ -66,6 +77,19 @@ pub fn installed() -> Option<&'static LockManager> {
 
 /// Shuts the installed manager down, as [`LockManager::shutdown`] does; without one there is
 /// nothing to do.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+/// use std::time::Duration;
+///
+/// // When the service was told to end, and takes no requests any more.
+/// let shutdown = dlock::shutdown(Duration::from_secs(10)).await;
+/// if shutdown.cut_short > 0 {
+///     eprintln!("{} sections were cut short", shutdown.cut_short);
+/// }
+/// # Ok(()) }
+/// ```
 ///
 /// # Cancel safety
 ///

@@ -24,6 +24,17 @@ use crate::{
 ///
 /// Cloning is cheap; all clones are one manager. It should live as long as the process: dropping
 /// the last clone closes the connection.
+///
+/// ```no_run
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dlock::LockManager;
+///
+/// let manager = LockManager::connect("redis://127.0.0.1:6379").await?;
+/// let guard = manager.lock("report:daily").acquire().await?;
+/// guard.release().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct LockManager(Arc<Shared>);
 
@@ -100,6 +111,16 @@ impl TakesHints for std::sync::Weak<Shared> {
 }
 
 /// How a shutdown went.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::Shutdown;
+///
+/// fn is_clean(shutdown: Shutdown) -> bool {
+///     shutdown == Shutdown::default() // nothing cut short, nothing unreleased
+/// }
+/// assert!(is_clean(Shutdown { cut_short: 0, unreleased: 0 }));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
     /// How many sections were still running at the limit and lost their lease.
@@ -136,6 +157,16 @@ impl LockManager {
     ///
     /// Over TLS they begin with `rediss` or `redlocks`, and `valkey` can stand for `redis`.
     ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::LockManager;
+    ///
+    /// let manager = LockManager::connect("rediss://billing:secret@redis.internal/0").await?;
+    /// dlock::install(manager)?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ConnectError`] when the URL names no store, or the store does not answer within five
@@ -152,6 +183,17 @@ impl LockManager {
     /// As [`connect`](Self::connect), without waiting for the store, so that a service can start
     /// before its server does. Locks taken meanwhile wait for it within their own limits.
     ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::LockManager;
+    ///
+    /// let manager = LockManager::connect_lazy("redis://127.0.0.1:6379")?;
+    /// assert_eq!(manager.active(), 0);
+    /// assert!(LockManager::connect_lazy("127.0.0.1:6379").is_err(), "no URL");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ConnectError`] when the URL names no store, or there is no tokio runtime here.
@@ -160,6 +202,20 @@ impl LockManager {
     }
 
     /// Connects to the store named by the environment variable `DLOCK_URL`.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{ConnectError, LockManager};
+    ///
+    /// let manager = match LockManager::from_env().await {
+    ///     // Locks in this process only: for a developer's machine, never for a service.
+    ///     Err(ConnectError::NoUrl) => LockManager::memory(),
+    ///     connected => connected?,
+    /// };
+    /// dlock::install(manager)?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -175,6 +231,18 @@ impl LockManager {
     /// A lock to be taken: set what differs from the manager's defaults, then
     /// [`acquire`](LockRequest::acquire), [`try_acquire`](LockRequest::try_acquire) or
     /// [`run`](LockRequest::run). A key that is not valid is an error then.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    ///
+    /// use std::time::Duration;
+    ///
+    /// let lock = manager.lock("order:42").ttl(Duration::from_secs(20)).wait(Duration::from_secs(2));
+    /// lock.run(async |_lease| println!("alone")).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn lock<K>(&self, key: K) -> LockRequest
     where
         K: TryInto<LockKey>,
@@ -218,6 +286,18 @@ impl LockManager {
     }
 
     /// How many keys this process holds, waits for or is giving back.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    ///
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// assert_eq!(manager.active(), 1);
+    /// guard.release().await?;
+    /// assert_eq!(manager.active(), 0);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn active(&self) -> usize {
         self.0.local.len()
@@ -228,6 +308,20 @@ impl LockManager {
     /// New locks and those that still wait are refused with [`LockError::Closed`] at once.
     /// Sections may run on for `limit` and are renewed meanwhile; then they lose their leases.
     /// Everything is given back to the store, for which one more answer is waited.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use std::time::Duration;
+    /// use dlock::{LockError, Shutdown};
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// let shutdown = manager.shutdown(Duration::from_secs(10)).await;
+    /// assert_eq!(shutdown, Shutdown::default());
+    /// let refused = manager.lock("order:42").acquire().await;
+    /// assert!(matches!(refused, Err(LockError::Closed { .. })));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Cancel safety
     ///

@@ -94,6 +94,23 @@ impl LockRequest {
     ///
     /// Of several keys each lease counts from when it was got. Those that are given back since
     /// others could not be got are not kept.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// for _replica in 0..2 {
+    ///     let job = manager.lock("nightly").min_hold(Duration::from_secs(600));
+    ///     if let Some(guard) = job.try_acquire().await? {
+    ///         println!("runs once");
+    ///         guard.release().await?;
+    ///     }
+    /// }
+    /// assert!(manager.lock("nightly").try_acquire().await?.is_none());
+    /// # Ok(()) }
+    /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
         self.options = self.options.min_hold(min_hold);
         self
@@ -119,6 +136,19 @@ impl LockRequest {
     }
 
     /// Takes the lock. Bind the guard to a name: `let _ =` would release it at once.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// let held = manager.lock("order:42").acquire().await?;
+    /// let error = manager.lock("order:42").wait(Duration::from_millis(5)).acquire().await;
+    /// assert!(error.is_err_and(|error| error.is_busy()));
+    /// held.release().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -148,6 +178,17 @@ impl LockRequest {
 
     /// Takes the lock if it is free, without waiting; `None` if somebody else holds it.
     ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let Some(guard) = manager.lock("cache:refresh").try_acquire().await? else {
+    ///     return Ok(()); // another one refreshes it
+    /// };
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire), without [`LockError::Busy`].
@@ -164,6 +205,19 @@ impl LockRequest {
     }
 
     /// Runs `body`, an async closure, while holding the lock, as the attribute does.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let lock = manager.lock("order:42");
+    /// let token = lock.run(async |lease| {
+    ///     println!("{:?} are left without a renewal", lease.remaining());
+    ///     lease.fencing_token()
+    /// });
+    /// println!("was done with token {}", token.await?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
