@@ -33,6 +33,22 @@ pub(crate) use codes;
 /// Why a critical section was not entered, or not left in good order.
 ///
 /// The text names the key and what to do; it is meant for logs, not for the clients of a service.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockError;
+///
+/// /// The status of an answer.
+/// fn status(error: &LockError) -> u16 {
+///     match error {
+///         LockError::Busy { .. } => 409,
+///         LockError::Unavailable { .. } | LockError::Closed { .. } => 503,
+///         LockError::InvalidKey { .. } => 400,
+///         _ => 500,
+///     }
+/// }
+/// # let _: fn(&LockError) -> u16 = status;
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -168,6 +184,17 @@ impl From<Infallible> for LockError {
 }
 
 /// How a lease ended before its time.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{LockError, LostCause};
+///
+/// /// Whether the TTL is too short for what this process does.
+/// fn was_held_up(error: &LockError) -> bool {
+///     matches!(error, LockError::Lost { cause: LostCause::Expired, .. })
+/// }
+/// # let _: fn(&LockError) -> bool = was_held_up;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostCause {
@@ -204,6 +231,16 @@ codes! { LostCause:
 }
 
 /// A manager could not be made.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+/// use dlock::{ConnectError, LockManager};
+///
+/// let refused = LockManager::connect("mysql://localhost").await;
+/// assert!(matches!(refused, Err(ConnectError::InvalidUrl { .. })));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -260,6 +297,16 @@ codes! { ConnectError:
     "a lock manager is already installed in this process; \
      install one at start-up, and use `dlock::with_manager` where another is needed"
 )]
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{AlreadyInstalled, LockManager};
+///
+/// dlock::install(LockManager::memory())?;
+/// let second = dlock::install(LockManager::memory());
+/// assert_eq!(second.map(drop), Err(AlreadyInstalled));
+/// # Ok::<(), AlreadyInstalled>(())
+/// ```
 pub struct AlreadyInstalled;
 
 /// `main` and `unwrap` show errors by `Debug`: it gives the advice of the text as well.

@@ -5,6 +5,15 @@ use std::time::Duration;
 use crate::error::codes;
 
 /// The store did not tell.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{StoreError, StoreErrorKind};
+///
+/// let error = StoreError::new(StoreErrorKind::Disconnected, "the connection broke");
+/// assert_eq!(error.message(), "the connection broke");
+/// assert!(!error.is_final(), "it may be asked again");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {}", self.kind.remedy())]
 pub struct StoreError {
@@ -129,6 +138,18 @@ impl StoreError {
 /// Some say for certain that the request had no effect; after those nothing is released. A store
 /// that cannot be sure answers [`Disconnected`](Self::Disconnected) or
 /// [`TimedOut`](Self::TimedOut).
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{LockError, StoreErrorKind};
+///
+/// /// Whether somebody has to be woken up.
+/// fn is_ours_to_mend(error: &LockError) -> bool {
+///     matches!(error, LockError::Unavailable { reason, .. }
+///         if matches!(reason.kind(), StoreErrorKind::Denied | StoreErrorKind::Unauthenticated))
+/// }
+/// # let _: fn(&LockError) -> bool = is_ours_to_mend;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
