@@ -129,6 +129,17 @@ use crate::{
 /// ```text
 #[doc = include_str!("redis/permissions_cluster.txt")]
 /// ```
+///
+/// ```no_run
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+/// use dlock::{LockManager, store::redis::{RedisConfig, RedisStore}};
+///
+/// let store = RedisStore::connect(RedisConfig::new("redis://127.0.0.1:6379")).await?;
+/// let manager = LockManager::builder().application("billing").store(store)?;
+/// # drop(manager);
+/// # Ok(()) }
+/// ```
 pub struct RedisStore {
     shown: String,
     config: Arc<RedisConfig>,
@@ -242,6 +253,10 @@ impl RedisStore {
     /// # Errors
     ///
     /// As [`lazy`](Self::lazy), and with the last failure when there is no connection in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
         let store = Self::start(config, Events::awaited, Hints::new)?;

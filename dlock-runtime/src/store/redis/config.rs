@@ -13,6 +13,17 @@ use crate::{
 const LONGEST_NAMESPACE: usize = 64;
 
 /// Where the server is, and how long to wait for it.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::store::redis::RedisConfig;
+///
+/// let mut config = RedisConfig::new("redis-sentinel://one,two,three/mymaster");
+/// config.namespace = "billing".to_owned();
+/// config.response_timeout = Duration::from_millis(500);
+/// config.min_replicas = 1;
+/// ```
 #[derive(Clone)]
 pub struct RedisConfig {
     /// Which server it is, or which servers:

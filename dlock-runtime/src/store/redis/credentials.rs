@@ -19,6 +19,16 @@ use crate::{
 };
 
 /// A user and a password. Neither is ever shown.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::store::redis::Credentials;
+///
+/// let billing = Credentials::new("billing", "secret");
+/// assert_eq!(format!("{billing:?}"), "Credentials(***)");
+/// let default = Credentials::of_default_user("secret");
+/// assert!(billing != default);
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     user: Option<String>,
@@ -61,6 +71,17 @@ type Answer = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
 
 /// Where credentials come from. It is asked before every login, so that a password may change
 /// while the program runs.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::store::redis::{Credentials, CredentialsProvider, RedisConfig};
+///
+/// let mut config = RedisConfig::new("redis://redis.internal");
+/// config.credentials = Some(CredentialsProvider::new(|| async {
+///     let password = tokio::fs::read_to_string("/run/secrets/redis").await?;
+///     Ok::<_, std::io::Error>(Credentials::new("billing", password.trim_end()))
+/// }));
+/// ```
 #[derive(Clone)]
 pub struct CredentialsProvider(Arc<dyn Fn() -> Answer + Send + Sync>);
 
