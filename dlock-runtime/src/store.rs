@@ -48,6 +48,54 @@ pub const GRANT_TTL: Duration = Duration::from_secs(3);
 /// What was sent by then may be carried out, before anything that is sent later for that owner.
 /// [`memory::MemoryStore`] is the reference; the conformance suite of this
 /// project's tests shows what any store has to do.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
+/// use dlock::{
+///     ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError,
+///     store::{
+///         AcquireRequest, Acquisition, HintSink, Released, RenewRequest, Renewal, memory::MemoryStore,
+///     },
+/// };
+///
+/// /// Another store, whose questions are counted. A store of your own answers them instead.
+/// struct Counted<S> {
+///     store: S,
+///     asked: Arc<AtomicUsize>,
+/// }
+///
+/// impl<S: LockStore> LockStore for Counted<S> {
+///     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+///         self.asked.fetch_add(1, Ordering::Relaxed);
+///         self.store.acquire(request).await
+///     }
+///
+///     async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+///         self.store.renew(request).await
+///     }
+///
+///     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+///         self.store.release(key, owner).await
+///     }
+///
+///     fn attach(&self, client: ClientId, hints: HintSink) {
+///         self.store.attach(client, hints);
+///     }
+///
+///     fn hands_on(&self) -> bool {
+///         self.store.hands_on()
+///     }
+/// }
+///
+/// let asked = Arc::new(AtomicUsize::new(0));
+/// let store = Counted { store: MemoryStore::new(), asked: asked.clone() };
+/// let manager = LockManager::builder().store(store)?;
+/// manager.lock("order:42").run(async |_lease| ()).await?;
+/// assert_eq!(asked.load(Ordering::Relaxed), 1);
+/// # Ok(()) }
+/// ```
 pub trait LockStore: Send + Sync + 'static {
     /// Asks for the key.
     ///
@@ -232,6 +280,21 @@ pub enum Acquisition {
 }
 
 /// What is known of the one who holds a key.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockError;
+///
+/// /// What to tell whoever finds the lock held.
+/// fn why(error: &LockError) -> Option<String> {
+///     let LockError::Busy { holder, .. } = error else {
+///         return None;
+///     };
+///     let who = holder.label.as_deref().unwrap_or("somebody else");
+///     Some(format!("{who} is at it, until {:?} from now at least", holder.ttl?))
+/// }
+/// # let _: fn(&LockError) -> Option<String> = why;
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {

@@ -25,6 +25,20 @@ use crate::{
 /// A store in this process's memory, for tests, examples and services of one process.
 ///
 /// Clones share their locks. Time is tokio's, so a test can pause it.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dlock::{LockManager, store::memory::MemoryStore};
+///
+/// let store = MemoryStore::new();
+/// let manager = LockManager::builder().store(store.clone())?;
+/// let guard = manager.lock("order:42").acquire().await?;
+/// assert_eq!(store.len(), 1);
+/// guard.release().await?;
+/// assert!(store.is_empty());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<Tables>>);
 
@@ -50,6 +64,19 @@ impl MemoryStore {
     }
 
     /// Forgets all locks and queues, as a server without persistence does when it restarts.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockError, LockManager, store::memory::MemoryStore};
+    ///
+    /// let store = MemoryStore::new();
+    /// let manager = LockManager::builder().store(store.clone())?;
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// store.forget();
+    /// assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
+    /// # Ok(()) }
+    /// ```
     pub fn forget(&self) {
         self.tables().locks.clear();
     }
