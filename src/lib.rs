@@ -2,7 +2,85 @@
 #![doc = "[comparison]: crate::comparison\n[guarantees]: crate::guarantees\n[migration]: crate::migration\n[operations]: crate::operations\n[operations-raw]: crate::operations#with-clients-in-other-languages\n[protocol]: crate::protocol\n"]
 #![doc = include_str!("../README.md")]
 
-pub use dlock_macros::{KeyPart, distributed_lock};
+/// Makes a struct or an enum one of the values that stand in a key.
+///
+/// ```
+/// use dlock::{KeyPart, LockError, LockManager, distributed_lock};
+///
+/// #[derive(KeyPart)]
+/// struct Order {
+///     shop: u32,
+///     number: u64,
+///     #[key_part(skip)]
+///     note: String,
+/// }
+///
+/// #[derive(KeyPart)]
+/// #[key_part(rename_all = "snake_case")]
+/// enum Step {
+///     TakeMoney,
+///     SendGoods,
+/// }
+///
+/// #[distributed_lock(key = "step:<order>:<step>", lease = lease)]
+/// async fn run(order: &Order, step: Step) -> Result<String, LockError> {
+///     println!("{}", order.note);
+///     Ok(lease.key().to_string())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+/// # dlock::with_manager(LockManager::memory(), async {
+/// let order = Order { shop: 3, number: 42, note: "fragile".to_owned() };
+/// assert_eq!(run(&order, Step::TakeMoney).await?, "step:3%3a42:take_money");
+/// assert_eq!(run(&order, Step::SendGoods).await?, "step:3%3a42:send_goods");
+/// # Ok(()) }).await }
+/// ```
+pub use dlock_macros::KeyPart;
+/// Takes a lock before the body of an async function, and gives it back behind it.
+///
+/// ```
+/// use dlock::{Lease, LockError, LockManager, distributed_lock};
+///
+/// #[derive(Debug, PartialEq)]
+/// enum Night {
+///     Done,
+///     Skipped,
+/// }
+///
+/// struct Reports {
+///     locks: LockManager,
+/// }
+///
+/// impl Reports {
+///     /// A job that every replica starts, and one does.
+///     #[distributed_lock(
+///         key = "report:<day>",
+///         ttl = "30s",
+///         wait = never,
+///         min_hold = "10m",
+///         on_busy = Ok(Night::Skipped),
+///         lease = lease,
+///         manager = self.locks
+///     )]
+///     async fn write(&self, day: u32) -> Result<Night, LockError> {
+///         self.store(day, lease)?;
+///         Ok(Night::Done)
+///     }
+///
+///     fn store(&self, day: u32, lease: &Lease) -> Result<(), LockError> {
+///         lease.ensure()?;
+///         println!("day {day}, token {}", lease.fencing_token());
+///         Ok(())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+/// let reports = Reports { locks: LockManager::memory() };
+/// assert_eq!(reports.write(7).await?, Night::Done);
+/// assert_eq!(reports.write(7).await?, Night::Skipped);
+/// # Ok(()) }
+/// ```
+pub use dlock_macros::distributed_lock;
 pub use dlock_runtime::{
     AlreadyInstalled, ClientId, Clock, ConnectError, FencingToken, ForeignOwner, Holder, KeyFault,
     KeyPart, Lease, LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder,
