@@ -196,6 +196,22 @@ impl fmt::Debug for LockGuard {
 }
 
 /// The future of [`LockGuard::release`].
+///
+/// # Cancel safety
+///
+/// Dropped before its end it goes on in the background: the lock is given back all the same.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+/// use dlock::Release;
+///
+/// # let manager = dlock::LockManager::memory();
+/// let guard = manager.lock("order:42").acquire().await?;
+/// let released: Release = guard.release();
+/// released.await
+/// # }
+/// ```
 #[must_use = "dropping it releases in the background, without an answer"]
 pub struct Release(Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>);
 

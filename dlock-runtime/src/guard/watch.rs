@@ -14,6 +14,21 @@ use crate::{error::LockError, held, keeper, options::OnLost};
 
 pin_project! {
     /// The future of [`LockGuard::watch`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the body; the guard holds the lock as before.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// drop(guard.watch(std::future::pending::<()>()));
+    /// assert!(!guard.is_lost());
+    /// guard.release().await
+    /// # }
+    /// ```
     //
     // Compiled for every locked function: what does not depend on the body is in `Watching`.
     #[must_use = "futures do nothing unless polled"]
