@@ -112,6 +112,17 @@ impl LockManagerBuilder {
     ///
     /// Every section has its own fencing token either way. Without it each section costs two
     /// requests, and processes take turns after every section.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+    /// use dlock::LockManager;
+    ///
+    /// // Long sections, in each of which something outside is told who holds the lock.
+    /// let manager = LockManager::builder().handover(false).connect("memory://").await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub fn handover(mut self, handover: bool) -> Self {
         self.handover = handover;
         self
@@ -127,6 +138,18 @@ impl LockManagerBuilder {
     /// The prefix of all keys in the store: managers with different ones never meet, unless they use
     /// [raw keys](Self::raw_keys). If not set, `dlock`. Each namespace keeps up to 16384 fences in the server for good, so do not make new
     /// ones on the fly.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+    /// use dlock::LockManager;
+    ///
+    /// // Two services that share a server and not their locks.
+    /// let billing = LockManager::builder().namespace("billing").connect_lazy("memory://")?;
+    /// let shipping = LockManager::builder().namespace("shipping").connect_lazy("memory://")?;
+    /// # drop((billing, shipping));
+    /// # Ok(()) }
+    /// ```
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
@@ -177,6 +200,18 @@ impl LockManagerBuilder {
     /// not set, 1 s.
     ///
     /// With more than 1.5 s a waiter of a slow store may be taken for dead and lose its place.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // The server is in another building.
+    /// let builder = LockManager::builder()
+    ///     .response_timeout(Duration::from_millis(1500))
+    ///     .connect_timeout(Duration::from_secs(20));
+    /// # drop(builder);
+    /// ```
     pub fn response_timeout(mut self, limit: Duration) -> Self {
         self.response_limit = limit;
         self
@@ -242,6 +277,19 @@ impl LockManagerBuilder {
     /// replicas more. Only a replica that has confirmed the lease knows it: if there are more than
     /// `replicas`, one of the others may be promoted. A URL can say the same, with
     /// `?min_replicas=1`; the greater number counts.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+    /// use dlock::LockManager;
+    ///
+    /// let manager = LockManager::builder()
+    ///     .min_replicas(1)
+    ///     .connect("redis-sentinel://one,two,three/mymaster")
+    ///     .await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub fn min_replicas(mut self, replicas: u32) -> Self {
         self.min_replicas = replicas;
         self

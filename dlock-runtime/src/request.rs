@@ -65,6 +65,18 @@ impl LockRequest {
     }
 
     /// Whether the lease is kept alive until it is released. If not set, the manager's.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// // Nobody is to wait for a body that hangs: after 5 s the lock is free.
+    /// let lock = manager.lock("probe").ttl(Duration::from_secs(5)).renew(false);
+    /// lock.run(async |_lease| println!("asks")).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn renew(mut self, renew: bool) -> Self {
         self.options = self.options.renew(renew);
         self
@@ -72,6 +84,18 @@ impl LockRequest {
 
     /// What becomes of the body of [`run`](Self::run) when the lease is lost. If not set, the
     /// manager's.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use dlock::OnLost;
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// // A transaction decides by the token whether it came too late, and is not to be torn.
+    /// let lock = manager.lock("order:42").on_lost(OnLost::Finish);
+    /// lock.run(async |lease| println!("UPDATE … {}", lease.fencing_token())).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.options = self.options.on_lost(on_lost);
         self
@@ -81,6 +105,18 @@ impl LockRequest {
     ///
     /// Of several keys each lease counts from when it was got, which may be before the others were
     /// there.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use std::time::Duration;
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// // Whatever hangs in there, others have the lock after a minute.
+    /// let lock = manager.lock("feed:import").max_hold(Duration::from_secs(60));
+    /// lock.run(async |_lease| println!("imports")).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.options = self.options.max_hold(max_hold);
         self
