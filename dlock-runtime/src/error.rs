@@ -130,6 +130,14 @@ pub enum LockError {
 
 impl LockError {
     /// The key, or the beginning of what was to be one.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockKey;
+    ///
+    /// let error = LockKey::new("report:{daily}").expect_err("it has a brace");
+    /// assert_eq!(error.key(), "report:{daily}");
+    /// ```
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
@@ -145,6 +153,20 @@ impl LockError {
     }
 
     /// Whether somebody else held the lock, which is no incident.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockError;
+    ///
+    /// fn log(error: &LockError) {
+    ///     if error.is_busy() {
+    ///         println!("somebody else is at it: {error}");
+    ///     } else {
+    ///         eprintln!("{}: {error}", error.code());
+    ///     }
+    /// }
+    /// # let _: fn(&LockError) = log;
+    /// ```
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. })
@@ -153,6 +175,29 @@ impl LockError {
     /// When asking again may help; `None` if it cannot without a change.
     ///
     /// For a busy lock that is when the holder's lease ends, and at most a second.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use dlock::{LockError, LockManager};
+    ///
+    /// /// Asks again as long as that may help.
+    /// async fn patiently(manager: &LockManager) -> Result<(), LockError> {
+    ///     loop {
+    ///         let error = match manager.lock("order:42").run(async |_lease| ()).await {
+    ///             Ok(()) => return Ok(()),
+    ///             Err(error) => error,
+    ///         };
+    ///         let Some(pause) = error.retry_after() else {
+    ///             return Err(error);
+    ///         };
+    ///         tokio::time::sleep(pause).await;
+    ///     }
+    /// }
+    /// # let manager = dlock::LockManager::memory();
+    /// patiently(&manager).await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         const SOON: Duration = Duration::from_secs(1);

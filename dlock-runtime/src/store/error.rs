@@ -87,6 +87,15 @@ impl StoreError {
     }
 
     /// Whether asking again cannot help before somebody changes something.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{StoreError, StoreErrorKind};
+    ///
+    /// let refused = StoreError::new(StoreErrorKind::Denied, "no permission for `eval`");
+    /// assert!(refused.is_final(), "somebody has to change the user's rights");
+    /// assert!(!StoreError::timed_out(std::time::Duration::from_secs(1)).is_final());
+    /// ```
     #[must_use]
     pub fn is_final(&self) -> bool {
         use StoreErrorKind::{
