@@ -393,6 +393,33 @@ pub struct Hint<'a> {
 }
 
 /// Where a store sends hints: into one manager, as long as that lives.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::sync::Mutex;
+/// use dlock::{OwnerId, store::{Hint, HintSink}};
+///
+/// /// The managers that use a store.
+/// #[derive(Default)]
+/// struct Sinks(Mutex<Vec<HintSink>>);
+///
+/// impl Sinks {
+///     /// The key is free, or has been made the owner's: `fence` says which.
+///     fn tell(&self, key: &str, owner: OwnerId, fence: u64) {
+///         let hint = Hint { key, owner, fence };
+///         let mut sinks = self.0.lock().expect("nobody panics with it");
+///         sinks.retain(|sink| sink.hint(&hint));
+///     }
+///
+///     /// The connection was lost, and with it what was said meanwhile.
+///     fn reconnected(&self) {
+///         let mut sinks = self.0.lock().expect("nobody panics with it");
+///         sinks.retain(HintSink::look_again);
+///     }
+/// }
+/// # Sinks::default().reconnected();
+/// # let _ = Sinks::tell;
+/// ```
 #[derive(Clone)]
 pub struct HintSink(Arc<dyn TakesHints>);
 

@@ -148,6 +148,17 @@ impl Quorum {
 
     /// How long to wait for one store, at most a quarter of the TTL. If not set, 500 ms; a request
     /// to the quorum takes up to twice as long.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::store::{memory::MemoryStore, quorum::Quorum};
+    ///
+    /// let stores = [(); 5].map(|()| MemoryStore::new());
+    /// let quorum = Quorum::of(stores)?.node_timeout(Duration::from_millis(200));
+    /// # drop(quorum);
+    /// # Ok::<(), dlock::ConnectError>(())
+    /// ```
     #[must_use]
     pub fn node_timeout(mut self, limit: Duration) -> Self {
         self.node_timeout = limit.max(Duration::from_millis(1));

@@ -155,6 +155,17 @@ impl RedisStore {
     ///
     /// The connection belongs to the tokio runtime this is called in.
     ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+    /// use dlock::{LockManager, store::redis::{RedisConfig, RedisStore}};
+    ///
+    /// let store = RedisStore::lazy(RedisConfig::new("redis://127.0.0.1:6379"))?;
+    /// let manager = LockManager::builder().store(store)?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// When the URL or an option is wrong, or no tokio runtime runs here.

@@ -113,6 +113,15 @@ impl CredentialsProvider {
     /// the user in `DLOCK_USER` or else for the server's default user. `None` if the URL has one, or
     /// the environment does not.
     ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::{CredentialsProvider, RedisConfig};
+    ///
+    /// let mut config = RedisConfig::new("redis://redis.internal");
+    /// config.credentials = CredentialsProvider::from_env(&config.url)?;
+    /// # Ok::<(), dlock::ConnectError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ConnectError::InvalidOption`] when there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, or

@@ -59,6 +59,16 @@ impl Tls {
     }
 
     /// Trusts the authorities in this PEM text and nobody else.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::Tls;
+    ///
+    /// fn trusted(ca: &str, cert: &str, key: &str) -> Tls {
+    ///     Tls::new().ca_pem(ca).identity_pem(cert, key)
+    /// }
+    /// # let _: fn(&str, &str, &str) -> Tls = trusted;
+    /// ```
     #[must_use]
     pub fn ca_pem(mut self, text: impl AsRef<[u8]>) -> Self {
         self.ca = Some(Pem::Text(text.as_ref().into()));
