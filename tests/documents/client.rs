@@ -273,6 +273,34 @@ async fn it_renews_and_notices_a_loss() {
     env.assert_clean(1, &[&manager]).await;
 }
 
+#[cfg(feature = "admin")]
+#[tokio::test]
+async fn operators_see_it_and_take_its_lock_away() {
+    use dlock::{
+        admin::{Inspector, Unlocked},
+        store::redis::RedisConfig,
+    };
+
+    let env = Redis::start().await;
+    let manager = env.manager().await;
+    let mut client = Client::start(&env).await;
+    assert!(number(&client.ask(&format!("acquire {KEY} 3 0")).await) > 0);
+    let config = RedisConfig::new(env.server().url());
+    let inspector = soon(Inspector::connect(config)).await.unwrap();
+    let locks = soon(inspector.locks(None)).await.unwrap();
+    let holder = locks[0].holder.as_ref().expect("the client holds it");
+    let process = holder.process.as_ref().expect("it has said what it is");
+    assert_eq!(process.application.as_deref(), Some("ledger"));
+    assert_eq!(process.pid, client.process.id());
+    assert_eq!(holder.label.as_deref(), Some(process.label.as_str()));
+
+    let outcome = soon(inspector.unlock(&locks[0])).await;
+    assert_eq!(outcome, Ok(Unlocked::Freed));
+    assert_eq!(client.ask("hold 15").await, "Lost");
+    assert_eq!(client.ask("release").await, "False");
+    env.assert_clean(1, &[&manager]).await;
+}
+
 #[tokio::test]
 async fn who_gives_up_leaves_the_queue() {
     let env = Redis::start().await;
