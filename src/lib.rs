@@ -123,6 +123,10 @@ macro_rules! links {
 pub mod comparison {}
 
 #[cfg(doc)]
+#[doc = include_str!("../docs/errors.md")]
+pub mod errors {}
+
+#[cfg(doc)]
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
 

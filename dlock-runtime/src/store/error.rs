@@ -15,11 +15,13 @@ use crate::error::codes;
 /// assert!(!error.is_final(), "it may be asked again");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}; {}", self.kind.remedy())]
+#[error("{message}{}", self.advice())]
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
     effect: Effect,
+    /// Whether the message says what to do, and better than its kind can.
+    is_advice: bool,
 }
 
 /// What is known of the effect of a request that failed.
@@ -40,6 +42,22 @@ impl StoreError {
             kind,
             message: message.into(),
             effect: Effect::ByKind,
+            is_advice: false,
+        }
+    }
+
+    /// The same error, whose message says by itself what to do.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_advice(mut self) -> Self {
+        self.is_advice = true;
+        self
+    }
+
+    /// An error of the same kind, and with the same advice, in other words.
+    pub(crate) fn reworded(&self, reword: impl FnOnce(&str) -> String) -> Self {
+        Self {
+            is_advice: self.is_advice,
+            ..Self::new(self.kind, reword(&self.message))
         }
     }
 
@@ -84,6 +102,14 @@ impl StoreError {
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// What to do, after the message if that does not say it.
+    fn advice(&self) -> String {
+        if self.is_advice {
+            return String::new();
+        }
+        format!("; {}", self.kind.remedy())
     }
 
     /// Whether asking again cannot help before somebody changes something.

@@ -1,6 +1,6 @@
 //! What the answers of several nodes say together: who holds a lock, and why nobody can tell.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use super::{
     nodes::majority,
@@ -122,14 +122,18 @@ pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> Sto
         let message = format!("the {count} stores of the quorum have not agreed in time");
         return StoreError::new(StoreErrorKind::TimedOut, message);
     };
+    // What tells most comes first.
+    let others = failures.iter().filter(|(other, _)| other != node);
+    let mut causes = format!("number {}: {}", node + 1, error.message());
+    for (other, error) in others {
+        let _infallible = write!(causes, "; number {}: {}", other + 1, error.message());
+    }
     let message = format!(
-        "only {} of {count} stores answered as they should, {} are needed; of the others, number {}: {}",
+        "only {} of {count} stores answered as they should, {} are needed; of the others, {causes}",
         count - failures.len(),
         majority(count),
-        node + 1,
-        error.message(),
     );
-    StoreError::new(error.kind(), message)
+    error.reworded(|_| message)
 }
 
 /// That there was no answer says less than any failure.
@@ -260,10 +264,8 @@ mod tests {
         assert!(error.is_final(), "{error}");
         let error = failure([failed(TimedOut), failed(TimedOut), failed(Unreachable)]);
         assert_eq!(error.kind(), Unreachable);
-        assert!(
-            error.message().contains("number 3: failed as Unreachable"),
-            "{error}"
-        );
+        let told = "number 3: failed as Unreachable; number 1: failed as TimedOut; number 2: ";
+        assert!(error.message().contains(told), "{error}");
     }
 
     #[test]

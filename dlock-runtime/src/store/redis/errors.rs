@@ -38,7 +38,7 @@ pub(super) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     }
     match error.kind() {
         ErrorKind::Io => StoreError::new(StoreErrorKind::Disconnected, BROKEN),
-        ErrorKind::RESP3NotSupported => unsupported(NO_HELLO),
+        ErrorKind::RESP3NotSupported => no_hello(),
         ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::AuthenticationFailed => of_server(
             error.code().unwrap_or_default(),
             error.detail().unwrap_or_default(),
@@ -56,8 +56,8 @@ pub(super) fn of_command(command: &Cmd, error: &RedisError, limit: Duration) -> 
         _ => return sorted,
     };
     match sorted.kind() {
-        kind @ (StoreErrorKind::Denied | StoreErrorKind::Unsupported | StoreErrorKind::Refused) => {
-            StoreError::new(kind, format!("{} (`{name}`)", sorted.message()))
+        StoreErrorKind::Denied | StoreErrorKind::Unsupported | StoreErrorKind::Refused => {
+            sorted.reworded(|message| format!("{message} (`{name}`)"))
         }
         _ => sorted,
     }
@@ -76,7 +76,7 @@ pub(super) fn of_login(error: &RedisError, limit: Duration, database: i64) -> St
     // Its whole text is about the command, whose arguments are left out.
     let is_unknown = sorted.kind() == StoreErrorKind::Unsupported;
     if is_unknown && message.to_ascii_lowercase().contains("hello") {
-        return unsupported(NO_HELLO);
+        return no_hello();
     }
     sorted
 }
@@ -100,11 +100,11 @@ pub(super) fn cannot_connect(address: impl Display, cause: impl Display) -> Stri
 /// What is said when no attempt has succeeded for all of `limit`, by the failure of the last.
 pub(super) fn given_up(address: &str, limit: Duration, last: &StoreError) -> StoreError {
     let attempt = cannot_connect(address, "");
-    let cause = last.message().strip_prefix(&attempt);
-    let cause = cause.unwrap_or_else(|| last.message());
-    // As it was set, not rounded: one looks for that number in the configuration.
-    let message = format!("cannot connect to {address} for {limit:?}: {cause}");
-    StoreError::new(last.kind(), message)
+    last.reworded(|message| {
+        let cause = message.strip_prefix(&attempt).unwrap_or(message);
+        // As it was set, not rounded: one looks for that number in the configuration.
+        format!("cannot connect to {address} for {limit:?}: {cause}")
+    })
 }
 
 pub(super) fn bad_answer(message: impl Into<String>) -> StoreError {
@@ -115,20 +115,26 @@ pub(super) fn unsupported(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Unsupported, message)
 }
 
+fn no_hello() -> StoreError {
+    unsupported(NO_HELLO).with_advice()
+}
+
 /// One server was to be locked on, and it is only a part of several.
 pub(super) fn in_a_cluster() -> StoreError {
     unsupported("the server is a node of a Redis Cluster: write `redis-cluster://` in the URL")
+        .with_advice()
 }
 
 /// It was to be a node of a cluster, and is not.
 pub(super) fn in_no_cluster() -> StoreError {
-    unsupported("the server is not in cluster mode: write `redis://` in the URL")
+    unsupported("the server is not in cluster mode: write `redis://` in the URL").with_advice()
 }
 
 pub(super) fn too_old(what: &str) -> StoreError {
     unsupported(format!(
-        "the server is too old, {what}: dlock needs Redis 6.2 or Valkey"
+        "the server is too old, {what}: use Redis 6.2 or later, or Valkey"
     ))
+    .with_advice()
 }
 
 /// The line of a script that failed, as far as the server tells.

@@ -58,17 +58,16 @@ impl Connector {
         // is for asking whether it is one, and for saying so.
         let rest = limit / 8;
         let share = limit.saturating_sub(2 * rest);
-        let refused = |message: &str| {
-            let message = errors::cannot_connect(endpoint, message);
-            StoreError::new(StoreErrorKind::Tls, message)
+        let refused = |fault: &StoreError| {
+            fault.reworded(|message| errors::cannot_connect(endpoint, message))
         };
         match timeout(share, self.shake_hands(host, socket)).await {
             Ok(Ok(secured)) => Ok(secured),
-            Ok(Err(Failure::Tls(message))) => Err(refused(&message)),
-            Ok(Err(Failure::NotTls)) => Err(refused(NOT_TLS)),
+            Ok(Err(Failure::Tls(fault))) => Err(refused(&fault)),
+            Ok(Err(Failure::NotTls)) => Err(refused(&advice(NOT_TLS))),
             Ok(Err(Failure::Io(error))) => Err(errors::of_connect(endpoint, &error)),
             Err(_) if socket::speaks_plainly(endpoint.address(), rest).await => {
-                Err(refused(NOT_TLS))
+                Err(refused(&advice(NOT_TLS)))
             }
             Err(_) => {
                 let message = format!("no answer to the TLS handshake within {share:.0?}");
@@ -83,8 +82,11 @@ impl Connector {
         host: &str,
         socket: TcpStream,
     ) -> Result<(Secured, Verdict), Failure> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| Failure::Tls(format!("no certificate can be for the name `{host}`")))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            Failure::Tls(fault(format!(
+                "no certificate can be for the name `{host}`"
+            )))
+        })?;
         let verdict = Verdict {
             host: host.to_owned(),
             has_identity: self.has_identity,
@@ -120,7 +122,7 @@ impl fmt::Debug for Connector {
 /// Why there is no TLS connection.
 enum Failure {
     /// One side does not accept the other, for this reason.
-    Tls(String),
+    Tls(StoreError),
     /// The server's answer is no TLS.
     NotTls,
     Io(io::Error),
@@ -138,60 +140,68 @@ pub(super) struct Verdict {
 impl Verdict {
     /// Why a connection broke before the first answer, if TLS has to do with it.
     pub(super) fn of_broken(&self) -> Option<StoreError> {
-        let message = match self.fault.get() {
-            Some(error) => self.in_words(error),
+        match self.fault.get() {
+            Some(error) => Some(self.in_words(error)),
             // The alert may be lost when the server closes at once.
             None if self.is_asked_in_vain() => {
-                self.in_words(&Error::AlertReceived(AlertDescription::CertificateRequired))
+                let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
+                Some(self.in_words(&alert))
             }
-            None => return None,
-        };
-        Some(StoreError::new(StoreErrorKind::Tls, message))
+            None => None,
+        }
     }
 
     fn is_asked_in_vain(&self) -> bool {
         !self.has_identity && self.was_asked.load(Ordering::Relaxed)
     }
 
-    fn in_words(&self, error: &Error) -> String {
+    fn in_words(&self, error: &Error) -> StoreError {
         match error {
             Error::InvalidCertificate(error) => of_certificate(error, &self.host),
             Error::AlertReceived(_) if self.is_asked_in_vain() => {
-                "the server wants a client certificate: give `cert` and `key`".to_owned()
+                advice("the server wants a client certificate: give `cert` and `key`")
             }
-            Error::AlertReceived(alert) if self.was_asked.load(Ordering::Relaxed) => {
-                format!("the server refuses the client certificate ({alert:?})")
-            }
-            Error::AlertReceived(alert) => {
-                format!("the server has ended the TLS handshake ({alert:?})")
-            }
-            error => format!("the TLS handshake failed: {error}"),
+            Error::AlertReceived(alert) if self.was_asked.load(Ordering::Relaxed) => fault(
+                format!("the server refuses the client certificate ({alert:?})"),
+            ),
+            Error::AlertReceived(alert) => fault(format!(
+                "the server has ended the TLS handshake ({alert:?})"
+            )),
+            error => fault(format!("the TLS handshake failed: {error}")),
         }
     }
 }
 
-fn of_certificate(error: &CertificateError, host: &str) -> String {
+fn fault(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Tls, message)
+}
+
+/// A fault whose words say what to do.
+fn advice(message: &str) -> StoreError {
+    fault(message).with_advice()
+}
+
+fn of_certificate(error: &CertificateError, host: &str) -> StoreError {
     use CertificateError as Is;
     match error {
         // One that bears the name of another is unknown all the same.
         Is::UnknownIssuer | Is::BadSignature => {
-            "the server's certificate is from an unknown authority: give that by `ca`".to_owned()
+            advice("the server's certificate is from an unknown authority: give that by `ca`")
         }
         Is::Expired | Is::ExpiredContext { .. } => {
-            "the server's certificate has expired".to_owned()
+            advice("the server's certificate has expired: give it a new one")
         }
         Is::NotValidYet | Is::NotValidYetContext { .. } => {
-            "the server's certificate is not valid yet: check this machine's clock".to_owned()
+            advice("the server's certificate is not valid yet: check this machine's clock")
         }
-        Is::NotValidForName | Is::NotValidForNameContext { .. } => {
-            format!("the server's certificate is not for the name `{host}`")
-        }
-        Is::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+        Is::NotValidForName | Is::NotValidForNameContext { .. } => fault(format!(
+            "the server's certificate is not for the name `{host}`"
+        )),
+        Is::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => advice(
             "the server shows the certificate of an authority as its own: issue one with \
-             `basicConstraints=CA:FALSE`"
-                .to_owned()
-        }
-        error => format!("the server's certificate is not valid: {error}"),
+             `basicConstraints=CA:FALSE`",
+        ),
+        error => fault(format!("the server's certificate is not valid: {error}")),
     }
 }
 

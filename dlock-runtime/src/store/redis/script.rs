@@ -310,15 +310,11 @@ impl Call {
                     Some(command) => format!("`{command}` in script `{}`", script.name),
                     None => format!("script `{}`", script.name),
                 };
-                StoreError::new(
-                    StoreErrorKind::Denied,
-                    format!("{} ({place}, lock at `{lock}`)", sorted.message()),
-                )
+                sorted.reworded(|message| format!("{message} ({place}, lock at `{lock}`)"))
             }
-            StoreErrorKind::WrongType => StoreError::new(
-                StoreErrorKind::WrongType,
-                format!("{} (lock at `{lock}`)", sorted.message()),
-            ),
+            StoreErrorKind::WrongType => {
+                sorted.reworded(|message| format!("{message} (lock at `{lock}`)"))
+            }
             _ => sorted,
         }
     }

@@ -55,9 +55,9 @@ impl Omen {
         );
         match &self.0 {
             Kind::Secured(verdict) if no_answer => verdict.of_broken().unwrap_or(error),
-            Kind::Plain(greeting) if no_answer => greeting.refusal().unwrap_or_else(|| {
-                StoreError::new(error.kind(), format!("{}{HINT}", error.message()))
-            }),
+            Kind::Plain(greeting) if no_answer => greeting
+                .refusal()
+                .unwrap_or_else(|| error.reworded(|message| format!("{message}{HINT}"))),
             #[cfg(unix)]
             Kind::Local(greeting) if no_answer => greeting.refusal().unwrap_or(error),
             _ => error,
