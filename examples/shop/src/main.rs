@@ -99,10 +99,13 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let name = format!("shop-{}", address.port());
     let board = connect(cli, &name).await?;
 
-    // Removed at the end, if it is there at all.
-    let temporary = tempfile::TempDir::with_prefix("shop-")?;
-    let file = cli.database.clone();
-    let file = file.unwrap_or_else(|| temporary.path().join("shop.db"));
+    // Held to the end: the directory is removed with it.
+    let (file, _temporary) = if let Some(file) = &cli.database {
+        (file.clone(), None)
+    } else {
+        let directory = tempfile::TempDir::with_prefix("shop-")?;
+        (directory.path().join("shop.db"), Some(directory))
+    };
     let pool = orders::open(&file)
         .await
         .map_err(|error| format!("cannot open {}: {error}", file.display()))?;

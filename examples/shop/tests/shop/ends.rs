@@ -1,8 +1,8 @@
 //! Copies of the shop that end in the middle of a payment.
 
-use std::{sync::Arc, time::Duration};
+use std::{process::Command, sync::Arc};
 
-use dlock_testkit::RedisServer;
+use dlock_testkit::{RedisServer, Worker};
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{SqlitePool, sqlite::SqliteConnectOptions};
 
@@ -98,10 +98,7 @@ async fn who_is_told_to_end_finishes_what_was_begun() {
     let path = format!("/api/orders/{order}/pay");
     let payment = tokio::spawn(async move { client.post(&path).await });
     shop.asks_the_provider(order).await;
-    let pid = i32::try_from(shop.process.id())
-        .ok()
-        .and_then(Pid::from_raw);
-    kill_process(pid.unwrap(), Signal::TERM).unwrap();
+    tell_to_end(&shop.process);
 
     assert_eq!(payment.await.unwrap().outcome(), "paid");
     let status = shop.process.wait(LIMIT).await;
@@ -113,15 +110,38 @@ async fn who_is_told_to_end_finishes_what_was_begun() {
 async fn a_server_that_is_away_is_an_error_at_the_start() {
     let server = RedisServer::start().await;
     server.kill();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shop"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shop"));
     command.args(["--listen", "127.0.0.1:0"]);
     command.env("DLOCK_URL", server.url());
-    let shop = dlock_testkit::Worker::spawn(&mut command);
-    let status = shop.wait(Duration::from_mins(1)).await;
+    let shop = Worker::spawn(&mut command);
+    let status = shop.wait(LIMIT).await;
     assert_eq!((status.code(), shop.stdout().as_str()), (Some(1), ""));
     assert!(
         shop.stderr().contains("cannot use the store"),
         "{}",
         shop.stderr()
     );
+}
+
+#[tokio::test]
+async fn orders_that_have_no_file_vanish_with_their_copy() {
+    let directory = tempfile::tempdir().unwrap();
+    let in_it = || std::fs::read_dir(directory.path()).unwrap().count();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shop"));
+    command.args(["--listen", "127.0.0.1:0"]);
+    command
+        .env_remove("DLOCK_URL")
+        .env("TMPDIR", directory.path());
+    let shop = Worker::spawn(&mut command);
+    shop.line(" is at http://", LIMIT).await;
+    assert_eq!(in_it(), 1);
+    tell_to_end(&shop);
+    assert!(shop.wait(LIMIT).await.success(), "{}", shop.stderr());
+    assert_eq!(in_it(), 0);
+}
+
+/// As whoever runs services ends them.
+fn tell_to_end(process: &Worker) {
+    let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.unwrap(), Signal::TERM).unwrap();
 }
