@@ -542,15 +542,20 @@ pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
     (limit > LONGEST).then_some("it must be an hour at the most")
 }
 
-/// `application@host/pid`, in printable ASCII without spaces.
+/// `application@host/pid`, in printable ASCII without spaces and `#`, behind which functions stand.
 pub(crate) fn label(application: Option<&str>) -> String {
-    const LONGEST: usize = 128;
-    let whole = match application {
-        Some(name) => format!("{name}@{}/{}", host(), std::process::id()),
-        None => format!("{}/{}", host(), std::process::id()),
+    // Never so long that a part of the process id would have to be left out.
+    const LONGEST: usize = 58;
+    let plain = |text: &str| -> String {
+        let is_plain = |c: char| c.is_ascii_graphic() && c != '#';
+        let plain = |c: char| if is_plain(c) { c } else { '_' };
+        text.chars().map(plain).take(LONGEST).collect()
     };
-    let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
-    whole.chars().map(plain).take(LONGEST).collect()
+    let (host, pid) = (plain(&host()), std::process::id());
+    match application {
+        Some(name) => format!("{}@{host}/{pid}", plain(name)),
+        None => format!("{host}/{pid}"),
+    }
 }
 
 #[cfg(unix)]
@@ -572,9 +577,16 @@ mod tests {
 
     #[test]
     fn a_label_is_one_printable_word() {
-        let label = label(Some("billing service\n{ü}"));
-        assert!(label.starts_with("billing_service_{_}@"), "{label}");
-        assert!(label.chars().all(|c| c.is_ascii_graphic()) && label.len() <= 128);
+        let shown = label(Some("billing service\n#{ü}"));
+        assert!(shown.starts_with("billing_service__{_}@"), "{shown}");
+        let long = label(Some(&"x".repeat(500)));
+        for label in [shown, long] {
+            assert!(label.chars().all(|c| c.is_ascii_graphic()) && label.len() <= 128);
+            assert!(
+                label.ends_with(&format!("/{}", std::process::id())),
+                "{label}"
+            );
+        }
     }
 
     #[cfg(not(feature = "redis"))]

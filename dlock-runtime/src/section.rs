@@ -1,6 +1,7 @@
 //! One attempt of one task at one key, as its drivers see it.
 
 use std::{
+    borrow::Cow,
     future::{Future, poll_fn},
     pin::pin,
     sync::Arc,
@@ -34,6 +35,8 @@ pub(crate) struct Section {
     pub(crate) shared: Arc<Shared>,
     pub(crate) timing: Timing,
     pub(crate) trail: Trail,
+    /// What others are told of it besides the process; empty if it is under no attribute.
+    function: Cow<'static, str>,
     slot: Arc<Slot<Arc<Section>>>,
     id: OwnerId,
     bell: Notify,
@@ -53,6 +56,9 @@ impl Section {
         runtime: Handle,
         now: Moment,
     ) -> Result<Arc<Self>, LockError> {
+        let function = trail
+            .site()
+            .map_or(Cow::Borrowed(""), |site| plain(site.function()));
         let trust = Trust::new(timing.ttl, |ttl| shared.store.drift(ttl));
         let section = shared.local.enter(key, |slot, state| {
             // Numbered in the order in which they enter, which is the order of their turns.
@@ -61,6 +67,7 @@ impl Section {
                 shared: shared.clone(),
                 timing,
                 trail: trail.clone(),
+                function,
                 slot: slot.clone(),
                 id,
                 bell: Notify::new(),
@@ -179,6 +186,7 @@ impl Section {
             ttl: self.timing.ttl,
             queue: if queue { Queue::ForLease } else { Queue::No },
             label: &self.shared.label,
+            function: &self.function,
             proposal: None,
         };
         let answer = self.shared.store.acquire(request);
@@ -238,6 +246,7 @@ impl Section {
             owner,
             ttl,
             label: &self.shared.label,
+            function: &self.function,
         }
     }
 
@@ -332,6 +341,22 @@ impl Section {
     }
 }
 
+/// The name of a function as it is told to others: ASCII, and of a long one the end, which says most.
+fn plain(function: &'static str) -> Cow<'static, str> {
+    const LONGEST: usize = 128;
+    let is_plain = |c: char| c.is_ascii_graphic() && c != '#';
+    let function = if function.chars().all(is_plain) {
+        Cow::Borrowed(function)
+    } else {
+        Cow::Owned(function.replace(|c| !is_plain(c), "_"))
+    };
+    let over = function.len().saturating_sub(LONGEST);
+    match function {
+        Cow::Borrowed(function) => Cow::Borrowed(&function[over..]),
+        Cow::Owned(function) => Cow::Owned(function[over..].to_owned()),
+    }
+}
+
 /// Tells the state what happened to the claim of `owner`; `None` if nobody bears it any more.
 pub(crate) fn tell_bearer(
     shared: &Shared,
@@ -351,4 +376,19 @@ pub(crate) fn tell_bearer(
 /// Whether a runtime has workers of its own: one of a single thread may be kept without being run.
 pub(crate) fn runs_by_itself(runtime: &Handle) -> bool {
     runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_told_in_ascii_and_of_a_long_one_the_end() {
+        assert_eq!(plain("shop::settle"), "shop::settle");
+        assert_eq!(plain("shop::zahlung_pr\u{fc}fen"), "shop::zahlung_pr_fen");
+        let long: &'static str = "a".repeat(200).leak();
+        let long: &'static str = format!("{long}::settle").leak();
+        let told = plain(long);
+        assert!(told.len() == 128 && told.ends_with("a::settle"), "{told}");
+    }
 }

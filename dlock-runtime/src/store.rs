@@ -217,6 +217,9 @@ pub struct AcquireRequest<'a> {
     pub queue: Queue,
     /// What to tell others about the holder: printable ASCII without spaces.
     pub label: &'a str,
+    /// The function that asks, as in [`LockSite::function`](crate::LockSite::function): printable
+    /// ASCII without spaces and `#`. Empty for none.
+    pub function: &'a str,
     /// What a new fence is to be at least, in place of the store's own clock, so that several
     /// stores count the same one. The store still counts a greater one if this was reached before.
     /// `None` for the store's own clock.
@@ -233,6 +236,7 @@ impl<'a> AcquireRequest<'a> {
             ttl,
             queue: Queue::No,
             label: "",
+            function: "",
             proposal: None,
         }
     }
@@ -265,6 +269,8 @@ pub struct RenewRequest<'a> {
     /// What to tell others about the holder, as in [`AcquireRequest::label`]; empty to leave it as
     /// it is. A lease that a releaser has handed to a waiter has no label before its first renewal.
     pub label: &'a str,
+    /// The function that holds it, as in [`AcquireRequest::function`]; it goes with the label.
+    pub function: &'a str,
 }
 
 /// The answer to [`LockStore::acquire`].
@@ -300,6 +306,10 @@ pub enum Acquisition {
 pub struct Holder {
     /// What the holder said of itself, such as `billing@host-3/4711`.
     pub label: Option<String>,
+    /// The function under the attribute that it is held by: `shop::billing::settle`. `None` for a lock
+    /// that was taken otherwise. A lease that a process has handed from one function to another shows
+    /// the earlier one until its next renewal.
+    pub function: Option<String>,
     /// When its lease ends unless it is renewed; `None` if it never does, which only a foreign
     /// client can cause.
     pub ttl: Option<Duration>,
@@ -331,14 +341,20 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let function = |f: &mut fmt::Formatter<'_>| match &self.function {
+            Some(function) => write!(f, " in `{function}`"),
+            None => Ok(()),
+        };
         match &self.label {
             Some(label) if self.is_here => {
-                write!(
-                    f,
-                    "held by this process (`{label}`): by another task, a kept guard or a `min_hold`"
-                )?;
+                write!(f, "held by this process (`{label}`")?;
+                function(f)?;
+                f.write_str("): by another task, a kept guard or a `min_hold`")?;
             }
-            Some(label) => write!(f, "held by `{label}`")?,
+            Some(label) => {
+                write!(f, "held by `{label}`")?;
+                function(f)?;
+            }
             None => f.write_str("held by another client")?,
         }
         match self.ttl {

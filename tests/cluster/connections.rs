@@ -26,6 +26,7 @@ fn question(key: &OneKey<RedisStore>, owner: dlock::OwnerId) -> AcquireRequest<'
         ttl: TTL,
         queue: Queue::ForLease,
         label: LABEL,
+        function: "",
         proposal: None,
     }
 }

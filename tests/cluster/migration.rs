@@ -286,6 +286,7 @@ async fn a_request_that_is_sent_on_ends_in_time() {
         ttl: renewal.ttl,
         queue: Queue::ForLease,
         label: renewal.label,
+        function: renewal.function,
         proposal: None,
     };
     let error = soon(key.store.acquire(request)).await;

@@ -77,6 +77,7 @@ impl<S: LockStore> OneKey<S> {
             owner,
             ttl: TTL,
             label: LABEL,
+            function: "",
         }
     }
 

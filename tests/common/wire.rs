@@ -97,11 +97,13 @@ enum Command {
         ttl: Duration,
         queue: Queue,
         label: String,
+        function: String,
         proposal: Option<u64>,
     },
     Renew {
         ttl: Duration,
         label: String,
+        function: String,
     },
     Release,
     Raise {
@@ -290,6 +292,7 @@ async fn carry_out(store: &impl LockStore, request: &Request) -> Answer {
             ttl,
             queue,
             label,
+            function,
             proposal,
         } => {
             let request = AcquireRequest {
@@ -298,16 +301,22 @@ async fn carry_out(store: &impl LockStore, request: &Request) -> Answer {
                 ttl: *ttl,
                 queue: *queue,
                 label,
+                function,
                 proposal: *proposal,
             };
             Answer::Acquired(store.acquire(request).await.unwrap())
         }
-        Command::Renew { ttl, label } => {
+        Command::Renew {
+            ttl,
+            label,
+            function,
+        } => {
             let request = RenewRequest {
                 key,
                 owner,
                 ttl: *ttl,
                 label,
+                function,
             };
             Answer::Renewed(store.renew(request).await.unwrap())
         }
@@ -324,6 +333,7 @@ impl<S: LockStore> LockStore for Wire<S> {
             ttl: request.ttl,
             queue: request.queue,
             label: request.label.to_owned(),
+            function: request.function.to_owned(),
             proposal: request.proposal,
         };
         match self.send(request.key, request.owner, command).await? {
@@ -336,6 +346,7 @@ impl<S: LockStore> LockStore for Wire<S> {
         let command = Command::Renew {
             ttl: request.ttl,
             label: request.label.to_owned(),
+            function: request.function.to_owned(),
         };
         match self.send(request.key, request.owner, command).await? {
             Answer::Renewed(answer) => Ok(answer),

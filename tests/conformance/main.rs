@@ -46,6 +46,7 @@ macro_rules! cases_of_every_store {
                 a_wait_for_ever_outlasts_the_holder,
                 try_acquire_does_not_wait,
                 busy_names_the_holder,
+                busy_names_the_function,
             }
             leases {
                 a_lease_is_renewed_as_long_as_its_body_runs,

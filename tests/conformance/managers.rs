@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
-use dlock::{LockError, Wait};
+use dlock::{LockError, Wait, distributed_lock, with_manager};
 use tokio::{
+    sync::Notify,
     task::{JoinSet, yield_now},
     time::{Instant, sleep, timeout},
 };
@@ -221,5 +222,47 @@ pub(crate) async fn busy_names_the_holder<E: Env>() {
         "{text}"
     );
     soon(guard.release()).await.unwrap();
+    env.assert_clean(1, &[&holder, &other]).await;
+}
+
+#[distributed_lock(key = "order:42")]
+async fn settle(held: &Notify, done: &Notify) -> Result<(), LockError> {
+    held.notify_one();
+    done.notified().await;
+    Ok(())
+}
+
+pub(crate) async fn busy_names_the_function<E: Env>() {
+    let env = E::start().await;
+    let holder = env.manager_with(|it| it.application("a#b")).await;
+    let other = env.manager().await;
+    let (held, done) = (Notify::new(), Notify::new());
+    let looks = async {
+        held.notified().await;
+        let error = soon(other.lock("order:42").wait(Wait::Never).acquire()).await;
+        let error = error.unwrap_err();
+        let LockError::Busy { holder: seen, .. } = &error else {
+            panic!("{error}");
+        };
+        let label = seen.label.as_deref().expect("it says who it is");
+        assert!(label.starts_with("a_b@"), "{label}");
+        let function = seen.function.as_deref().expect("it says where");
+        assert!(function.ends_with("managers::settle"), "{function}");
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("`{label}` in `{function}`")),
+            "{text}"
+        );
+
+        // This process knows the lock to be its own, whichever function has it.
+        let error = soon(holder.lock("order:42").wait(Wait::Never).acquire()).await;
+        assert!(error.unwrap_err().to_string().contains("this process"));
+        done.notify_one();
+    };
+    let (settled, ()) = tokio::join!(
+        soon(with_manager(holder.clone(), settle(&held, &done))),
+        looks
+    );
+    settled.unwrap();
     env.assert_clean(1, &[&holder, &other]).await;
 }

@@ -100,6 +100,7 @@ async fn whole_life(store: &RedisStore) -> Vec<StoreError> {
         ttl: TTL,
         queue,
         label,
+        function: "",
         proposal: None,
     };
     let renewal = RenewRequest {
@@ -107,6 +108,7 @@ async fn whole_life(store: &RedisStore) -> Vec<StoreError> {
         owner: holder,
         ttl: TTL,
         label: "",
+        function: "",
     };
     let mut errors = Vec::new();
     errors.extend(store.acquire(asks(holder, Queue::No, "a")).await.err());

@@ -11,7 +11,7 @@ use crate::{
     fence::FencingToken,
     key::{LockKey, LockKeys},
     options::Wait,
-    site::Origin,
+    site::{LockSite, Origin},
 };
 
 #[derive(Clone)]
@@ -22,6 +22,7 @@ pub(crate) struct Trail {
     /// cut them off from what they belong to.
     caller: Option<Span>,
     counts: Call,
+    site: Option<&'static LockSite>,
 }
 
 impl Trail {
@@ -46,12 +47,18 @@ impl Trail {
             caller: span.is_disabled().then(Span::current),
             span,
             counts: Call::begin(origin.template),
+            site: origin.site,
         }
     }
 
     /// What the body runs in.
     pub(crate) fn span(&self) -> &Span {
         &self.span
+    }
+
+    /// The annotated function, if this is a call of one.
+    pub(crate) fn site(&self) -> Option<&'static LockSite> {
+        self.site
     }
 
     pub(super) fn parent(&self) -> &Span {

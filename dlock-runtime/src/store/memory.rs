@@ -173,6 +173,7 @@ struct Held {
     owner: OwnerId,
     fence: u64,
     label: Option<String>,
+    function: Option<String>,
     until: Instant,
 }
 
@@ -233,14 +234,18 @@ impl Tables {
             self.sweep_at = 2 * self.locks.len().max(32);
         }
         let AcquireRequest {
-            key, owner, label, ..
+            key,
+            owner,
+            label,
+            function,
+            ..
         } = request;
         let lock = self.locks.entry(key.clone()).or_default();
         let until = now + request.ttl;
 
         if let Some(held) = lock.held_by(owner, now) {
             held.until = until;
-            held.name(label);
+            held.name(label, function);
             return (Acquisition::Granted { fence: held.fence }, None);
         }
         let mut granted = None;
@@ -261,6 +266,7 @@ impl Tables {
                     owner,
                     fence,
                     label: Some(label.to_owned()),
+                    function: named(function),
                     until,
                 });
                 return (Acquisition::Granted { fence }, None);
@@ -276,6 +282,7 @@ impl Tables {
         let held = lock.held.as_ref();
         let holder = Holder {
             label: held.and_then(|held| held.label.clone()),
+            function: held.and_then(|held| held.function.clone()),
             ttl: held.map(|held| held.until - now),
             position: lock.queue.position(owner),
             fence: held.map_or(0, |held| held.fence),
@@ -290,7 +297,7 @@ impl Tables {
         match lock.and_then(|lock| lock.held_by(request.owner, now)) {
             Some(held) => {
                 held.until = now + request.ttl;
-                held.name(request.label);
+                held.name(request.label, request.function);
                 Renewal::Renewed
             }
             None => Renewal::NotOwner,
@@ -361,6 +368,7 @@ impl Lock {
             owner,
             fence,
             label: None,
+            function: None,
             until: now + GRANT_TTL,
         });
     }
@@ -372,10 +380,21 @@ impl Lock {
 }
 
 impl Held {
-    /// Sets the label, unless there is none.
-    fn name(&mut self, label: &str) {
-        if !label.is_empty() && self.label.as_deref() != Some(label) {
+    /// Sets the label and the function, unless there is no label.
+    fn name(&mut self, label: &str, function: &str) {
+        if label.is_empty() {
+            return;
+        }
+        if self.label.as_deref() != Some(label) {
             self.label = Some(label.to_owned());
         }
+        if self.function.as_deref().unwrap_or_default() != function {
+            self.function = named(function);
+        }
     }
+}
+
+/// The name of a function, if there is one.
+fn named(function: &str) -> Option<String> {
+    (!function.is_empty()).then(|| function.to_owned())
 }

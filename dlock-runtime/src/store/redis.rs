@@ -325,6 +325,7 @@ impl LockStore for RedisStore {
                 owner: request.owner,
                 ttl: request.ttl,
                 label: request.label,
+                function: request.function,
             };
             let renewal = Call::renew(&self.config, &renewal);
             confirmer.granted(renewal, left).await?;

@@ -143,6 +143,7 @@ fn renewal(key: &LockKey, owner: OwnerId) -> RenewRequest<'_> {
         owner,
         ttl: TTL,
         label: "svc@host/1",
+        function: "",
     }
 }
 

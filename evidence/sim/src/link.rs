@@ -515,6 +515,7 @@ impl LockStore for Link {
             queue,
             label,
             proposal,
+            ..
         } = request;
         let question = Question {
             key: key.as_str().to_owned(),

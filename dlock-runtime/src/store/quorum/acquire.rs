@@ -54,6 +54,7 @@ pub(super) async fn acquire(
         owner: request.owner,
         ttl: request.ttl,
         label: request.label.into(),
+        function: request.function.into(),
     });
     // Each node by itself would make another waiter the holder.
     let queue = match request.queue {

@@ -82,6 +82,7 @@ pub(super) struct Ask {
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
     pub(super) label: Box<str>,
+    pub(super) function: Box<str>,
 }
 
 /// What one node answered.
@@ -118,6 +119,7 @@ pub(super) async fn acquire(
         ttl: ask.ttl,
         queue,
         label: &ask.label,
+        function: &ask.function,
         proposal: Some(proposal),
     };
     Reply::of(node, id, nodes[node].acquire(request).await)
@@ -156,6 +158,7 @@ pub(super) async fn renew_all(
             owner: standing.ids.at(node),
             ttl: ask.ttl,
             label: &ask.label,
+            function: &ask.function,
         })
         .collect();
     // One is asked for as it would be without a quorum.

@@ -91,6 +91,7 @@ fn together(holders: &[&Holder], got: usize, majority: usize) -> Holder {
     places.sort_unstable();
     Holder {
         label: common.and_then(|holder| holder.label.clone()),
+        function: common.and_then(|holder| holder.function.clone()),
         fence: common.map_or(0, |holder| holder.fence),
         ttl: ends[needed - 1],
         position: places.get(places.len() / 2).copied(),
@@ -160,6 +161,7 @@ mod tests {
     ) -> Result<Acquisition, StoreError> {
         Ok(Acquisition::Busy(Holder {
             label: Some(label.to_owned()),
+            function: None,
             ttl: seconds.map(Duration::from_secs),
             position,
             fence,

@@ -46,6 +46,7 @@ pub(super) async fn renew_all(
                 owner: request.owner,
                 ttl: request.ttl,
                 label: request.label.into(),
+                function: request.function.into(),
             };
             asks.push((ask, standing));
         }
@@ -205,6 +206,7 @@ async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: 
         ttl: ask.ttl,
         queue: Queue::No,
         label: &ask.label,
+        function: &ask.function,
         proposal: Some(fence),
     };
     let answer = timeout(limit, shared.nodes[node].acquire(request)).await;

@@ -111,7 +111,7 @@ impl LockStore for View {
             return Err(StoreError::new(kind, "it is switched off"));
         }
         let (store, key) = (self.store.clone(), request.key.clone());
-        let label = request.label.to_owned();
+        let (label, function) = (request.label.to_owned(), request.function.to_owned());
         let AcquireRequest {
             owner,
             ttl,
@@ -126,6 +126,7 @@ impl LockStore for View {
                 ttl,
                 queue,
                 label: &label,
+                function: &function,
                 proposal,
             };
             store.acquire(request).await
@@ -135,7 +136,7 @@ impl LockStore for View {
 
     async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
         let (store, key) = (self.store.clone(), request.key.clone());
-        let label = request.label.to_owned();
+        let (label, function) = (request.label.to_owned(), request.function.to_owned());
         let RenewRequest { owner, ttl, .. } = request;
         let work = async move {
             let request = RenewRequest {
@@ -143,6 +144,7 @@ impl LockStore for View {
                 owner,
                 ttl,
                 label: &label,
+                function: &function,
             };
             store.renew(request).await
         };

@@ -8,7 +8,8 @@
 -- ARGV[3]  for how many ms the owner counts as alive in the queue; 0 does not queue, and a number
 --          below 0 does so only to be told that the lock is free: such a waiter is in both sets as
 --          `owner!`, and nobody has to wait for it
--- ARGV[4]  label            ARGV[5]  the least fence, if not the server's time
+-- ARGV[4]  label, or `label#function`: one word
+-- ARGV[5]  the least fence, if not the server's time
 --
 -- Returns the fence if the lock is the owner's, else {TTL left in ms or -1 for none, place in the
 -- queue or -1, last fence, label of the holder or '', fence of the holder or 0}. The last fence is

@@ -72,6 +72,7 @@ async fn ask(store: &RedisStore, key: &LockKey, owner: OwnerId) -> Acquisition {
             ttl,
             queue: Queue::ForLease,
             label: "x",
+            function: "",
             proposal: None,
         })
         .await
@@ -263,6 +264,7 @@ async fn a_missing_channel_is_named() {
             owner,
             ttl: Duration::from_secs(1),
             label: "x",
+            function: "",
         };
         let renewal = store.renew(renewal).await;
         renewal.is_err_and(|error| {

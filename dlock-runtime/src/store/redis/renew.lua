@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the lock: a string `owner fence label`
 -- ARGV[1]  owner            ARGV[2]  TTL in ms, greater than zero
--- ARGV[3]  label, or nothing to leave it as it is
+-- ARGV[3]  label, or `label#function`, or nothing to leave it as it is
 --
 -- Returns 1 if it was the owner's, else 0.
 --
@@ -13,7 +13,8 @@
 -- GETEX instead of GET, because it counts as a write: a replica would answer GET from data that
 -- may be old, and "not yours" must come from a master.
 --
--- A lease that a releaser has handed on has no label yet: its first renewal writes it. A server out
+-- A lease that a releaser has handed on has no label yet: its first renewal writes it, as it does for a
+-- function of the same process that has got the lease since. A server out
 -- of memory takes that as well, since only a script's first write can be refused, which is GETEX.
 local lock, owner, ttl, label = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 

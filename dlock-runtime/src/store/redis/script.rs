@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{iter, ptr, sync::LazyLock, time::Duration};
+use std::{borrow::Cow, iter, ptr, sync::LazyLock, time::Duration};
 
 use redis::{
     Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisWrite, ServerErrorKind, Value,
@@ -24,7 +24,7 @@ use crate::{
 const NO_LABEL: &str = "-";
 
 /// Stands between a label and the name of a function.
-const BEFORE_FUNCTION: u8 = b'#';
+const BEFORE_FUNCTION: &str = "#";
 
 static ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::new("acquire", include_str!("acquire.lua"), 4));
@@ -67,7 +67,7 @@ impl Call {
         names::push_others(&mut call.command, config, request.key);
         call.owner(request.owner);
         call.command.arg(milliseconds(request.ttl)).arg(alive);
-        call.label(request.label);
+        call.label(request.label, request.function);
         if let Some(proposal) = request.proposal {
             call.command.arg(proposal);
         }
@@ -92,7 +92,7 @@ impl Call {
         call.owner(request.owner);
         call.command.arg(milliseconds(request.ttl));
         if !request.label.is_empty() {
-            call.label(request.label);
+            call.label(request.label, request.function);
         }
         call
     }
@@ -185,16 +185,14 @@ impl Call {
         self.command.write_arg_fmt(owner);
     }
 
-    fn label(&mut self, label: &str) {
-        let is_plain = |byte: u8| byte.is_ascii_graphic();
-        if label.is_empty() {
-            names::push(&mut self.command, &[NO_LABEL]);
-        } else if label.bytes().all(is_plain) {
-            names::push(&mut self.command, &[label]);
+    /// What the holder says of itself, in one word: `label#function`.
+    fn label(&mut self, label: &str, function: &str) {
+        let label = if label.is_empty() { NO_LABEL } else { label };
+        let (label, function) = (plain(label), plain(function));
+        if function.is_empty() {
+            names::push(&mut self.command, &[&label]);
         } else {
-            // A space in it, and the owner would not find its own lock again.
-            let plain = label.replace(|c: char| !c.is_ascii_graphic(), "_");
-            names::push(&mut self.command, &[&plain]);
+            names::push(&mut self.command, &[&label, BEFORE_FUNCTION, &function]);
         }
     }
 
@@ -320,6 +318,17 @@ impl Call {
     }
 }
 
+/// A part of the word by which a holder is known. With a space in it, the owner would not find its own
+/// lock again.
+fn plain(part: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_graphic() && !BEFORE_FUNCTION.contains(c);
+    if part.chars().all(is_plain) {
+        Cow::Borrowed(part)
+    } else {
+        Cow::Owned(part.replace(|c| !is_plain(c), "_"))
+    }
+}
+
 /// Whether the server no longer has the script.
 fn is_forgotten(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
@@ -420,8 +429,10 @@ pub(super) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError
                 Value::BulkString(label),
                 Value::Int(held),
             ] => {
+                let (label, function) = read_label(label);
                 Ok(Acquisition::Busy(Holder {
-                    label: read_label(label).0,
+                    label,
+                    function,
                     // Less than zero: no time to live.
                     ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
                     position: u64::try_from(*place).ok(),
@@ -445,7 +456,7 @@ pub(super) fn read_label(word: &[u8]) -> (Option<String>, Option<String>) {
         let text = text.replace(char::is_control, "_");
         (!text.is_empty() && text != NO_LABEL).then_some(text)
     };
-    let mut parts = word.splitn(2, |&byte| byte == BEFORE_FUNCTION);
+    let mut parts = word.splitn(2, |byte| BEFORE_FUNCTION.as_bytes().contains(byte));
     let label = parts.next().and_then(read);
     (label, parts.next().and_then(read))
 }

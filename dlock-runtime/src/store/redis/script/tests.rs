@@ -81,6 +81,7 @@ fn a_label_is_one_word_or_none() {
         owner,
         ttl: ALIVE,
         label,
+        function: "",
     };
     let count = |label| {
         Call::renew(&config("ns"), &renewal(label))
@@ -129,9 +130,10 @@ fn answers_are_read_strictly() {
         Ok(Acquisition::Granted { fence: 42 })
     );
     assert_eq!(
-        read_acquisition(&busy(1500, 0, "a@b/1", 40)),
+        read_acquisition(&busy(1500, 0, "a@b/1#shop::settle", 40)),
         Ok(Acquisition::Busy(Holder {
             label: Some("a@b/1".into()),
+            function: Some("shop::settle".into()),
             ttl: Some(Duration::from_millis(1500)),
             position: Some(0),
             fence: 40,
