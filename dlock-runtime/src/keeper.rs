@@ -315,7 +315,16 @@ pub(crate) fn tend(section: &Section, owner: OwnerId, event: Event) {
 /// The same, but for the renewal that it needs.
 fn look(section: &Section, owner: OwnerId, event: Event) -> Option<Due> {
     let (bearer, effect) = section.event_of_claim(owner, event)?;
-    let (at, limit) = match effect {
+    follow(bearer, owner, &effect)
+}
+
+/// Does what follows for the keeper from what its `bearer` has learnt of a lease.
+pub(crate) fn heard(bearer: Arc<Section>, owner: OwnerId, effect: &Effect) {
+    renew_in_background(follow(bearer, owner, effect).into_iter().collect());
+}
+
+fn follow(bearer: Arc<Section>, owner: OwnerId, effect: &Effect) -> Option<Due> {
+    let (at, limit) = match *effect {
         Effect::WaitUntil(at) => (at, None),
         Effect::Renew { limit, then, .. } => (then, Some(limit)),
         _ => return None,

@@ -8,7 +8,7 @@ use crate::{
     builder::LockManagerBuilder,
     clock::{Clock, Moment},
     error::{ConnectError, LockError},
-    keeper::Keeper,
+    keeper::{self, Keeper},
     key::{LockKey, LockKeys},
     local::Local,
     options::Timing,
@@ -96,7 +96,9 @@ impl TakesHints for std::sync::Weak<Shared> {
         };
         if let Some(slot) = shared.local.find(hint.key) {
             let granted = Event::Granted { fence: hint.fence };
-            drop(tell_bearer(&shared, &slot, hint.owner, granted));
+            if let Some((bearer, effect)) = tell_bearer(&shared, &slot, hint.owner, granted) {
+                keeper::heard(bearer, hint.owner, &effect);
+            }
         }
         true
     }

@@ -15,6 +15,9 @@ use crate::{
     store::{Renewal, StoreError, StoreErrorKind},
 };
 
+/// Between two renewals for the reason that somebody has doubted the lease.
+const BETWEEN_DOUBTS: Duration = Duration::from_millis(250);
+
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) token: FencingToken,
@@ -29,6 +32,10 @@ pub(super) struct Hold {
     pub(super) renew_at: Moment,
     renewing: bool,
     pub(super) failure: Option<StoreError>,
+    /// Somebody has said that the lease may be gone, since the last renewal was sent.
+    is_doubted: bool,
+    /// Not before that is a doubt a reason to renew: whoever may publish can raise any number.
+    next_doubt: Moment,
     entered: bool,
     /// Whether the keeper would not look, or not early enough.
     unkept: bool,
@@ -45,6 +52,8 @@ impl Hold {
             renew_at,
             renewing: false,
             failure: None,
+            is_doubted: false,
+            next_doubt: now,
             entered: false,
             unkept: true,
         }
@@ -65,11 +74,15 @@ impl Hold {
 
     /// When the lease has to be renewed, or is lost.
     fn look_at(&self, timing: &Timing) -> Moment {
-        if timing.renews() && !self.renewing {
-            self.renew_at.earlier(self.deadline())
-        } else {
-            self.deadline()
+        if !timing.renews() || self.renewing {
+            return self.deadline();
         }
+        let renew_at = if self.is_doubted {
+            self.renew_at.earlier(self.next_doubt)
+        } else {
+            self.renew_at
+        };
+        renew_at.earlier(self.deadline())
     }
 
     /// What is left of the time for which the lease may be trusted.
@@ -183,6 +196,24 @@ impl<T> Attempt<T> {
         }
     }
 
+    /// Somebody says that the lease may be gone: it was taken away by hand, say. The store knows, and
+    /// is asked by a renewal at once.
+    ///
+    /// By itself this moves no deadline, and one that is not to be renewed is left alone: to ask for
+    /// it would prolong it in the store.
+    pub(super) fn on_doubt(&mut self, around: Surroundings<'_>) -> Effect {
+        let Phase::Holding(hold) = &mut self.phase else {
+            return Effect::Nothing;
+        };
+        hold.is_doubted = true;
+        // Else its task has yet to look, and the keeper is told when it has.
+        if hold.entered {
+            return self.on_tick(around);
+        }
+        hold.unkept = true;
+        Effect::Nothing
+    }
+
     /// The task looks for the first time at a lease that it was handed.
     pub(super) fn on_lease(&mut self, now: Moment) -> Effect {
         match &self.phase {
@@ -244,6 +275,9 @@ impl<T> Attempt<T> {
             return Effect::WaitUntil(look_at);
         }
         hold.renewing = true;
+        if std::mem::take(&mut hold.is_doubted) {
+            hold.next_doubt = now.plus(BETWEEN_DOUBTS);
+        }
         let then = hold.deadline();
         // Time for a second try has to be left.
         let limit = around
