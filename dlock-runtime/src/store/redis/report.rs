@@ -1,7 +1,7 @@
 //! What a server tells of itself and of what its user may do, for `doctor`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -217,7 +217,6 @@ async fn denied(
     let namespace = &config.namespace;
     let mut denied = Denials {
         namespace,
-        known: BTreeSet::new(),
         list: Vec::new(),
     };
     // No lock has a name with a control character in it.
@@ -321,7 +320,6 @@ async fn subscribe(
 /// The rules that a user lacks, each one once.
 struct Denials<'a> {
     namespace: &'a str,
-    known: BTreeSet<String>,
     list: Vec<(String, &'static str, bool)>,
 }
 
@@ -337,8 +335,9 @@ impl Denials<'_> {
         } else {
             (format!("+{command}"), purpose)
         };
-        if self.known.insert(rule.clone()) {
-            self.list.push((rule, purpose, required));
+        match self.list.iter_mut().find(|(known, ..)| *known == rule) {
+            Some((_, _, is_required)) => *is_required |= required,
+            None => self.list.push((rule, purpose, required)),
         }
     }
 }
