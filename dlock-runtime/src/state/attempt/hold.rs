@@ -32,13 +32,19 @@ pub(super) struct Hold {
     pub(super) renew_at: Moment,
     renewing: bool,
     pub(super) failure: Option<StoreError>,
-    /// Somebody has said that the lease may be gone, since the last renewal was sent.
-    is_doubted: bool,
-    /// Not before that is a doubt a reason to renew: whoever may publish can raise any number.
-    next_doubt: Moment,
+    doubts: Doubts,
     entered: bool,
     /// Whether the keeper would not look, or not early enough.
     unkept: bool,
+}
+
+/// What others have said of the lease.
+#[derive(Debug)]
+struct Doubts {
+    /// That it may be gone, since the last renewal was sent.
+    is_raised: bool,
+    /// Not before that are they a reason to renew: whoever may publish can raise any number.
+    next: Moment,
 }
 
 impl Hold {
@@ -52,8 +58,10 @@ impl Hold {
             renew_at,
             renewing: false,
             failure: None,
-            is_doubted: false,
-            next_doubt: now,
+            doubts: Doubts {
+                is_raised: false,
+                next: now,
+            },
             entered: false,
             unkept: true,
         }
@@ -77,8 +85,8 @@ impl Hold {
         if !timing.renews() || self.renewing {
             return self.deadline();
         }
-        let renew_at = if self.is_doubted {
-            self.renew_at.earlier(self.next_doubt)
+        let renew_at = if self.doubts.is_raised {
+            self.renew_at.earlier(self.doubts.next)
         } else {
             self.renew_at
         };
@@ -205,7 +213,7 @@ impl<T> Attempt<T> {
         let Phase::Holding(hold) = &mut self.phase else {
             return Effect::Nothing;
         };
-        hold.is_doubted = true;
+        hold.doubts.is_raised = true;
         // Else its task has yet to look, and the keeper is told when it has.
         if hold.entered {
             return self.on_tick(around);
@@ -275,8 +283,8 @@ impl<T> Attempt<T> {
             return Effect::WaitUntil(look_at);
         }
         hold.renewing = true;
-        if std::mem::take(&mut hold.is_doubted) {
-            hold.next_doubt = now.plus(BETWEEN_DOUBTS);
+        if std::mem::take(&mut hold.doubts.is_raised) {
+            hold.doubts.next = now.plus(BETWEEN_DOUBTS);
         }
         let then = hold.deadline();
         // Time for a second try has to be left.
