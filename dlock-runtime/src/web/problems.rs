@@ -40,7 +40,7 @@ const AFTER_A_RESTART: Duration = Duration::from_secs(5);
 ///     web::install(problems)?;
 ///     Ok(())
 /// }
-/// # start()
+/// # start().unwrap();
 /// ```
 ///
 /// # Errors
