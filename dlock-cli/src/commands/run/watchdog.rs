@@ -4,7 +4,13 @@
 //! again for how many milliseconds it may hear nothing, and how many the lease is good for, last that all is over. The end of the pipe without that
 //! is the death of `dlock`.
 
-use std::{os::fd::AsFd, process::Stdio, time::Duration};
+use std::{
+    io::{self, PipeWriter, Write},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use clap::Args;
 use rustix::process::Pid;
@@ -24,17 +30,19 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// The watchdog, as `dlock` sees it.
 pub(super) struct Watchdog {
     child: Child,
-    pipe: pipe::Sender,
+    pipe: PipeWriter,
 }
 
 impl Watchdog {
     pub(super) fn start(kill_after: Duration) -> Result<Self, Failure> {
-        let (pipe, reader) = pipe::pipe()?;
+        let (reader, pipe) = io::pipe()?;
+        // Not one of tokio, which writes nothing before its driver has once looked at it.
+        rustix::io::ioctl_fionbio(&pipe, true).map_err(io::Error::from)?;
         let child = Command::new(this_program()?)
             .arg0("dlock")
             .arg("watchdog")
             .args(["--kill-after", &milliseconds(kill_after)])
-            .stdin(Stdio::from(reader.into_blocking_fd()?))
+            .stdin(Stdio::from(reader))
             .stdout(Stdio::null())
             // What is typed at a terminal is not for it.
             .process_group(0)
@@ -74,7 +82,7 @@ impl Watchdog {
     /// Lines are far shorter than what a pipe takes at once. One that nobody reads is full some day, and
     /// somebody has killed or stopped the watchdog then, which is no reason to end the command.
     fn write(&self, line: &str) {
-        drop(self.pipe.try_write(line.as_bytes()));
+        drop((&self.pipe).write(line.as_bytes()));
     }
 }
 
@@ -82,9 +90,9 @@ fn milliseconds(time: Duration) -> String {
     time.as_millis().to_string()
 }
 
-fn this_program() -> std::io::Result<std::path::PathBuf> {
+fn this_program() -> io::Result<PathBuf> {
     // By this name it is found even if the file has been replaced since.
-    let of_linux = std::path::Path::new("/proc/self/exe");
+    let of_linux = Path::new("/proc/self/exe");
     if of_linux.exists() {
         Ok(of_linux.into())
     } else {
@@ -127,7 +135,7 @@ impl Told {
 pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
     // Whoever stops a whole service tells all of its processes; this one goes when `dlock` does.
     let _deaf = Signals::listen()?;
-    let pipe = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let pipe = io::stdin().as_fd().try_clone_to_owned()?;
     let mut lines = BufReader::new(pipe::Receiver::from_owned_fd(pipe)?).lines();
     let mut target = None;
     let mut times: Option<[Instant; 2]> = None;
