@@ -2,7 +2,7 @@
 
 use std::io::{Write, stdout};
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::{Shell, generate};
 
 use crate::{
@@ -19,7 +19,16 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
     // It panics when it cannot write, and whoever reads may have gone.
     let mut script = Vec::new();
-    generate(args.shell, &mut Cli::command(), "dlock", &mut script);
+    generate(args.shell, &mut for_people(), "dlock", &mut script);
     stdout().write_all(&script)?;
     Ok(Exit::Success)
+}
+
+/// The program without what it only calls itself.
+fn for_people() -> Command {
+    let whole = Cli::command();
+    let shown = whole.get_subcommands().filter(|it| !it.is_hide_set());
+    Command::new("dlock")
+        .args(whole.get_arguments().cloned())
+        .subcommands(shown.cloned())
 }

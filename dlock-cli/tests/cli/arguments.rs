@@ -101,6 +101,7 @@ async fn shells_get_completions() {
             .await
             .with(0);
         assert!(ended.stdout.contains("conflict-exit-code"), "{shell}");
+        assert!(!ended.stdout.contains("watchdog"), "{shell}");
     }
     call(&mut dlock(&server, &["completions", "nosuch"]))
         .await
