@@ -120,9 +120,8 @@ fn consequences(lock: &LockView, holder: &HolderView) -> String {
 }
 
 fn is_confirmed(key: &str) -> Result<bool, Failure> {
-    let mut output = io::stdout().lock();
-    write!(output, "Unlock `{}`? [y/N] ", printable(key))?;
-    output.flush()?;
+    // It is no part of what somebody may want to keep in a file.
+    write!(io::stderr().lock(), "Unlock `{}`? [y/N] ", printable(key))?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -127,6 +127,35 @@ async fn locks_are_listed_with_their_holders() {
 }
 
 #[tokio::test]
+async fn of_a_quorum_it_is_told_how_many_have_the_lock() {
+    let servers = [
+        RedisServer::start().await,
+        RedisServer::start().await,
+        RedisServer::start().await,
+    ];
+    let places = servers
+        .each_ref()
+        .map(|it| format!("127.0.0.1:{}", it.port()));
+    let url = format!("redlock://{}", places.join(","));
+    let manager = LockManager::connect(&url).await.unwrap();
+    let guard = manager.lock("job").acquire().await.unwrap();
+    let held = async || server_column(&servers[0], &url).await == "3 of 3";
+    eventually(LIMIT, "the last server has it too", held).await;
+    servers[2].kill();
+    assert_eq!(server_column(&servers[0], &url).await, "2 of 2");
+    guard.release().await.unwrap();
+}
+
+async fn server_column(server: &RedisServer, url: &str) -> String {
+    let shown = call(&mut dlock(server, &["--url", url, "ls"]))
+        .await
+        .with(0);
+    let lines: Vec<_> = shown.stdout.lines().map(columns).collect();
+    assert_eq!(lines[0].last(), Some(&"SERVERS"), "{lines:?}");
+    lines[1].last().expect("it has columns").to_string()
+}
+
+#[tokio::test]
 async fn no_locks_are_no_failure() {
     let server = RedisServer::start().await;
     let shown = call(&mut dlock(&server, &["ls"])).await.with(0);
