@@ -127,6 +127,34 @@ async fn locks_are_listed_with_their_holders() {
 }
 
 #[tokio::test]
+async fn the_function_of_a_holder_is_shown() {
+    let server = RedisServer::start().await;
+    let value = b"0123456789abcdef0123456789abcdef.1 5 billing@host-3/4711#shop::settle";
+    set(&server, b"dlock:{order:1}", value).await;
+    let shown = call(&mut dlock(&server, &["ls"])).await.with(0);
+    let row: Vec<_> = shown.stdout.lines().nth(1).map(columns).expect("a row");
+    assert_eq!(row[..3], ["order:1", "billing@host-3/4711", "shop::settle"]);
+    let shown = call(&mut dlock(&server, &["inspect", "order:1"]))
+        .await
+        .with(0);
+    assert!(
+        shown.stdout.contains("function     shop::settle\n"),
+        "{}",
+        shown.stdout
+    );
+    // Nobody of ours writes a lock that never ends.
+    assert!(
+        shown.stdout.contains("written or restored it by hand"),
+        "{}",
+        shown.stdout
+    );
+    let shown = call(&mut dlock(&server, &["inspect", "--json", "order:1"]))
+        .await
+        .with(0);
+    assert_eq!(json(&shown)["holder"]["function"], "shop::settle");
+}
+
+#[tokio::test]
 async fn of_a_quorum_it_is_told_how_many_have_the_lock() {
     let servers = [
         RedisServer::start().await,
