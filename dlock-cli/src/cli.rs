@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Unlock(commands::unlock::UnlockArgs),
     /// Shows what happens to locks as it happens
     Watch(commands::watch::WatchArgs),
+    /// Checks whether the servers are set up so that locks hold
+    Doctor(commands::doctor::DoctorArgs),
     /// Prints a script that completes the arguments of `dlock` in a shell
     Completions(commands::completions::CompletionsArgs),
     /// Ends a command of `run` whose `dlock` cannot

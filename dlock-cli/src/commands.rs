@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod inspect;
 pub(crate) mod ls;
+pub(crate) mod doctor;
 #[cfg(unix)]
 pub(crate) mod run;
 pub(crate) mod unlock;
@@ -22,6 +23,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Inspect(args) => inspect::run(&global, args).await,
         Command::Unlock(args) => unlock::run(&global, args).await,
         Command::Watch(args) => watch::run(&global, args).await,
+        Command::Doctor(args) => doctor::run(&global, &args).await,
         Command::Completions(args) => completions::run(&args),
         #[cfg(unix)]
         Command::Watchdog(args) => run::watch_over(&args).await,

@@ -3,6 +3,7 @@
 mod arguments;
 mod documented;
 mod looks;
+mod doctor;
 mod run;
 mod run_ends;
 mod run_signals;

@@ -1,0 +1,194 @@
+//! `dlock doctor`: whether the servers are set up so that locks hold.
+
+mod facts;
+mod finding;
+mod judge;
+mod report;
+
+use std::{
+    env,
+    io::{IsTerminal, Write, stdout},
+    time::Duration,
+};
+
+use clap::Args;
+use dlock::{ConnectError, MAX_TTL, MIN_TTL, admin::Inspector};
+
+use self::{
+    facts::{Facts, Layout, LockFacts, ServerFacts},
+    finding::{Finding, Severity, Topic},
+    report::Page,
+};
+use crate::{
+    cli::Global,
+    exit::{Exit, Failure},
+};
+
+/// The width of lines that are not for a terminal, and the greatest of those that are.
+const WIDTH: usize = 110;
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The shortest TTL of your locks, by which latency and clocks are judged
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
+    ttl: Duration,
+    /// Risks that are known: they are shown, and do not count for the exit code
+    #[arg(long, value_name = "TOPIC", value_delimiter = ',', value_enum)]
+    accept: Vec<Topic>,
+}
+
+pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Failure> {
+    let facts = examine(global, args).await?;
+    let mut findings = judge::judge(&facts);
+    for finding in &mut findings {
+        let is_risk = finding.severity == Severity::Risk;
+        finding.accepted = is_risk && args.accept.contains(&finding.topic);
+    }
+    let shown = if global.json {
+        format!("{:#}\n", report::json(&facts, &findings))
+    } else {
+        report::text(&facts, &findings, page(global))
+    };
+    stdout().write_all(shown.as_bytes())?;
+    Ok(verdict(&facts, &findings))
+}
+
+async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
+    let mut facts = Facts {
+        layout: Layout::of(&global.url),
+        ttl: args.ttl,
+        min_replicas: facts::min_replicas(&global.url),
+        sentinels: facts::hosts(&global.url),
+        user: facts::user(&global.url, env::var("DLOCK_USER").ok()),
+        raw_keys: global.raw_keys,
+        servers: Vec::new(),
+        locks: Err("no server could be asked".to_owned()),
+    };
+    match Inspector::connect(global.config()).await {
+        Ok(inspector) => {
+            let reports = inspector.servers().await;
+            facts.servers = reports.into_iter().map(ServerFacts::from).collect();
+            facts.locks = locks(&inspector).await;
+        }
+        // What a server says of itself while it is refused is a finding like any other.
+        Err(ConnectError::Unavailable { url, reason }) => {
+            let server = ServerFacts {
+                server: url,
+                ..ServerFacts::default()
+            };
+            facts.servers.push(server.failed(&reason));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(facts)
+}
+
+async fn locks(inspector: &Inspector) -> Result<LockFacts, String> {
+    let locks = inspector.locks(None).await.map_err(|it| it.to_string())?;
+    let processes = inspector.processes().await.map_err(|it| it.to_string())?;
+    Ok(LockFacts::of(&locks, &processes))
+}
+
+fn verdict(facts: &Facts, findings: &[Finding]) -> Exit {
+    let silent = facts.servers.iter().filter(|it| it.is_silent).count();
+    let all = facts.servers.len();
+    let too_many = match facts.layout {
+        Layout::Quorum => all - silent <= all / 2,
+        _ => silent == all,
+    };
+    if too_many {
+        Exit::Unavailable
+    } else if findings.iter().any(Finding::counts) {
+        Exit::Negative
+    } else {
+        Exit::Success
+    }
+}
+
+fn page(global: &Global) -> Page {
+    let is_terminal = stdout().is_terminal();
+    let size = ratatui::crossterm::terminal::size().ok();
+    let width = size.map(|(columns, _)| usize::from(columns));
+    Page {
+        width: width
+            .filter(|_| is_terminal)
+            .map_or(WIDTH, |it| it.min(WIDTH)),
+        colours: global.has_color(is_terminal),
+    }
+}
+
+fn ttl(text: &str) -> Result<Duration, String> {
+    let ttl = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if (MIN_TTL..=MAX_TTL).contains(&ttl) {
+        Ok(ttl)
+    } else {
+        Err(format!("a TTL has from {MIN_TTL:?} to {MAX_TTL:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(layout: Layout, silent: &[bool]) -> Facts {
+        let servers = silent.iter().map(|&is_silent| ServerFacts {
+            is_silent,
+            ..ServerFacts::default()
+        });
+        Facts {
+            layout,
+            ttl: Duration::from_secs(30),
+            min_replicas: 0,
+            sentinels: 0,
+            user: String::new(),
+            raw_keys: false,
+            servers: servers.collect(),
+            locks: Ok(LockFacts::default()),
+        }
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_worst() {
+        let up = facts(Layout::Single, &[false]);
+        let of = |findings: &[Finding]| verdict(&up, findings);
+        let (note, risk) = (Finding::note, Finding::risk);
+        assert_eq!(of(&[note(Topic::Load, "")]), Exit::Success);
+        assert_eq!(of(&[Finding::unknown(Topic::Load, "")]), Exit::Success);
+        assert_eq!(
+            of(&[note(Topic::Load, ""), risk(Topic::Load, "")]),
+            Exit::Negative
+        );
+        let mut accepted = risk(Topic::Load, "");
+        accepted.accepted = true;
+        assert_eq!(of(&[accepted]), Exit::Success);
+        let mut broken = Finding::broken(Topic::Load, "");
+        broken.accepted = true;
+        assert_eq!(of(&[broken]), Exit::Negative, "nobody can accept that");
+    }
+
+    #[test]
+    fn a_quorum_is_reached_as_long_as_a_majority_is() {
+        for (layout, silent, exit) in [
+            (Layout::Single, &[true][..], Exit::Unavailable),
+            (Layout::Quorum, &[true, false, false], Exit::Success),
+            (Layout::Quorum, &[true, true, false], Exit::Unavailable),
+            (Layout::Quorum, &[true, false], Exit::Unavailable),
+            (Layout::Sentinel, &[true, false], Exit::Success),
+            (Layout::Cluster, &[true, true], Exit::Unavailable),
+        ] {
+            assert_eq!(
+                verdict(&facts(layout, silent), &[]),
+                exit,
+                "{layout:?} {silent:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_ttl_is_one_that_locks_can_have() {
+        assert_eq!(ttl("1500ms"), Ok(Duration::from_millis(1500)));
+        for text in ["0s", "99ms", "25h", "5", ""] {
+            assert!(ttl(text).is_err(), "{text}");
+        }
+    }
+}

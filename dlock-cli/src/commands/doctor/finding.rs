@@ -1,0 +1,150 @@
+//! What comes out of an examination.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// How bad it is, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    /// As it should be.
+    Ok,
+    /// Could not be asked, so nothing is claimed.
+    Unknown,
+    /// Worth knowing, and right for many.
+    Note,
+    /// Locks work, and under some fault they will not hold or not be had.
+    Risk,
+    /// Locks do not work.
+    Broken,
+}
+
+impl Severity {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Note => "note",
+            Self::Risk => "risk",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Topic {
+    Connection,
+    Version,
+    Role,
+    Rights,
+    Eviction,
+    Memory,
+    Persistence,
+    Replicas,
+    Sentinel,
+    Cluster,
+    Quorum,
+    Clock,
+    Latency,
+    Load,
+    Locks,
+}
+
+impl Topic {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Version => "version",
+            Self::Role => "role",
+            Self::Rights => "rights",
+            Self::Eviction => "eviction",
+            Self::Memory => "memory",
+            Self::Persistence => "persistence",
+            Self::Replicas => "replicas",
+            Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
+            Self::Quorum => "quorum",
+            Self::Clock => "clock",
+            Self::Latency => "latency",
+            Self::Load => "load",
+            Self::Locks => "locks",
+        }
+    }
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    pub(crate) topic: Topic,
+    /// The server that it is about, `None` for all of them together.
+    pub(crate) server: Option<String>,
+    pub(crate) what: String,
+    /// Why that matters.
+    pub(crate) why: Option<String>,
+    /// What to do about it.
+    #[serde(rename = "do")]
+    pub(crate) advice: Option<String>,
+    /// Whether the user has said that it is known.
+    pub(crate) accepted: bool,
+}
+
+impl Finding {
+    pub(crate) fn new(severity: Severity, topic: Topic, what: impl Into<String>) -> Self {
+        Self {
+            severity,
+            topic,
+            server: None,
+            what: what.into(),
+            why: None,
+            advice: None,
+            accepted: false,
+        }
+    }
+
+    pub(crate) fn ok(topic: Topic, what: impl Into<String>) -> Self {
+        Self::new(Severity::Ok, topic, what)
+    }
+
+    pub(crate) fn unknown(topic: Topic, what: impl Into<String>) -> Self {
+        Self::new(Severity::Unknown, topic, what)
+    }
+
+    pub(crate) fn note(topic: Topic, what: impl Into<String>) -> Self {
+        Self::new(Severity::Note, topic, what)
+    }
+
+    pub(crate) fn risk(topic: Topic, what: impl Into<String>) -> Self {
+        Self::new(Severity::Risk, topic, what)
+    }
+
+    pub(crate) fn broken(topic: Topic, what: impl Into<String>) -> Self {
+        Self::new(Severity::Broken, topic, what)
+    }
+
+    pub(crate) fn why(self, why: impl Into<String>) -> Self {
+        let why = Some(why.into());
+        Self { why, ..self }
+    }
+
+    pub(crate) fn advice(self, advice: impl Into<String>) -> Self {
+        let advice = Some(advice.into());
+        Self { advice, ..self }
+    }
+
+    pub(crate) fn of(self, server: &str) -> Self {
+        let server = Some(server.to_owned());
+        Self { server, ..self }
+    }
+
+    /// Whether it lets a check fail.
+    pub(crate) fn counts(&self) -> bool {
+        match self.severity {
+            Severity::Broken => true,
+            Severity::Risk => !self.accepted,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a restart of a server does to leases.
+
+use super::super::{
+    facts::{Facts, Layout, ServerFacts},
+    finding::{Finding, Topic},
+};
+
+/// Why it is not all lost.
+const FENCES: &str = "Fencing tokens still grow, as they are never below the server's clock";
+
+pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
+    let mut findings = failing(server);
+    findings.push(match server.told("aof_enabled") {
+        Some("1") => with_log(facts.layout),
+        Some(_) => without_log(facts.layout),
+        None => Finding::unknown(
+            Topic::Persistence,
+            "`INFO` does not tell of the append-only file",
+        ),
+    });
+    if let Some(seconds) = server.number::<u64>("uptime_in_seconds")
+        && seconds < facts.ttl.as_secs()
+        && facts.layout == Layout::Quorum
+    {
+        let what = format!(
+            "it started {seconds} s ago, less than a TTL of {:?}",
+            facts.ttl
+        );
+        findings.push(
+            Finding::risk(Topic::Persistence, what)
+                .why("a server of a quorum that has forgotten leases helps a second holder to a majority")
+                .advice("keep a restarted server out for one maximal TTL"),
+        );
+    }
+    findings
+}
+
+fn with_log(layout: Layout) -> Finding {
+    // `INFO` does not tell how often the file is flushed.
+    let what = "append-only file; how often it is flushed `INFO` does not tell";
+    if layout == Layout::Quorum {
+        return Finding::note(Topic::Persistence, what)
+            .why(format!(
+                "with `everysec` a power cut loses a second of leases, and the server may help a second \
+                 holder to a majority. {FENCES}"
+            ))
+            .advice(
+                "let `CONFIG GET appendfsync` say `always`, or keep a restarted server out for one \
+                 maximal TTL",
+            );
+    }
+    Finding::note(Topic::Persistence, what)
+        .why(format!(
+            "`always` loses nothing, `everysec` the last second of leases in a power cut. {FENCES}"
+        ))
+        .advice("see `CONFIG GET appendfsync`; let the resource check tokens")
+}
+
+fn without_log(layout: Layout) -> Finding {
+    let what = "no append-only file: a restart forgets leases";
+    let finding = Finding::risk(Topic::Persistence, what);
+    if layout == Layout::Quorum {
+        return finding
+            .why(format!(
+                "a server that returns empty helps a second holder to a majority. {FENCES}"
+            ))
+            .advice(
+                "CONFIG SET appendonly yes, with appendfsync always, and the same in redis.conf; or keep \
+                 a restarted server out for one maximal TTL",
+            );
+    }
+    finding
+        .why(format!(
+            "after a crash a second holder enters while the first one believes in its lease, until its \
+             next renewal; a snapshot has only what was held minutes ago. {FENCES}"
+        ))
+        .advice(
+            "CONFIG SET appendonly yes, and the same in redis.conf; or let the resource check tokens, \
+             and accept this: --accept persistence",
+        )
+}
+
+/// What makes a server refuse writes.
+fn failing(server: &ServerFacts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if server.is("aof_last_write_status", "err") {
+        findings.push(
+            Finding::broken(Topic::Persistence, "the append-only file cannot be written")
+                .why("the server refuses all writes until it can: locks are `Unavailable`")
+                .advice("see its log; most often the disk is full"),
+        );
+    }
+    if server.is("rdb_last_bgsave_status", "err") {
+        findings.push(
+            Finding::risk(Topic::Persistence, "the last snapshot failed")
+                .why("with `stop-writes-on-bgsave-error`, its default, the server refuses writes until one succeeds")
+                .advice("see its log; most often the disk or the memory is full"),
+        );
+    }
+    if server.is("aof_last_bgrewrite_status", "err") {
+        findings.push(
+            Finding::risk(
+                Topic::Persistence,
+                "the append-only file could not be rewritten",
+            )
+            .why("it grows until the disk is full, and then the server refuses writes")
+            .advice("see its log; most often the disk or the memory is full"),
+        );
+    }
+    findings
+}

@@ -1,0 +1,425 @@
+//! What is said of a server by itself, and of the locks in it.
+
+use std::time::Duration;
+
+use super::{check, facts, server, single, worst};
+use crate::commands::doctor::{
+    facts::{Facts, Layout, LockFacts, Missing},
+    finding::{Severity, Topic},
+    judge::judge,
+};
+
+#[test]
+fn a_server_as_it_should_be_has_nothing_worse_than_notes() {
+    let findings = judge(&single(&[]));
+    let bad: Vec<_> = findings.iter().filter(|it| it.counts()).collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+    let unknown: Vec<_> = findings
+        .iter()
+        .filter(|it| it.severity == Severity::Unknown)
+        .collect();
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
+
+#[test]
+fn what_it_is_and_whether_it_is_ready() {
+    use Severity::{Broken, Ok, Unknown};
+    use Topic::{Role, Version};
+    for (changes, topic, severity, contains) in [
+        (
+            &[("redis_version", "6.0.16")][..],
+            Version,
+            Broken,
+            "Redis 6.2 or later",
+        ),
+        (
+            &[("redis_version", "5.0.7")],
+            Version,
+            Broken,
+            "5.0.7 is too old",
+        ),
+        (&[("redis_version", "6.2.14")], Version, Ok, "Redis 6.2.14"),
+        (&[("redis_version", "10.0.0")], Version, Ok, "Redis 10.0.0"),
+        (
+            &[("redis_version", "7.2.4"), ("valkey_version", "9.1.0")],
+            Version,
+            Ok,
+            "Valkey 9.1.0",
+        ),
+        (&[("redis_version", "")], Version, Unknown, "no version"),
+        (
+            &[("redis_version", "unstable")],
+            Version,
+            Unknown,
+            "`unstable`",
+        ),
+        (&[("role", "slave")], Role, Broken, "name the master"),
+        (&[("role", "")], Role, Unknown, "no role"),
+        (
+            &[("cluster_enabled", "1")],
+            Role,
+            Broken,
+            "redis-cluster://",
+        ),
+        (
+            &[("redis_mode", "sentinel")],
+            Role,
+            Broken,
+            "redis-sentinel://",
+        ),
+        (&[("loading", "1")], Role, Broken, "loading"),
+    ] {
+        check(&single(changes), topic, severity, contains);
+    }
+}
+
+#[test]
+fn whether_locks_stay_in_its_memory() {
+    use Severity::{Broken, Note, Ok, Risk, Unknown};
+    use Topic::{Eviction, Memory};
+    for (changes, topic, severity, contains) in [
+        (
+            &[("maxmemory_policy", "allkeys-lru")][..],
+            Eviction,
+            Risk,
+            "maxmemory-policy noeviction",
+        ),
+        (
+            &[("maxmemory_policy", "volatile-ttl"), ("evicted_keys", "7")],
+            Eviction,
+            Risk,
+            "evicted 7 keys",
+        ),
+        (
+            &[("maxmemory_policy", "allkeys-lru"), ("maxmemory", "0")],
+            Eviction,
+            Note,
+            "no limit",
+        ),
+        (&[("maxmemory", "")], Eviction, Unknown, "neither"),
+        (&[("used_memory", "899999")], Memory, Ok, "used"),
+        (&[("used_memory", "900000")], Memory, Risk, "nearly full"),
+        (
+            &[("used_memory", "1000000")],
+            Memory,
+            Broken,
+            "refuses to write",
+        ),
+        (
+            &[
+                ("used_memory", "1000000"),
+                ("maxmemory_policy", "allkeys-lru"),
+            ],
+            Memory,
+            Ok,
+            "used",
+        ),
+        (
+            &[
+                ("maxmemory", "0"),
+                ("total_system_memory", "100"),
+                ("used_memory_rss", "80"),
+            ],
+            Memory,
+            Risk,
+            "kills",
+        ),
+        (
+            &[
+                ("maxmemory", "0"),
+                ("total_system_memory", "100"),
+                ("used_memory_rss", "79"),
+            ],
+            Memory,
+            Ok,
+            "no limit",
+        ),
+        (&[("used_memory", "")], Memory, Unknown, "how much"),
+    ] {
+        check(&single(changes), topic, severity, contains);
+    }
+}
+
+#[test]
+fn what_a_restart_of_it_does() {
+    use Severity::{Broken, Note, Risk, Unknown};
+    use Topic::Persistence;
+    for (changes, topic, severity, contains) in [
+        (&[][..], Persistence, Note, "CONFIG GET appendfsync"),
+        (
+            &[("aof_enabled", "0")],
+            Persistence,
+            Risk,
+            "CONFIG SET appendonly yes",
+        ),
+        (&[("aof_enabled", "")], Persistence, Unknown, "append-only"),
+        (
+            &[("aof_last_write_status", "err")],
+            Persistence,
+            Broken,
+            "disk is full",
+        ),
+        (
+            &[("rdb_last_bgsave_status", "err")],
+            Persistence,
+            Risk,
+            "snapshot",
+        ),
+        (
+            &[("aof_last_bgrewrite_status", "err")],
+            Persistence,
+            Risk,
+            "rewritten",
+        ),
+    ] {
+        check(&single(changes), topic, severity, contains);
+    }
+}
+
+#[test]
+fn what_else_it_has_to_do() {
+    use Severity::{Note, Ok, Risk, Unknown};
+    use Topic::Load;
+    for (changes, topic, severity, contains) in [
+        (
+            &[("connected_clients", "7999")][..],
+            Load,
+            Ok,
+            "7999 of 10000 clients, 5 commands",
+        ),
+        (&[("connected_clients", "8000")], Load, Risk, "maxclients"),
+        (&[("maxclients", "")], Load, Ok, "10 clients"),
+        (&[("connected_clients", "")], Load, Unknown, "how many"),
+        (
+            &[("rejected_connections", "3")],
+            Load,
+            Note,
+            "3 connections refused",
+        ),
+        (&[("latest_fork_usec", "99999")], Load, Ok, "clients"),
+        (&[("latest_fork_usec", "100000")], Load, Note, "100 ms"),
+        (
+            &[("latest_fork_usec", "10000000")],
+            Load,
+            Risk,
+            "a third of the TTL",
+        ),
+        (
+            &[("cmdstat_keys", "calls=2,usec=19998,usec_per_call=9999.00")],
+            Load,
+            Ok,
+            "clients",
+        ),
+        (
+            &[
+                ("cmdstat_get", "calls=9,usec=9,usec_per_call=1.00"),
+                ("cmdstat_keys", "calls=2,usec=20,usec_per_call=10000.00"),
+            ],
+            Load,
+            Note,
+            "`KEYS` takes 10 ms a call",
+        ),
+        (
+            &[("cmdstat_eval", "calls=1,usec_per_call=10000000.00")],
+            Load,
+            Risk,
+            "SLOWLOG",
+        ),
+    ] {
+        check(&single(changes), topic, severity, contains);
+    }
+}
+
+#[test]
+fn fences_are_said_to_survive_what_leases_do_not() {
+    for layout in [Layout::Single, Layout::Sentinel, Layout::Quorum] {
+        for logged in ["0", "1"] {
+            let facts = facts(layout, vec![server("a:1", &[("aof_enabled", logged)])]);
+            assert!(
+                worst(&facts, Topic::Persistence)
+                    .1
+                    .contains("tokens still grow")
+            );
+        }
+    }
+}
+
+#[test]
+fn without_info_nothing_is_claimed() {
+    let mut silent = server("a:1", &[]);
+    silent.info.clear();
+    let facts = facts(Layout::Single, vec![silent]);
+    check(
+        &facts,
+        Topic::Rights,
+        Severity::Unknown,
+        "ACL SETUSER app +info",
+    );
+    let findings = judge(&facts);
+    let of_info = [
+        Topic::Version,
+        Topic::Role,
+        Topic::Eviction,
+        Topic::Persistence,
+    ];
+    assert!(
+        !findings.iter().any(|it| of_info.contains(&it.topic)),
+        "{findings:#?}"
+    );
+}
+
+#[test]
+fn a_server_without_an_answer_is_broken_and_nothing_else() {
+    let mut dead = server("a:1", &[]);
+    dead.failure = Some("the server cannot be reached".to_owned());
+    let facts = facts(Layout::Single, vec![dead]);
+    check(
+        &facts,
+        Topic::Connection,
+        Severity::Broken,
+        "cannot be reached",
+    );
+    let about_it = judge(&facts).into_iter().filter(|it| it.server.is_some());
+    assert_eq!(about_it.count(), 1);
+}
+
+#[test]
+fn missing_rights_come_with_the_words_that_grant_them() {
+    let missing = |rule: &str, is_required| Missing {
+        rule: rule.to_owned(),
+        purpose: "locking".to_owned(),
+        is_required,
+    };
+    let mut bare = server("a:1", &[]);
+    bare.denied = vec![
+        missing("+publish", true),
+        missing("+info", false),
+        missing("~dlock:*", true),
+    ];
+    let facts = facts(Layout::Single, vec![bare]);
+    check(
+        &facts,
+        Topic::Rights,
+        Severity::Broken,
+        "ACL SETUSER app +publish ~dlock:*",
+    );
+    let notes: Vec<_> = judge(&facts)
+        .into_iter()
+        .filter(|it| it.topic == Topic::Rights && it.severity == Severity::Note)
+        .collect();
+    assert_eq!(notes.len(), 1);
+    assert_eq!(notes[0].advice.as_deref(), Some("ACL SETUSER app +info"));
+}
+
+#[test]
+fn latency_is_judged_by_the_ttl() {
+    use Severity::{Ok, Risk, Unknown};
+    let of = |ms: u64, ttl_ms| {
+        let mut facts = single(&[]);
+        facts.servers[0].round_trips[7] = Duration::from_millis(ms);
+        facts.ttl = Duration::from_millis(ttl_ms);
+        facts
+    };
+    check(
+        &of(1, 100),
+        Topic::Latency,
+        Ok,
+        "PING takes 100 µs, p99 1.0 ms",
+    );
+    check(&of(10, 30_000), Topic::Latency, Ok, "TTLs from 200 ms");
+    check(
+        &of(10, 199),
+        Topic::Latency,
+        Risk,
+        "TTLs below 200 ms are risky",
+    );
+    check(
+        &of(1_000, 3_600_000),
+        Topic::Latency,
+        Risk,
+        "response_timeout",
+    );
+    let mut silent = single(&[]);
+    silent.servers[0].round_trips.clear();
+    check(&silent, Topic::Latency, Unknown, "+ping");
+}
+
+#[test]
+fn what_lies_in_the_servers_is_told() {
+    use Severity::{Note, Ok, Risk, Unknown};
+    let with = |locks| Facts {
+        locks: Result::Ok(locks),
+        ..single(&[])
+    };
+    let keys = |count: usize| (1..=count).map(|it| format!("k:{it}")).collect::<Vec<_>>();
+    let some = LockFacts {
+        held: 1,
+        waiters: 2,
+        versions: [("0.1.0".to_owned(), 3)].into(),
+        ..LockFacts::default()
+    };
+    check(
+        &with(some.clone()),
+        Topic::Locks,
+        Ok,
+        "1 lock held, 2 waiters, 3 processes",
+    );
+    let dead_waiters = 1;
+    check(
+        &with(LockFacts {
+            dead_waiters,
+            ..some.clone()
+        }),
+        Topic::Locks,
+        Note,
+        "1 waiter gave no sign",
+    );
+    let endless = LockFacts {
+        without_ttl: keys(5),
+        ..some.clone()
+    };
+    check(
+        &with(endless),
+        Topic::Locks,
+        Risk,
+        "`k:1`, `k:2`, `k:3` and 2 more",
+    );
+    let foreign = LockFacts {
+        foreign: keys(1),
+        ..some.clone()
+    };
+    check(
+        &with(foreign.clone()),
+        Topic::Locks,
+        Risk,
+        "not by dlock: `k:1`",
+    );
+    let raw = Facts {
+        raw_keys: true,
+        ..with(foreign)
+    };
+    check(&raw, Topic::Locks, Note, "raw keys");
+    let partly = LockFacts {
+        at_a_minority: keys(1),
+        ..some.clone()
+    };
+    check(&with(partly), Topic::Locks, Note, "minority");
+    let versions = [("0.1.0".to_owned(), 3), ("0.2.0".to_owned(), 1)].into();
+    check(
+        &with(LockFacts { versions, ..some }),
+        Topic::Locks,
+        Note,
+        "0.1.0 (3), 0.2.0 (1)",
+    );
+    let unseen = Facts {
+        locks: Err("NOPERM".to_owned()),
+        ..single(&[])
+    };
+    check(&unseen, Topic::Locks, Unknown, "NOPERM");
+    let mut dead = unseen;
+    dead.servers[0].failure = Some("refused".to_owned());
+    let about = judge(&dead)
+        .into_iter()
+        .filter(|it| it.topic == Topic::Locks);
+    assert_eq!(about.count(), 0, "that nobody answers is said once");
+}

@@ -1,0 +1,252 @@
+//! Findings as people and programs read them.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{
+    facts::{Facts, Layout},
+    finding::{Finding, Severity},
+};
+use crate::text::printable;
+
+/// How wide lines may be, and whether they may have colours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    pub(crate) width: usize,
+    pub(crate) colours: bool,
+}
+
+/// Where the text of a finding begins: after two spaces, the severity and the topic.
+const INDENT: usize = 24;
+
+/// Text that is narrower than this is worse than text that the terminal wraps.
+const NARROWEST: usize = 30;
+
+pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> Value {
+    let servers: Vec<_> = facts.servers.iter().map(|it| &it.server).collect();
+    let worst = findings.iter().map(|it| it.severity).max();
+    json!({
+        "layout": facts.layout.name(),
+        "servers": servers,
+        "worst": worst.unwrap_or(Severity::Ok),
+        "healthy": !findings.iter().any(Finding::counts),
+        "findings": findings,
+    })
+}
+
+/// The findings about all servers, those of each, and how many there are of each sort.
+pub(crate) fn text(facts: &Facts, findings: &[Finding], page: Page) -> String {
+    let mut out = String::new();
+    let common: Vec<_> = findings.iter().filter(|it| it.server.is_none()).collect();
+    section(&mut out, &title(facts), &common, page);
+    for server in &facts.servers {
+        let of_server = |it: &&Finding| it.server.as_ref() == Some(&server.server);
+        let found: Vec<_> = findings.iter().filter(of_server).collect();
+        section(&mut out, &server.server, &found, page);
+    }
+    out.push_str(&summary(findings));
+    out.push('\n');
+    out
+}
+
+fn title(facts: &Facts) -> String {
+    match (facts.layout, facts.servers.len()) {
+        (Layout::Single, _) => "Locks".to_owned(),
+        (layout, 1) => format!("{}: 1 server", capital(layout.name())),
+        (layout, count) => format!("{}: {count} servers", capital(layout.name())),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|it| it.to_ascii_uppercase());
+    first.into_iter().chain(rest).collect()
+}
+
+fn section(out: &mut String, title: &str, findings: &[&Finding], page: Page) {
+    if findings.is_empty() {
+        return;
+    }
+    let title = printable(title);
+    line(out, &painted(&title, "1", page));
+    let mut sorted = findings.to_vec();
+    // The sort is stable: within a severity they stay as they were judged.
+    sorted.sort_by_key(|it| std::cmp::Reverse(it.severity));
+    for finding in sorted {
+        show(out, finding, page);
+    }
+    out.push('\n');
+}
+
+fn show(out: &mut String, finding: &Finding, page: Page) {
+    let severity = format!("{:<8}", finding.severity.name());
+    let severity = painted(&severity, colour(finding.severity), page);
+    let accepted = if finding.accepted { " (accepted)" } else { "" };
+    let what = format!("{}{accepted}", finding.what);
+    let topic = finding.topic.name();
+    let parts = [
+        ("", Some(&what)),
+        ("why: ", finding.why.as_ref()),
+        ("do: ", finding.advice.as_ref()),
+    ];
+    let mut head = format!("  {severity}  {topic:<12}");
+    for (label, text) in parts {
+        let Some(text) = text else { continue };
+        let text = printable(text);
+        let width = page.width.saturating_sub(INDENT + 5).max(NARROWEST);
+        let hanging = if label.is_empty() { 0 } else { 5 };
+        for (index, words) in wrapped(&text, width).iter().enumerate() {
+            let label = if index == 0 { label } else { "" };
+            let label = painted(&format!("{label:<hanging$}"), "2", page);
+            line(out, &format!("{head}{label}{words}"));
+            head = " ".repeat(INDENT);
+        }
+    }
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "{}", text.trim_end()).expect("a string takes all that is written");
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let sorts = [
+        (Severity::Broken, "broken", "broken"),
+        (Severity::Risk, "risk", "risks"),
+        (Severity::Note, "note", "notes"),
+        (Severity::Unknown, "unknown", "unknown"),
+        (Severity::Ok, "ok", "ok"),
+    ];
+    let counts = sorts.into_iter().filter_map(|(severity, one, many)| {
+        let count = findings.iter().filter(|it| it.severity == severity).count();
+        match count {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            _ => Some(format!("{count} {many}")),
+        }
+    });
+    counts.collect::<Vec<_>>().join(", ")
+}
+
+fn colour(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Ok => "32",
+        Severity::Unknown => "35",
+        Severity::Note => "36",
+        Severity::Risk => "1;33",
+        Severity::Broken => "1;31",
+    }
+}
+
+fn painted(text: &str, code: &str, page: Page) -> String {
+    if page.colours {
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Lines of whole words; a word that is too long has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is always a line");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !last.is_empty() {
+            last.push(' ');
+        }
+        last.push_str(word);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use expect_test::expect;
+
+    use super::*;
+    use crate::commands::doctor::{
+        facts::{LockFacts, ServerFacts},
+        finding::Topic,
+    };
+
+    fn facts() -> Facts {
+        Facts {
+            layout: Layout::Single,
+            ttl: Duration::from_secs(30),
+            min_replicas: 0,
+            sentinels: 0,
+            user: "default".to_owned(),
+            raw_keys: false,
+            servers: vec![ServerFacts {
+                server: "127.0.0.1:6379".to_owned(),
+                ..ServerFacts::default()
+            }],
+            locks: Ok(LockFacts::default()),
+        }
+    }
+
+    fn findings() -> Vec<Finding> {
+        let of_server = [
+            Finding::ok(Topic::Version, "Redis 7.0.15"),
+            Finding::risk(Topic::Eviction, "allkeys-lru at 1.0 GiB: locks may be evicted")
+                .why("an evicted lock is free: a second holder enters while the first one believes in its lease")
+                .advice("CONFIG SET maxmemory-policy noeviction"),
+        ];
+        let common = Finding::unknown(Topic::Locks, "a\u{1b}[2Jkey");
+        let of_server = of_server.map(|it| it.of("127.0.0.1:6379"));
+        [common].into_iter().chain(of_server).collect()
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_long_texts_are_wrapped() {
+        let page = Page {
+            width: 80,
+            colours: false,
+        };
+        expect![[r"
+            Locks
+              unknown   locks       a\u{1b}[2Jkey
+
+            127.0.0.1:6379
+              risk      eviction    allkeys-lru at 1.0 GiB: locks may be evicted
+                                    why: an evicted lock is free: a second holder enters
+                                         while the first one believes in its lease
+                                    do:  CONFIG SET maxmemory-policy noeviction
+              ok        version     Redis 7.0.15
+
+            1 risk, 1 unknown, 1 ok
+        "]]
+        .assert_eq(&text(&facts(), &findings(), page));
+    }
+
+    #[test]
+    fn colours_are_for_terminals_and_change_no_letter() {
+        let page = |colours| Page { width: 80, colours };
+        let plain = text(&facts(), &findings(), page(false));
+        let mut coloured = text(&facts(), &findings(), page(true));
+        assert!(coloured.contains("\u{1b}[1;33mrisk"), "{coloured}");
+        for code in ["0", "1", "2", "32", "35", "36", "1;33", "1;31"] {
+            coloured = coloured.replace(&format!("\u{1b}[{code}m"), "");
+        }
+        assert_eq!(coloured, plain);
+    }
+
+    #[test]
+    fn programs_get_all_of_it() {
+        let told = json(&facts(), &findings());
+        assert_eq!(told["worst"], "risk");
+        assert_eq!(told["healthy"], false);
+        assert_eq!(told["findings"][2]["topic"], "eviction");
+        assert_eq!(told["findings"][2]["server"], "127.0.0.1:6379");
+        assert_eq!(
+            told["findings"][2]["do"],
+            "CONFIG SET maxmemory-policy noeviction"
+        );
+    }
+}

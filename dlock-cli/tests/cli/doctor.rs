@@ -1,0 +1,288 @@
+//! `dlock doctor` over servers in good and in bad condition.
+
+use std::{process::Command, time::Duration};
+
+use dlock_testkit::{Cluster, Make, RedisServer, Sentinels};
+use serde_json::Value;
+
+use super::{Ended, call, clean};
+
+/// What a server needs to have nothing worse than notes.
+const FINE: [&str; 4] = ["--appendonly", "yes", "--maxmemory", "200mb"];
+
+fn at(url: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
+    clean(&mut command);
+    command.env("DLOCK_URL", url).arg("doctor").args(arguments);
+    command
+}
+
+/// The findings, after the exit code was as it should be.
+async fn findings(url: &str, code: i32, arguments: &[&str]) -> Findings {
+    let ended = call(at(url, arguments).arg("--json")).await.with(code);
+    let told: Value = serde_json::from_str(&ended.stdout).expect("it is one JSON document");
+    assert_eq!(told["healthy"], code == 0, "{told:#}");
+    Findings(told)
+}
+
+struct Findings(Value);
+
+impl Findings {
+    /// A finding by its topic and a part of what it says.
+    #[track_caller]
+    fn about(&self, severity: &str, topic: &str, part: &str) -> &Value {
+        let findings = self.0["findings"].as_array().expect("it is a list");
+        let found = findings.iter().find(|it| {
+            let says = ["what", "why", "do"].map(|name| it[name].as_str().unwrap_or_default());
+            it["topic"] == topic && it["severity"] == severity && says.join("|").contains(part)
+        });
+        found.unwrap_or_else(|| panic!("no {severity} {topic} with `{part}`: {:#}", self.0))
+    }
+}
+
+async fn order(server: &RedisServer, words: &[&str]) {
+    let mut connection = server.connection().await;
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    let answer: Result<redis::Value, _> = command.query_async(&mut connection).await;
+    answer.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_set_up_for_locks_is_healthy() {
+    let server = RedisServer::start_with(&FINE).await;
+    let Ended { stdout, .. } = call(&mut at(&server.url(), &[])).await.with(0);
+    for part in [
+        "ok        version",
+        "ok        eviction    noeviction",
+        "0 locks held",
+    ] {
+        assert!(stdout.contains(part), "{stdout}");
+    }
+    assert!(
+        !stdout.contains('\u{1b}'),
+        "no colours where nobody looks: {stdout}"
+    );
+    let found = findings(&server.url(), 0, &[]).await;
+    found.about("ok", "latency", "PING takes");
+    found.about("ok", "clock", "this machine's");
+    found.about("ok", "rights", "all that locks need");
+}
+
+#[tokio::test]
+async fn every_make_of_server_is_known_by_its_name() {
+    for (make, name) in [(Make::OldRedis, "Redis 6.2"), (Make::Valkey, "Valkey 9.1")] {
+        let server = RedisServer::start_make_with(make, &FINE).await;
+        findings(&server.url(), 0, &[])
+            .await
+            .about("ok", "version", name);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_may_evict_locks_is_a_risk_until_its_policy_is_changed() {
+    let evicting = [&FINE[..], &["--maxmemory-policy", "allkeys-lru"]].concat();
+    let server = RedisServer::start_with(&evicting).await;
+    let found = findings(&server.url(), 1, &[]).await;
+    found.about("risk", "eviction", "CONFIG SET maxmemory-policy noeviction");
+    order(
+        &server,
+        &["CONFIG", "SET", "maxmemory-policy", "noeviction"],
+    )
+    .await;
+    findings(&server.url(), 0, &[])
+        .await
+        .about("ok", "eviction", "noeviction");
+}
+
+#[tokio::test]
+async fn what_is_known_can_be_accepted() {
+    let server = RedisServer::start().await;
+    findings(&server.url(), 1, &[])
+        .await
+        .about("risk", "persistence", "tokens still grow");
+    let accepted = findings(&server.url(), 0, &["--accept", "persistence"]).await;
+    assert_eq!(accepted.about("risk", "persistence", "")["accepted"], true);
+    call(&mut at(&server.url(), &["--accept", "nonsense"]))
+        .await
+        .with(2);
+}
+
+#[tokio::test]
+async fn a_server_without_room_is_broken() {
+    let server = RedisServer::start_with(&FINE).await;
+    order(&server, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    findings(&server.url(), 1, &[])
+        .await
+        .about("broken", "memory", "refuses to write");
+}
+
+#[tokio::test]
+async fn the_words_that_are_told_grant_what_is_missing() {
+    let server = RedisServer::start_with(&FINE).await;
+    let rights =
+        "+ping +eval +evalsha +subscribe +time +exists +get +getex +set +del +pexpire +pttl";
+    let user = [
+        "ACL",
+        "SETUSER",
+        "poor",
+        "on",
+        ">s3cret",
+        "resetkeys",
+        "~other:*",
+        "-@all",
+    ];
+    let user: Vec<_> = user.into_iter().chain(rights.split(' ')).collect();
+    order(&server, &user).await;
+    let url = format!("redis://poor:s3cret@127.0.0.1:{}", server.port());
+    let found = findings(&url, 1, &[]).await;
+    let text = found.0.to_string();
+    assert!(!text.contains("s3cret"), "{text}");
+    found.about("unknown", "rights", "ACL SETUSER poor +info");
+    // One right may hide another, as a command on a key that is not allowed either.
+    for _ in 0..4 {
+        let ended = call(at(&url, &[]).arg("--json")).await;
+        let told: Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
+        let advised = told["findings"].as_array().expect("it is a list").iter();
+        for advice in advised.filter(|it| it["topic"] == "rights") {
+            if let Some(words) = advice["do"].as_str() {
+                order(&server, &words.split(' ').collect::<Vec<_>>()).await;
+            }
+        }
+    }
+    findings(&url, 0, &[])
+        .await
+        .about("ok", "rights", "all that locks need");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_not_shown() {
+    let server = RedisServer::start_with(&["--requirepass", "s3cret"]).await;
+    let wrong = format!("redis://:w0rse@127.0.0.1:{}", server.port());
+    let Ended { stdout, stderr, .. } = call(&mut at(&wrong, &[])).await.with(1);
+    assert!(stdout.contains("invalid username-password"), "{stdout}");
+    assert!(!(stdout + &stderr).contains("w0rse"));
+}
+
+#[tokio::test]
+async fn a_replica_takes_no_locks() {
+    let master = RedisServer::start().await;
+    let port = master.port().to_string();
+    let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]).await;
+    findings(&replica.url(), 1, &[])
+        .await
+        .about("broken", "connection", "replica");
+}
+
+#[tokio::test]
+async fn a_dead_server_is_unavailable() {
+    let server = RedisServer::start().await;
+    server.kill();
+    findings(&server.url(), 69, &[])
+        .await
+        .about("broken", "connection", "");
+    call(&mut at("http://localhost", &[])).await.with(2);
+}
+
+#[tokio::test]
+async fn foreign_data_and_locks_without_an_end_are_named() {
+    let server = RedisServer::start_with(&FINE).await;
+    order(&server, &["SET", "dlock:{order:42}", "somebody"]).await;
+    let found = findings(&server.url(), 1, &[]).await;
+    found.about("risk", "locks", "not by dlock: `order:42`");
+    found.about("risk", "locks", "held without an end: `order:42`");
+    order(&server, &["DEL", "dlock:{order:42}"]).await;
+    findings(&server.url(), 0, &[])
+        .await
+        .about("ok", "locks", "0 locks held");
+}
+
+#[tokio::test]
+async fn a_clock_that_differs_is_noted() {
+    let server = RedisServer::start_with_clock(&FINE).await;
+    server.put_clock_back(Duration::from_secs(3600));
+    findings(&server.url(), 0, &[])
+        .await
+        .about("note", "clock", "behind this machine's");
+}
+
+#[tokio::test]
+async fn replicas_that_have_to_confirm_must_be_there() {
+    let server = RedisServer::start_with(&FINE).await;
+    let url = format!("{}?min_replicas=1", server.url());
+    let found = findings(&url, 1, &[]).await;
+    found.about("broken", "replicas", "none, and min_replicas=1");
+}
+
+#[tokio::test]
+async fn a_master_of_sentinels_is_examined_with_its_replicas() {
+    let sentinels = Sentinels::start_small().await;
+    let found = findings(&sentinels.url(), 1, &[]).await;
+    found.about("note", "replicas", "?min_replicas=1");
+    found.about("note", "sentinel", "names 1 Sentinel");
+    found.about("risk", "sentinel", "on its master's machine");
+    found.about("unknown", "clock", "clocks of the replicas");
+}
+
+#[tokio::test]
+async fn every_master_of_a_cluster_is_examined() {
+    let cluster = Cluster::start(3, 0).await;
+    let found = findings(&cluster.url(), 1, &[]).await;
+    found.about("ok", "cluster", "3 masters");
+    found.about("risk", "cluster", "3 servers on 1 host");
+    found.about("risk", "replicas", "add a replica to each master");
+    assert_eq!(found.0["servers"].as_array().map(Vec::len), Some(3));
+    // One of its nodes is no server of its own.
+    let alone = cluster.node(0).url();
+    findings(&alone, 1, &[])
+        .await
+        .about("broken", "connection", "cluster");
+}
+
+#[tokio::test]
+async fn a_quorum_loses_a_server_and_then_another_one() {
+    let servers = [
+        RedisServer::start().await,
+        RedisServer::start().await,
+        RedisServer::start().await,
+    ];
+    let [one, two, three] = servers.each_ref().map(RedisServer::port);
+    let url = format!("redlock://127.0.0.1:{one},127.0.0.1:{two},127.0.0.1:{three}");
+    servers[2].kill();
+    let found = findings(&url, 1, &[]).await;
+    found.about("risk", "quorum", "when one more fails");
+    found.about("risk", "persistence", "keep a restarted server out");
+    let down = found.about("broken", "connection", "");
+    let is_named = down["server"]
+        .as_str()
+        .is_some_and(|it| it.contains(&three.to_string()));
+    assert!(is_named, "{down}");
+    servers[1].kill();
+    findings(&url, 69, &[])
+        .await
+        .about("broken", "quorum", "1 of 3 servers answer");
+}
+
+#[tokio::test]
+async fn an_even_quorum_and_one_of_two_servers() {
+    let servers = [
+        RedisServer::start().await,
+        RedisServer::start().await,
+        RedisServer::start().await,
+        RedisServer::start().await,
+    ];
+    let hosts: Vec<_> = servers
+        .iter()
+        .map(|it| format!("127.0.0.1:{}", it.port()))
+        .collect();
+    let found = findings(&format!("redlock://{}", hosts.join(",")), 1, &[]).await;
+    found.about("note", "quorum", "as many failures as 3 would");
+    found.about("risk", "quorum", "4 servers on 1 host");
+    let two = format!("redlock://{}", hosts[..2].join(","));
+    let refused = call(&mut at(&two, &[])).await.with(2);
+    assert!(
+        refused.stderr.contains("name three or five"),
+        "{}",
+        refused.stderr
+    );
+}
