@@ -39,8 +39,10 @@ async fn a_payment_ends_with_its_client_and_the_order_is_free_at_once() {
     let holder = slow.state().await["name"].as_str().unwrap().to_owned();
     eventually(LIMIT, "the page says who holds it", async || {
         let locks = &quick.state().await["locks"];
-        let by = locks["held"][order.to_string()]["by"].as_str();
+        let held = &locks["held"][order.to_string()];
+        let by = held["by"].as_str();
         by.is_some_and(|by| by.starts_with(&holder))
+            && held["function"] == "shop::pay::pay"
             && locks["copies"].as_array().unwrap().len() == 2
     })
     .await;
