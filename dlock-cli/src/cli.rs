@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Watch(commands::watch::WatchArgs),
     /// Checks whether the servers are set up so that locks hold
     Doctor(commands::doctor::DoctorArgs),
+    /// Measures what locks cost from here
+    Bench(commands::bench::BenchArgs),
     /// Prints a script that completes the arguments of `dlock` in a shell
     Completions(commands::completions::CompletionsArgs),
     /// Ends a command of `run` whose `dlock` cannot

@@ -1,5 +1,6 @@
 //! What each command does.
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod inspect;
 pub(crate) mod ls;
@@ -24,6 +25,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Unlock(args) => unlock::run(&global, args).await,
         Command::Watch(args) => watch::run(&global, args).await,
         Command::Doctor(args) => doctor::run(&global, &args).await,
+        Command::Bench(args) => bench::run(&global, &args).await,
         Command::Completions(args) => completions::run(&args),
         #[cfg(unix)]
         Command::Watchdog(args) => run::watch_over(&args).await,

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod connect;
 mod exit;
+mod interrupt;
 mod log;
 mod output;
 mod text;

@@ -3,6 +3,7 @@
 mod arguments;
 mod documented;
 mod looks;
+mod bench;
 mod doctor;
 mod run;
 mod run_ends;
