@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Unlock(commands::unlock::UnlockArgs),
     /// Shows what happens to locks as it happens
     Watch(commands::watch::WatchArgs),
+    /// Shows the locks, who holds them and who waits for them, as they change
+    Top(commands::top::TopArgs),
     /// Checks whether the servers are set up so that locks hold
     Doctor(commands::doctor::DoctorArgs),
     /// Measures what locks cost from here

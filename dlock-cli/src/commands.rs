@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod run;
 pub(crate) mod unlock;
 pub(crate) mod watch;
+pub(crate) mod top;
 
 use crate::{
     cli::{Cli, Command},
@@ -24,6 +25,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Inspect(args) => inspect::run(&global, args).await,
         Command::Unlock(args) => unlock::run(&global, args).await,
         Command::Watch(args) => watch::run(&global, args).await,
+        Command::Top(args) => top::run(&global, &args).await,
         Command::Doctor(args) => doctor::run(&global, &args).await,
         Command::Bench(args) => bench::run(&global, &args).await,
         Command::Completions(args) => completions::run(&args),

@@ -10,6 +10,7 @@ mod run_ends;
 mod run_signals;
 mod unlock;
 mod watch;
+mod top;
 
 use std::{process::Command, time::Duration};
 

@@ -1,0 +1,94 @@
+//! `dlock top`: who holds and awaits which lock, as it changes.
+
+mod model;
+mod picture;
+mod rates;
+mod screen;
+mod source;
+mod view;
+
+use std::{
+    io::{IsTerminal, Write, stderr, stdout},
+    time::Duration,
+};
+
+use clap::Args;
+use dlock::admin::Inspector;
+
+use self::{
+    model::{Message, Model},
+    picture::{Picture, Server},
+};
+use crate::{
+    cli::Global,
+    exit::{Exit, Failure},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// How often the server is asked, from 100ms to 1h
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Prints what there is and ends, as it does with `--json`
+    #[arg(long)]
+    once: bool,
+}
+
+pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure> {
+    let once = args.once || global.json;
+    if !once && !stdout().is_terminal() {
+        let message = "there is no terminal to draw on; `dlock top --once` prints what there is";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    if !once && global.verbose > 0 && stderr().is_terminal() {
+        let message = "`--verbose` would write over the screen; send the standard error to a file";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    // Before the terminal changes: what is wrong with the URL is said as with other commands.
+    let inspector = Inspector::connect(global.config()).await?;
+    if !once {
+        return screen::run(global, args.interval, inspector).await;
+    }
+    let server = Server::ask(&inspector).await;
+    let picture = Picture::take(&inspector, &server).await?;
+    let shown = if global.json {
+        let json = serde_json::json!({ "server": server, "namespace": global.namespace, "picture": picture });
+        format!("{json:#}\n")
+    } else {
+        let mut model = Model::new(&global.namespace, server);
+        let _step = model.update(Message::Picture(picture));
+        view::text(&model, width())
+    };
+    stdout().write_all(shown.as_bytes())?;
+    Ok(Exit::Success)
+}
+
+/// The width of text that is printed once.
+fn width() -> u16 {
+    const WIDTH: u16 = 120;
+    let size = ratatui::crossterm::terminal::size().ok();
+    let of_terminal = size.filter(|_| stdout().is_terminal());
+    of_terminal.map_or(WIDTH, |(columns, _)| columns.max(1))
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
+        Ok(interval)
+    } else {
+        Err("it must be from 100ms to 1h".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_bounded() {
+        assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
+        for text in ["0s", "99ms", "2h", "1", ""] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+    }
+}

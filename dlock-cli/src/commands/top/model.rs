@@ -1,0 +1,313 @@
+//! What is shown, and how it changes: no terminal, no server, no clock.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::{
+    picture::{Lock, Picture, Server},
+    rates::Rates,
+};
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Picture(Picture),
+    /// Which server it is, which a fail-over can change.
+    Server(Server),
+    /// It did not tell, and why.
+    Outage(String),
+    /// Hand-offs are told from now on.
+    Seeing,
+    /// Hand-offs are not told, and why.
+    Blind(String),
+    /// A second has passed with so many hand-offs.
+    Second(u64),
+    Key(KeyEvent),
+    /// The terminal has another size, by which it is drawn anew.
+    Resized,
+    /// The terminal is gone.
+    Closed,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the user may want to leave"]
+pub(crate) enum Step {
+    Go,
+    Quit,
+}
+
+/// What keys mean at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    #[default]
+    Browse,
+    /// They are the text to look for.
+    Filter,
+    Help,
+}
+
+/// By what locks are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Column {
+    Key,
+    Holder,
+    Function,
+    Held,
+    Ttl,
+    Waiters,
+    #[default]
+    Longest,
+}
+
+impl Column {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Key,
+        Self::Holder,
+        Self::Function,
+        Self::Held,
+        Self::Ttl,
+        Self::Waiters,
+        Self::Longest,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Key => "KEY",
+            Self::Holder => "HOLDER",
+            Self::Function => "FUNCTION",
+            Self::Held => "HELD",
+            Self::Ttl => "TTL",
+            Self::Waiters => "WAITERS",
+            Self::Longest => "LONGEST",
+        }
+    }
+
+    fn next(self, by: usize) -> Self {
+        let at = Self::ALL.iter().position(|&it| it == self).unwrap_or(0);
+        Self::ALL[(at + by) % Self::ALL.len()]
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) namespace: String,
+    pub(crate) server: Server,
+    pub(crate) picture: Option<Picture>,
+    /// Why the picture is old, if it is.
+    pub(crate) outage: Option<String>,
+    /// How many seconds ago it was taken.
+    pub(crate) age: u64,
+    pub(crate) rates: Rates,
+    pub(crate) mode: Mode,
+    pub(crate) paused: bool,
+    /// Whether the chosen lock is shown in full.
+    pub(crate) details: bool,
+    pub(crate) sort: Column,
+    /// The other way round than usual for the column.
+    pub(crate) reversed: bool,
+    pub(crate) filter: String,
+    /// The chosen lock by its key, since its row changes.
+    chosen: Option<String>,
+    /// Where it was last, for when it is gone.
+    row: usize,
+}
+
+/// How far a page goes.
+const PAGE: usize = 10;
+
+impl Model {
+    pub(crate) fn new(namespace: &str, server: Server) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            server,
+            picture: None,
+            outage: None,
+            age: 0,
+            rates: Rates::default(),
+            mode: Mode::default(),
+            paused: false,
+            details: false,
+            sort: Column::default(),
+            reversed: false,
+            filter: String::new(),
+            chosen: None,
+            row: 0,
+        }
+    }
+
+    pub(crate) fn update(&mut self, message: Message) -> Step {
+        match message {
+            Message::Picture(picture) => {
+                self.outage = None;
+                if !self.paused {
+                    self.age = 0;
+                    self.picture = Some(picture);
+                    self.choose_row();
+                }
+            }
+            Message::Server(server) => self.server = server,
+            Message::Outage(reason) => self.outage = Some(reason),
+            Message::Seeing => self.rates.seeing(),
+            Message::Blind(reason) => self.rates.blind(reason),
+            Message::Second(hand_offs) => {
+                self.age += 1;
+                self.rates.push(hand_offs);
+            }
+            Message::Key(key) => return self.key(key),
+            Message::Resized => {}
+            Message::Closed => return Step::Quit,
+        }
+        Step::Go
+    }
+
+    /// The locks that are looked for, in the order that is wanted.
+    pub(crate) fn rows(&self) -> Vec<&Lock> {
+        let locks = self.picture.iter().flat_map(|it| &it.locks);
+        let wanted = self.filter.to_lowercase();
+        let mut rows: Vec<_> = locks.filter(|it| matches(it, &wanted)).collect();
+        let holder = |lock: &Lock| lock.holder.as_ref().map(|it| it.name.clone());
+        let function = |lock: &Lock| lock.holder.as_ref().and_then(|it| it.function.clone());
+        // By key first: the second sort keeps that order among equals. Text begins with A, who has none
+        // of it comes last; of times and numbers the greatest is looked for, of TTLs the least.
+        rows.sort_by(|one, other| one.key.cmp(&other.key));
+        match self.sort {
+            Column::Key => {}
+            Column::Holder => rows.sort_by_key(|it| (it.holder.is_none(), holder(it))),
+            Column::Function => rows.sort_by_key(|it| {
+                let function = function(it);
+                (function.is_none(), function)
+            }),
+            Column::Held => {
+                rows.sort_by_key(|it| Reverse(it.holder.as_ref().and_then(|it| it.held)));
+            }
+            // One that never ends is the most suspicious, so it comes first.
+            Column::Ttl => rows.sort_by_key(|it| {
+                let ttl = it.holder.as_ref().map(|it| it.ttl);
+                (ttl.is_none(), ttl)
+            }),
+            Column::Waiters => rows.sort_by_key(|it| Reverse(it.waiters.len())),
+            Column::Longest => rows.sort_by_key(|it| Reverse(it.longest_wait())),
+        }
+        if self.reversed {
+            rows.reverse();
+        }
+        rows
+    }
+
+    /// Where the chosen lock is among the rows.
+    pub(crate) fn chosen_row(&self) -> Option<usize> {
+        let rows = self.rows();
+        let chosen = self.chosen.as_ref()?;
+        rows.iter().position(|it| &it.key == chosen)
+    }
+
+    pub(crate) fn chosen_lock(&self) -> Option<&Lock> {
+        Some(self.rows()[self.chosen_row()?])
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Step {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c') => Step::Quit,
+                _ => Step::Go,
+            };
+        }
+        match self.mode {
+            Mode::Help => {
+                self.mode = Mode::Browse;
+                return if key.code == KeyCode::Char('q') {
+                    Step::Quit
+                } else {
+                    Step::Go
+                };
+            }
+            Mode::Filter => self.filter_key(key.code),
+            Mode::Browse => return self.browse_key(key.code),
+        }
+        Step::Go
+    }
+
+    fn filter_key(&mut self, key: KeyCode) {
+        match key {
+            KeyCode::Enter => self.mode = Mode::Browse,
+            KeyCode::Esc => {
+                self.mode = Mode::Browse;
+                self.filter.clear();
+            }
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Char(c) => self.filter.push(c),
+            KeyCode::Up => self.go(|row| row.saturating_sub(1)),
+            KeyCode::Down => self.go(|row| row + 1),
+            _ => {}
+        }
+        self.choose_row();
+    }
+
+    fn browse_key(&mut self, key: KeyCode) -> Step {
+        match key {
+            KeyCode::Char('q') => return Step::Quit,
+            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('s') | KeyCode::Right => self.sort = self.sort.next(1),
+            KeyCode::Char('S') | KeyCode::Left => {
+                self.sort = self.sort.next(Column::ALL.len() - 1);
+            }
+            KeyCode::Char('r') => self.reversed = !self.reversed,
+            KeyCode::Char('k') | KeyCode::Up => self.go(|row| row.saturating_sub(1)),
+            KeyCode::Char('j') | KeyCode::Down => self.go(|row| row + 1),
+            KeyCode::PageUp => self.go(|row| row.saturating_sub(PAGE)),
+            KeyCode::PageDown => self.go(|row| row + PAGE),
+            KeyCode::Char('g') | KeyCode::Home => self.go(|_| 0),
+            KeyCode::Char('G') | KeyCode::End => self.go(|_| usize::MAX),
+            KeyCode::Enter => self.details = !self.details && self.chosen.is_some(),
+            // What lies on top is closed first.
+            KeyCode::Esc if self.details => self.details = false,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.choose_row();
+            }
+            _ => {}
+        }
+        Step::Go
+    }
+
+    /// Chooses another row.
+    fn go(&mut self, to: impl FnOnce(usize) -> usize) {
+        let from = self.chosen_row().unwrap_or(self.row);
+        let rows = self.rows();
+        let row = to(from).min(rows.len().saturating_sub(1));
+        let chosen = rows.get(row).map(|it| it.key.clone());
+        self.row = row;
+        self.chosen = chosen;
+    }
+
+    /// Keeps the chosen lock, or takes the one that has come in its place.
+    fn choose_row(&mut self) {
+        match self.chosen_row() {
+            Some(row) => self.row = row,
+            None => self.go(|row| row),
+        }
+        if self.chosen.is_none() {
+            self.details = false;
+        }
+    }
+}
+
+fn matches(lock: &Lock, wanted: &str) -> bool {
+    let holder = lock.holder.as_ref();
+    let texts = [
+        Some(&lock.key),
+        holder.map(|it| &it.name),
+        holder.and_then(|it| it.function.as_ref()),
+    ];
+    let mut texts = texts.into_iter().flatten();
+    wanted.is_empty() || texts.any(|it| it.to_lowercase().contains(wanted))
+}

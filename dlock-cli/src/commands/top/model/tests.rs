@@ -1,0 +1,219 @@
+use std::time::Duration;
+
+use super::*;
+use crate::commands::top::picture::{Holder, Waiter};
+
+fn lock(key: &str, holder: &str, ttl: Option<u64>, waits: &[u64]) -> Lock {
+    let waiters = waits.iter().map(|&wait| Waiter {
+        waiting: Duration::from_secs(wait),
+        is_alive: true,
+        ..Waiter::default()
+    });
+    Lock {
+        key: key.to_owned(),
+        holder: (!holder.is_empty()).then(|| Holder {
+            name: holder.to_owned(),
+            function: Some(format!("app::{holder}")),
+            held: Some(Duration::from_secs(waits.len() as u64)),
+            ttl: ttl.map(Duration::from_secs),
+            ..Holder::default()
+        }),
+        waiters: waiters.collect(),
+        ..Lock::default()
+    }
+}
+
+fn picture() -> Picture {
+    Picture {
+        locks: vec![
+            lock("a", "one", Some(20), &[1, 2]),
+            lock("b", "two", None, &[7]),
+            lock("c", "", Some(1), &[]),
+            lock("d", "Four", Some(10), &[]),
+        ],
+        processes: 3,
+    }
+}
+
+fn model() -> Model {
+    let mut model = Model::new("dlock", Server::default());
+    assert_eq!(model.update(Message::Picture(picture())), Step::Go);
+    model
+}
+
+fn keys(model: &Model) -> String {
+    model.rows().iter().map(|it| it.key.as_str()).collect()
+}
+
+fn press(model: &mut Model, codes: &[KeyCode]) {
+    for &code in codes {
+        assert_eq!(model.update(Message::Key(code.into())), Step::Go, "{code}");
+    }
+}
+
+fn type_in(model: &mut Model, text: &str) {
+    let codes: Vec<_> = text.chars().map(KeyCode::Char).collect();
+    press(model, &codes);
+}
+
+fn chosen(model: &Model) -> Option<&str> {
+    model.chosen_lock().map(|it| it.key.as_str())
+}
+
+#[test]
+fn every_column_sorts_by_what_is_looked_for_first() {
+    let mut model = model();
+    for (column, order) in [
+        (Column::Key, "abcd"),
+        (Column::Holder, "dabc"),
+        (Column::Function, "dabc"),
+        (Column::Held, "abdc"),
+        (Column::Ttl, "bdac"),
+        (Column::Waiters, "abcd"),
+        (Column::Longest, "bacd"),
+    ] {
+        model.sort = column;
+        assert_eq!(keys(&model), order, "{column:?}");
+        let backwards: String = order.chars().rev().collect();
+        press(&mut model, &[KeyCode::Char('r')]);
+        assert_eq!(keys(&model), backwards, "{column:?}");
+        press(&mut model, &[KeyCode::Char('r')]);
+    }
+}
+
+#[test]
+fn keys_go_through_the_columns() {
+    let mut model = model();
+    assert_eq!(model.sort, Column::Longest);
+    press(&mut model, &[KeyCode::Char('s')]);
+    assert_eq!(model.sort, Column::Key);
+    press(&mut model, &[KeyCode::Char('S'), KeyCode::Left]);
+    assert_eq!(model.sort, Column::Waiters);
+}
+
+#[test]
+fn the_dead_wait_for_nothing() {
+    let mut dead = lock("a", "one", Some(1), &[5, 9]);
+    dead.waiters[1].is_alive = false;
+    assert_eq!(dead.longest_wait(), Some(Duration::from_secs(5)));
+    dead.waiters[0].is_alive = false;
+    assert_eq!(dead.longest_wait(), None);
+}
+
+#[test]
+fn a_filter_looks_at_keys_holders_and_functions() {
+    let mut model = model();
+    press(&mut model, &[KeyCode::Char('/')]);
+    type_in(&mut model, "fOUr");
+    assert_eq!(keys(&model), "d");
+    press(&mut model, &[KeyCode::Backspace, KeyCode::Backspace]);
+    assert_eq!(model.filter, "fO");
+    press(&mut model, &[KeyCode::Enter]);
+    assert_eq!((model.mode, keys(&model)), (Mode::Browse, "d".to_owned()));
+    press(&mut model, &[KeyCode::Char('/')]);
+    type_in(&mut model, "q?");
+    assert_eq!(
+        keys(&model),
+        "",
+        "keys that are commands elsewhere are text here"
+    );
+    press(&mut model, &[KeyCode::Esc]);
+    assert_eq!(keys(&model), "bacd");
+    press(&mut model, &[KeyCode::Char('/')]);
+    type_in(&mut model, "app::tw");
+    assert_eq!(keys(&model), "b");
+}
+
+#[test]
+fn the_chosen_lock_is_kept_wherever_it_goes() {
+    let mut model = model();
+    assert_eq!(chosen(&model), Some("b"), "the first one, by itself");
+    press(&mut model, &[KeyCode::Down]);
+    assert_eq!(chosen(&model), Some("a"));
+    model.sort = Column::Key;
+    assert_eq!((chosen(&model), model.chosen_row()), (Some("a"), Some(0)));
+    press(&mut model, &[KeyCode::End, KeyCode::Down]);
+    assert_eq!(chosen(&model), Some("d"));
+    press(&mut model, &[KeyCode::PageUp, KeyCode::Char('k')]);
+    assert_eq!(chosen(&model), Some("a"));
+}
+
+#[test]
+fn when_the_chosen_lock_is_gone_its_row_stays() {
+    let mut model = model();
+    model.sort = Column::Key;
+    press(&mut model, &[KeyCode::Home, KeyCode::Down, KeyCode::Enter]);
+    assert_eq!((chosen(&model), model.details), (Some("b"), true));
+    let mut fewer = picture();
+    fewer.locks.remove(1);
+    assert_eq!(model.update(Message::Picture(fewer)), Step::Go);
+    assert_eq!(chosen(&model), Some("c"));
+    assert_eq!(model.update(Message::Picture(Picture::default())), Step::Go);
+    assert_eq!((chosen(&model), model.details), (None, false));
+    assert_eq!(model.update(Message::Picture(picture())), Step::Go);
+    assert!(chosen(&model).is_some());
+}
+
+#[test]
+fn escape_closes_what_lies_on_top_first() {
+    let mut model = model();
+    press(&mut model, &[KeyCode::Char('/')]);
+    type_in(&mut model, "a");
+    press(&mut model, &[KeyCode::Enter, KeyCode::Enter]);
+    assert!(model.details);
+    press(&mut model, &[KeyCode::Esc]);
+    assert!(!model.details && model.filter == "a");
+    press(&mut model, &[KeyCode::Esc]);
+    assert_eq!(model.filter, "");
+    press(&mut model, &[KeyCode::Char('?'), KeyCode::Esc]);
+    assert_eq!(model.mode, Mode::Browse);
+}
+
+#[test]
+fn a_held_picture_stands_still() {
+    let mut model = model();
+    press(&mut model, &[KeyCode::Char('p')]);
+    assert_eq!(model.update(Message::Second(5)), Step::Go);
+    assert_eq!(model.update(Message::Picture(Picture::default())), Step::Go);
+    assert_eq!((keys(&model).as_str(), model.age), ("bacd", 1));
+    press(&mut model, &[KeyCode::Char('p')]);
+    assert_eq!(model.update(Message::Picture(Picture::default())), Step::Go);
+    assert_eq!((keys(&model).as_str(), model.age), ("", 0));
+}
+
+#[test]
+fn an_outage_keeps_the_last_picture_and_says_how_old_it_is() {
+    let mut model = model();
+    assert_eq!(
+        model.update(Message::Outage("refused".to_owned())),
+        Step::Go
+    );
+    for _ in 0..3 {
+        assert_eq!(model.update(Message::Second(0)), Step::Go);
+    }
+    assert_eq!((model.outage.as_deref(), model.age), (Some("refused"), 3));
+    assert_eq!(keys(&model), "bacd");
+    assert_eq!(model.update(Message::Picture(picture())), Step::Go);
+    assert_eq!((model.outage.as_deref(), model.age), (None, 0));
+}
+
+#[test]
+fn one_leaves_by_the_usual_keys_and_with_the_terminal() {
+    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    for mode in [Mode::Browse, Mode::Filter, Mode::Help] {
+        let mut model = model();
+        model.mode = mode;
+        assert_eq!(
+            model.update(Message::Key(control_c)),
+            Step::Quit,
+            "{mode:?}"
+        );
+        assert_eq!(model.update(Message::Closed), Step::Quit);
+    }
+    for mode in [Mode::Browse, Mode::Help] {
+        let mut model = model();
+        model.mode = mode;
+        let q = Message::Key(KeyCode::Char('q').into());
+        assert_eq!(model.update(q), Step::Quit, "{mode:?}");
+    }
+}

@@ -1,0 +1,213 @@
+//! The locks at a moment, in a form that tests can make up and programs can read.
+
+use std::time::{Duration, SystemTime};
+
+use dlock::{
+    ClientId, OwnerId, StoreError,
+    admin::{HolderInfo, Inspector, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
+};
+use serde::{Serialize, Serializer};
+
+/// Where the locks are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Server {
+    /// The address, or how many there are.
+    pub(crate) name: String,
+    /// Make and version, if the user may ask.
+    pub(crate) version: Option<String>,
+    /// By how much its clock is ahead of ours, by which it is told since when locks are held.
+    #[serde(skip)]
+    pub(crate) ahead_us: i64,
+}
+
+/// The locks and who has to do with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Picture {
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) processes: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Lock {
+    pub(crate) key: String,
+    pub(crate) holder: Option<Holder>,
+    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) last_fence: u64,
+    /// At how many of the servers it is held.
+    pub(crate) held_at: usize,
+    pub(crate) servers: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Holder {
+    pub(crate) name: String,
+    pub(crate) function: Option<String>,
+    pub(crate) owner: Option<String>,
+    pub(crate) fence: u64,
+    #[serde(rename = "held_ms", serialize_with = "milliseconds")]
+    pub(crate) held: Option<Duration>,
+    /// `None` if the lease never ends.
+    #[serde(rename = "ttl_ms", serialize_with = "milliseconds")]
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) process: Option<Process>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Waiter {
+    pub(crate) name: String,
+    pub(crate) owner: String,
+    #[serde(rename = "waiting_ms", serialize_with = "plain_milliseconds")]
+    pub(crate) waiting: Duration,
+    pub(crate) is_alive: bool,
+    pub(crate) process: Option<Process>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Process {
+    pub(crate) application: Option<String>,
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    /// As RFC 3339 has it.
+    pub(crate) started: String,
+    pub(crate) version: String,
+}
+
+impl Server {
+    pub(crate) async fn ask(inspector: &Inspector) -> Self {
+        Self::of(&inspector.servers().await)
+    }
+
+    fn of(reports: &[ServerReport]) -> Self {
+        let name = match reports {
+            [one] => one.server.clone(),
+            _ => format!("{} servers", reports.len()),
+        };
+        Self {
+            name,
+            version: reports.iter().find_map(version),
+            ahead_us: reports
+                .iter()
+                .find_map(|it| it.clock)
+                .map_or(0, |it| it.ahead_us),
+        }
+    }
+
+    /// What the server's clock shows.
+    fn now(&self) -> SystemTime {
+        let (now, by) = (
+            SystemTime::now(),
+            Duration::from_micros(self.ahead_us.unsigned_abs()),
+        );
+        let shifted = if self.ahead_us < 0 {
+            now.checked_sub(by)
+        } else {
+            now.checked_add(by)
+        };
+        shifted.unwrap_or(now)
+    }
+}
+
+fn version(report: &ServerReport) -> Option<String> {
+    let told = |name| report.info.get(name);
+    let valkey = told("valkey_version").map(|it| format!("Valkey {it}"));
+    valkey.or_else(|| told("redis_version").map(|it| format!("Redis {it}")))
+}
+
+impl Picture {
+    pub(crate) async fn take(inspector: &Inspector, server: &Server) -> Result<Self, StoreError> {
+        let locks = inspector.locks(None).await?;
+        let now = server.now();
+        let processes = inspector.processes().await?;
+        Ok(Self {
+            locks: locks.into_iter().map(|it| lock(it, now)).collect(),
+            processes: processes.len(),
+        })
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.locks.iter().filter(|it| it.holder.is_some()).count()
+    }
+
+    pub(crate) fn waiters(&self) -> usize {
+        self.locks.iter().map(|it| it.waiters.len()).sum()
+    }
+}
+
+impl Lock {
+    /// How long the one waits who has waited for the longest; the dead do not wait.
+    pub(crate) fn longest_wait(&self) -> Option<Duration> {
+        let living = self.waiters.iter().filter(|it| it.is_alive);
+        living.map(|it| it.waiting).max()
+    }
+}
+
+fn lock(info: LockInfo, now: SystemTime) -> Lock {
+    Lock {
+        key: info.key,
+        holder: info.holder.map(|it| holder(it, now)),
+        waiters: info.waiters.into_iter().map(waiter).collect(),
+        last_fence: info.last_fence,
+        held_at: info.held_at,
+        servers: info.servers,
+    }
+}
+
+fn holder(info: HolderInfo, now: SystemTime) -> Holder {
+    let process = info.process.as_ref();
+    let client = info.owner.map(OwnerId::client);
+    let published = || process.map(|it| it.label.clone());
+    let name = info.label.or_else(published);
+    Holder {
+        name: name.unwrap_or_else(|| client.map_or_else(|| "another client".to_owned(), nameless)),
+        function: info.function,
+        owner: info.owner.map(|it| it.to_string()),
+        fence: info.fence,
+        // A clock that was set since may be behind the lease.
+        held: info
+            .since
+            .map(|it| now.duration_since(it).unwrap_or_default()),
+        ttl: info.ttl,
+        process: info.process.map(described),
+    }
+}
+
+fn waiter(info: WaiterInfo) -> Waiter {
+    let label = info.process.as_ref().map(|it| it.label.clone());
+    Waiter {
+        name: label.unwrap_or_else(|| nameless(info.owner.client())),
+        owner: info.owner.to_string(),
+        waiting: info.waiting,
+        is_alive: info.is_alive,
+        process: info.process.map(described),
+    }
+}
+
+fn nameless(client: ClientId) -> String {
+    const TOLD: usize = 8;
+    let id: String = client.to_string().chars().take(TOLD).collect();
+    format!("process {id}…")
+}
+
+fn described(info: ProcessInfo) -> Process {
+    let started = jiff::Timestamp::try_from(info.started);
+    Process {
+        application: info.application,
+        host: info.host,
+        pid: info.pid,
+        // Out of bounds only if somebody has made it up.
+        started: started.map_or_else(|_| "?".to_owned(), |it| format!("{it:.0}")),
+        version: info.version,
+    }
+}
+
+#[allow(
+    clippy::ref_option,
+    reason = "serde calls it with a reference to the field"
+)]
+fn milliseconds<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(|it| it.as_millis()).serialize(to)
+}
+
+fn plain_milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    time.as_millis().serialize(to)
+}

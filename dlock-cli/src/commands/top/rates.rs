@@ -1,0 +1,104 @@
+//! How many hand-offs there were in each of the last seconds.
+
+use std::collections::VecDeque;
+
+/// So many seconds are remembered.
+const MINUTE: usize = 60;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rates {
+    seconds: VecDeque<u64>,
+    /// Why nothing is known.
+    blind: Option<String>,
+}
+
+impl Rates {
+    /// A second has passed with so many hand-offs.
+    pub(crate) fn push(&mut self, count: u64) {
+        if self.blind.is_some() {
+            return;
+        }
+        if self.seconds.len() == MINUTE {
+            self.seconds.pop_front();
+        }
+        self.seconds.push_back(count);
+    }
+
+    /// Nothing is told from now on, for a reason. What was known says nothing about now.
+    pub(crate) fn blind(&mut self, reason: String) {
+        self.seconds.clear();
+        self.blind = Some(reason);
+    }
+
+    /// It is told again.
+    pub(crate) fn seeing(&mut self) {
+        self.blind = None;
+    }
+
+    /// Why nothing is known, if that is so.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.blind.as_deref()
+    }
+
+    /// Of the last few seconds, so that it can be read; `None` while nothing is known.
+    pub(crate) fn per_second(&self) -> Option<u64> {
+        const LAST: usize = 5;
+        let last: Vec<_> = self.seconds.iter().rev().take(LAST).collect();
+        let seconds = u64::try_from(last.len()).ok().filter(|&it| it > 0)?;
+        let sum: u64 = last.into_iter().sum();
+        Some(sum.div_ceil(seconds))
+    }
+
+    /// The newest comes last; seconds that nothing is known of are 0.
+    pub(crate) fn last(&self, count: usize) -> Vec<u64> {
+        let known = self.seconds.iter().rev().copied();
+        let mut seconds: Vec<_> = known.chain(std::iter::repeat(0)).take(count).collect();
+        seconds.reverse();
+        seconds
+    }
+
+    pub(crate) fn peak(&self) -> u64 {
+        self.seconds.iter().copied().max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minute_is_remembered() {
+        let mut rates = Rates::default();
+        assert_eq!(rates.per_second(), None);
+        for second in 1..=100 {
+            rates.push(second);
+        }
+        assert_eq!(rates.seconds.len(), MINUTE);
+        assert_eq!(rates.last(3), [98, 99, 100]);
+        assert_eq!(rates.per_second(), Some(98));
+        assert_eq!(rates.peak(), 100);
+    }
+
+    #[test]
+    fn a_single_hand_off_is_not_rounded_away() {
+        let mut rates = Rates::default();
+        for second in [0, 0, 1, 0, 0] {
+            rates.push(second);
+        }
+        assert_eq!(rates.per_second(), Some(1));
+        assert_eq!(rates.last(7), [0, 0, 0, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn who_cannot_see_claims_nothing() {
+        let mut rates = Rates::default();
+        rates.push(7);
+        rates.blind("NOPERM".to_owned());
+        rates.push(0);
+        assert_eq!((rates.per_second(), rates.peak()), (None, 0));
+        assert_eq!(rates.reason(), Some("NOPERM"));
+        rates.seeing();
+        rates.push(3);
+        assert_eq!(rates.per_second(), Some(3));
+    }
+}

@@ -1,0 +1,123 @@
+//! The terminal: what comes from its keys, and what is drawn on it.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use dlock::admin::Inspector;
+use ratatui::{
+    DefaultTerminal,
+    crossterm::event::{self, Event, KeyEventKind},
+};
+use tokio::{
+    sync::mpsc::{Receiver, Sender, channel},
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    model::{Message, Model, Step},
+    picture::Server,
+    source::Source,
+    view,
+};
+use crate::{
+    cli::Global,
+    exit::{Exit, Failure},
+    interrupt::interrupted,
+};
+
+/// So many messages may wait until a slow terminal has drawn.
+const WAITING: usize = 64;
+
+/// The terminal of this process, which is as it was when this is dropped. After a panic, too: ratatui sets
+/// a hook for that.
+struct Screen(DefaultTerminal);
+
+impl Screen {
+    fn open() -> Result<Self, Failure> {
+        Ok(Self(ratatui::try_init()?))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+pub(crate) async fn run(
+    global: &Global,
+    every: Duration,
+    inspector: Inspector,
+) -> Result<Exit, Failure> {
+    let hand_offs = Arc::new(AtomicU64::new(0));
+    let (sender, messages) = channel(WAITING);
+    let source = Source {
+        config: global.config(),
+        interval: every,
+        hand_offs: Arc::clone(&hand_offs),
+        messages: sender.clone(),
+    };
+    let mut screen = Screen::open()?;
+    read_keys(sender);
+    let source = tokio::spawn(source.run(inspector));
+    let model = Model::new(&global.namespace, Server::default());
+    let outcome = show(&mut screen.0, model, messages, &hand_offs).await;
+    source.abort();
+    outcome
+}
+
+async fn show(
+    terminal: &mut DefaultTerminal,
+    mut model: Model,
+    mut messages: Receiver<Message>,
+    hand_offs: &AtomicU64,
+) -> Result<Exit, Failure> {
+    let mut seconds = interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    // The first one comes at once, and no second has passed by then.
+    seconds.tick().await;
+    let mut interrupted = pin!(interrupted());
+    loop {
+        terminal.draw(|frame| view::draw(frame, &model))?;
+        let mut step = tokio::select! {
+            code = &mut interrupted => return Ok(Exit::Command(code)),
+            _ = seconds.tick() => model.update(Message::Second(hand_offs.swap(0, Ordering::Relaxed))),
+            message = messages.recv() => model.update(message.unwrap_or(Message::Closed)),
+        };
+        // What has come meanwhile is drawn together.
+        while step == Step::Go
+            && let Ok(message) = messages.try_recv()
+        {
+            step = model.update(message);
+        }
+        if step == Step::Quit {
+            return Ok(Exit::Success);
+        }
+    }
+}
+
+/// Keys come from a thread of their own, which ends with the process: nothing interrupts it.
+fn read_keys(messages: Sender<Message>) {
+    thread::spawn(move || {
+        loop {
+            let message = match event::read() {
+                Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Message::Key(key),
+                Ok(Event::Resize(..)) => Message::Resized,
+                Ok(_) => continue,
+                // The terminal is gone.
+                Err(_) => Message::Closed,
+            };
+            let is_last = matches!(message, Message::Closed);
+            if messages.blocking_send(message).is_err() || is_last {
+                return;
+            }
+        }
+    });
+}

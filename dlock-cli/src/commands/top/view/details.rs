@@ -1,0 +1,133 @@
+//! One lock in full: whose it is, and who waits for it.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::{Style, Stylize},
+    text::{Line, Span, Text},
+    widgets::{Block, Borders},
+};
+
+use super::{ACCENT, ALARM, Elide, WARM, brief, faded, fit};
+use crate::commands::top::{
+    model::Model,
+    picture::{Holder, Lock, Process, Waiter},
+};
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, lock: &Lock, model: &Model) {
+    let title = format!(
+        " {} ",
+        fit(&lock.key, area.width.saturating_sub(4), Elide::End)
+    );
+    let block = Block::new()
+        .borders(Borders::TOP)
+        .border_style(faded(ACCENT.into(), model))
+        .title(Span::styled(title, faded(Style::new().bold(), model)));
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)])
+        .spacing(2)
+        .areas(inside);
+    frame.render_widget(holder(lock, left.width), left);
+    frame.render_widget(waiters(lock, right), right);
+}
+
+fn holder(lock: &Lock, width: u16) -> Text<'static> {
+    let mut lines = Vec::new();
+    let mut field = |name: &str, value: &str| {
+        let room = width.saturating_sub(14);
+        let value = fit(value, room, Elide::End);
+        lines.push(Line::from(vec![
+            format!(" {name:<12} ").dim(),
+            Span::raw(value),
+        ]));
+    };
+    match &lock.holder {
+        Some(it) => of_holder(it, &mut field),
+        None => field("holder", "nobody"),
+    }
+    if lock.servers > 1 {
+        field(
+            "held at",
+            &format!("{} of {} servers", lock.held_at, lock.servers),
+        );
+    }
+    field("last fence", &lock.last_fence.to_string());
+    lines.into()
+}
+
+fn of_holder(holder: &Holder, field: &mut impl FnMut(&str, &str)) {
+    field("holder", &holder.name);
+    if let Some(function) = &holder.function {
+        field("function", function);
+    }
+    if let Some(held) = holder.held {
+        field("held for", &brief(held));
+    }
+    field(
+        "TTL left",
+        &holder.ttl.map_or_else(|| "it has no end".to_owned(), brief),
+    );
+    if let Some(process) = &holder.process {
+        of_process(process, field);
+    }
+    if let Some(owner) = &holder.owner {
+        field("fence", &holder.fence.to_string());
+        field("owner", owner);
+    }
+}
+
+fn of_process(process: &Process, field: &mut impl FnMut(&str, &str)) {
+    let Process {
+        application,
+        host,
+        pid,
+        started,
+        version,
+    } = process;
+    let application = application.as_deref().unwrap_or("a program without a name");
+    field("process", &format!("{application}, pid {pid} on {host}"));
+    field("running", &format!("since {started}, dlock {version}"));
+}
+
+fn waiters(lock: &Lock, area: Rect) -> Text<'static> {
+    if lock.waiters.is_empty() {
+        return Text::from(Line::from("nobody waits").dim());
+    }
+    let mut lines = vec![
+        Line::from(format!(
+            "{} waiting, the next one first",
+            lock.waiters.len()
+        ))
+        .dim(),
+    ];
+    let room = usize::from(area.height).saturating_sub(1);
+    let all_fit = lock.waiters.len() <= room;
+    let shown = if all_fit {
+        room
+    } else {
+        room.saturating_sub(1)
+    };
+    for (place, waiter) in lock.waiters.iter().take(shown).enumerate() {
+        lines.push(line(place + 1, waiter, area.width));
+    }
+    if !all_fit {
+        lines.push(Line::from(format!("     and {} more", lock.waiters.len() - shown)).dim());
+    }
+    lines.into()
+}
+
+fn line(place: usize, waiter: &Waiter, width: u16) -> Line<'static> {
+    let wait = if waiter.is_alive {
+        format!("{:>8}", brief(waiter.waiting)).fg(WARM)
+    } else {
+        "    dead".fg(ALARM)
+    };
+    let name = fit(&waiter.name, width.saturating_sub(16), Elide::End);
+    Line::from(vec![
+        format!("{place:>4} ").dim(),
+        wait,
+        Span::raw("  "),
+        Span::raw(name),
+    ])
+}

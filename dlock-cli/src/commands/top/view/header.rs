@@ -1,0 +1,156 @@
+//! Which server it is, how much there is, and what goes on.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Style, Stylize},
+    text::{Line, Span},
+    widgets::Sparkline,
+};
+
+use super::{ACCENT, ALARM, Elide, WARM, brief, faded, fit, split};
+use crate::commands::top::model::Model;
+
+pub(super) const HEIGHT: u16 = 4;
+
+/// A terminal that is narrower than this has no room for the hand-offs of a minute.
+const NARROW: u16 = 90;
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let [title, middle, _] = split(
+        area,
+        [
+            Constraint::Length(1),
+            Constraint::Length(2),
+            Constraint::Length(1),
+        ],
+    );
+    state(frame, title, model);
+    let wide = area.width >= NARROW;
+    let right = if wide {
+        Constraint::Length(area.width * 2 / 5)
+    } else {
+        Constraint::Length(22)
+    };
+    let [left, right] = Layout::horizontal([Constraint::Fill(1), right]).areas(middle);
+    counts(frame, left, model);
+    hand_offs(frame, right, model, wide);
+}
+
+/// Which server it is, and whether what is shown is so now.
+pub(super) fn state(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let bar = Style::new().fg(Color::White).bg(Color::Indexed(236));
+    frame.buffer_mut().set_style(area, bar);
+    let state = state_text(model);
+    let room = u16::try_from(state.width())
+        .unwrap_or(u16::MAX)
+        .min(area.width);
+    let [left, right] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(room)]).areas(area);
+    let mut spans = vec![
+        " dlock top ".fg(Color::Black).bg(ACCENT).bold(),
+        Span::raw("  "),
+    ];
+    let version = model.server.version.as_deref().unwrap_or_default();
+    let texts = [
+        model.server.name.as_str(),
+        version,
+        &format!("namespace {}", model.namespace),
+    ];
+    for text in texts.into_iter().filter(|it| !it.is_empty()) {
+        spans.extend([
+            Span::raw(fit(text, area.width, Elide::End)),
+            Span::raw("   "),
+        ]);
+    }
+    frame.render_widget(Line::from(spans), left);
+    frame.render_widget(state, right);
+}
+
+fn state_text(model: &Model) -> Line<'static> {
+    if let Some(outage) = &model.outage {
+        let text = format!(
+            " no answer for {} s: {} ",
+            model.age,
+            fit(outage, 60, Elide::End)
+        );
+        return Line::from(text.fg(Color::White).bg(Color::Red).bold());
+    }
+    if model.paused {
+        return Line::from(
+            format!(" paused {} s ago ", model.age)
+                .fg(Color::Black)
+                .bg(WARM),
+        );
+    }
+    Line::default()
+}
+
+fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let Some(picture) = &model.picture else {
+        frame.render_widget(Line::from(" the first picture is under way").dim(), area);
+        return;
+    };
+    let mut numbers = Vec::new();
+    for (number, what) in [
+        (picture.locks.len(), "locks"),
+        (picture.held(), "held"),
+        (picture.waiters(), "waiting"),
+        (picture.processes, "processes"),
+    ] {
+        let number = Span::styled(format!(" {number}"), faded(Style::new().bold(), model));
+        numbers.extend([number, format!(" {what}  ").dim()]);
+    }
+    let mut waits: Vec<_> = picture
+        .locks
+        .iter()
+        .filter_map(|it| Some((it.longest_wait()?, it.key.as_str())))
+        .collect();
+    waits.sort_unstable_by(|one, other| other.cmp(one));
+    let mut longest = vec![" longest waits  ".dim()];
+    if waits.is_empty() {
+        longest.push("none".dim());
+    }
+    for (wait, key) in waits.into_iter().take(3) {
+        let style = faded(Style::new().fg(WARM), model);
+        longest.push(Span::styled(brief(wait), style));
+        longest.push(format!(" {}   ", fit(key, 24, Elide::End)).into());
+    }
+    let lines = vec![Line::from(numbers), Line::from(longest)];
+    frame.render_widget(ratatui::text::Text::from(lines), area);
+}
+
+fn hand_offs(frame: &mut Frame<'_>, area: Rect, model: &Model, wide: bool) {
+    let label = Constraint::Length(20);
+    let [text, chart] = Layout::horizontal([label, Constraint::Fill(1)]).areas(area);
+    if let Some(reason) = model.rates.reason() {
+        let line = Line::from(format!(
+            "hand-offs unknown: {}",
+            fit(reason, area.width, Elide::End)
+        ));
+        frame.render_widget(line.fg(ALARM), area);
+        return;
+    }
+    let Some(rate) = model.rates.per_second() else {
+        return;
+    };
+    let lines = vec![
+        Line::from(vec![
+            Span::raw(format!("{rate}")).bold(),
+            " hand-offs/s".dim(),
+        ]),
+        Line::from(format!("peak {}", model.rates.peak())).dim(),
+    ];
+    frame.render_widget(ratatui::text::Text::from(lines), text);
+    if wide {
+        let seconds = model.rates.last(usize::from(chart.width).min(60));
+        let chart = Rect {
+            width: chart.width.min(60),
+            ..chart
+        };
+        let line = Sparkline::default()
+            .data(&seconds)
+            .style(faded(ACCENT.into(), model));
+        frame.render_widget(line, chart);
+    }
+}

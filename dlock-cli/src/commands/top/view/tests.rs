@@ -1,0 +1,422 @@
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use ratatui::crossterm::event::KeyCode;
+
+use super::*;
+use crate::commands::top::{
+    model::{Message, Step},
+    picture::{Holder, Lock, Picture, Process, Server, Waiter},
+};
+
+fn holder(name: &str, function: Option<&str>) -> Holder {
+    Holder {
+        name: name.to_owned(),
+        function: function.map(str::to_owned),
+        owner: Some("0123456789abcdef0123456789abcdef.7".to_owned()),
+        fence: 91_700_412_345_678,
+        held: Some(Duration::from_millis(4_230)),
+        ttl: Some(Duration::from_secs(28)),
+        process: Some(Process {
+            application: Some("billing".to_owned()),
+            host: "host-3".to_owned(),
+            pid: 4711,
+            started: "2026-01-02T03:04:05Z".to_owned(),
+            version: "0.1.0".to_owned(),
+        }),
+    }
+}
+
+fn waiter(name: &str, seconds: u64, is_alive: bool) -> Waiter {
+    Waiter {
+        name: name.to_owned(),
+        waiting: Duration::from_secs(seconds),
+        is_alive,
+        ..Waiter::default()
+    }
+}
+
+fn model() -> Model {
+    let server = Server {
+        name: "127.0.0.1:6379".to_owned(),
+        version: Some("Redis 7.0.15".to_owned()),
+        ..Server::default()
+    };
+    let mut model = Model::new("dlock", server);
+    let mut foreign = Holder {
+        name: "another client".to_owned(),
+        ..Holder::default()
+    };
+    foreign.ttl = None;
+    let lock = |key: &str, holder, waiters| Lock {
+        key: key.to_owned(),
+        holder,
+        waiters,
+        last_fence: 91_700_412_345_678,
+        held_at: 1,
+        servers: 1,
+    };
+    let picture = Picture {
+        locks: vec![
+            lock(
+                "order:42",
+                Some(holder("billing@host-3/4711", Some("shop::orders::settle"))),
+                vec![
+                    waiter("billing@host-4/12", 75, true),
+                    waiter("mail@host-5/9", 3, false),
+                ],
+            ),
+            lock(
+                "report:2026-11",
+                Some(holder("cron@host-1/77", None)),
+                Vec::new(),
+            ),
+            lock("evil\u{1b}[2J\u{202e}key", Some(foreign), Vec::new()),
+            lock("orphan", None, vec![waiter("mail@host-5/9", 9, false)]),
+        ],
+        processes: 3,
+    };
+    send(&mut model, Message::Picture(picture));
+    for rate in [0, 3, 9, 40, 80, 40, 17] {
+        send(&mut model, Message::Second(rate));
+    }
+    model
+}
+
+fn send(model: &mut Model, message: Message) {
+    assert_eq!(model.update(message), Step::Go);
+}
+
+fn press(model: &mut Model, code: KeyCode) {
+    send(model, Message::Key(code.into()));
+}
+
+fn terminal(model: &Model, width: u16, height: u16) -> Terminal<TestBackend> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, model)).unwrap();
+    terminal
+}
+
+fn check(model: &Model, (width, height): (u16, u16), expected: &Expect) {
+    let terminal = terminal(model, width, height);
+    let buffer = terminal.backend().buffer();
+    let lines = buffer.content().chunks(usize::from(width));
+    let lines: Vec<String> = lines
+        .map(|line| line.iter().map(ratatui::buffer::Cell::symbol).collect())
+        .collect();
+    // Without the margin the first column would count as indentation.
+    let lines = lines.iter().map(|it| format!("|{}\n", it.trim_end()));
+    expected.assert_eq(&lines.collect::<String>());
+}
+
+#[test]
+fn a_wide_terminal_shows_it_all() {
+    check(
+        &model(),
+        (120, 12),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes                             38 hand-offs/s                               █
+            | longest waits  75 s order:42                                           peak 80                                    ▁███▃
+            |
+            | KEY                         HOLDER                      FUNCTION                   HELD       TTL   WAITERS  LONGEST▼
+            | order:42                    billing@host-3/4711         shop::orders::settle      4.2 s      28 s         2      75 s
+            | evil\u{1b}[2J\u{202e}key    another client                                                 no end         –
+            | orphan                      nobody                                                                        1      dead
+            | report:2026-11              cron@host-1/77                                        4.2 s      28 s         –
+            |
+            |
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn a_usual_terminal_has_no_room_for_functions() {
+    check(
+        &model(),
+        (80, 12),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes               38 hand-offs/s
+            | longest waits  75 s order:42                             peak 80
+            |
+            | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
+            | order:42              billing@host-3/…     4.2 s      28 s         2      75 s
+            | evil\u{1b}[2J\u{202…  another client                no end         –
+            | orphan                nobody                                       1      dead
+            | report:2026-11        cron@host-1/77       4.2 s      28 s         –
+            |
+            |
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn a_tiny_terminal_shows_keys() {
+    check(
+        &model(),
+        (30, 5),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379
+            | KEY                  WAITERS
+            | order:42                   2
+            | evil\u{1b}[2J\u{2…         –
+            | orphan                     1
+        "#]],
+    );
+}
+
+#[test]
+fn a_lock_is_shown_in_full() {
+    let mut model = model();
+    press(&mut model, KeyCode::Enter);
+    check(
+        &model,
+        (100, 24),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes                 38 hand-offs/s                       █
+            | longest waits  75 s order:42                               peak 80                            ▁███▃
+            |
+            | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
+            | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
+            | evil\u{1b}[2J\u{202e}key         another client                        no end         –
+            | orphan                           nobody                                               1      dead
+            | report:2026-11                   cron@host-1/77               4.2 s      28 s         –
+            |
+            |
+            |
+            |
+            |
+            | order:42 ──────────────────────────────────────────────────────────────────────────────────────────
+            | holder       billing@host-3/4711                  2 waiting, the next one first
+            | function     shop::orders::settle                    1     75 s  billing@host-4/12
+            | held for     4.2 s                                   2     dead  mail@host-5/9
+            | TTL left     28 s
+            | process      billing, pid 4711 on host-3
+            | running      since 2026-01-02T03:04:05Z, dlock …
+            | fence        91700412345678
+            | owner        0123456789abcdef0123456789abcdef.7
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn keys_are_explained() {
+    let mut model = model();
+    press(&mut model, KeyCode::Char('?'));
+    check(
+        &model,
+        (80, 16),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes               38 hand-offs/s
+            | l┌ Keys ────────────────────────────────────────────────────────────────────┐
+            |  │ ↑ ↓ j k    choose a lock; PgUp, PgDn, Home and End go further            │
+            | K│ Enter      its process and its waiters, and back                         │▼
+            | o│ /          show only locks whose key, holder or function has a text in it│s
+            | e│ s S        sort by the next or the previous column; → and ← do the same  │
+            | o│ r          the other way round                                           │d
+            | r│ p, space   hold the picture still                                        │
+            |  │ Esc        close what is open, then forget the filter                    │
+            |  │ ?          this                                                          │
+            |  │ q, Ctrl-C  quit                                                          │
+            |  └──────────────────────────────────────────────────────────────────────────┘
+            |
+            |
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn a_filter_is_seen_while_it_is_typed_and_afterwards() {
+    let mut model = model();
+    for c in "/evil".chars() {
+        press(&mut model, KeyCode::Char(c));
+    }
+    check(
+        &model,
+        (80, 10),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes               38 hand-offs/s
+            | longest waits  75 s order:42                             peak 80
+            |
+            | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
+            | evil\u{1b}[2J\u{202…  another client                no end         –
+            |
+            |
+            |
+            | /evil▏  Enter keeps, Esc clears
+        "#]],
+    );
+    press(&mut model, KeyCode::Char('x'));
+    press(&mut model, KeyCode::Enter);
+    check(
+        &model,
+        (80, 10),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes               38 hand-offs/s
+            | longest waits  75 s order:42                             peak 80
+            |
+            | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
+            |
+            |                             no lock has that in it
+            |
+            |
+            | /evilx  q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn an_outage_is_said_and_what_was_known_is_grey() {
+    let mut model = model();
+    send(
+        &mut model,
+        Message::Outage("the server cannot be reached: refused".to_owned()),
+    );
+    check(
+        &model,
+        (100, 10),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15 no answer for 7 s: the server cannot be reached: refused
+            | 4 locks   3 held   3 waiting   3 processes                 38 hand-offs/s                       █
+            | longest waits  75 s order:42                               peak 80                            ▁███▃
+            |
+            | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
+            | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
+            | evil\u{1b}[2J\u{202e}key         another client                        no end         –
+            | orphan                           nobody                                               1      dead
+            | report:2026-11                   cron@host-1/77               4.2 s      28 s         –
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+    let terminal = terminal(&model, 100, 10);
+    let buffer = terminal.backend().buffer();
+    let cell = buffer.cell((2, 5)).unwrap();
+    assert_eq!((cell.symbol(), cell.fg), ("r", Color::DarkGray));
+}
+
+#[test]
+fn who_may_not_listen_is_told_so() {
+    let mut model = model();
+    send(
+        &mut model,
+        Message::Blind("the user lacks `psubscribe`".to_owned()),
+    );
+    check(
+        &model,
+        (100, 8),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes                 hand-offs unknown: the user lacks `psubs
+            | longest waits  75 s order:42
+            |
+            | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
+            | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
+            | evil\u{1b}[2J\u{202e}key         another client                        no end         –
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn nothing_is_said_to_be_nothing() {
+    let mut model = Model::new("dlock", Server::default());
+    check(
+        &model,
+        (60, 9),
+        &expect![[r#"
+            | dlock top   namespace dlock
+            | the first picture is under way
+            |
+            |
+            | KEY                     HELD       TTL   WAITERS  LONGEST▼
+            |
+            |
+            |
+            | q quit  / filter  s sort  r reverse  Enter details  p pause
+        "#]],
+    );
+    send(&mut model, Message::Picture(Picture::default()));
+    check(
+        &model,
+        (60, 9),
+        &expect![[r#"
+            | dlock top   namespace dlock
+            | 0 locks   0 held   0 waiting   0 proc
+            | longest waits  none
+            |
+            | KEY                     HELD       TTL   WAITERS  LONGEST▼
+            |
+            |            nobody holds a lock or waits for one
+            |
+            | q quit  / filter  s sort  r reverse  Enter details  p pause
+        "#]],
+    );
+}
+
+#[test]
+fn text_has_as_many_lines_as_locks() {
+    let text = text(&model(), 100);
+    assert_eq!(text.lines().count(), 4 + 1 + 4, "{text}");
+    assert!(text.contains(r"evil\u{1b}[2J\u{202e}key"), "{text}");
+    assert!(!text.contains("quit"), "nobody presses keys here:\n{text}");
+}
+
+#[test]
+fn no_size_of_a_terminal_is_too_small() {
+    let mut model = model();
+    for code in [KeyCode::F(1), KeyCode::Enter, KeyCode::Char('?')] {
+        press(&mut model, code);
+        for width in [0, 1, 2, 7, 20, 49, 50, 71, 72, 89, 90, 110, 300] {
+            for height in [0, 1, 2, 3, 7, 8, 9, 12, 60] {
+                drop(terminal(&model, width, height));
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_fit_in_columns_whatever_they_are_made_of() {
+    for (text, width, end, start) in [
+        ("abcdef", 6, "abcdef", "abcdef"),
+        ("abcdef", 5, "abcd…", "…cdef"),
+        ("abcdef", 1, "…", "…"),
+        ("abcdef", 0, "", ""),
+        // Each of these has two columns.
+        ("中文字", 5, "中文…", "…文字"),
+        ("中文字", 4, "中…", "…字"),
+        ("\u{1b}[2J", 5, "\\u{1…", "…}[2J"),
+    ] {
+        assert_eq!(fit(text, width, Elide::End), end);
+        assert_eq!(fit(text, width, Elide::Start), start);
+    }
+}
+
+#[test]
+fn durations_are_brief() {
+    for (ms, shown) in [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1.0 s"),
+        (9_999, "9.9 s"),
+        (99_999, "99 s"),
+        (100_000, "1m 40s"),
+        (3_599_999, "59m 59s"),
+        (3_600_000, "1h 00m"),
+        (90_000_000, "1d 01h"),
+    ] {
+        let brief = brief(Duration::from_millis(ms));
+        assert_eq!(brief, shown);
+        assert!(brief.len() <= 7);
+    }
+}

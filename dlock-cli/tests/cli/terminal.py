@@ -1,0 +1,79 @@
+"""A terminal with a program in it, and somebody who looks at it and presses keys.
+
+The arguments: columns and rows, then what happens one after another, then `--`, then the program.
+
+    see:TEXT      waits until TEXT has been written, after what was seen before; prints `seen TEXT`
+    press:KEYS    types, with escapes as Python has them
+    size:80x24    another size
+    signal:TERM   sends a signal
+
+At the end it prints how the program ended, whether it has left its screen, and whether the terminal
+echoes again.
+"""
+import codecs, fcntl, os, pty, re, select, signal, struct, sys, termios, time
+
+LIMIT = 60
+split = sys.argv.index("--")
+(columns, rows), steps, program = sys.argv[1].split("x"), sys.argv[2:split], sys.argv[split + 1:]
+
+pid, terminal = pty.fork()
+if pid == 0:
+    # The size is there before the program looks at it.
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", int(rows), int(columns), 0, 0))
+    os.execv(program[0], program)
+
+written, seen, open_ = b"", 0, True
+
+
+def read():
+    """Takes what comes within a moment."""
+    global written, open_
+    if not select.select([terminal], [], [], 0.05)[0]:
+        return
+    try:
+        data = os.read(terminal, 65536)
+    except OSError:
+        data = b""
+    written += data
+    open_ = bool(data)
+
+
+def plain(data):
+    """The letters alone; what they look like and where they stand is left out."""
+    return re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", data).decode(errors="replace")
+
+
+for step in steps:
+    what, _, value = step.partition(":")
+    if what == "see":
+        end = time.monotonic() + LIMIT
+        while value not in plain(written[seen:]):
+            if not open_ or time.monotonic() > end:
+                sys.exit(f"not seen: {value}\n{plain(written)[-4000:]}")
+            read()
+        # What comes next is to be new.
+        seen = len(written)
+        print("seen", value, flush=True)
+    elif what == "press":
+        os.write(terminal, codecs.decode(value, "unicode_escape").encode())
+    elif what == "size":
+        columns, rows = value.split("x")
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", int(rows), int(columns), 0, 0))
+    elif what == "signal":
+        os.kill(pid, getattr(signal, "SIG" + value))
+
+end = time.monotonic() + LIMIT
+status = None
+while status is None and time.monotonic() < end:
+    read()
+    done, code = os.waitpid(pid, os.WNOHANG)
+    status = code if done else None
+if status is None:
+    os.kill(pid, signal.SIGKILL)
+    sys.exit(f"it goes on\n{plain(written)[-4000:]}")
+while select.select([terminal], [], [], 0)[0] and open_:
+    read()
+echoes = termios.tcgetattr(terminal)[3] & termios.ECHO and termios.tcgetattr(terminal)[3] & termios.ICANON
+print("code", os.waitstatus_to_exitcode(status))
+print("left its screen", b"\x1b[?1049l" in written)
+print("echoes", bool(echoes))

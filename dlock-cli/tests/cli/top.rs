@@ -1,0 +1,204 @@
+//! `dlock top`: printed once, and in a terminal.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use dlock::LockManager;
+use dlock_testkit::{RedisServer, Worker, eventually, python};
+use serde_json::Value;
+
+use super::{LIMIT, call, clean, dlock, ended};
+
+async fn manager(server: &RedisServer, application: &str) -> LockManager {
+    let builder = LockManager::builder().application(application);
+    builder
+        .connect(&server.url())
+        .await
+        .expect("the server runs")
+}
+
+/// `top` in a terminal of so many columns and rows, and what is seen and done there.
+fn terminal(server: &RedisServer, size: &str, steps: &[&str]) -> Worker {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/terminal.py");
+    let mut command: Command = python();
+    clean(&mut command);
+    command
+        .env("DLOCK_URL", server.url())
+        .env("TERM", "xterm-256color")
+        .arg(script)
+        .arg(size)
+        .args(steps)
+        .args([
+            "--",
+            env!("CARGO_BIN_EXE_dlock"),
+            "top",
+            "--interval",
+            "100ms",
+        ]);
+    Worker::spawn(&mut command)
+}
+
+/// Waits until the program is gone, and asserts that its terminal is as it was.
+async fn left_behind_nothing(worker: &Worker, code: i32) {
+    let ended = ended(worker).await.with(0);
+    for line in [
+        &format!("code {code}"),
+        "left its screen True",
+        "echoes True",
+    ] {
+        assert!(
+            ended.stdout.lines().any(|it| it == line),
+            "no `{line}`:\n{}",
+            ended.stdout
+        );
+    }
+}
+
+#[tokio::test]
+async fn holders_and_waiters_are_printed_once() {
+    let server = RedisServer::start().await;
+    let (billing, mail) = (
+        manager(&server, "billing").await,
+        manager(&server, "mail").await,
+    );
+    let guard = billing
+        .lock("order:42")
+        .acquire()
+        .await
+        .expect("it is free");
+    let waiting = tokio::spawn(async move { mail.lock("order:42").acquire().await.map(drop) });
+    eventually(LIMIT, "somebody waits", async || {
+        !server.keys("dlock:{order:42}:q").await.is_empty()
+    })
+    .await;
+    let stdout = call(&mut dlock(&server, &["top", "--once"]))
+        .await
+        .with(0)
+        .stdout;
+    for part in [
+        "1 locks   1 held   1 waiting   2 processes",
+        "order:42",
+        "billing@",
+    ] {
+        assert!(stdout.contains(part), "no `{part}`:\n{stdout}");
+    }
+
+    let stdout = call(&mut dlock(&server, &["top", "--json"]))
+        .await
+        .with(0)
+        .stdout;
+    let told: Value = serde_json::from_str(&stdout).expect("it is one JSON document");
+    let lock = &told["picture"]["locks"][0];
+    assert_eq!(lock["key"], "order:42");
+    assert_eq!(
+        lock["holder"]["process"]["application"], "billing",
+        "{lock:#}"
+    );
+    assert_eq!(
+        lock["waiters"][0]["process"]["application"], "mail",
+        "{lock:#}"
+    );
+    assert!(
+        lock["holder"]["ttl_ms"]
+            .as_u64()
+            .is_some_and(|it| it <= 30_000),
+        "{lock:#}"
+    );
+
+    drop(guard);
+    waiting.await.expect("it ends").expect("it was its turn");
+}
+
+#[tokio::test]
+async fn what_others_have_written_does_not_drive_the_terminal() {
+    let server = RedisServer::start().await;
+    let mut connection = server.connection().await;
+    redis::cmd("SET")
+        .arg("dlock:{a\u{1b}[2Jb}")
+        .arg("c\u{1b}]0;d")
+        .query_async::<()>(&mut connection)
+        .await
+        .expect("the server takes it");
+    let stdout = call(&mut dlock(&server, &["top", "--once"]))
+        .await
+        .with(0)
+        .stdout;
+    assert!(!stdout.contains('\u{1b}'), "{stdout:?}");
+}
+
+#[tokio::test]
+async fn without_a_terminal_it_says_what_to_do() {
+    let server = RedisServer::start().await;
+    let ended = call(&mut dlock(&server, &["top"])).await.with(2);
+    assert!(
+        ended.stderr.contains("dlock top --once"),
+        "{}",
+        ended.stderr
+    );
+    server.kill();
+    call(&mut dlock(&server, &["top", "--once"])).await.with(69);
+}
+
+#[tokio::test]
+async fn one_looks_around_and_leaves() {
+    let server = RedisServer::start().await;
+    let billing = manager(&server, "billing").await;
+    let guard = billing
+        .lock("order:42")
+        .acquire()
+        .await
+        .expect("it is free");
+    let steps = [
+        "see:order:42",
+        // The details.
+        r"press:\r",
+        "see:owner",
+        r"press:\x1b[B?",
+        "see:Keys",
+        "press: ",
+        "size:60x10",
+        "see:order:42",
+        "size:1x1",
+        "size:120x30",
+        "see:FUNCTION",
+        "press:/nothing",
+        "see:no lock has that in it",
+        r"press:\rq",
+    ];
+    left_behind_nothing(&terminal(&server, "100x24", &steps), 0).await;
+    drop(guard);
+}
+
+#[tokio::test]
+async fn signals_and_control_c_restore_the_terminal() {
+    let server = RedisServer::start().await;
+    let none = "see:nobody holds a lock";
+    let pressed = terminal(&server, "80x24", &[none, r"press:\x03"]);
+    let told = terminal(&server, "80x24", &[none, "signal:TERM"]);
+    left_behind_nothing(&pressed, 0).await;
+    left_behind_nothing(&told, 143).await;
+}
+
+#[tokio::test]
+async fn an_outage_is_survived() {
+    let server = RedisServer::start().await;
+    let billing = manager(&server, "billing").await;
+    let guard = billing
+        .lock("order:42")
+        .acquire()
+        .await
+        .expect("it is free");
+    let steps = ["see:order:42", "see:no answer", "see:order:77", "press:q"];
+    let worker = terminal(&server, "100x24", &steps);
+    worker.line("seen order:42", LIMIT).await;
+    server.kill();
+    worker.line("seen no answer", LIMIT).await;
+    server.restart().await;
+    let other = manager(&server, "other").await;
+    let later = other
+        .lock("order:77")
+        .ttl(Duration::from_secs(60))
+        .acquire()
+        .await;
+    left_behind_nothing(&worker, 0).await;
+    drop((guard, later));
+}
