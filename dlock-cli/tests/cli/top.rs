@@ -159,7 +159,7 @@ async fn one_looks_around_and_leaves() {
         "see:order:42",
         "size:1x1",
         "size:120x30",
-        "see:FUNCTION",
+        "see:HOLDER",
         "press:/nothing",
         "see:no lock has that in it",
         r"press:\rq",

@@ -79,7 +79,10 @@ impl Server {
 
     fn of(reports: &[ServerReport]) -> Self {
         let name = match reports {
-            [one] => one.server.clone(),
+            [one] => match one.server.split_once("://") {
+                Some((_, place)) => place.to_owned(),
+                None => one.server.clone(),
+            },
             _ => format!("{} servers", reports.len()),
         };
         Self {

@@ -32,7 +32,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     } else {
         Constraint::Length(22)
     };
-    let [left, right] = Layout::horizontal([Constraint::Fill(1), right]).areas(middle);
+    let areas = Layout::horizontal([Constraint::Fill(1), right]).spacing(2);
+    let [left, right] = areas.areas(middle);
     counts(frame, left, model);
     hand_offs(frame, right, model, wide);
 }
@@ -107,16 +108,21 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         .filter_map(|it| Some((it.longest_wait()?, it.key.as_str())))
         .collect();
     waits.sort_unstable_by(|one, other| other.cmp(one));
-    let mut longest = vec![" longest waits  ".dim()];
+    let mut longest = Line::from(" longest waits".dim());
     if waits.is_empty() {
-        longest.push("none".dim());
+        longest.push_span("  none".dim());
     }
     for (wait, key) in waits.into_iter().take(3) {
         let style = faded(Style::new().fg(WARM), model);
-        longest.push(Span::styled(brief(wait), style));
-        longest.push(format!(" {}   ", fit(key, 24, Elide::End)).into());
+        let wait = Span::styled(format!("  {}", brief(wait)), style);
+        let key = Span::raw(format!(" {}", fit(key, 24, Elide::End)));
+        // Half a key would be another one.
+        if longest.width() + wait.width() + key.width() > usize::from(area.width) {
+            break;
+        }
+        longest.extend([wait, key]);
     }
-    let lines = vec![Line::from(numbers), Line::from(longest)];
+    let lines = vec![Line::from(numbers), longest];
     frame.render_widget(ratatui::text::Text::from(lines), area);
 }
 

@@ -18,8 +18,9 @@ use crate::commands::top::{
 const SPACING: u16 = 2;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
-    let columns = columns(area.width);
     let rows = model.rows();
+    let has_function = |lock: &&Lock| lock.holder.as_ref().is_some_and(|it| it.function.is_some());
+    let columns = columns(area.width, rows.iter().any(has_function));
     let lines = rows.iter().map(|lock| row(lock, &columns, model));
     let widths = columns.iter().map(|&(_, width)| Constraint::Length(width));
     let table = Table::new(lines, widths)
@@ -49,8 +50,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     }
 }
 
-/// What there is room for, and how much room it has.
-fn columns(width: u16) -> Vec<(Column, u16)> {
+/// What there is room for, and how much room it has. Who takes locks by hand has no functions to show.
+fn columns(width: u16, functions: bool) -> Vec<(Column, u16)> {
     const NUMBERS: [(Column, u16); 4] = [
         (Column::Held, 8),
         (Column::Ttl, 8),
@@ -59,7 +60,7 @@ fn columns(width: u16) -> Vec<(Column, u16)> {
     ];
     // Of all that has a name, and of the numbers.
     let (names, numbers): (&[_], &[_]) = match width {
-        110.. => (
+        110.. if functions => (
             &[(Column::Key, 5), (Column::Holder, 5), (Column::Function, 4)],
             &NUMBERS,
         ),

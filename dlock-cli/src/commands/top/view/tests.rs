@@ -352,7 +352,7 @@ fn nothing_is_said_to_be_nothing() {
         (60, 9),
         &expect![[r#"
             | dlock top   namespace dlock
-            | 0 locks   0 held   0 waiting   0 proc
+            | 0 locks   0 held   0 waiting   0 pr
             | longest waits  none
             |
             | KEY                     HELD       TTL   WAITERS  LONGEST▼
