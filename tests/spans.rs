@@ -1,5 +1,9 @@
 //! Which span is inside which, and where events belong.
 #![allow(
+    clippy::async_yields_async,
+    reason = "a task that was started is waited for later"
+)]
+#![allow(
     clippy::unwrap_used,
     reason = "a test that fails there has said what it has to say"
 )]
