@@ -4,7 +4,10 @@
     clippy::async_yields_async,
     reason = "a task that was started is waited for later"
 )]
-#![allow(clippy::float_cmp, reason = "counts are whole, and paused time is exact")]
+#![allow(
+    clippy::float_cmp,
+    reason = "counts are whole, and paused time is exact"
+)]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that fails there has said what it has to say"
