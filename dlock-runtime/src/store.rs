@@ -205,6 +205,29 @@ pub trait LockStore: Send + Sync + 'static {
 ///
 /// Whoever asks is best served by [`new`](Self::new) and what differs from it; whoever passes
 /// requests on should name all fields, and then learns from the compiler of a new one.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use dlock::{
+///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+///     store::{AcquireRequest, Acquisition, Queue, Released, memory::MemoryStore},
+/// };
+///
+/// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+/// let client = ClientId::new(&SystemRandom);
+/// let [one, other] = [1, 2].map(|attempt| OwnerId::new(client, attempt));
+/// let ttl = Duration::from_secs(30);
+///
+/// let granted = store.acquire(AcquireRequest::new(&key, one, ttl)).await?;
+/// assert!(matches!(granted, Acquisition::Granted { .. }));
+/// let question = AcquireRequest { queue: Queue::ForLease, ..AcquireRequest::new(&key, other, ttl) };
+/// let busy = store.acquire(question).await?;
+/// assert!(matches!(busy, Acquisition::Busy(holder) if holder.position == Some(0)));
+/// assert_eq!(store.release(&key, one).await?, Released::WasHeld);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AcquireRequest<'a> {
     /// The lock.
