@@ -1,5 +1,5 @@
 // Here the README's links to a file lead to a module: of two definitions of a link the first counts.
-#![doc = "[comparison]: crate::comparison\n[errors]: crate::errors\n[guarantees]: crate::guarantees\n[migration]: crate::migration\n[operations]: crate::operations\n[operations-raw]: crate::operations#with-clients-in-other-languages\n[protocol]: crate::protocol\n"]
+#![doc = "[comparison]: crate::comparison\n[errors]: crate::errors\n[guarantees]: crate::guarantees\n[migration]: crate::migration\n[observability]: crate::observability\n[operations]: crate::operations\n[operations-raw]: crate::operations#with-clients-in-other-languages\n[protocol]: crate::protocol\n"]
 #![doc = include_str!("../README.md")]
 
 /// Makes a struct or an enum one of the values that stand in a key.
@@ -111,6 +111,7 @@ macro_rules! links {
          [guarantees-clocks]: crate::guarantees#clocks-in-one-place\n\
          [guarantees-replicas]: crate::guarantees#replicas-and-sentinel\n\
          [migration]: crate::migration\n\
+         [observability]: crate::observability\n\
          [operations]: crate::operations\n\
          [operations-raw]: crate::operations#with-clients-in-other-languages\n\
          [protocol]: crate::protocol\n"
