@@ -20,6 +20,7 @@ use crate::{
     cli::Global,
     exit::{Exit, Failure, note},
     interrupt::interrupted,
+    output,
 };
 
 /// With more commands per second than this a server has work that the load may disturb.
@@ -61,12 +62,12 @@ pub(crate) async fn run(global: &Global, args: &BenchArgs) -> Result<Exit, Failu
         servers: servers.into_iter().map(|it| it.server).collect(),
         measured: measured?,
     };
-    let shown = if global.json {
-        format!("{:#}\n", report.json())
+    if global.json {
+        output::document(&report.json())?;
     } else {
-        report.text()
-    };
-    stdout().write_all(shown.as_bytes())?;
+        let shown = report.text();
+        stdout().write_all(shown.as_bytes())?;
+    }
     Ok(Exit::Success)
 }
 

@@ -22,6 +22,7 @@ use self::{
 use crate::{
     cli::Global,
     exit::{Exit, Failure},
+    output,
 };
 
 /// The width of lines that are not for a terminal, and the greatest of those that are.
@@ -44,12 +45,12 @@ pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Fail
         let is_risk = finding.severity == Severity::Risk;
         finding.accepted = is_risk && args.accept.contains(&finding.topic);
     }
-    let shown = if global.json {
-        format!("{:#}\n", report::json(&facts, &findings))
+    if global.json {
+        output::document(&report::json(&facts, &findings))?;
     } else {
-        report::text(&facts, &findings, page(global))
-    };
-    stdout().write_all(shown.as_bytes())?;
+        let shown = report::text(&facts, &findings, page(global));
+        stdout().write_all(shown.as_bytes())?;
+    }
     Ok(verdict(&facts, &findings))
 }
 

@@ -14,6 +14,7 @@ use std::{
 
 use clap::Args;
 use dlock::admin::Inspector;
+use serde_json::json;
 
 use self::{
     model::{Message, Model},
@@ -22,6 +23,8 @@ use self::{
 use crate::{
     cli::Global,
     exit::{Exit, Failure},
+    output,
+    view::LockView,
 };
 
 #[derive(Debug, Args)]
@@ -50,16 +53,23 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
         return screen::run(global, args.interval, inspector).await;
     }
     let server = Server::ask(&inspector).await;
-    let picture = Picture::take(&inspector, &server).await?;
-    let shown = if global.json {
-        let json = serde_json::json!({ "server": server, "namespace": global.namespace, "picture": picture });
-        format!("{json:#}\n")
+    if global.json {
+        let locks = inspector.locks(None).await?;
+        let now = server.now();
+        let locks: Vec<_> = locks.iter().map(|it| LockView::of(it, now)).collect();
+        output::document(&json!({
+            "server": server.name,
+            "version": server.version,
+            "namespace": global.namespace,
+            "processes": inspector.processes().await?.len(),
+            "locks": locks,
+        }))?;
     } else {
+        let picture = Picture::take(&inspector, &server).await?;
         let mut model = Model::new(&global.namespace, server);
         let _step = model.update(Message::Picture(picture));
-        view::text(&model, width())
-    };
-    stdout().write_all(shown.as_bytes())?;
+        stdout().write_all(view::text(&model, width()).as_bytes())?;
+    }
     Ok(Exit::Success)
 }
 

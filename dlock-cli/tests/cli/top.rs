@@ -87,7 +87,7 @@ async fn holders_and_waiters_are_printed_once() {
         .with(0)
         .stdout;
     let told: Value = serde_json::from_str(&stdout).expect("it is one JSON document");
-    let lock = &told["picture"]["locks"][0];
+    let lock = &told["locks"][0];
     assert_eq!(lock["key"], "order:42");
     assert_eq!(
         lock["holder"]["process"]["application"], "billing",

@@ -1,4 +1,4 @@
-//! The locks at a moment, in a form that tests can make up and programs can read.
+//! The locks at a moment, in a form that tests can make up.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,28 +6,26 @@ use dlock::{
     ClientId, OwnerId, StoreError,
     admin::{HolderInfo, Inspector, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
 };
-use serde::{Serialize, Serializer};
 
 /// Where the locks are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Server {
     /// The address, or how many there are.
     pub(crate) name: String,
     /// Make and version, if the user may ask.
     pub(crate) version: Option<String>,
     /// By how much its clock is ahead of ours, by which it is told since when locks are held.
-    #[serde(skip)]
     pub(crate) ahead_us: i64,
 }
 
 /// The locks and who has to do with them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Picture {
     pub(crate) locks: Vec<Lock>,
     pub(crate) processes: usize,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) key: String,
     pub(crate) holder: Option<Holder>,
@@ -38,31 +36,28 @@ pub(crate) struct Lock {
     pub(crate) servers: usize,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) name: String,
     pub(crate) function: Option<String>,
     pub(crate) owner: Option<String>,
     pub(crate) fence: u64,
-    #[serde(rename = "held_ms", serialize_with = "milliseconds")]
     pub(crate) held: Option<Duration>,
     /// `None` if the lease never ends.
-    #[serde(rename = "ttl_ms", serialize_with = "milliseconds")]
     pub(crate) ttl: Option<Duration>,
     pub(crate) process: Option<Process>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) name: String,
     pub(crate) owner: String,
-    #[serde(rename = "waiting_ms", serialize_with = "plain_milliseconds")]
     pub(crate) waiting: Duration,
     pub(crate) is_alive: bool,
     pub(crate) process: Option<Process>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) application: Option<String>,
     pub(crate) host: String,
@@ -96,7 +91,7 @@ impl Server {
     }
 
     /// What the server's clock shows.
-    fn now(&self) -> SystemTime {
+    pub(crate) fn now(&self) -> SystemTime {
         let (now, by) = (
             SystemTime::now(),
             Duration::from_micros(self.ahead_us.unsigned_abs()),
@@ -201,16 +196,4 @@ fn described(info: ProcessInfo) -> Process {
         started: started.map_or_else(|_| "?".to_owned(), |it| format!("{it:.0}")),
         version: info.version,
     }
-}
-
-#[allow(
-    clippy::ref_option,
-    reason = "serde calls it with a reference to the field"
-)]
-fn milliseconds<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    time.map(|it| it.as_millis()).serialize(to)
-}
-
-fn plain_milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    time.as_millis().serialize(to)
 }
