@@ -2,14 +2,14 @@
 
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod inspect;
 pub(crate) mod ls;
-pub(crate) mod doctor;
 #[cfg(unix)]
 pub(crate) mod run;
+pub(crate) mod top;
 pub(crate) mod unlock;
 pub(crate) mod watch;
-pub(crate) mod top;
 
 use crate::{
     cli::{Cli, Command},

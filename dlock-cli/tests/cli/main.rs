@@ -1,16 +1,16 @@
 //! The built program, as people and scripts use it, over real servers.
 
 mod arguments;
-mod documented;
-mod looks;
 mod bench;
 mod doctor;
+mod documented;
+mod looks;
 mod run;
 mod run_ends;
 mod run_signals;
+mod top;
 mod unlock;
 mod watch;
-mod top;
 
 use std::{process::Command, time::Duration};
 
