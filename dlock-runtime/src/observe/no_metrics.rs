@@ -54,7 +54,7 @@ impl Sent {
 
 #[cfg(feature = "redis")]
 #[derive(Default)]
-pub(crate) struct Outage;
+pub(crate) struct Outage(());
 
 #[cfg(feature = "redis")]
 #[allow(
