@@ -126,6 +126,39 @@ async fn a_command_that_takes_too_long_is_ended_under_its_lock() {
 }
 
 #[tokio::test]
+async fn a_command_that_takes_too_long_to_end_is_killed_with_its_lease() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "1s", "--max-hold", "200ms", "--kill-after", "1h"];
+    let worker = running(&server, &options, DEAF).await;
+    eventually(LIMIT, "the command is told", async || {
+        worker.stderr().contains("`--max-hold 200ms` has passed")
+    })
+    .await;
+    run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
+    ended(&worker).await.with(76);
+    eventually_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_dlock_that_is_stopped_while_its_command_ends_leaves_it_no_longer_than_the_lease() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "2s", "--max-hold", "200ms", "--kill-after", "1h"];
+    let worker = running(&server, &options, DEAF).await;
+    eventually(LIMIT, "the command is told", async || {
+        worker.stderr().contains("`--max-hold 200ms` has passed")
+    })
+    .await;
+    worker.pause();
+    eventually(LIMIT, "the watchdog sees to it", async || {
+        worker.stderr().contains("`dlock run` stands still")
+    })
+    .await;
+    worker.resume();
+    ended(&worker).await.with(76);
+    eventually_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
 async fn a_killed_dlock_leaves_no_command_behind() {
     let server = RedisServer::start().await;
     for script in [POLITE, DEAF] {

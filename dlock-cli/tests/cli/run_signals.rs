@@ -1,7 +1,7 @@
 //! `dlock run` and signals: who gets them, with a terminal and without.
 
 use dlock_testkit::{RedisServer, Worker, eventually, python};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{
     LIMIT, call, clean, dlock, dlock_without_terminal, ended, eventually_nothing_is_left, locks,
@@ -58,6 +58,28 @@ async fn the_lock_is_kept_until_all_that_the_command_has_started_has_ended() {
     // The deaf one holds the output open, so that this is its end too.
     ended(&worker).await.with(143);
     assert!(locks(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_command_is_killed_with_its_lease() {
+    let server = RedisServer::start().await;
+    let script = "(trap '' TERM; echo $$; while :; do sleep 0.02; done) & wait";
+    let options = ["run", "job", "--ttl", "1s", "--kill-after", "1h"];
+    let words = [&options[..], &["sh", "-c", script]].concat();
+    let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
+    let shell = worker.line("", LIMIT).await;
+    let shell = Pid::from_raw(shell.trim().parse().unwrap()).unwrap();
+    send(&worker, Signal::TERM);
+    let is_gone = async || test_kill_process(shell).is_err();
+    eventually(LIMIT, "the shell has ended", is_gone).await;
+    let mut connection = server.connection().await;
+    let deleted = redis::cmd("DEL").arg("dlock:{job}").to_owned();
+    deleted
+        .query_async::<()>(&mut connection)
+        .await
+        .expect("the server does it");
+    ended(&worker).await.with(76);
+    eventually_nothing_is_left(&server).await;
 }
 
 #[tokio::test]

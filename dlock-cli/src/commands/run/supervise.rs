@@ -15,6 +15,9 @@ use crate::{
 /// How long to wait for the end of a time that nobody has set.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// How much later than `dlock` the watchdog would kill a command that was told to end.
+const SLACK: Duration = Duration::from_millis(500);
+
 /// Why the command has to end.
 enum Reason {
     /// The lease is lost.
@@ -82,7 +85,9 @@ pub(super) async fn supervise(
             ended = command.ended() => {
                 let limit = Instant::now() + args.kill_after();
                 let others = command.followed_by_others(limit);
-                while_telling(watchdog, limit, others).await;
+                if under_lock(guard, watchdog, &mut term, others).await.is_none() {
+                    command.followed_by_others(Instant::now()).await;
+                }
                 return ended;
             }
             lost = guard.lost() => break Reason::Lost(lost),
@@ -105,19 +110,38 @@ pub(super) async fn supervise(
     note(global.json, &message);
     let end = Instant::now() + grace;
     command.target().terminate();
-    while_telling(watchdog, end, command.ended_by(end)).await?;
+    if let Reason::MaxHold(_) = reason {
+        let ended = under_lock(guard, watchdog, &mut term, command.ended_by(end)).await;
+        match ended {
+            Some(ended) => ended?,
+            None => command.ended_by(Instant::now()).await?,
+        }
+    } else {
+        watchdog.tell(grace + SLACK, Duration::ZERO);
+        command.ended_by(end).await?;
+    }
     Err(reason.failure(&args.key))
 }
 
-/// Awaits `future`, by which the command ends at `end`, and lets the watchdog know that somebody sees to that.
-async fn while_telling<T>(watchdog: &Watchdog, end: Instant, future: impl Future<Output = T>) -> T {
-    /// How much later the watchdog would.
-    const SLACK: Duration = Duration::from_millis(500);
-    watchdog.tell(
-        end.saturating_duration_since(Instant::now()) + SLACK,
-        Duration::ZERO,
-    );
-    future.await
+/// Awaits `future`, by which the command ends while the lease is good; `None` if that is lost before.
+async fn under_lock<T>(
+    guard: &LockGuard,
+    watchdog: &Watchdog,
+    term: &mut Term,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::pin!(future);
+    loop {
+        term.look(guard.remaining());
+        // It has been told to end: what is left is to kill it in time.
+        watchdog.tell(term.left, Duration::ZERO);
+        tokio::select! {
+            biased;
+            output = &mut future => return Some(output),
+            _ = guard.lost() => return None,
+            () = sleep(term.tick()) => {}
+        }
+    }
 }
 
 impl Reason {
