@@ -307,11 +307,12 @@ impl Section {
 
     fn leave(self: &Arc<Self>) {
         let now = self.now();
-        observe::left(self, now);
         if let Effect::Release { owner } = self.event_at(Event::Left, now) {
             self.shared.keeper.remove(owner);
             release_in_background(self, owner);
         }
+        // Last: a recorder of metrics that panics must not keep the lock.
+        observe::left(self, now);
     }
 
     /// Whether the answer to a question is still of use: neither has the manager closed, nor has

@@ -1,6 +1,15 @@
 //! Recorders come and go: what was raised in one is lowered there, and each hears what metrics mean.
 
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
 use dlock::LockManager;
+use metrics::{
+    Counter, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::recorded::Recorded;
@@ -62,4 +71,56 @@ async fn what_is_watched_is_there_before_it_happens() {
         let values: Vec<_> = lost.map(|(.., value)| value).collect();
         assert_eq!(values, [(); 3].map(|()| DebugValue::Counter(0)));
     }
+}
+
+/// Its gauges can only be raised.
+struct Broken;
+
+impl GaugeFn for Broken {
+    fn increment(&self, _: f64) {}
+
+    fn decrement(&self, _: f64) {
+        panic!("on purpose")
+    }
+
+    fn set(&self, _: f64) {}
+}
+
+/// Has broken gauges for what is held, and nothing else.
+impl Recorder for Broken {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        if key.name() == "dlock_held" {
+            Gauge::from_arc(Arc::new(Self))
+        } else {
+            Gauge::noop()
+        }
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_panics_keeps_no_lock() {
+    let manager = LockManager::memory();
+    let recorder = metrics::set_default_local_recorder(&Broken);
+    let guard = manager.lock("dropped").acquire().await.unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(guard))).is_err());
+    let guard = manager.lock("released").acquire().await.unwrap();
+    let released = tokio::spawn(guard.release());
+    assert!(released.await.unwrap_err().is_panic());
+    drop(recorder);
+    let shutdown = manager.shutdown(Duration::from_secs(1)).await;
+    assert_eq!(shutdown, dlock::Shutdown::default());
 }
