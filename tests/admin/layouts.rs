@@ -144,6 +144,36 @@ async fn a_quorum() {
 }
 
 #[tokio::test]
+async fn a_lock_that_most_servers_may_still_hold_is_not_said_to_be_free() {
+    let servers = join_all((0..3).map(|_| RedisServer::start())).await;
+    let hosts: Vec<_> = servers
+        .iter()
+        .map(|it| format!("127.0.0.1:{}", it.port()))
+        .collect();
+    let url = format!("redlock://{}", hosts.join(","));
+    let holder = manager(&url).await;
+    let guard = soon(holder.lock("order:7").ttl(TTL).acquire())
+        .await
+        .unwrap();
+    let inspector = inspector(&url).await;
+    for server in &servers[1..] {
+        server.pause();
+    }
+    let seen = look(&inspector, "order:7").await.expect("one tells");
+    assert_eq!((seen.held_at, seen.servers), (1, 1));
+    let error = soon(inspector.unlock(&seen)).await.unwrap_err();
+    assert!(
+        error.message().contains("only 1 of 3 servers told"),
+        "{error}"
+    );
+    for server in &servers[1..] {
+        server.resume();
+    }
+    assert!(!guard.is_lost(), "a majority has it");
+    soon(guard.release()).await.unwrap();
+}
+
+#[tokio::test]
 async fn locks_at_the_keys_own_text() {
     let server = RedisServer::start().await;
     let builder = LockManager::builder().raw_keys(true);

@@ -18,7 +18,7 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::SystemRandom,
     store::{
-        StoreError,
+        StoreError, StoreErrorKind,
         redis::{Facts, Independent, Introduction, Listener, RedisConfig, RedisStore, Sight},
     },
 };
@@ -165,7 +165,8 @@ impl Inspector {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server did not tell: it may have been done. Look again.
+    /// [`StoreError`] when a server did not tell, or so many of a quorum did not when the lock was looked
+    /// at that it may still be held: it may have been done. Look again.
     ///
     /// # Cancel safety
     ///
@@ -191,9 +192,12 @@ impl Inspector {
         }
         let majority = self.stores.len() / 2 + 1;
         let left = seen.seen.len() - taken;
+        // Those that did not tell when the lock was looked at may be of the lease too.
+        let untold = self.stores.len().saturating_sub(seen.servers);
         match failure {
-            Some(error) if taken == 0 || left >= majority => Err(error),
+            Some(error) if taken == 0 || left + untold >= majority => Err(error),
             _ if taken == 0 || left >= majority => Ok(Unlocked::Changed),
+            _ if left + untold >= majority => Err(too_few(seen.servers, self.stores.len())),
             _ if handed_on => Ok(Unlocked::HandedOn),
             _ => Ok(Unlocked::Freed),
         }
@@ -273,6 +277,14 @@ fn of_some<T>(answers: Vec<Result<T, StoreError>>) -> Result<Vec<(usize, T)>, St
         Some(error) if told.is_empty() => Err(error),
         _ => Ok(told),
     }
+}
+
+fn too_few(told: usize, servers: usize) -> StoreError {
+    let message = format!(
+        "only {told} of {servers} servers told who holds the lock, and a majority may still hold it for \
+         the same"
+    );
+    StoreError::new(StoreErrorKind::Unreachable, message)
 }
 
 fn report(facts: Facts) -> ServerReport {
