@@ -75,7 +75,7 @@ async fn holders_and_waiters_are_printed_once() {
         .with(0)
         .stdout;
     for part in [
-        "1 locks   1 held   1 waiting   2 processes",
+        "1 lock   1 held   1 waiting   2 processes",
         "order:42",
         "billing@",
     ] {

@@ -93,12 +93,13 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         return;
     };
     let mut numbers = Vec::new();
-    for (number, what) in [
-        (picture.locks.len(), "locks"),
-        (picture.held(), "held"),
-        (picture.waiters(), "waiting"),
-        (picture.processes, "processes"),
+    for (number, one, many) in [
+        (picture.locks.len(), "lock", "locks"),
+        (picture.held(), "held", "held"),
+        (picture.waiters(), "waiting", "waiting"),
+        (picture.processes, "process", "processes"),
     ] {
+        let what = if number == 1 { one } else { many };
         let number = Span::styled(format!(" {number}"), faded(Style::new().bold(), model));
         numbers.extend([number, format!(" {what}  ").dim()]);
     }
