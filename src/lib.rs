@@ -114,6 +114,8 @@ macro_rules! links {
          [observability]: crate::observability\n\
          [operations]: crate::operations\n\
          [operations-raw]: crate::operations#with-clients-in-other-languages\n\
+         [operations-rights]: crate::operations#rights\n\
+         [operations-servers]: crate::operations#which-servers\n\
          [protocol]: crate::protocol\n"
     };
 }
@@ -124,6 +126,7 @@ macro_rules! links {
 pub mod comparison {}
 
 #[cfg(doc)]
+#[doc = links!()]
 #[doc = include_str!("../docs/errors.md")]
 pub mod errors {}
 
