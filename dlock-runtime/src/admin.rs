@@ -43,8 +43,10 @@ pub struct LockInfo {
     pub key: String,
     /// Who holds it; of a quorum who holds it at most servers. `None` if only waiters are there.
     pub holder: Option<HolderInfo>,
-    /// Who waits, the next one first.
+    /// Who waits, the next one first: of each server at most the first 4096.
     pub waiters: Vec<WaiterInfo>,
+    /// How many wait, be they among [`waiters`](Self::waiters) or not.
+    pub waiter_count: usize,
     /// The last fence that was given in the slot of the lock, 0 if none was.
     pub last_fence: u64,
     /// At how many servers the holder has it.
@@ -123,15 +125,16 @@ pub enum Unlocked {
     Changed,
 }
 
-/// The lock of somebody went to the next waiter.
+/// A lock went to the next waiter; or, in a quorum, somebody was told to ask about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandOff {
     /// The lock.
     pub key: String,
-    /// Who has it now.
+    /// Who has it now, or was told.
     pub owner: OwnerId,
-    /// The fence of the new lease; 0 if the waiter was only told that it may ask, in a quorum.
+    /// The fence of the new lease. 0 if there is none, which is so only in a quorum: its waiters are
+    /// told that they may ask, and a holder whose lock was taken away is told in the same words.
     pub fence: u64,
 }
 

@@ -95,6 +95,26 @@ async fn data_of_any_type_is_shown_or_left_out() {
     assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
 }
 
+/// A queue of any length holds nobody up: its beginning is told, and its length.
+#[tokio::test]
+async fn a_long_queue_is_counted() {
+    let server = RedisServer::start().await;
+    let mut queue = redis::cmd("ZADD");
+    queue.arg("dlock:{k}:q").arg(0).arg("what is no owner");
+    for attempt in 1..=5000 {
+        let owner = format!("0123456789abcdef0123456789abcdef.{attempt}");
+        queue.arg(attempt).arg(owner);
+    }
+    let mut behind = server.connection().await;
+    queue.exec_async(&mut behind).await.unwrap();
+    let inspector = inspector(&server.url()).await;
+    let seen = look(&inspector, "k").await.unwrap();
+    assert_eq!((seen.waiters.len(), seen.waiter_count), (4095, 5000));
+    assert!(seen.waiters[0].owner.to_string().ends_with(".1"));
+    let listed = soon(inspector.locks(None)).await.unwrap();
+    assert_eq!(listed[0].waiter_count, 5000);
+}
+
 #[tokio::test]
 async fn a_namespace_is_no_pattern() {
     let server = RedisServer::start().await;

@@ -54,7 +54,7 @@ pub(super) fn described(lock: &LockView) -> String {
     if lock.last_fence > 0 {
         lines.add("last fence", &lock.last_fence.to_string());
     }
-    lines.add("waiters", &lock.waiters.len().to_string());
+    lines.add("waiters", &lock.waiter_count.to_string());
     for (place, waiter) in lock.waiters.iter().enumerate() {
         let life = if waiter.is_alive {
             ""
@@ -63,6 +63,10 @@ pub(super) fn described(lock: &LockView) -> String {
         };
         let text = format!("{}, for {}{life}", waiter.name(), rough(waiter.waiting()));
         lines.add(&format!("  {}.", place + 1), &text);
+    }
+    let untold = lock.waiter_count.saturating_sub(lock.waiters.len());
+    if untold > 0 {
+        lines.add("", &format!("and {untold} more"));
     }
     if let Some(hint) = lock.holder.as_ref().and_then(hint) {
         let _ = write!(lines.0, "\n{hint}\n");

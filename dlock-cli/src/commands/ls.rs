@@ -76,7 +76,7 @@ fn row(lock: &LockView, counts_servers: bool) -> Vec<Cell> {
         of_holder(&function),
         of_holder(&|holder| holder.held().map(rough)),
         of_holder(&ttl),
-        Cell::new(lock.waiters.len()).set_alignment(CellAlignment::Right),
+        Cell::new(lock.waiter_count).set_alignment(CellAlignment::Right),
     ];
     if counts_servers {
         let count = format!("{} of {}", lock.held_at, lock.servers);

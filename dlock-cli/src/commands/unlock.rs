@@ -110,8 +110,12 @@ fn consequences(lock: &LockView, holder: &HolderView) -> String {
         "Its holder is told, and loses the lease as if it had expired; what it is doing at the moment\n\
          may still be done after others have the lock, unless the resource checks fencing tokens."
     };
-    let alive = lock.waiters.iter().filter(|waiter| waiter.is_alive).count();
-    let to_waiters = match alive {
+    let dead = lock
+        .waiters
+        .iter()
+        .filter(|waiter| !waiter.is_alive)
+        .count();
+    let to_waiters = match lock.waiter_count - dead {
         0 => "Nobody waits: the lock will be free.".to_owned(),
         1 => "One waits, and will have the lock.".to_owned(),
         count => format!("{count} wait, of which the first will have the lock."),

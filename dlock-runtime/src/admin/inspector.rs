@@ -34,7 +34,7 @@ use crate::{
 ///
 /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
 /// for lock in inspector.locks(Some("order:*")).await? {
-///     println!("{}: {:?}, {} wait", lock.key, lock.holder, lock.waiters.len());
+///     println!("{}: {:?}, {} wait", lock.key, lock.holder, lock.waiter_count);
 /// }
 /// # Ok(()) }
 /// ```
@@ -75,8 +75,8 @@ impl Inspector {
     /// keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
     ///
     /// It goes through all keys of the server, a thousand in a step, so that nobody else has to
-    /// wait. What comes or goes meanwhile may be seen or not. Of one lock at most 4096 waiters are
-    /// told. A string of another client is a lock as well, but with raw keys only if somebody
+    /// wait. What comes or goes meanwhile may be seen or not. Of one lock the first 4096 waiters
+    /// are told, and how many there are. A string of another client is a lock as well, but with raw keys only if somebody
     /// waits for it; data of other types is left out.
     ///
     /// # Errors

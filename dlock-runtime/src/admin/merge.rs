@@ -43,6 +43,8 @@ pub(super) fn lock(
     let now = now.unwrap_or_default();
     let fences = sights.iter().map(|sight| sight.it.last_fence);
     let last_fence = fences.max().unwrap_or(0);
+    let counts = sights.iter();
+    let waiter_count = counts.map(|it| it.it.waiters.len() + it.it.untold).max();
     let waiters = waiters(&sights, known);
     let occupants = sights.iter_mut().filter_map(|sight| {
         let it = sight.it.occupant.take()?;
@@ -55,6 +57,8 @@ pub(super) fn lock(
     LockInfo {
         key: key.as_str().to_owned(),
         holder: holder(&same, majority, now, known),
+        // Those of several servers may be told by one each.
+        waiter_count: waiter_count.unwrap_or(0).max(waiters.len()),
         waiters,
         last_fence,
         held_at: same.len(),
@@ -256,6 +260,7 @@ mod tests {
         let it = Sight {
             occupant: Some(occupant),
             waiters: Vec::new(),
+            untold: 0,
             last_fence: fence,
             now: Duration::MAX / 2,
         };

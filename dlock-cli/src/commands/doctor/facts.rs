@@ -237,7 +237,7 @@ impl LockFacts {
     pub(crate) fn of(locks: &[LockInfo], processes: &[ProcessInfo]) -> Self {
         let mut facts = Self::default();
         for lock in locks {
-            facts.waiters += lock.waiters.len();
+            facts.waiters += lock.waiter_count;
             facts.dead_waiters += lock.waiters.iter().filter(|it| !it.is_alive).count();
             let Some(holder) = &lock.holder else { continue };
             facts.held += 1;

@@ -190,7 +190,7 @@ impl Model {
                 let ttl = it.holder.as_ref().map(|it| it.ttl);
                 (ttl.is_none(), ttl)
             }),
-            Column::Waiters => rows.sort_by_key(|it| Reverse(it.waiters.len())),
+            Column::Waiters => rows.sort_by_key(|it| Reverse(it.waiter_count)),
             Column::Longest => rows.sort_by_key(|it| Reverse(it.longest_wait())),
         }
         if self.reversed {

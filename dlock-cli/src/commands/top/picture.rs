@@ -30,6 +30,8 @@ pub(crate) struct Lock {
     pub(crate) key: String,
     pub(crate) holder: Option<Holder>,
     pub(crate) waiters: Vec<Waiter>,
+    /// With those who are not listed.
+    pub(crate) waiter_count: usize,
     pub(crate) last_fence: u64,
     /// At how many of the servers it is held.
     pub(crate) held_at: usize,
@@ -127,7 +129,7 @@ impl Picture {
     }
 
     pub(crate) fn waiters(&self) -> usize {
-        self.locks.iter().map(|it| it.waiters.len()).sum()
+        self.locks.iter().map(|it| it.waiter_count).sum()
     }
 }
 
@@ -144,6 +146,7 @@ fn lock(info: LockInfo, now: SystemTime) -> Lock {
         key: info.key,
         holder: info.holder.map(|it| holder(it, now)),
         waiters: info.waiters.into_iter().map(waiter).collect(),
+        waiter_count: info.waiter_count,
         last_fence: info.last_fence,
         held_at: info.held_at,
         servers: info.servers,

@@ -70,7 +70,7 @@ pub(super) fn differences(before: &[LockView], after: &[LockView], is_first: boo
     let mut events = Vec::new();
     for (key, [before, after]) in pairs {
         let found = of_one(before, after, is_first);
-        let waiters = Some(after.map_or(0, |lock| lock.waiters.len()));
+        let waiters = Some(after.map_or(0, |lock| lock.waiter_count));
         events.extend(found.into_iter().map(|(change, holder, waiter)| Event {
             key: Some(key.to_owned()),
             holder,
@@ -159,6 +159,7 @@ mod tests {
         LockView {
             holder,
             waiters: waiters.iter().map(waiter).collect(),
+            waiter_count: waiters.len(),
             ..LockView::free("k")
         }
     }

@@ -7,7 +7,8 @@
 -- ARGV[1]  how many waiters are told at the most
 --
 -- Returns {the first 512 bytes of the value, its SHA-1 or '' if there is no lock, TTL left in ms or -1
--- for none, last fence or '', server's time in s, and us, {owner, arrival, alive until, ...}}.
+-- for none, last fence or '', server's time in s, and us, {owner, arrival, alive until, ...}, how many
+-- waiters there are}.
 --
 -- It is one step so that the holder and the waiters are of the same moment. A value is told apart from
 -- others by its SHA-1, since that of another client may be secret, and of any length.
@@ -34,6 +35,10 @@ for at = 1, #queued, 2 do
   table.insert(waiters, try('ZSCORE', living, queued[at]) or '0')
 end
 
+-- The place of the last one, as ZCARD is a right that locks do not need.
+local last = (try('ZRANGE', queue, -1, -1) or {})[1]
+local count = last and redis.call('ZRANK', queue, last) + 1 or 0
+
 local time = redis.call('TIME')
 return {value and string.sub(value, 1, 512) or '', value and redis.sha1hex(value) or '',
-  redis.call('PTTL', lock), try('GET', KEYS[4]) or '', time[1], time[2], waiters}
+  redis.call('PTTL', lock), try('GET', KEYS[4]) or '', time[1], time[2], waiters, count}

@@ -1,15 +1,17 @@
 //! What operators see of locks, and how they take one away.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+mod scan;
+mod sight;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
+pub(super) use self::scan::escaped;
+pub(crate) use self::sight::{Occupant, Seen, Sight};
+use self::{scan::Scan, sight::read_sight};
 use super::{
-    Introduction, RedisConfig, RedisStore, errors,
-    node::Node,
+    Introduction, RedisConfig, RedisStore,
     script::{self, Call},
     servers::Servers,
 };
@@ -20,69 +22,11 @@ use crate::{
     store::{StoreError, StoreErrorKind, redis::hints::Hints},
 };
 
-/// Through how many keys a server goes in one step, which takes it less than a millisecond.
-const KEYS_AT_ONCE: u32 = 1000;
-
 /// How many locks are looked at in one write.
 const LOCKS_AT_ONCE: usize = 64;
 
 /// More waiters of one lock are not told of: a server must not be held up by them.
 const MOST_WAITERS: usize = 4096;
-
-/// A lock at one moment.
-#[derive(Debug)]
-pub(crate) struct Sight {
-    pub(crate) occupant: Option<Occupant>,
-    /// In the order of the queue.
-    pub(crate) waiters: Vec<Queued>,
-    /// 0 if there was none.
-    pub(crate) last_fence: u64,
-    /// The server's time, since 1970.
-    pub(crate) now: Duration,
-}
-
-impl Sight {
-    fn is_foreign(&self) -> bool {
-        let occupant = self.occupant.as_ref();
-        occupant.is_some_and(|it| matches!(it.seen, Seen::Foreign { .. }))
-    }
-
-    /// Whether nobody holds or wants it.
-    fn is_idle(&self) -> bool {
-        self.occupant.is_none() && self.waiters.is_empty()
-    }
-}
-
-/// Who holds a lock.
-#[derive(Debug)]
-pub(crate) struct Occupant {
-    pub(crate) seen: Seen,
-    pub(crate) label: Option<String>,
-    pub(crate) function: Option<String>,
-    /// `None` if it has no end.
-    pub(crate) ttl: Option<Duration>,
-}
-
-/// By what a lease is known again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    Ours {
-        owner: OwnerId,
-        fence: u64,
-    },
-    /// Another client's, by the SHA-1 of its value, which may be secret.
-    Foreign {
-        digest: String,
-    },
-}
-
-/// A place in a queue.
-#[derive(Debug)]
-pub(crate) struct Queued {
-    pub(crate) owner: OwnerId,
-    pub(crate) arrived: Duration,
-    pub(crate) alive_until: Duration,
-}
 
 impl RedisStore {
     /// Connects to servers to look at what others do there.
@@ -254,200 +198,4 @@ fn is_of_key(error: &StoreError) -> bool {
 
 fn key_of(name: &str) -> Option<LockKey> {
     LockKey::new(name).ok()
-}
-
-/// A text that stands for itself in a pattern of keys.
-pub(super) fn escaped(text: &str) -> String {
-    let mut pattern = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, '*' | '?' | '[' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern
-}
-
-/// A walk through the keys of a server, in steps.
-struct Scan<'a> {
-    node: &'a Node,
-    pattern: String,
-    /// Only of these can a lock be.
-    strings: bool,
-    /// `None` at the end.
-    cursor: Option<String>,
-}
-
-impl<'a> Scan<'a> {
-    fn new(node: &'a Node, pattern: String, strings: bool) -> Self {
-        Self {
-            node,
-            pattern,
-            strings,
-            cursor: Some("0".to_owned()),
-        }
-    }
-
-    /// Some of the keys that are text, perhaps none; `None` at the end.
-    async fn next(&mut self) -> Result<Option<Vec<String>>, StoreError> {
-        let Some(cursor) = self.cursor.take() else {
-            return Ok(None);
-        };
-        let mut question = redis::cmd("SCAN");
-        question.arg(cursor).arg("MATCH").arg(&self.pattern);
-        question.arg("COUNT").arg(KEYS_AT_ONCE);
-        if self.strings {
-            question.arg("TYPE").arg("string");
-        }
-        let asked = self.node.ask(&question).await;
-        let answer = asked.map_err(|error| error.at(self.node.shown()))?;
-        let nonsense = || errors::bad_answer("the answer to `SCAN` makes no sense");
-        let Value::Array(fields) = answer else {
-            return Err(nonsense());
-        };
-        let [cursor, Value::Array(names)] = fields.as_slice() else {
-            return Err(nonsense());
-        };
-        let cursor: String = redis::from_redis_value_ref(cursor).map_err(|_| nonsense())?;
-        self.cursor = Some(cursor).filter(|cursor| cursor != "0");
-        let names = names.iter().filter_map(|name| match name {
-            Value::BulkString(name) => str::from_utf8(name).ok().map(str::to_owned),
-            _ => None,
-        });
-        Ok(Some(names.collect()))
-    }
-}
-
-fn read_sight(answer: &Value) -> Result<Sight, StoreError> {
-    sight(answer).ok_or_else(|| script::misshapen("look", answer))
-}
-
-fn sight(answer: &Value) -> Option<Sight> {
-    let Value::Array(fields) = answer else {
-        return None;
-    };
-    let [
-        value,
-        digest,
-        Value::Int(ttl),
-        fence,
-        seconds,
-        micros,
-        Value::Array(queue),
-    ] = fields.as_slice()
-    else {
-        return None;
-    };
-    let (value, digest) = (bytes(value)?, bytes(digest)?);
-    let occupant = (!digest.is_empty()).then(|| {
-        let ttl = u64::try_from(*ttl).ok().map(Duration::from_millis);
-        occupant(value, digest, ttl)
-    });
-    let now = Duration::from_secs(number(seconds)?) + Duration::from_micros(number(micros)?);
-    let waiters = queue.chunks_exact(3).filter_map(|waiter| {
-        let name = str::from_utf8(bytes(&waiter[0])?).ok()?;
-        Some(Queued {
-            owner: name.strip_suffix('!').unwrap_or(name).parse().ok()?,
-            arrived: milliseconds(&waiter[1])?,
-            alive_until: milliseconds(&waiter[2])?,
-        })
-    });
-    Some(Sight {
-        occupant,
-        waiters: waiters.collect(),
-        // What is no number of ours is no fence.
-        last_fence: number(fence).unwrap_or(0),
-        now,
-    })
-}
-
-fn occupant(value: &[u8], digest: &[u8], ttl: Option<Duration>) -> Occupant {
-    let ours = || {
-        let (claim, label) = str::from_utf8(value).ok()?.rsplit_once(' ')?;
-        let (owner, fence) = claim.split_once(' ')?;
-        let is_plain = !fence.is_empty() && fence.bytes().all(|byte| byte.is_ascii_digit());
-        let owner = owner.parse().ok()?;
-        let fence = fence.parse().ok().filter(|_| is_plain)?;
-        (!label.is_empty()).then_some((Seen::Ours { owner, fence }, label))
-    };
-    let foreign = || Seen::Foreign {
-        digest: String::from_utf8_lossy(digest).into_owned(),
-    };
-    match ours() {
-        Some((seen, label)) => {
-            let (label, function) = script::read_label(label.as_bytes());
-            Occupant {
-                seen,
-                label,
-                function,
-                ttl,
-            }
-        }
-        None => Occupant {
-            seen: foreign(),
-            label: None,
-            function: None,
-            ttl,
-        },
-    }
-}
-
-fn bytes(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
-        _ => None,
-    }
-}
-
-fn number(value: &Value) -> Option<u64> {
-    str::from_utf8(bytes(value)?).ok()?.parse().ok()
-}
-
-/// A score, which is a time; whoever may write there may have written any number.
-fn milliseconds(score: &Value) -> Option<Duration> {
-    let score: f64 = str::from_utf8(bytes(score)?).ok()?.parse().ok()?;
-    Duration::try_from_secs_f64(score / 1000.0).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_namespace_stands_for_itself() {
-        assert_eq!(escaped("a*[b]?\\c"), "a\\*\\[b]\\?\\\\c");
-        // A user's right to listen is compared with the pattern letter by letter.
-        assert_eq!(escaped("my-app"), "my-app");
-    }
-
-    #[test]
-    fn only_the_exact_form_is_ours() {
-        let owner = "0123456789abcdef0123456789abcdef.7";
-        for (value, is_ours) in [
-            (format!("{owner} 17 svc@host/1"), true),
-            (format!("{owner} 17 -"), true),
-            (format!("{owner} +17 -"), false),
-            (format!("{owner} 17 a b"), false),
-            (format!("{owner} 17 "), false),
-            (format!("{owner}  17 -"), false),
-            ("token".into(), false),
-            (" ".into(), false),
-        ] {
-            let seen = occupant(value.as_bytes(), b"d", None).seen;
-            assert_eq!(matches!(seen, Seen::Ours { .. }), is_ours, "{value:?}");
-        }
-    }
-
-    #[test]
-    fn a_time_may_be_any_number() {
-        for text in ["nan", "inf", "-inf", "-1", "1e300", "x", ""] {
-            assert_eq!(
-                milliseconds(&Value::BulkString(text.into())),
-                None,
-                "{text}"
-            );
-        }
-        let score = Value::BulkString(b"1.5e3".into());
-        assert_eq!(milliseconds(&score), Some(Duration::from_millis(1500)));
-    }
 }

@@ -19,6 +19,7 @@ fn lock(key: &str, holder: &str, ttl: Option<u64>, waits: &[u64]) -> Lock {
             ..Holder::default()
         }),
         waiters: waiters.collect(),
+        waiter_count: waits.len(),
         ..Lock::default()
     }
 }

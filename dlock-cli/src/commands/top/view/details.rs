@@ -94,25 +94,21 @@ fn waiters(lock: &Lock, area: Rect) -> Text<'static> {
     if lock.waiters.is_empty() {
         return Text::from(Line::from("nobody waits").dim());
     }
-    let mut lines = vec![
-        Line::from(format!(
-            "{} waiting, the next one first",
-            lock.waiters.len()
-        ))
-        .dim(),
-    ];
+    let mut lines =
+        vec![Line::from(format!("{} waiting, the next one first", lock.waiter_count)).dim()];
     let room = usize::from(area.height).saturating_sub(1);
-    let all_fit = lock.waiters.len() <= room;
+    let all_fit = lock.waiter_count <= room;
     let shown = if all_fit {
         room
     } else {
         room.saturating_sub(1)
     };
+    let shown = shown.min(lock.waiters.len());
     for (place, waiter) in lock.waiters.iter().take(shown).enumerate() {
         lines.push(line(place + 1, waiter, area.width));
     }
     if !all_fit {
-        lines.push(Line::from(format!("     and {} more", lock.waiters.len() - shown)).dim());
+        lines.push(Line::from(format!("     and {} more", lock.waiter_count - shown)).dim());
     }
     lines.into()
 }

@@ -126,7 +126,7 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
             (held.map_or_else(String::new, brief), plain)
         }
         Column::Ttl => ttl(holder),
-        Column::Waiters => match lock.waiters.len() {
+        Column::Waiters => match lock.waiter_count {
             0 => ("–".to_owned(), plain.dim()),
             count => (count.to_string(), plain.fg(WARM)),
         },

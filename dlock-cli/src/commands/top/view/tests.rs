@@ -50,9 +50,10 @@ fn model() -> Model {
         ..Holder::default()
     };
     foreign.ttl = None;
-    let lock = |key: &str, holder, waiters| Lock {
+    let lock = |key: &str, holder, waiters: Vec<Waiter>| Lock {
         key: key.to_owned(),
         holder,
+        waiter_count: waiters.len(),
         waiters,
         last_fence: 91_700_412_345_678,
         held_at: 1,
