@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use dlock::{LockError, LostCause, Wait, admin::Unlocked};
+use dlock::{LockError, LostCause, StoreErrorKind, Wait, admin::Unlocked};
 use dlock_testkit::{RedisServer, eventually};
 use tokio::time::Instant;
 
 use crate::{
     TTL,
-    common::{LIMIT, is_lost, soon},
+    common::{LIMIT, is_lost, shown, soon},
     inspector, look, manager, with_waiters,
 };
 
@@ -77,6 +77,58 @@ async fn a_free_locks_next_fence_is_greater_even_if_its_counter_was_lost() {
     let next = soon(manager.lock("order:42").acquire()).await.unwrap();
     assert!(next.fencing_token() > token);
     soon(next.release()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_without_memory_frees_a_lock() {
+    let server = RedisServer::start().await;
+    let (manager, inspector) = (manager(&server.url()).await, inspector(&server.url()).await);
+    let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
+    let seen = look(&inspector, "order:42").await.unwrap();
+    let mut behind = server.connection().await;
+    let limit = async |behind: &mut _, bytes: &str| {
+        let mut set = redis::cmd("CONFIG");
+        set.arg(&["SET", "maxmemory", bytes]);
+        soon(set.exec_async(behind)).await.unwrap();
+    };
+    limit(&mut behind, "1").await;
+    let mut write = redis::cmd("SET");
+    let refused = soon(write.arg("any").arg("x").exec_async(&mut behind)).await;
+    assert!(shown(&refused.unwrap_err()).contains("OOM"));
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    soon(guard.lost()).await;
+    limit(&mut behind, "0").await;
+    let next = soon(manager.lock("order:42").acquire()).await.unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    soon(next.release()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fence_that_is_foreign_data_is_named_with_its_remedy() {
+    let server = RedisServer::start().await;
+    let (manager, inspector) = (manager(&server.url()).await, inspector(&server.url()).await);
+    let mut behind = server.connection().await;
+    let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
+    let seen = look(&inspector, "order:42").await.unwrap();
+    let [counter] = server.keys("dlock:fence:*").await.try_into().unwrap();
+    let list = redis::cmd("RPUSH").arg(&counter).arg("x").to_owned();
+    let text = redis::cmd("SET").arg(&counter).arg("9e9").to_owned();
+    let delete = redis::cmd("DEL").arg(&counter).to_owned();
+    for foreign in [text, list] {
+        soon(delete.exec_async(&mut behind)).await.unwrap();
+        soon(foreign.exec_async(&mut behind)).await.unwrap();
+        let error = soon(inspector.unlock(&seen)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::WrongType);
+        let text = shown(&error);
+        assert!(
+            text.contains(&counter) && text.contains("delete that key"),
+            "{text}"
+        );
+        guard.ensure().unwrap();
+    }
+    soon(delete.exec_async(&mut behind)).await.unwrap();
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    soon(guard.lost()).await;
 }
 
 /// Whichever comes first, nobody loses a lease that was not the one seen.

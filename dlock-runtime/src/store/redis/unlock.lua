@@ -20,7 +20,12 @@
 -- The holder is told by `owner 0 K` on the channel of its client; that may fail, as a user may lack
 -- the channel, and the holder then finds out when it renews.
 --
--- GETEX instead of GET, because it counts as a write, and what is seen must come from a master.
+-- GETEX instead of GET, because it counts as a write: what is seen must come from a master, and a server
+-- that is out of memory refuses nothing to a script that has written. It is then most of all that
+-- somebody wants a lock freed.
+--
+-- A counter that is foreign data is an error, and the lock stays: nobody could take it until the counter
+-- is mended, and the old holder could not be told to be late.
 local value = redis.call('GETEX', KEYS[1])
 local seen = ARGV[2] ~= '' and ARGV[2] .. ' '
 if not value or seen and string.sub(value, 1, #seen) ~= seen
@@ -29,10 +34,11 @@ if not value or seen and string.sub(value, 1, #seen) ~= seen
 end
 
 do
-  local text = redis.call('GET', KEYS[4]) or '0'
-  local last = tonumber(text)
+  local text = redis.pcall('GET', KEYS[4]) or '0'
+  local last = type(text) == 'string' and tonumber(text)
   if not last or last >= 2 ^ 52 or string.find(text, '%D') then
-    return redis.error_reply('WRONGTYPE the fence at `' .. KEYS[4] .. '` is no number of dlock')
+    return redis.error_reply('WRONGTYPE the fence at `' .. KEYS[4] .. '` is no number of dlock, so nobody '
+      .. 'could get the lock: delete that key, as new fences come from the clock, and unlock again')
   end
   local held = tonumber(string.match(value, '^%S+ (%d+) %S+$') or '0')
   if held > last and held < 2 ^ 52 then
