@@ -1,6 +1,6 @@
 //! The arguments of the program.
 
-use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand};
+use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, builder::NonEmptyStringValueParser};
 use dlock::store::redis::CredentialsProvider;
 
 use crate::{commands, exit};
@@ -30,7 +30,9 @@ pub(crate) struct Global {
         help_heading = OF_ALL,
         env = "DLOCK_URL",
         hide_env_values = true,
-        default_value = "redis://127.0.0.1:6379"
+        default_value = "redis://127.0.0.1:6379",
+        // A variable that is set to nothing is a mistake, and not the server on this machine.
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub(crate) url: String,
     /// What all keys of the locks begin with

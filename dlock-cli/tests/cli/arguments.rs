@@ -28,6 +28,14 @@ async fn help_tells_exit_codes_and_no_password() {
 }
 
 #[tokio::test]
+async fn a_url_that_is_empty_is_not_that_of_this_machine() {
+    let server = RedisServer::start().await;
+    let mut command = dlock(&server, &["run", "job", "true"]);
+    let ended = call(command.env("DLOCK_URL", "")).await.with(2);
+    assert!(ended.stderr.contains("--url"), "{}", ended.stderr);
+}
+
+#[tokio::test]
 async fn a_login_stands_in_the_environment() {
     let server = RedisServer::start_with(&["--requirepass", "s3cret"]).await;
     let url = format!("redis://127.0.0.1:{}", server.port());
