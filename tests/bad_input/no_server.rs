@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use crate::{
     WAIT, assert_says,
-    common::{LIMIT, soon},
+    common::{LIMIT, no_redis, soon},
     lazy, refusal, refused, unavailable,
 };
 
@@ -122,24 +122,8 @@ async fn one_that_hangs_up_at_once_is_heard_out() {
 
 #[tokio::test]
 async fn a_peer_that_is_no_redis_is_found_out() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        use tokio::io::AsyncWriteExt;
-        while let Ok((mut client, _)) = listener.accept().await {
-            client
-                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-                .await
-                .ok();
-            // Held open: it is the answer that is wrong.
-            tokio::spawn(async move {
-                std::future::pending::<()>().await;
-                drop(client);
-            });
-        }
-    });
     let builder = LockManager::builder().connect_timeout(Duration::from_secs(1));
-    let url = format!("redis://127.0.0.1:{port}");
+    let url = no_redis().await;
     let error = soon(builder.connect(&url)).await.unwrap_err();
     assert!(matches!(error, ConnectError::Unavailable { .. }), "{error}");
     assert_says(&error, &[&url]);

@@ -120,3 +120,25 @@ pub(crate) fn is_lost<T>(
 ) -> bool {
     matches!(outcome, Err(LockError::Lost { cause: found, .. }) if cause(found))
 }
+
+/// The URL of a server that answers, and not as Redis would.
+pub(crate) async fn no_redis() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let listener = listener.expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt;
+        while let Ok((mut client, _)) = listener.accept().await {
+            client
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .await
+                .ok();
+            // Held open: it is the answer that is wrong.
+            tokio::spawn(async move {
+                std::future::pending::<()>().await;
+                drop(client);
+            });
+        }
+    });
+    format!("redis://127.0.0.1:{port}")
+}

@@ -16,7 +16,7 @@ use dlock_testkit::{Proxy, RedisServer, Sentinels, eventually};
 
 use crate::{
     KEY, PATIENCE,
-    common::{LIMIT, soon},
+    common::{LIMIT, no_redis, soon},
     page::Page,
     refused, run,
 };
@@ -167,27 +167,6 @@ async fn not_connected(builder: LockManagerBuilder, url: &str) -> Provoked {
     // The user and the password are left out.
     let shown = url.rsplit(['@', '/']).next().unwrap_or(url);
     Provoked::Connect(error, shown.to_owned())
-}
-
-/// A server that answers, and not as Redis would.
-async fn no_redis() -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        use tokio::io::AsyncWriteExt;
-        while let Ok((mut client, _)) = listener.accept().await {
-            client
-                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-                .await
-                .ok();
-            // Held open: it is the answer that is wrong.
-            tokio::spawn(async move {
-                std::future::pending::<()>().await;
-                drop(client);
-            });
-        }
-    });
-    format!("redis://127.0.0.1:{port}")
 }
 
 async fn provoke(code: &str) -> Provoked {
