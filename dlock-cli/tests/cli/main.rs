@@ -29,7 +29,14 @@ fn dlock(server: &RedisServer, arguments: &[&str]) -> Command {
 
 /// The same without a controlling terminal, whether or not the test has one.
 fn dlock_without_terminal(server: &RedisServer, arguments: &[&str]) -> Command {
-    const LEAVE: &str = "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])";
+    const LEAVE: &str = r"
+import os, signal, sys
+# A test that runs in the background, or under nohup, was started to ignore some.
+for each in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
+    signal.signal(each, signal.SIG_DFL)
+os.setsid()
+os.execv(sys.argv[1], sys.argv[1:])
+";
     let mut command = python();
     clean(&mut command);
     command

@@ -91,7 +91,7 @@ async fn who_is_told_to_end_while_it_waits_leaves_the_queue_and_runs_nothing() {
     ));
     holder.line("in", LIMIT).await;
     let words = ["run", "--wait", "forever", "job", "echo", "ran"];
-    let waiter = Worker::spawn(&mut dlock(&server, &words));
+    let waiter = Worker::spawn(&mut dlock_without_terminal(&server, &words));
     let queue = "dlock:{job}:q".to_owned();
     eventually(LIMIT, "it waits", async || {
         locks(&server).await.contains(&queue)
@@ -127,10 +127,13 @@ async fn what_is_ignored_from_the_start_stays_ignored() {
 /// Starts a program on a terminal of its own; when it has said the first text, runs the second, which is
 /// Python, and types the third; tells its output and its end.
 const AT_A_TERMINAL: &str = r"
-import os, pty, sys
+import os, pty, signal, sys
 trigger, meanwhile, typed = sys.argv[1:4]
 pid, terminal = pty.fork()
 if pid == 0:
+    # A test that runs in the background, or under nohup, was started to ignore some.
+    for each in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
+        signal.signal(each, signal.SIG_DFL)
     os.execv(sys.argv[4], sys.argv[4:])
 output, waits = b'', True
 while True:

@@ -20,6 +20,9 @@ pid, terminal = pty.fork()
 if pid == 0:
     # The size is there before the program looks at it.
     fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", int(rows), int(columns), 0, 0))
+    # A test that runs in the background, or under nohup, was started to ignore some.
+    for each in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
+        signal.signal(each, signal.SIG_DFL)
     os.execv(program[0], program)
 
 written, seen, open_ = b"", 0, True
