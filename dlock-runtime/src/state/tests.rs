@@ -362,7 +362,7 @@ fn any_number_of_doubts_are_a_few_renewals() {
         }
         desk.pass(Duration::from_millis(1));
     }
-    assert_eq!(renewals, 4);
+    assert_eq!(renewals, 3);
     // The last of them is not forgotten.
     let Effect::WaitUntil(at) = desk.on(Event::Tick) else {
         panic!("it has just been renewed")
@@ -403,8 +403,21 @@ fn a_doubt_about_a_lease_that_was_handed_on_is_the_next_ones() {
     let Effect::Enter { keep: Some(keep) } = desk.of(2, Event::Woken) else {
         panic!("it has the lease")
     };
-    assert!(keep.at.is_reached(desk.now), "the keeper renews it at once");
+    let soon = keep.at.remaining(desk.now);
+    assert!(!soon.is_zero() && soon <= SECOND / 4, "{soon:?}");
+    desk.now = keep.at;
     assert!(matches!(desk.of(2, Event::Tick), Effect::Renew { .. }));
+}
+
+#[test]
+fn a_lease_that_has_just_come_is_doubted_a_little_later() {
+    let mut desk = Desk::holding(Timing::default());
+    let Effect::WaitUntil(at) = desk.on(Event::Granted { fence: 0 }) else {
+        panic!("it is told about what was before it")
+    };
+    assert!(at.remaining(desk.now) <= SECOND / 4);
+    desk.now = at;
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
 }
 
 #[test]

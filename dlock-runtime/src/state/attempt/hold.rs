@@ -15,7 +15,8 @@ use crate::{
     store::{Renewal, StoreError, StoreErrorKind},
 };
 
-/// Between two renewals for the reason that somebody has doubted the lease.
+/// Between two renewals for the reason that somebody has doubted the lease, and before the first: a lease
+/// that has just come may still be told about what was before it. In a quorum it is, by its slower nodes.
 const BETWEEN_DOUBTS: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl Hold {
             failure: None,
             doubts: Doubts {
                 is_raised: false,
-                next: now,
+                next: now.plus(BETWEEN_DOUBTS),
             },
             entered: false,
             unkept: true,
