@@ -1,8 +1,8 @@
 //! Being told to stop.
 
 /// Waits until somebody wants the program to end: Ctrl-C, or the signal to terminate. Answers the exit
-/// code that shells expect then.
-pub(crate) async fn interrupted() -> u8 {
+/// code that shells expect then. It listens from now on, and not from the first poll.
+pub(crate) fn interrupted() -> impl Future<Output = u8> {
     /// 128 and the number of the signal.
     const INTERRUPTED: u8 = 130;
     #[cfg(unix)]
@@ -12,14 +12,16 @@ pub(crate) async fn interrupted() -> u8 {
         let mut hang_up = listen(SignalKind::hangup());
         let mut terminate = listen(SignalKind::terminate());
         let mut interrupt = listen(SignalKind::interrupt());
-        tokio::select! {
-            _ = hang_up.recv() => 129,
-            _ = interrupt.recv() => INTERRUPTED,
-            _ = terminate.recv() => 143,
+        async move {
+            tokio::select! {
+                _ = hang_up.recv() => 129,
+                _ = interrupt.recv() => INTERRUPTED,
+                _ = terminate.recv() => 143,
+            }
         }
     }
     #[cfg(not(unix))]
-    {
+    async {
         // Without a handler there is nothing to wait for.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
