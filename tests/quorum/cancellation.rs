@@ -1,11 +1,12 @@
 //! Whoever is dropped, at whatever await, leaves nothing on any node.
 
 use dlock::{LockManager, LockStore, store::memory::MemoryStore, store::quorum::Quorum};
-use dlock_testkit::{Polled, poll_times, poll_times_then_wake};
+use dlock_testkit::{Polled, eventually, poll_times, poll_times_then_wake};
+use tokio::runtime::Builder;
 
 use crate::{
     TTL,
-    common::{LIMIT, NODES, OneKey, Wire, assert_idle, soon},
+    common::{Fate, Kind, LIMIT, NODES, OneKey, Wire, assert_idle, soon},
     owner,
 };
 
@@ -34,7 +35,7 @@ impl Wired {
 
     async fn assert_clean(&self) {
         assert_idle(&[&self.manager]).await;
-        dlock_testkit::eventually(LIMIT, "nothing is left", async || self.is_clean()).await;
+        eventually(LIMIT, "nothing is left", async || self.is_clean()).await;
     }
 }
 
@@ -121,4 +122,36 @@ async fn a_question_that_is_dropped_anywhere_can_be_asked_again_or_released() {
             }
         }
     }
+}
+
+/// What some nodes still have when a release is answered is given back where the manager was made, if
+/// the runtime that has asked is no more.
+#[test]
+fn a_runtime_that_ends_after_a_release_leaves_the_rest_to_another_one() {
+    let home = Builder::new_multi_thread().enable_all().build().unwrap();
+    let ending = Builder::new_current_thread().enable_all().build().unwrap();
+    let stores = [(); NODES].map(|()| MemoryStore::new());
+    let (wires, quorum, manager) = {
+        let _home = home.enter();
+        let wires = stores.clone().map(Wire::new);
+        let quorum = Quorum::of(wires.clone()).unwrap();
+        let manager = LockManager::builder().store(quorum.clone()).unwrap();
+        (wires, quorum, manager)
+    };
+    let away = &wires[..NODES / 2];
+    let key = OneKey::new(quorum, "order:42");
+    ending.block_on(async {
+        let holder = owner();
+        key.granted(holder, TTL).await;
+        for wire in away {
+            wire.always(Kind::Release, Fate::Lost);
+        }
+        soon(key.release(holder)).await;
+    });
+    drop(ending);
+    away.iter().for_each(Wire::heal);
+    home.block_on(eventually(LIMIT, "nothing is left", async || {
+        stores.iter().all(MemoryStore::is_empty)
+    }));
+    drop(manager);
 }

@@ -63,7 +63,7 @@ mod tests;
 
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::{Duration, SystemTime},
 };
 
@@ -120,6 +120,7 @@ struct Shared {
     proposals: Proposals,
     /// How many releases are being repeated.
     owed: AtomicUsize,
+    home: Mutex<Option<Handle>>,
     random: Arc<dyn Random>,
     time_of_day: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
@@ -227,6 +228,7 @@ impl Shared {
             claims: Claims::default(),
             proposals: Proposals::default(),
             owed: AtomicUsize::new(0),
+            home: Mutex::default(),
             random: Arc::new(random),
             time_of_day: Box::new(time_of_day),
         }
@@ -255,13 +257,14 @@ impl Shared {
         if self.claims.touch(ask.owner, &ask.key, node, id) {
             return;
         }
-        let owed = Owed {
-            key: ask.key.clone(),
-            ids: vec![(node, id)],
-            until: Instant::now() + ask.ttl.max(ALIVE + GRANT_TTL),
-            limit,
-        };
-        owed.give_back(self);
+        let until = Instant::now() + ask.ttl.max(ALIVE + GRANT_TTL);
+        Owed::new(self, &ask.key, vec![(node, id)], until, limit).give_back();
+    }
+
+    /// Where the latest manager was made, which is where its own work goes on.
+    fn home(&self) -> MutexGuard<'_, Option<Handle>> {
+        // Nothing under the mutex can panic half-way.
+        self.home.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -319,6 +322,9 @@ impl LockStore for Quorum {
     }
 
     fn attach(&self, client: ClientId, hints: HintSink) {
+        if let Ok(home) = Handle::try_current() {
+            *self.shared.home() = Some(home);
+        }
         let majority = majority(self.shared.nodes.len());
         let notices = Notices::new(hints, majority, self.shared.random.clone());
         for (node, store) in self.shared.nodes.iter().enumerate() {

@@ -258,13 +258,8 @@ impl Round<'_> {
             .collect();
         // Before they are sent: a question that comes later must not meet a release.
         let given_back = claims.give_back(owner, key, self.before, held, touched);
-        let owed = Owed {
-            key: key.clone(),
-            ids: given_back.ids,
-            until: self.begun + self.ask.ttl.max(ALIVE + GRANT_TTL) + limit,
-            limit,
-        };
-        owed.give_back(self.shared);
+        let until = self.begun + self.ask.ttl.max(ALIVE + GRANT_TTL) + limit;
+        Owed::new(self.shared, key, given_back.ids, until, limit).give_back();
         given_back.is_latest
     }
 }

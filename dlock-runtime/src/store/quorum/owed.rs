@@ -1,11 +1,15 @@
 //! Releases that nobody waits for, sent until each node has answered or has forgotten by itself.
 
 use std::{
+    mem,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep},
+};
 
 use super::{
     Shared,
@@ -20,48 +24,101 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// others are left to their TTL after the first try.
 const MOST_AT_ONCE: usize = 4096;
 
-/// What some nodes may have of an attempt.
+/// What some nodes may have of an attempt. Dropped, it is given back, wherever there is a runtime.
 pub(super) struct Owed {
-    pub(super) key: LockKey,
-    pub(super) ids: Vec<(usize, OwnerId)>,
+    shared: Arc<Shared>,
+    key: LockKey,
+    ids: Vec<(usize, OwnerId)>,
     /// When the nodes have forgotten it by themselves.
-    pub(super) until: Instant,
+    until: Instant,
     /// How long to wait for an answer.
-    pub(super) limit: Duration,
+    limit: Duration,
+    /// Runtimes that may be alive when the one it is on has gone.
+    elsewhere: Option<Handle>,
 }
 
 impl Owed {
-    /// Gives it back; the requests have been sent when this returns.
-    pub(super) fn give_back(self, shared: &Arc<Shared>) {
-        if !self.ids.is_empty() {
-            in_background(self.pay(shared.clone()));
+    /// Of `ids`, each on its node; the nodes have forgotten it by themselves at `until`, and have
+    /// `limit` for each answer.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        key: &LockKey,
+        ids: Vec<(usize, OwnerId)>,
+        until: Instant,
+        limit: Duration,
+    ) -> Self {
+        Self {
+            shared: shared.clone(),
+            key: key.clone(),
+            ids,
+            until,
+            limit,
+            elsewhere: shared.home().clone(),
         }
     }
 
-    pub(super) async fn pay(mut self, shared: Arc<Shared>) {
-        self.ask(&shared).await;
-        let Some(_counted) = Counted::enter(&shared).filter(|_| !self.ids.is_empty()) else {
-            return;
-        };
+    /// Gives it back; the requests have been sent when this returns.
+    pub(super) fn give_back(self) {
+        if !self.ids.is_empty() {
+            in_background(self.pay());
+        }
+    }
+
+    async fn pay(mut self) {
+        self.ask().await;
+        let shared = self.shared.clone();
+        let counted = Counted::enter(&shared);
         let mut pause = FIRST_PAUSE;
-        while !self.ids.is_empty() && Instant::now() + pause < self.until {
+        while counted.is_some() && !self.ids.is_empty() && Instant::now() + pause < self.until {
             sleep(jittered(pause, shared.random.next_u64())).await;
-            self.ask(&shared).await;
+            self.ask().await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
+        self.ids.clear();
     }
 
-    async fn ask(&mut self, shared: &Shared) {
+    /// A node has answered.
+    pub(super) fn settle(&mut self, node: usize, id: OwnerId) {
+        self.ids.retain(|known| *known != (node, id));
+    }
+
+    async fn ask(&mut self) {
+        let nodes = &self.shared.nodes;
         let mut requests = Requests::with_capacity(self.ids.len());
         for (node, id) in &self.ids {
-            requests.add(release(shared.nodes.clone(), self.key.clone(), *node, *id));
+            requests.add(release(nodes.clone(), self.key.clone(), *node, *id));
         }
         let mut timer = Timer::new(Instant::now() + self.limit);
         while let Some(reply) = requests.next(&mut timer).await {
             if reply.answer.is_ok() {
-                self.ids.retain(|known| *known != (reply.node, reply.id));
+                self.settle(reply.node, reply.id);
             }
         }
+    }
+}
+
+/// A runtime that ends drops its tasks.
+impl Drop for Owed {
+    fn drop(&mut self) {
+        let ids = mem::take(&mut self.ids);
+        if ids.is_empty() {
+            return;
+        }
+        let Some(runtime) = self.elsewhere.take() else {
+            for (node, id) in ids {
+                self.shared.nodes[node].release_at_once(&self.key, id);
+            }
+            return;
+        };
+        let rest = Self {
+            shared: self.shared.clone(),
+            key: self.key.clone(),
+            ids,
+            until: self.until,
+            limit: self.limit,
+            elsewhere: None,
+        };
+        runtime.spawn(rest.pay());
     }
 }
 

@@ -66,24 +66,18 @@ pub(super) async fn release(
     shared.claims.forget(owner, key, &standing);
     let unconfirmed = standing.touched.without(confirmed);
     if !unconfirmed.is_empty() {
-        let (shared, key) = (shared.clone(), key.clone());
+        let ids = unconfirmed
+            .iter()
+            .map(|node| (node, standing.ids.at(node)))
+            .collect();
+        let mut rest = Owed::new(shared, key, ids, standing.until, limit);
         in_background(async move {
-            let mut unconfirmed = unconfirmed;
             while let Some(reply) = requests.next(&mut timer).await {
                 if reply.answer.is_ok() {
-                    unconfirmed = unconfirmed.without(NodeSet::default().with(reply.node));
+                    rest.settle(reply.node, reply.id);
                 }
             }
-            let rest = Owed {
-                key,
-                ids: unconfirmed
-                    .iter()
-                    .map(|node| (node, standing.ids.at(node)))
-                    .collect(),
-                until: standing.until,
-                limit,
-            };
-            rest.give_back(&shared);
+            rest.give_back();
         });
     }
     Ok(answer)
