@@ -8,9 +8,11 @@ use std::{
 
 use dlock::LockManager;
 use metrics::{
-    Counter, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString,
+    Unit,
 };
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use tokio::time::timeout;
 
 use crate::recorded::Recorded;
 
@@ -73,10 +75,13 @@ async fn what_is_watched_is_there_before_it_happens() {
     }
 }
 
-/// Its gauges can only be raised.
-struct Broken;
+/// Has a metric of this name that panics, and no other.
+struct Broken(&'static str);
 
-impl GaugeFn for Broken {
+/// A gauge that can only be raised, and a counter that can only be told of nothing.
+struct Panics;
+
+impl GaugeFn for Panics {
     fn increment(&self, _: f64) {}
 
     fn decrement(&self, _: f64) {
@@ -86,7 +91,14 @@ impl GaugeFn for Broken {
     fn set(&self, _: f64) {}
 }
 
-/// Has broken gauges for what is held, and nothing else.
+impl CounterFn for Panics {
+    fn increment(&self, value: u64) {
+        assert_eq!(value, 0, "on purpose");
+    }
+
+    fn absolute(&self, _: u64) {}
+}
+
 impl Recorder for Broken {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
@@ -94,13 +106,17 @@ impl Recorder for Broken {
 
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::noop()
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        if key.name() == self.0 {
+            Counter::from_arc(Arc::new(Panics))
+        } else {
+            Counter::noop()
+        }
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        if key.name() == "dlock_held" {
-            Gauge::from_arc(Arc::new(Self))
+        if key.name() == self.0 {
+            Gauge::from_arc(Arc::new(Panics))
         } else {
             Gauge::noop()
         }
@@ -114,7 +130,7 @@ impl Recorder for Broken {
 #[tokio::test(start_paused = true)]
 async fn a_recorder_that_panics_keeps_no_lock() {
     let manager = LockManager::memory();
-    let recorder = metrics::set_default_local_recorder(&Broken);
+    let recorder = metrics::set_default_local_recorder(&Broken("dlock_held"));
     let guard = manager.lock("dropped").acquire().await.unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| drop(guard))).is_err());
     let guard = manager.lock("released").acquire().await.unwrap();
@@ -123,4 +139,26 @@ async fn a_recorder_that_panics_keeps_no_lock() {
     drop(recorder);
     let shutdown = manager.shutdown(Duration::from_secs(1)).await;
     assert_eq!(shutdown, dlock::Shutdown::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_panics_keeps_nobody_from_hearing_of_a_loss() {
+    let manager = crate::exact();
+    let _recorder = metrics::set_default_local_recorder(&Broken("dlock_lost_total"));
+    let mut guards = Vec::new();
+    for key in ["a", "b", "c"] {
+        let lock = manager.lock(key).ttl(Duration::from_secs(10)).renew(false);
+        guards.push(lock.acquire().await.unwrap());
+    }
+    for guard in &guards {
+        let lost = timeout(Duration::from_secs(20), guard.lost()).await;
+        assert!(lost.is_ok(), "{} has no end", guard.key());
+    }
+    drop(guards);
+    // Renewals are cared for after that.
+    let guard = manager.lock("d").ttl(Duration::from_secs(10)).acquire();
+    let guard = guard.await.unwrap();
+    let lost = timeout(Duration::from_secs(60), guard.lost()).await;
+    assert!(lost.is_err(), "nobody has renewed it");
+    guard.release().await.unwrap();
 }
