@@ -154,7 +154,12 @@ async fn one_looks_around_and_leaves() {
         "see:owner",
         r"press:\x1b[B?",
         "see:Keys",
-        "press: ",
+        // The first key closes it. A key that comes together with another size may lie there until
+        // the next one: crossterm forgets one of two things that happen at once.
+        "press: p",
+        "see:go on",
+        "press:p",
+        "see:pause",
         "size:60x10",
         "see:order:42",
         "size:1x1",
