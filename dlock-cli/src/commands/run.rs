@@ -91,7 +91,15 @@ async fn under_lock(
     })?;
     // Before the command, as it must not run without.
     let watchdog = Watchdog::start(args.kill_after())?;
-    let mut command = RunningCommand::start(&args.command, guard.lease())?;
+    // Whoever wanted it to end before it has begun, be it while the grant was on its way, means that it
+    // must not begin. A terminal has not sent that to a command that was not there.
+    if let Some(signal) = signals.arrived().await {
+        watchdog.dismiss().await;
+        args.tell_of_min_hold(global);
+        return Ok(signals::exit_of(signal));
+    }
+    let mut command = RunningCommand::start(&args.command, guard.lease())
+        .inspect_err(|_| args.tell_of_min_hold(global))?;
     watchdog.watches(command.target());
     let outcome = supervise(global, args, &guard, &mut command, signals, &watchdog).await;
     watchdog.dismiss().await;
@@ -105,6 +113,18 @@ async fn under_lock(
 impl RunArgs {
     fn wait(&self) -> Wait {
         if self.no_wait { Wait::Never } else { self.wait }
+    }
+
+    /// Says that others are kept out, although nothing was run.
+    fn tell_of_min_hold(&self, global: &Global) {
+        if let Some(min_hold) = self.min_hold {
+            let (key, min_hold) = (&self.key, rough(min_hold));
+            let message = format!(
+                "nothing was run, and `--min-hold` keeps `{key}` for {min_hold} all the same; \
+                 `dlock unlock` frees it"
+            );
+            note(global.json, &message);
+        }
     }
 
     /// How others see who has the lock.

@@ -1,10 +1,11 @@
 //! `dlock run` and signals: who gets them, with a terminal and without.
 
-use dlock_testkit::{RedisServer, Worker, eventually, python};
+use dlock_testkit::{Proxy, RedisServer, Worker, eventually, python};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{
-    LIMIT, call, clean, dlock, dlock_without_terminal, ended, eventually_nothing_is_left, locks,
+    Ended, LIMIT, call, clean, dlock, dlock_without_terminal, ended, eventually_nothing_is_left,
+    locks,
 };
 
 pub(super) fn send(worker: &Worker, signal: Signal) {
@@ -101,6 +102,56 @@ async fn who_is_told_to_end_while_it_waits_leaves_the_queue_and_runs_nothing() {
     assert_eq!(ended(&waiter).await.with(130).stdout, "");
     let gone = async || !locks(&server).await.contains(&queue);
     eventually(LIMIT, "it has left the queue", gone).await;
+}
+
+/// Sends a signal in the moment in which the lock is granted: to a process that stands still, for which the grant and
+/// then the signal lie ready.
+async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisServer, Ended) {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let holder = ["run", "job", "sh", "-c", "echo in; exec sleep 600"];
+    let holder = Worker::spawn(&mut dlock_without_terminal(&server, &holder));
+    holder.line("in", LIMIT).await;
+    let words = ["run", "--wait", "forever", "--application", "late"];
+    let words = [&words[..], options, &["job", "echo", "ran"]].concat();
+    let waiter =
+        Worker::spawn(dlock_without_terminal(&server, &words).env("DLOCK_URL", proxy.url()));
+    let queue = "dlock:{job}:q".to_owned();
+    let waits = async || locks(&server).await.contains(&queue);
+    eventually(LIMIT, "it waits", waits).await;
+    proxy.hold_replies();
+    send(&holder, Signal::TERM);
+    ended(&holder).await.with(143);
+    let mut connection = server.connection().await;
+    eventually(LIMIT, "the lock is granted", async || {
+        let mut asked = redis::cmd("GET");
+        let value = asked.arg("dlock:{job}").query_async(&mut connection).await;
+        let value: Option<String> = value.expect("the server answers");
+        value.is_some_and(|it| it.contains("late@"))
+    })
+    .await;
+    waiter.pause();
+    proxy.thaw();
+    // What was held back is forwarded before a connection that is made later.
+    let beside = redis::Client::open(proxy.url()).expect("it is a URL");
+    let beside = beside.get_multiplexed_async_connection().await;
+    let mut beside = beside.expect("the proxy forwards");
+    let pong: redis::RedisResult<String> = redis::cmd("PING").query_async(&mut beside).await;
+    pong.expect("the proxy forwards");
+    send(&waiter, signal);
+    waiter.resume();
+    let ended = ended(&waiter).await;
+    (server, ended)
+}
+
+#[tokio::test]
+async fn who_is_told_to_end_while_the_grant_is_on_its_way_runs_nothing() {
+    // Which of the two is noticed first is different each time.
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)].repeat(3) {
+        let (server, ended) = signalled_with_the_grant(signal, &[]).await;
+        assert_eq!(ended.with(code).stdout, "");
+        assert!(locks(&server).await.is_empty());
+    }
 }
 
 #[tokio::test]

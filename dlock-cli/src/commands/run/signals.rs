@@ -1,9 +1,13 @@
 //! The signals that are meant for the command.
 
-use std::{future::poll_fn, task::Poll};
+use std::{future::poll_fn, task::Poll, time::Duration};
 
-use rustix::process::Signal;
-use tokio::signal::unix::{self, SignalKind};
+use futures_util::FutureExt;
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::{
+    signal::unix::{self, SignalKind},
+    time::timeout,
+};
 
 use crate::exit::{Exit, Failure};
 
@@ -17,28 +21,39 @@ const PASSED_ON: [Signal; 6] = [
     Signal::USR2,
 ];
 
+/// A signal that this process sends to itself. Nobody else means anything by it, and where it is not listened
+/// to, it is ignored.
+const MARK: Signal = Signal::URG;
+
+/// How long to wait for the mark: only who was started with that signal blocked never gets it.
+const MARK_LIMIT: Duration = Duration::from_secs(1);
+
 /// Signals as they arrive. Without it they would end this process, and not the command.
-pub(super) struct Signals(Vec<(Signal, unix::Signal)>);
+pub(super) struct Signals {
+    passed_on: Vec<(Signal, unix::Signal)>,
+    mark: unix::Signal,
+}
 
 impl Signals {
     pub(super) fn listen() -> Result<Self, Failure> {
+        let stream = |signal: Signal| unix::signal(SignalKind::from_raw(signal.as_raw()));
         let ignored = ignored();
-        let mut streams = Vec::new();
+        let mut passed_on = Vec::new();
         for signal in PASSED_ON {
             // What `nohup`, or a shell that puts us into the background, has had ignored is ignored by
             // the command too, unless somebody listens to it here.
             if !ignored.contains(&signal) {
-                let kind = SignalKind::from_raw(signal.as_raw());
-                streams.push((signal, unix::signal(kind)?));
+                passed_on.push((signal, stream(signal)?));
             }
         }
-        Ok(Self(streams))
+        let mark = stream(MARK)?;
+        Ok(Self { passed_on, mark })
     }
 
     /// Waits for the next one.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
-            for (signal, stream) in &mut self.0 {
+            for (signal, stream) in &mut self.passed_on {
                 if stream.poll_recv(context).is_ready() {
                     return Poll::Ready(*signal);
                 }
@@ -46,6 +61,19 @@ impl Signals {
             Poll::Pending
         })
         .await
+    }
+
+    /// One that was sent to this process before the call, if there is any.
+    ///
+    /// A signal is with the process at once, but with `next` only when the runtime has looked. So this
+    /// sends one more, behind which no earlier one can be.
+    pub(super) async fn arrived(&mut self) -> Option<Signal> {
+        // A mark that came too late for an earlier call says nothing.
+        let _ = self.mark.recv().now_or_never();
+        if kill_process(getpid(), MARK).is_ok() {
+            let _ = timeout(MARK_LIMIT, self.mark.recv()).await;
+        }
+        self.next().now_or_never()
     }
 }
 
@@ -79,6 +107,17 @@ fn ignored_of(status: &str) -> Vec<Signal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_signal_has_arrived_as_soon_as_it_is_sent() {
+        let mut signals = Signals::listen().expect("signals can be listened to");
+        for _ in 0..100 {
+            assert_eq!(signals.arrived().await, None);
+            // One that the tests of this program do not mind, as it is listened to.
+            kill_process(getpid(), Signal::USR2).expect("it runs");
+            assert_eq!(signals.arrived().await, Some(Signal::USR2));
+        }
+    }
 
     #[test]
     fn ignored_signals_are_read_from_the_mask() {
