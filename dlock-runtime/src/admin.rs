@@ -148,12 +148,27 @@ pub struct ServerReport {
     pub failure: Option<StoreError>,
     /// All that `INFO` tells, by name; empty if that is not allowed.
     pub info: BTreeMap<String, String>,
+    /// How often it flushes its append-only file, if it has one: what `CONFIG GET appendfsync` tells, if
+    /// that is allowed.
+    pub appendfsync: Option<String>,
     /// How its clock differs from this machine's.
     pub clock: Option<ClockReading>,
     /// How long each of some `PING`s took.
     pub round_trips: Vec<Duration>,
     /// What locks need and the user is not allowed to do.
     pub denied: Vec<Denied>,
+    /// Those that could take its place behind Sentinels and in a cluster, as far as `INFO` tells.
+    pub replicas: Vec<ReplicaReport>,
+}
+
+/// What a replica tells of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReplicaReport {
+    /// Host and port, as its master knows them.
+    pub address: String,
+    /// How its clock differs from this machine's, or why it does not tell.
+    pub clock: Result<ClockReading, StoreError>,
 }
 
 /// How a server's clock differs from this machine's.

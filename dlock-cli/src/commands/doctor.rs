@@ -11,12 +11,15 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use dlock::{ConnectError, MAX_TTL, MIN_TTL, admin::Inspector};
 
 use self::{
     facts::{Facts, Layout, LockFacts, ServerFacts},
-    finding::{Finding, Severity, Topic},
+    finding::{Finding, Known},
     report::Page,
 };
 use crate::{
@@ -33,17 +36,17 @@ pub(crate) struct DoctorArgs {
     /// The shortest TTL of your locks, by which latency and clocks are judged
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
     ttl: Duration,
-    /// Risks that are known: they are shown, and do not count for the exit code
-    #[arg(long, value_name = "TOPIC", value_delimiter = ',', value_enum)]
-    accept: Vec<Topic>,
+    /// Topics whose risks are known, and `unknown` for all that could not be asked: these are shown, and do
+    /// not count for the exit code
+    #[arg(long, value_name = "TOPIC", value_delimiter = ',', value_parser = known())]
+    accept: Vec<Known>,
 }
 
 pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Failure> {
     let facts = examine(global, args).await?;
     let mut findings = judge::judge(&facts);
     for finding in &mut findings {
-        let is_risk = finding.severity == Severity::Risk;
-        finding.accepted = is_risk && args.accept.contains(&finding.topic);
+        finding.accept(&args.accept);
     }
     if global.json {
         output::document(&report::json(&facts, &findings))?;
@@ -118,6 +121,10 @@ fn page(global: &Global) -> Page {
     }
 }
 
+fn known() -> impl TypedValueParser<Value = Known> {
+    PossibleValuesParser::new(Known::names()).try_map(|name| Known::named(&name))
+}
+
 fn ttl(text: &str) -> Result<Duration, String> {
     let ttl = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if (MIN_TTL..=MAX_TTL).contains(&ttl) {
@@ -129,7 +136,10 @@ fn ttl(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        finding::{Severity, Topic},
+        *,
+    };
 
     fn facts(layout: Layout, silent: &[bool]) -> Facts {
         let servers = silent.iter().map(|&is_silent| ServerFacts {
@@ -154,17 +164,35 @@ mod tests {
         let of = |findings: &[Finding]| verdict(&up, findings);
         let (note, risk) = (Finding::note, Finding::risk);
         assert_eq!(of(&[note(Topic::Load, "")]), Exit::Success);
-        assert_eq!(of(&[Finding::unknown(Topic::Load, "")]), Exit::Success);
+        assert_eq!(of(&[Finding::unknown(Topic::Load, "")]), Exit::Negative);
         assert_eq!(
             of(&[note(Topic::Load, ""), risk(Topic::Load, "")]),
             Exit::Negative
         );
-        let mut accepted = risk(Topic::Load, "");
-        accepted.accepted = true;
-        assert_eq!(of(&[accepted]), Exit::Success);
-        let mut broken = Finding::broken(Topic::Load, "");
-        broken.accepted = true;
-        assert_eq!(of(&[broken]), Exit::Negative, "nobody can accept that");
+    }
+
+    #[test]
+    fn what_is_known_is_accepted_and_nothing_else() {
+        use Severity::{Broken, Risk, Unknown};
+        let (load, rights) = (Topic::Load, Topic::Rights);
+        for (severity, topic, known, is_accepted) in [
+            (Risk, load, &["load"][..], true),
+            (Risk, load, &["locks", "unknown"], false),
+            (Unknown, load, &["load"], true),
+            (Unknown, load, &["unknown"], true),
+            (Unknown, load, &["locks"], false),
+            (Broken, load, &["load", "unknown"], false),
+            (Broken, rights, &["rights"], true),
+            (Broken, rights, &["unknown"], false),
+        ] {
+            let known: Vec<_> = known.iter().map(|it| Known::named(it).unwrap()).collect();
+            let mut finding = Finding::new(severity, topic, "");
+            finding.accept(&known);
+            assert_eq!(finding.counts(), !is_accepted, "{severity:?} {known:?}");
+        }
+        for name in Known::names() {
+            assert!(Known::named(name).is_ok(), "{name}");
+        }
     }
 
     #[test]

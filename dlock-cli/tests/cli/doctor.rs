@@ -150,9 +150,59 @@ async fn the_words_that_are_told_grant_what_is_missing() {
             }
         }
     }
-    findings(&url, 0, &[])
+    // Who can read all of the server's settings can read its passwords, so nobody is told to grant that.
+    let found = findings(&url, 1, &[]).await;
+    found.about("ok", "rights", "all that locks need");
+    found.about("unknown", "persistence", "CONFIG GET appendfsync");
+    for known in ["persistence", "unknown"] {
+        findings(&url, 0, &["--accept", known]).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_seen_is_no_good_news() {
+    let server = RedisServer::start_with(&FINE).await;
+    let blind = "ACL SETUSER blind on >s3cret ~* &* +@all -info -config";
+    order(&server, &blind.split(' ').collect::<Vec<_>>()).await;
+    let url = format!("redis://blind:s3cret@127.0.0.1:{}", server.port());
+    findings(&url, 1, &[])
         .await
-        .about("ok", "rights", "all that locks need");
+        .about("unknown", "rights", "eviction");
+    findings(&url, 0, &["--accept", "unknown"]).await;
+    let only_looks = "ACL SETUSER blind -zadd";
+    order(&server, &only_looks.split(' ').collect::<Vec<_>>()).await;
+    findings(&url, 1, &["--accept", "unknown"])
+        .await
+        .about("broken", "rights", "--accept rights");
+    findings(&url, 0, &["--accept", "unknown,rights"]).await;
+}
+
+#[tokio::test]
+async fn how_often_the_log_is_flushed_is_judged_by_the_layout() {
+    let servers = [
+        RedisServer::start_with(&FINE).await,
+        RedisServer::start_with(&FINE).await,
+        RedisServer::start_with(&FINE).await,
+    ];
+    findings(&servers[0].url(), 0, &[])
+        .await
+        .about("note", "persistence", "flushed each second");
+    let [one, two, three] = servers.each_ref().map(RedisServer::port);
+    let quorum = format!("redlock://127.0.0.1:{one},127.0.0.1:{two},127.0.0.1:{three}");
+    let found = findings(&quorum, 1, &[]).await;
+    found.about("risk", "persistence", "CONFIG SET appendfsync always");
+    for server in &servers {
+        order(server, &["CONFIG", "SET", "appendfsync", "always"]).await;
+    }
+    // That they have just been started, and on one machine, is a risk of its own.
+    let found = findings(&quorum, 1, &[]).await;
+    found.about("ok", "persistence", "flushed by each write");
+    order(&servers[0], &["CONFIG", "SET", "appendfsync", "no"]).await;
+    findings(&servers[0].url(), 1, &[]).await.about(
+        "risk",
+        "persistence",
+        "when the machine sees fit",
+    );
 }
 
 #[tokio::test]
@@ -221,7 +271,38 @@ async fn a_master_of_sentinels_is_examined_with_its_replicas() {
     found.about("note", "replicas", "?min_replicas=1");
     found.about("note", "sentinel", "names 1 Sentinel");
     found.about("risk", "sentinel", "on its master's machine");
-    found.about("unknown", "clock", "clocks of the replicas");
+    found.about("ok", "clock", "replicas that agree with it");
+}
+
+#[tokio::test]
+async fn a_replica_whose_clock_is_ahead_is_a_risk_of_a_fail_over() {
+    let sentinels = Sentinels::start_small().await;
+    let port = sentinels.master().await.port().to_string();
+    let follows = ["--replicaof", "127.0.0.1", &port];
+    let replica = RedisServer::start_with_clock(&follows).await;
+    sentinels.until_in_sync(&[&replica]).await;
+    let address = format!("127.0.0.1:{}", replica.port());
+    findings(&sentinels.url(), 1, &[])
+        .await
+        .about("ok", "clock", &address);
+    replica.put_clock_forward(Duration::from_secs(60));
+    let found = findings(&sentinels.url(), 1, &[]).await;
+    found.about("risk", "clock", &format!("its replica {address} is 60"));
+    replica.pause();
+    let found = findings(&sentinels.url(), 1, &[]).await;
+    found.about("unknown", "clock", &address);
+    replica.resume();
+}
+
+#[tokio::test]
+async fn the_replicas_of_a_cluster_are_asked_for_their_clocks() {
+    let cluster = Cluster::start(3, 1).await;
+    let found = findings(&cluster.url(), 1, &[]).await;
+    for node in 0..3 {
+        let replica = cluster.replica_of(node).await;
+        let address = format!("127.0.0.1:{}", cluster.port(replica));
+        found.about("ok", "clock", &address);
+    }
 }
 
 #[tokio::test]

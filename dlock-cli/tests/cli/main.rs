@@ -4,6 +4,7 @@ mod arguments;
 mod bench;
 mod doctor;
 mod documented;
+mod layouts;
 mod looks;
 mod run;
 mod run_ends;

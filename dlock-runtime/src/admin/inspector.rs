@@ -9,7 +9,7 @@ use std::{
 use futures_util::future::join_all;
 
 use super::{
-    ClockReading, Denied, HandOffs, LockInfo, ProcessInfo, ServerReport, Unlocked,
+    ClockReading, Denied, HandOffs, LockInfo, ProcessInfo, ReplicaReport, ServerReport, Unlocked,
     merge::{self, At},
 };
 use crate::{
@@ -294,15 +294,23 @@ fn report(facts: Facts) -> ServerReport {
         purpose: purpose.to_owned(),
         is_required,
     });
+    let reading = |(ahead_us, uncertainty)| ClockReading {
+        ahead_us,
+        uncertainty,
+    };
+    let replicas = facts.replicas.into_iter();
+    let replicas = replicas.map(|(address, clock)| ReplicaReport {
+        address,
+        clock: clock.map(reading),
+    });
     ServerReport {
         server: facts.server,
         failure: facts.failure,
         info: facts.info,
-        clock: facts.clock.map(|(ahead_us, uncertainty)| ClockReading {
-            ahead_us,
-            uncertainty,
-        }),
+        appendfsync: facts.appendfsync,
+        clock: facts.clock.map(reading),
         round_trips: facts.round_trips,
         denied: denied.collect(),
+        replicas: replicas.collect(),
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use dlock::{
     StoreError, StoreErrorKind,
-    admin::{LockInfo, ProcessInfo, ServerReport},
+    admin::{ClockReading, LockInfo, ProcessInfo, ServerReport},
 };
 
 /// How the servers belong together, by the URL.
@@ -98,9 +98,13 @@ pub(crate) struct ServerFacts {
     /// Whether it failed by not answering at all.
     pub(crate) is_silent: bool,
     pub(crate) info: BTreeMap<String, String>,
+    /// How often its append-only file is flushed.
+    pub(crate) appendfsync: Option<String>,
     pub(crate) clock: Option<Reading>,
     pub(crate) round_trips: Vec<Duration>,
     pub(crate) denied: Vec<Missing>,
+    /// The clocks of its replicas, by their addresses, or why they do not tell.
+    pub(crate) replica_clocks: Vec<(String, Result<Reading, String>)>,
 }
 
 /// What a server tells of one of its replicas.
@@ -208,6 +212,15 @@ impl ServerFacts {
     }
 }
 
+impl From<ClockReading> for Reading {
+    fn from(told: ClockReading) -> Self {
+        Self {
+            ahead_us: told.ahead_us,
+            uncertainty: told.uncertainty,
+        }
+    }
+}
+
 impl From<ServerReport> for ServerFacts {
     fn from(report: ServerReport) -> Self {
         let denied = report.denied.into_iter().map(|it| Missing {
@@ -215,15 +228,18 @@ impl From<ServerReport> for ServerFacts {
             purpose: it.purpose,
             is_required: it.is_required,
         });
+        let replica_clocks = report.replicas.into_iter().map(|it| {
+            let clock = it.clock.map(Reading::from);
+            (it.address, clock.map_err(|error| error.to_string()))
+        });
         let server = Self {
             server: report.server,
             info: report.info,
-            clock: report.clock.map(|it| Reading {
-                ahead_us: it.ahead_us,
-                uncertainty: it.uncertainty,
-            }),
+            appendfsync: report.appendfsync,
+            clock: report.clock.map(Reading::from),
             round_trips: report.round_trips,
             denied: denied.collect(),
+            replica_clocks: replica_clocks.collect(),
             ..Self::default()
         };
         match &report.failure {

@@ -9,10 +9,10 @@ use serde::Serialize;
 pub(crate) enum Severity {
     /// As it should be.
     Ok,
-    /// Could not be asked, so nothing is claimed.
-    Unknown,
     /// Worth knowing, and right for many.
     Note,
+    /// Could not be asked, so nothing is claimed. It may be a risk, and counts as one.
+    Unknown,
     /// Locks work, and under some fault they will not hold or not be had.
     Risk,
     /// Locks do not work.
@@ -141,10 +141,44 @@ impl Finding {
 
     /// Whether it lets a check fail.
     pub(crate) fn counts(&self) -> bool {
-        match self.severity {
-            Severity::Broken => true,
-            Severity::Risk => !self.accepted,
-            _ => false,
+        self.severity >= Severity::Unknown && !self.accepted
+    }
+
+    /// Takes it as known, if that is possible and is one of the things that the user has said to know.
+    pub(crate) fn accept(&mut self, known: &[Known]) {
+        let topic = known.contains(&Known::Topic(self.topic));
+        self.accepted = match self.severity {
+            Severity::Unknown => topic || known.contains(&Known::Unknown),
+            Severity::Risk => topic,
+            // Whoever looks need not be able to lock.
+            Severity::Broken => topic && self.topic == Topic::Rights,
+            Severity::Note | Severity::Ok => false,
+        };
+    }
+}
+
+/// What the user says to know already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    Topic(Topic),
+    /// All that could not be asked.
+    Unknown,
+}
+
+impl Known {
+    const UNKNOWN: &str = "unknown";
+
+    /// All that it can be, by name.
+    pub(crate) fn names() -> Vec<&'static str> {
+        let topics = Topic::value_variants().iter().map(|it| it.name());
+        topics.chain([Self::UNKNOWN]).collect()
+    }
+
+    /// The one with this name.
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        if name == Self::UNKNOWN {
+            return Ok(Self::Unknown);
         }
+        Topic::from_str(name, false).map(Self::Topic)
     }
 }

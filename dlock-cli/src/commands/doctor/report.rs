@@ -113,8 +113,8 @@ fn summary(findings: &[Finding]) -> String {
     let sorts = [
         (Severity::Broken, "broken", "broken"),
         (Severity::Risk, "risk", "risks"),
-        (Severity::Note, "note", "notes"),
         (Severity::Unknown, "unknown", "unknown"),
+        (Severity::Note, "note", "notes"),
         (Severity::Ok, "ok", "ok"),
     ];
     let counts = sorts.into_iter().filter_map(|(severity, one, many)| {

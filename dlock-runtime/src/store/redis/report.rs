@@ -7,10 +7,17 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use redis::Value;
+use futures_util::future::join_all;
+use redis::{AsyncConnectionConfig, Cmd, Value};
 use tokio::time::Instant;
 
-use super::{RedisConfig, RedisStore, node::Node, servers::Servers};
+use super::{
+    RedisConfig, RedisStore, errors,
+    node::Node,
+    servers::Servers,
+    session::{self, Session, answered},
+    url::{Address, Endpoint, Layout, Location},
+};
 use crate::store::{StoreError, StoreErrorKind};
 
 const PINGS: usize = 20;
@@ -23,12 +30,18 @@ pub(crate) struct Facts {
     pub(crate) server: String,
     pub(crate) failure: Option<StoreError>,
     pub(crate) info: BTreeMap<String, String>,
-    /// By how much its clock is ahead, in microseconds, and by how much that may be wrong.
-    pub(crate) clock: Option<(i64, Duration)>,
+    /// What `CONFIG GET appendfsync` tells.
+    pub(crate) appendfsync: Option<String>,
+    pub(crate) clock: Option<Clock>,
     pub(crate) round_trips: Vec<Duration>,
     /// Rule, purpose, and whether no lock works without it.
     pub(crate) denied: Vec<(String, &'static str, bool)>,
+    /// The clocks of those who would take its place.
+    pub(crate) replicas: Vec<(String, Result<Clock, StoreError>)>,
 }
+
+/// By how much a clock is ahead, in microseconds, and by how much that may be wrong.
+type Clock = (i64, Duration);
 
 impl Facts {
     fn of(server: &str) -> Self {
@@ -36,9 +49,11 @@ impl Facts {
             server: server.to_owned(),
             failure: None,
             info: BTreeMap::new(),
+            appendfsync: None,
             clock: None,
             round_trips: Vec::new(),
             denied: Vec::new(),
+            replicas: Vec::new(),
         }
     }
 }
@@ -56,11 +71,21 @@ impl RedisStore {
         };
         let in_cluster = matches!(&*self.servers, Servers::Cluster(_));
         let waits = self.confirmer.is_some();
+        // Of a server that stands alone nobody has said that its replicas may be talked to.
+        let follows = Location::parse(&self.config.url)
+            .is_ok_and(|it| matches!(it.layout(), Layout::Sentinel(_) | Layout::Cluster));
         let mut all = Vec::with_capacity(masters.len());
         for master in masters {
             let mut facts = Facts::of(master.shown());
             let asked = ask_all(&master, &self.config, in_cluster, waits, &mut facts);
             facts.failure = asked.await.err();
+            if follows && let Ok(place) = master.place().await {
+                let limit = self.config.response_timeout;
+                let clocks: Vec<_> = replicas(&facts.info)
+                    .map(|it| clock_at(place.moved_to(it), limit))
+                    .collect();
+                facts.replicas = join_all(clocks).await;
+            }
             all.push(facts);
         }
         all
@@ -83,20 +108,79 @@ async fn ask_all(
     if let Some(text) = unless_denied(node.ask(info.arg("all")).await)? {
         facts.info = fields(&text);
     }
+    // Whatever is said against it, it is a right that few have. A server that has gone is noticed next.
+    let mut settings = redis::cmd("CONFIG");
+    let told = node.ask(settings.arg("GET").arg("appendfsync")).await;
+    facts.appendfsync = told.ok().as_ref().and_then(setting);
+    facts.clock = clock(&mut Asked::Master(node)).await?;
+    facts.denied = rights::denied(node, config, in_cluster, waits).await?;
+    Ok(())
+}
+
+/// Who is asked for the time.
+enum Asked<'a> {
+    Master(&'a Node),
+    /// Over a connection of its own, with the time that it has for each answer.
+    Replica(Session, Duration),
+}
+
+impl Asked<'_> {
+    async fn ask(&mut self, question: &Cmd) -> Result<Value, StoreError> {
+        match self {
+            Self::Master(node) => node.ask(question).await,
+            Self::Replica(session, limit) => {
+                let answer = session.connection.send_packed_command(question);
+                let answer = answered(*limit, answer).await?.extract_error();
+                answer.map_err(|error| errors::of_request(&error, *limit))
+            }
+        }
+    }
+}
+
+/// Reads a clock some times; `None` if that is not allowed.
+async fn clock(asked: &mut Asked<'_>) -> Result<Option<Clock>, StoreError> {
+    let mut clock: Option<Clock> = None;
     for _ in 0..READINGS {
         let (begun, sent) = (SystemTime::now(), Instant::now());
-        let Some(answer) = unless_denied(node.ask(&redis::cmd("TIME")).await)? else {
+        let Some(answer) = unless_denied(asked.ask(&redis::cmd("TIME")).await)? else {
             break;
         };
         let uncertainty = sent.elapsed() / 2;
-        let best = facts.clock.map_or(Duration::MAX, |(_, known)| known);
+        let best = clock.map_or(Duration::MAX, |(_, known)| known);
         if let Some(time) = time(&answer).filter(|_| uncertainty < best) {
             let here = begun.duration_since(UNIX_EPOCH).unwrap_or_default() + uncertainty;
-            facts.clock = Some((difference(time, here), uncertainty));
+            clock = Some((difference(time, here), uncertainty));
         }
     }
-    facts.denied = rights::denied(node, config, in_cluster, waits).await?;
-    Ok(())
+    Ok(clock)
+}
+
+/// The clock of a server that is no master, over a connection that is made for it.
+async fn clock_at(replica: Endpoint, limit: Duration) -> (String, Result<Clock, StoreError>) {
+    let read = async {
+        let settings = AsyncConnectionConfig::new();
+        let session = Session::open(&replica, settings, limit).await?;
+        let read = clock(&mut Asked::Replica(session, limit)).await?;
+        let denied = || StoreError::new(StoreErrorKind::Denied, "it does not tell its time");
+        read.ok_or_else(denied)
+    };
+    let read = session::named(&replica, limit, read).await;
+    (replica.address().to_string(), read)
+}
+
+/// Where `INFO` says that the replicas are.
+fn replicas(info: &BTreeMap<String, String>) -> impl Iterator<Item = Address> {
+    let lines = (0..).map_while(|index| info.get(&format!("slave{index}")));
+    lines.filter_map(|line| {
+        let field = |name: &str| {
+            let mut pairs = line.split(',').filter_map(|pair| pair.split_once('='));
+            pairs.find_map(|(key, value)| (key == name).then_some(value))
+        };
+        Some(Address::Tcp(
+            field("ip")?.to_owned(),
+            field("port")?.parse().ok()?,
+        ))
+    })
 }
 
 /// What is refused is left out; whether that matters is told elsewhere.
@@ -124,6 +208,12 @@ fn fields(info: &Value) -> BTreeMap<String, String> {
     fields
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
+}
+
+/// The value of the only setting that was asked for.
+fn setting(answer: &Value) -> Option<String> {
+    let pairs: BTreeMap<String, String> = redis::from_redis_value_ref(answer).ok()?;
+    pairs.into_values().next()
 }
 
 fn time(answer: &Value) -> Option<Duration> {

@@ -87,11 +87,12 @@ pub(super) fn rights(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
         })
     };
     let mut findings = Vec::new();
-    findings.extend(lacking(
-        &required,
-        Finding::broken,
-        "locks do not work without",
-    ));
+    let required = lacking(&required, Finding::broken, "the user cannot lock without");
+    findings.extend(required.map(|it| {
+        let purposes = it.why.clone().unwrap_or_default();
+        let only_looks = "; one who looks and takes no locks needs none of it: --accept rights";
+        it.why(purposes + only_looks)
+    }));
     findings.extend(lacking(&useful, Finding::note, "the user lacks"));
     if findings.is_empty() {
         findings.push(Finding::ok(Topic::Rights, "all that locks need"));

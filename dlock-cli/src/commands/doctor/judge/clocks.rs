@@ -16,22 +16,86 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         .map(|server| against_ours(facts, server).of(&server.server))
         .collect();
     findings.extend(among_servers(facts));
-    findings.extend(of_replicas(facts));
+    for server in &facts.servers {
+        let of_server = of_replicas(facts, server).into_iter();
+        findings.extend(of_server.map(|it| it.of(&server.server)));
+    }
     findings
 }
 
-/// Nobody has asked them: clients talk to masters only.
-fn of_replicas(facts: &Facts) -> Option<Finding> {
+/// The clocks of those who may take the place of a master, against its own.
+fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
+    const WHY: &str =
+        "after a fail-over leases end early by as much as the new master's clock is ahead";
+    let Some(ours) = server.clock else {
+        // Which is said of its clock.
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    let mut together = Vec::new();
+    for (address, clock) in &server.replica_clocks {
+        let clock = match clock {
+            Ok(clock) => *clock,
+            Err(error) => {
+                let what =
+                    format!("the clock of its replica {address} could not be asked: {error}");
+                let finding = Finding::unknown(Topic::Clock, what).why(WHY);
+                findings.push(finding.advice(COMPARE));
+                continue;
+            }
+        };
+        let ahead = clock.ahead_us.saturating_sub(ours.ahead_us);
+        let certain = ahead.saturating_abs() - micros(clock) - micros(ours);
+        let apart = shown(ahead.saturating_abs());
+        if certain > 0 && ahead > 0 && certain > drift(facts) {
+            let what = format!("its replica {address} is {apart} ahead");
+            findings.push(ends_early(facts, what));
+        } else if certain > NOTABLE_US {
+            let what = format!("its replica {address} is {apart} behind");
+            findings.push(
+                Finding::note(Topic::Clock, what)
+                    .why("after a fail-over locks of dead holders stay for longer by that, and tokens may be smaller than earlier ones")
+                    .advice(TOGETHER),
+            );
+        } else {
+            together.push(address.as_str());
+        }
+    }
     let follows = matches!(facts.layout, Layout::Sentinel | Layout::Cluster);
-    let replicas = facts.servers.iter().flat_map(ServerFacts::replicas).count();
-    (follows && replicas > 0).then(|| {
-        Finding::unknown(
-            Topic::Clock,
-            "the clocks of the replicas: only masters were asked",
-        )
-        .why("after a fail-over leases end early by as much as the new master's clock is ahead")
-        .advice("let NTP keep the servers' clocks together, and compare `TIME` on each")
-    })
+    if follows && server.replicas().count() > server.replica_clocks.len() {
+        let what = "the clocks of some of its replicas could not be asked";
+        findings.push(
+            Finding::unknown(Topic::Clock, what)
+                .why(WHY)
+                .advice(COMPARE),
+        );
+    }
+    if !together.is_empty() {
+        let what = format!("replicas that agree with it: {}", together.join(", "));
+        findings.push(Finding::ok(Topic::Clock, what));
+    }
+    findings
+}
+
+/// What a holder leaves of its TTL for clocks that differ: a hundredth, and 2 ms.
+fn drift(facts: &Facts) -> i64 {
+    i64::try_from(facts.ttl.as_micros() / 100).unwrap_or(i64::MAX) + 2_000
+}
+
+/// What to do about a clock that nobody has seen.
+const COMPARE: &str =
+    "compare `TIME` on both, as a user and from a place that can, and then --accept unknown";
+
+const TOGETHER: &str = "let NTP keep the servers' clocks together, to a few milliseconds";
+
+fn ends_early(facts: &Facts, what: String) -> Finding {
+    let why = format!(
+        "after a fail-over to it leases end early by that, which is more than the {} that a TTL of {:?} \
+         allows: a second holder enters until the next renewal",
+        shown(drift(facts)),
+        facts.ttl,
+    );
+    Finding::risk(Topic::Clock, what).why(why).advice(TOGETHER)
 }
 
 fn against_ours(facts: &Facts, server: &ServerFacts) -> Finding {
@@ -59,7 +123,7 @@ fn against_ours(facts: &Facts, server: &ServerFacts) -> Finding {
         .advice("let NTP slew both clocks, and never step the server's")
 }
 
-/// The two clocks that differ most, if a fail-over leads from one to the other.
+/// The two clocks that differ most. No fail-over leads from one to the other.
 fn among_servers(facts: &Facts) -> Option<Finding> {
     let readings: Vec<_> = facts
         .servers
@@ -74,19 +138,7 @@ fn among_servers(facts: &Facts) -> Option<Finding> {
     let apart = last.1.ahead_us.saturating_sub(first.1.ahead_us);
     let certain = apart - micros(first.1) - micros(last.1);
     let what = format!("{} is {} ahead of {}", last.0, shown(apart), first.0);
-    // What a holder leaves of its TTL for clocks that differ: a hundredth, and 2 ms.
-    let drift = i64::try_from(facts.ttl.as_micros() / 100).unwrap_or(i64::MAX) + 2_000;
-    let follows = matches!(facts.layout, Layout::Sentinel | Layout::Cluster);
-    Some(if follows && certain > drift {
-        Finding::risk(Topic::Clock, what)
-            .why(format!(
-                "after a fail-over to it leases end early by that, which is more than the {} that a \
-                 TTL of {:?} allows: a second holder enters until the next renewal",
-                shown(drift),
-                facts.ttl,
-            ))
-            .advice("let NTP keep the servers' clocks together, to a few milliseconds")
-    } else if certain > NOTABLE_US {
+    Some(if certain > NOTABLE_US {
         Finding::note(Topic::Clock, what)
             .why("one of the servers has lost its source of time; a step of its clock ends leases early")
             .advice("let NTP keep the servers' clocks together")

@@ -11,7 +11,7 @@ const FENCES: &str = "Fencing tokens still grow, as they are never below the ser
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     let mut findings = failing(server);
     findings.push(match server.told("aof_enabled") {
-        Some("1") => with_log(facts.layout),
+        Some("1") => with_log(facts.layout, server.appendfsync.as_deref()),
         Some(_) => without_log(facts.layout),
         None => Finding::unknown(
             Topic::Persistence,
@@ -35,25 +35,60 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     findings
 }
 
-fn with_log(layout: Layout) -> Finding {
-    // `INFO` does not tell how often the file is flushed.
-    let what = "append-only file; how often it is flushed `INFO` does not tell";
-    if layout == Layout::Quorum {
-        return Finding::note(Topic::Persistence, what)
-            .why(format!(
-                "with `everysec` a power cut loses a second of leases, and the server may help a second \
-                 holder to a majority. {FENCES}"
-            ))
-            .advice(
-                "let `CONFIG GET appendfsync` say `always`, or keep a restarted server out for one \
-                 maximal TTL",
-            );
+fn with_log(layout: Layout, flushed: Option<&str>) -> Finding {
+    let of_quorum = layout == Layout::Quorum;
+    let lost = |what: &str| {
+        let then = if of_quorum {
+            "the server may help a second holder to a majority"
+        } else {
+            "a second holder may enter until the first one's next renewal"
+        };
+        format!("a power cut loses {what}, and {then}. {FENCES}")
+    };
+    let raise = |to: &str| {
+        let or = if of_quorum {
+            "or keep a restarted server out for one maximal TTL"
+        } else {
+            "or let the resource check tokens"
+        };
+        format!(
+            "CONFIG SET appendfsync {to}, and the same in redis.conf; {or}, and accept this: --accept persistence"
+        )
+    };
+    match flushed {
+        Some("always") => Finding::ok(Topic::Persistence, "append-only file, flushed by each write"),
+        Some("everysec") => {
+            let what = "append-only file, flushed each second";
+            let why = lost("the last second of leases");
+            if of_quorum {
+                let finding = Finding::risk(Topic::Persistence, what).why(why);
+                finding.advice(raise("always"))
+            } else {
+                let finding = Finding::note(Topic::Persistence, what).why(why);
+                finding.advice("`appendfsync always` loses none; let the resource check tokens")
+            }
+        }
+        Some("no") => Finding::risk(
+            Topic::Persistence,
+            "append-only file, flushed when the machine sees fit",
+        )
+        .why(lost("the last half minute of leases or so"))
+        .advice(raise(if of_quorum { "always" } else { "everysec" })),
+        Some(other) => {
+            let what = format!("append-only file; `appendfsync` is `{other}`");
+            Finding::unknown(Topic::Persistence, what)
+        }
+        // Nor does `INFO` tell.
+        None => Finding::unknown(
+            Topic::Persistence,
+            "append-only file; how often it is flushed could not be asked",
+        )
+        .why(lost("the last second of leases, or far more"))
+        .advice(
+            "let somebody with the right for it look at `CONFIG GET appendfsync`, and then --accept unknown; \
+             +config|get would do too, but whoever has it can read the server's passwords",
+        ),
     }
-    Finding::note(Topic::Persistence, what)
-        .why(format!(
-            "`always` loses nothing, `everysec` the last second of leases in a power cut. {FENCES}"
-        ))
-        .advice("see `CONFIG GET appendfsync`; let the resource check tokens")
 }
 
 fn without_log(layout: Layout) -> Finding {

@@ -42,6 +42,7 @@ fn server(name: &str, changes: &[(&str, &str)]) -> ServerFacts {
     ServerFacts {
         server: name.to_owned(),
         info,
+        appendfsync: Some("everysec".to_owned()),
         clock: Some(clock(0)),
         round_trips: vec![Duration::from_micros(100); 20],
         ..ServerFacts::default()

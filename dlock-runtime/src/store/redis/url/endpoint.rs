@@ -83,6 +83,17 @@ impl Endpoint {
         Ok(connector)
     }
 
+    /// Another server, with the same login and security.
+    #[cfg(feature = "admin")]
+    pub(in crate::store::redis) fn moved_to(&self, address: Address) -> Self {
+        let shown = address.to_string();
+        Self {
+            address,
+            shown,
+            ..self.clone()
+        }
+    }
+
     /// The same under another name.
     pub(in crate::store::redis) fn shown_as(mut self, shown: String) -> Self {
         self.shown = shown;

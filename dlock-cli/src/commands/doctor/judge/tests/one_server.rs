@@ -142,12 +142,11 @@ fn whether_locks_stay_in_its_memory() {
 
 #[test]
 fn what_a_restart_of_it_does() {
-    use Severity::{Broken, Note, Risk, Unknown};
+    use Severity::{Broken, Risk, Unknown};
     use Topic::Persistence;
     for (changes, topic, severity, contains) in [
-        (&[][..], Persistence, Note, "CONFIG GET appendfsync"),
         (
-            &[("aof_enabled", "0")],
+            &[("aof_enabled", "0")][..],
             Persistence,
             Risk,
             "CONFIG SET appendonly yes",
@@ -173,6 +172,33 @@ fn what_a_restart_of_it_does() {
         ),
     ] {
         check(&single(changes), topic, severity, contains);
+    }
+}
+
+#[test]
+fn what_a_power_cut_does() {
+    use Layout::{Quorum, Sentinel, Single};
+    use Severity::{Note, Ok, Risk, Unknown};
+    for (layout, flushed, severity, contains) in [
+        (Single, Some("always"), Ok, "by each write"),
+        (Single, Some("everysec"), Note, "the last second"),
+        (Single, Some("no"), Risk, "CONFIG SET appendfsync everysec"),
+        (Single, None, Unknown, "CONFIG GET appendfsync"),
+        (Single, Some("fortnightly"), Unknown, "`fortnightly`"),
+        (Sentinel, Some("everysec"), Note, "the last second"),
+        (Quorum, Some("always"), Ok, "by each write"),
+        (
+            Quorum,
+            Some("everysec"),
+            Risk,
+            "CONFIG SET appendfsync always",
+        ),
+        (Quorum, Some("no"), Risk, "keep a restarted server out"),
+        (Quorum, None, Unknown, "the last second of leases, or"),
+    ] {
+        let mut facts = facts(layout, vec![server("a:1", &[])]);
+        facts.servers[0].appendfsync = flushed.map(str::to_owned);
+        check(&facts, Topic::Persistence, severity, contains);
     }
 }
 
