@@ -1,13 +1,17 @@
 //! How a manager is made: defaults, limits, and the store.
 
-use std::{env::VarError, fmt, sync::Arc, time::Duration};
+mod connect;
+mod label;
+
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
+pub(crate) use self::label::label;
 #[cfg(feature = "tls")]
 use crate::store::redis::Tls;
 #[cfg(feature = "redis")]
-use crate::store::redis::{Credentials, CredentialsProvider, Independent, RedisStore};
+use crate::store::redis::{Credentials, CredentialsProvider};
 use crate::{
     clock::{Clock, SystemClock},
     error::ConnectError,
@@ -18,7 +22,7 @@ use crate::{
     options::{OnLost, Timing, Wait},
     owner::{ClientId, Owners},
     random::{Random, SystemRandom},
-    store::{HintSink, LockStore, memory::MemoryStore},
+    store::{HintSink, LockStore},
 };
 
 /// Sets what all locks of a manager have in common, then makes it.
@@ -308,91 +312,6 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Connects to the store at `url` and waits until it answers.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`] when the URL names no store, an option is out of bounds, or the store does
-    /// not answer in time.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connection.
-    pub async fn connect(self, url: &str) -> Result<LockManager, ConnectError> {
-        if is_memory(url) {
-            return self.store(MemoryStore::new());
-        }
-        self.connect_redis(url).await
-    }
-
-    /// As [`connect`](Self::connect), without waiting for the store: a service can start before
-    /// its server does. Locks taken meanwhile wait for it within their own limits.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`] when the URL names no store, an option is out of bounds, or there is no
-    /// tokio runtime to run the connection.
-    pub fn connect_lazy(self, url: &str) -> Result<LockManager, ConnectError> {
-        if is_memory(url) {
-            return self.store(MemoryStore::new());
-        }
-        self.lazy_redis(url)
-    }
-
-    /// As [`connect`](Self::connect), to the URL in the environment variable `DLOCK_URL`.
-    ///
-    /// If neither that URL has a password nor [`credentials`](Self::credentials) is set, the
-    /// password in `DLOCK_PASSWORD` is used, for the user in `DLOCK_USER` or else for the server's
-    /// default user.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::NoUrl`] when it is not set or empty, [`ConnectError::InvalidOption`] when
-    /// there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, else as [`connect`](Self::connect).
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`connect`](Self::connect).
-    pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
-        match std::env::var("DLOCK_URL") {
-            Ok(url) if !url.is_empty() => {
-                self.of_environment(&url)?
-                    .connect(&url)
-                    .await
-                    .map_err(|error| match error {
-                        ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
-                            url: format!("DLOCK_URL={url}"),
-                            reason,
-                        },
-                        error => error,
-                    })
-            }
-            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
-                url: "…".to_owned(),
-                reason: "`DLOCK_URL` is not UTF-8 text".to_owned(),
-            }),
-            Ok(_) | Err(VarError::NotPresent) => Err(ConnectError::NoUrl),
-        }
-    }
-
-    /// With the login of the environment, if nothing else says who this is.
-    #[cfg(feature = "redis")]
-    fn of_environment(mut self, url: &str) -> Result<Self, ConnectError> {
-        if !is_memory(url) && self.credentials.is_none() {
-            self.credentials = CredentialsProvider::from_env(url)?;
-        }
-        Ok(self)
-    }
-
-    #[cfg(not(feature = "redis"))]
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "it can fail where there is a server"
-    )]
-    fn of_environment(self, _url: &str) -> Result<Self, ConnectError> {
-        Ok(self)
-    }
-
     /// A manager over a store of your own.
     ///
     /// ```
@@ -460,61 +379,6 @@ impl LockManagerBuilder {
             Err(ConnectError::InvalidOption { option, reason })
         })
     }
-
-    #[cfg(feature = "redis")]
-    async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        let config = self.redis_config(url);
-        if let Some(servers) = Independent::start(&config)? {
-            servers.ready(config.connect_timeout).await?;
-            return Ok(self.over(servers.into_quorum()?));
-        }
-        let store = RedisStore::connect(config).await?;
-        Ok(self.over(store))
-    }
-
-    #[cfg(feature = "redis")]
-    fn lazy_redis(self, url: &str) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        let config = self.redis_config(url);
-        if let Some(servers) = Independent::start(&config)? {
-            return Ok(self.over(servers.into_quorum()?));
-        }
-        let store = RedisStore::lazy(config)?;
-        Ok(self.over(store))
-    }
-
-    #[cfg(feature = "redis")]
-    fn redis_config(&self, url: &str) -> crate::store::redis::RedisConfig {
-        crate::store::redis::RedisConfig {
-            url: url.to_owned(),
-            credentials: self.credentials.clone(),
-            #[cfg(feature = "tls")]
-            tls: self.tls.clone(),
-            name: label(self.application.as_deref()),
-            namespace: self.namespace.clone(),
-            response_timeout: self.response_limit,
-            connect_timeout: self.connect_limit,
-            raw_keys: self.raw_keys,
-            min_replicas: self.min_replicas,
-        }
-    }
-
-    #[cfg(not(feature = "redis"))]
-    #[expect(clippy::unused_async, reason = "it is async where there is a server")]
-    async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
-        self.lazy_redis(url)
-    }
-
-    #[cfg(not(feature = "redis"))]
-    fn lazy_redis(self, _url: &str) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        Err(ConnectError::InvalidUrl {
-            // Not even a part of it: it may be a password, wherever one looks.
-            url: "…".to_owned(),
-            reason: "without the feature `redis` only `memory://` is there".to_owned(),
-        })
-    }
 }
 
 impl fmt::Debug for LockManagerBuilder {
@@ -528,10 +392,6 @@ impl fmt::Debug for LockManagerBuilder {
     }
 }
 
-fn is_memory(url: &str) -> bool {
-    matches!(url, "memory://" | "memory:")
-}
-
 /// Why a time cannot be the limit for an answer or for a connection.
 pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
     /// Sums and multiples of limits are moments in the future, which have to exist.
@@ -542,61 +402,10 @@ pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
     (limit > LONGEST).then_some("it must be an hour at the most")
 }
 
-/// `application@host/pid`, in printable ASCII without spaces and `#`, behind which functions stand.
-pub(crate) fn label(application: Option<&str>) -> String {
-    // Never so long that a part of the process id would have to be left out.
-    const LONGEST: usize = 58;
-    let plain = |text: &str| -> String {
-        let is_plain = |c: char| c.is_ascii_graphic() && c != '#';
-        let plain = |c: char| if is_plain(c) { c } else { '_' };
-        text.chars().map(plain).take(LONGEST).collect()
-    };
-    let (host, pid) = (plain(&host()), std::process::id());
-    match application {
-        Some(name) => format!("{}@{host}/{pid}", plain(name)),
-        None => format!("{host}/{pid}"),
-    }
-}
-
-#[cfg(unix)]
-fn host() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
-}
-
-#[cfg(not(unix))]
-fn host() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_label_is_one_printable_word() {
-        let shown = label(Some("billing service\n#{ü}"));
-        assert!(shown.starts_with("billing_service__{_}@"), "{shown}");
-        let long = label(Some(&"x".repeat(500)));
-        for label in [shown, long] {
-            assert!(label.chars().all(|c| c.is_ascii_graphic()) && label.len() <= 128);
-            assert!(
-                label.ends_with(&format!("/{}", std::process::id())),
-                "{label}"
-            );
-        }
-    }
-
-    #[cfg(not(feature = "redis"))]
-    #[test]
-    fn nothing_of_a_url_that_cannot_be_used_is_repeated() {
-        for url in ["redis://me:s3cret@host", "s3cret@host", "s3cret://host"] {
-            let error = LockManager::builder().connect_lazy(url).unwrap_err();
-            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
-        }
-    }
+    use crate::store::memory::MemoryStore;
 
     #[test]
     fn defaults_out_of_bounds_are_refused_at_once() {

@@ -1,0 +1,169 @@
+//! From a URL to a manager over the store that it names.
+
+use std::env::VarError;
+
+use super::LockManagerBuilder;
+#[cfg(feature = "redis")]
+use super::label;
+#[cfg(feature = "redis")]
+use crate::store::redis::{CredentialsProvider, Independent, RedisConfig, RedisStore};
+use crate::{error::ConnectError, manager::LockManager, store::memory::MemoryStore};
+
+impl LockManagerBuilder {
+    /// Connects to the store at `url` and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL names no store, an option is out of bounds, or the store does
+    /// not answer in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn connect(self, url: &str) -> Result<LockManager, ConnectError> {
+        if is_memory(url) {
+            return self.store(MemoryStore::new());
+        }
+        self.connect_redis(url).await
+    }
+
+    /// As [`connect`](Self::connect), without waiting for the store: a service can start before
+    /// its server does. Locks taken meanwhile wait for it within their own limits.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL names no store, an option is out of bounds, or there is no
+    /// tokio runtime to run the connection.
+    pub fn connect_lazy(self, url: &str) -> Result<LockManager, ConnectError> {
+        if is_memory(url) {
+            return self.store(MemoryStore::new());
+        }
+        self.lazy_redis(url)
+    }
+
+    /// As [`connect`](Self::connect), to the URL in the environment variable `DLOCK_URL`.
+    ///
+    /// If neither that URL has a password nor [`credentials`](Self::credentials) is set, the
+    /// password in `DLOCK_PASSWORD` is used, for the user in `DLOCK_USER` or else for the server's
+    /// default user.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::NoUrl`] when it is not set or empty, [`ConnectError::InvalidOption`] when
+    /// there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, else as [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`connect`](Self::connect).
+    pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
+        match std::env::var("DLOCK_URL") {
+            Ok(url) if !url.is_empty() => {
+                self.of_environment(&url)?
+                    .connect(&url)
+                    .await
+                    .map_err(|error| match error {
+                        ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
+                            url: format!("DLOCK_URL={url}"),
+                            reason,
+                        },
+                        error => error,
+                    })
+            }
+            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
+                url: "…".to_owned(),
+                reason: "`DLOCK_URL` is not UTF-8 text".to_owned(),
+            }),
+            Ok(_) | Err(VarError::NotPresent) => Err(ConnectError::NoUrl),
+        }
+    }
+
+    /// With the login of the environment, if nothing else says who this is.
+    #[cfg(feature = "redis")]
+    fn of_environment(mut self, url: &str) -> Result<Self, ConnectError> {
+        if !is_memory(url) && self.credentials.is_none() {
+            self.credentials = CredentialsProvider::from_env(url)?;
+        }
+        Ok(self)
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "it can fail where there is a server"
+    )]
+    fn of_environment(self, _url: &str) -> Result<Self, ConnectError> {
+        Ok(self)
+    }
+
+    #[cfg(feature = "redis")]
+    async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        let config = self.redis_config(url);
+        if let Some(servers) = Independent::start(&config)? {
+            servers.ready(config.connect_timeout).await?;
+            return Ok(self.over(servers.into_quorum()?));
+        }
+        let store = RedisStore::connect(config).await?;
+        Ok(self.over(store))
+    }
+
+    #[cfg(feature = "redis")]
+    fn lazy_redis(self, url: &str) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        let config = self.redis_config(url);
+        if let Some(servers) = Independent::start(&config)? {
+            return Ok(self.over(servers.into_quorum()?));
+        }
+        let store = RedisStore::lazy(config)?;
+        Ok(self.over(store))
+    }
+
+    #[cfg(feature = "redis")]
+    fn redis_config(&self, url: &str) -> RedisConfig {
+        RedisConfig {
+            url: url.to_owned(),
+            credentials: self.credentials.clone(),
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
+            name: label(self.application.as_deref()),
+            namespace: self.namespace.clone(),
+            response_timeout: self.response_limit,
+            connect_timeout: self.connect_limit,
+            raw_keys: self.raw_keys,
+            min_replicas: self.min_replicas,
+        }
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[expect(clippy::unused_async, reason = "it is async where there is a server")]
+    async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
+        self.lazy_redis(url)
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn lazy_redis(self, _url: &str) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        Err(ConnectError::InvalidUrl {
+            // Not even a part of it: it may be a password, wherever one looks.
+            url: "…".to_owned(),
+            reason: "without the feature `redis` only `memory://` is there".to_owned(),
+        })
+    }
+}
+
+fn is_memory(url: &str) -> bool {
+    matches!(url, "memory://" | "memory:")
+}
+
+#[cfg(all(test, not(feature = "redis")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_url_that_cannot_be_used_is_repeated() {
+        for url in ["redis://me:s3cret@host", "s3cret@host", "s3cret://host"] {
+            let error = LockManager::builder().connect_lazy(url).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+        }
+    }
+}
