@@ -1,31 +1,26 @@
-//! One connection to the server: how it is opened, used, judged and closed.
+//! One connection to the server: how it is opened, used and closed.
 //!
 //! The connection's own task is kept here rather than with the client library, because a broken
 //! connection has to be closed while callers still wait on it. They get an error at once, and
 //! nothing they have sent can be carried out after what they will send on the next connection,
 //! as far as that is up to this side.
 
-use std::{
-    collections::HashSet,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+mod handle;
+mod health;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::future::try_join;
-use redis::{
-    AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection,
-};
-use tokio::sync::Notify;
+use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
 
+pub(super) use self::{
+    handle::{Handle, Stop},
+    health::Health,
+};
 use super::{
-    RedisConfig,
-    cluster::Redirect,
-    errors, hello,
+    RedisConfig, errors, hello,
     hints::Hints,
-    script::{self, Call},
+    script,
     session::{self, Session, answered},
     subscriber::Subscriber,
     url::Endpoint,
@@ -37,222 +32,6 @@ use crate::{
 
 /// More callers than this wait until earlier requests are written.
 const QUEUED_REQUESTS: usize = 1024;
-
-/// What a caller needs of a connection.
-#[derive(Clone)]
-pub(super) struct Handle {
-    connection: MultiplexedConnection,
-    health: Arc<Health>,
-    limit: Duration,
-}
-
-/// What is known of the state of a connection, from those who use it.
-#[derive(Default)]
-pub(super) struct Health {
-    fault: OnceLock<StoreError>,
-    suspected: AtomicBool,
-    changed: Notify,
-}
-
-impl Health {
-    /// The connection is to be replaced.
-    pub(super) fn fail(&self, error: StoreError) {
-        // The first error is the cause of the others.
-        self.fault.set(error).ok();
-        self.changed.notify_one();
-    }
-
-    /// What a request learns that was under way when the connection went.
-    ///
-    /// Always this kind, whatever the cause: another request may have been refused, but this one
-    /// may have been carried out.
-    fn broken(&self) -> StoreError {
-        let message = match self.fault.get() {
-            Some(cause) if cause.kind() != StoreErrorKind::Disconnected => {
-                format!(
-                    "the connection to the server was given up: {}",
-                    cause.message()
-                )
-            }
-            _ => errors::BROKEN.to_owned(),
-        };
-        StoreError::new(StoreErrorKind::Disconnected, message)
-    }
-
-    /// A request got no answer; perhaps the connection is dead.
-    fn suspect(&self) {
-        self.suspected.store(true, Ordering::Relaxed);
-        self.changed.notify_one();
-    }
-
-    /// Waits for news: a fault, or a suspicion.
-    pub(super) async fn news(&self) -> Result<(), StoreError> {
-        loop {
-            if let Some(fault) = self.fault.get() {
-                return Err(fault.clone());
-            }
-            if self.suspected.swap(false, Ordering::Relaxed) {
-                return Ok(());
-            }
-            self.changed.notified().await;
-        }
-    }
-}
-
-impl Handle {
-    /// Runs a script. An error means that it may or may not have been carried out.
-    ///
-    /// It waits as long as the connection lives: whoever calls limits that, and dropping it raises
-    /// a suspicion.
-    pub(super) async fn run(self, call: &Call) -> Result<Value, StoreError> {
-        let answer = self.run_unless_redirected(call, false).await;
-        answer.map_err(Stop::into_error)
-    }
-
-    /// The same, on request where the slot is only being moved to.
-    pub(super) async fn run_unless_redirected(
-        mut self,
-        call: &Call,
-        asking: bool,
-    ) -> Result<Value, Stop> {
-        let unanswered = Unanswered(Some(&self.health));
-        let answer = call.run(&mut self.connection, asking).await;
-        unanswered.has_ended(answer.as_ref().err());
-        answer.map_err(|error| self.judge(call, &error))
-    }
-
-    /// Runs a script several times in one write; the answers are in the order of the calls.
-    pub(super) async fn run_all(self, calls: &[&Call]) -> Vec<Result<Value, StoreError>> {
-        let answers = self.run_all_unless_redirected(calls).await.into_iter();
-        answers
-            .map(|answer| answer.map_err(Stop::into_error))
-            .collect()
-    }
-
-    pub(super) async fn run_all_unless_redirected(
-        self,
-        calls: &[&Call],
-    ) -> Vec<Result<Value, Stop>> {
-        self.run_group(calls, None).await.0
-    }
-
-    /// As [`run_all`](Self::run_all), and then `last`, whose answer is about all of them.
-    pub(super) async fn run_all_then(
-        self,
-        calls: &[&Call],
-        last: &Cmd,
-    ) -> (Vec<Result<Value, StoreError>>, Result<Value, StoreError>) {
-        let (answers, of_last) = self.run_group(calls, Some(last)).await;
-        let answers = answers.into_iter();
-        let answers = answers.map(|answer| answer.map_err(Stop::into_error));
-        (answers.collect(), of_last.expect("it was asked for"))
-    }
-
-    /// The answers to the calls, and the one to `last`.
-    async fn run_group(
-        mut self,
-        calls: &[&Call],
-        last: Option<&Cmd>,
-    ) -> (Vec<Result<Value, Stop>>, Option<Result<Value, StoreError>>) {
-        let unanswered = Unanswered(Some(&self.health));
-        let answers = Call::run_all(calls, last, &mut self.connection).await;
-        unanswered.has_ended(answers.as_ref().err());
-        let judge_last = |last: &Cmd, error: &RedisError| {
-            let explained = errors::of_command(last, error, self.limit);
-            self.weigh(error, explained)
-        };
-        match answers {
-            Ok(mut answers) => {
-                let of_last = last.map(|last| {
-                    let answer = answers.pop().expect("there is one for the last command");
-                    answer.map_err(|error| judge_last(last, &error))
-                });
-                let judged = |(call, answer): (&&Call, Result<Value, RedisError>)| {
-                    answer.map_err(|error| self.judge(call, &error))
-                };
-                (calls.iter().zip(answers).map(judged).collect(), of_last)
-            }
-            Err(error) => {
-                let failed = |call: &&Call| Err(self.judge(call, &error));
-                let answers = calls.iter().map(failed).collect();
-                (answers, last.map(|last| Err(judge_last(last, &error))))
-            }
-        }
-    }
-
-    /// The answer to a command that is no script, which may be an error.
-    pub(super) async fn ask(mut self, question: &Cmd) -> Result<Value, StoreError> {
-        let unanswered = Unanswered(Some(&self.health));
-        let answer = self.connection.send_packed_command(question).await;
-        let answer = answer.and_then(Value::extract_error);
-        unanswered.has_ended(answer.as_ref().err());
-        answer.map_err(|error| {
-            let explained = errors::of_request(&error, self.limit);
-            self.weigh(&error, explained)
-        })
-    }
-
-    /// The failure of a call in words, after it has told whether the connection is still good.
-    fn judge(&self, call: &Call, error: &RedisError) -> Stop {
-        let explained = call.explain(error, self.limit);
-        match Redirect::of(error) {
-            Some(redirect) => Stop::Redirected(redirect, explained),
-            None => Stop::Failed(self.weigh(error, explained)),
-        }
-    }
-
-    fn weigh(&self, error: &RedisError, explained: StoreError) -> StoreError {
-        if error.is_unrecoverable_error() || needs_new_connection(explained.kind()) {
-            self.health.fail(explained.clone());
-        }
-        if explained.kind() == StoreErrorKind::Disconnected {
-            return self.health.broken();
-        }
-        explained
-    }
-}
-
-/// Why a server has not carried out a call.
-pub(super) enum Stop {
-    /// Another server will, or this one later; the error is for whoever knows one server only.
-    Redirected(Redirect, StoreError),
-    Failed(StoreError),
-}
-
-impl Stop {
-    fn into_error(self) -> StoreError {
-        let (Self::Redirected(_, error) | Self::Failed(error)) = self;
-        error
-    }
-}
-
-/// Whether the same server would answer better over a new connection, or another one in its place.
-fn needs_new_connection(kind: StoreErrorKind) -> bool {
-    use StoreErrorKind::{Disconnected, ReadOnly, Unauthenticated};
-    matches!(kind, Disconnected | ReadOnly | Unauthenticated)
-}
-
-/// Raises a suspicion if it is dropped with its request unanswered: its time was up, or its caller
-/// has gone.
-struct Unanswered<'a>(Option<&'a Health>);
-
-impl Unanswered<'_> {
-    /// The request has ended, with this error if it failed; a limit of the network's own is no
-    /// answer either.
-    fn has_ended(mut self, error: Option<&RedisError>) {
-        if !error.is_some_and(RedisError::is_timeout) {
-            self.0 = None;
-        }
-    }
-}
-
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        if let Some(health) = self.0 {
-            health.suspect();
-        }
-    }
-}
 
 /// A connection with all that has to end with it.
 pub(super) struct Link {
@@ -451,7 +230,7 @@ impl Link {
     /// Returns when the connection of the requests has broken, and why.
     pub(super) async fn broken(&mut self) -> StoreError {
         (&mut self.session.driver).await.ok();
-        let fault = self.handle.health.fault.get().cloned();
+        let fault = self.handle.health.fault();
         fault.unwrap_or_else(|| StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN))
     }
 
@@ -471,41 +250,6 @@ impl Link {
         if !self.session.driver.is_finished() {
             self.session.driver.abort();
             (&mut self.session.driver).await.ok();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_fault_outlives_suspicions() {
-        let health = Health::default();
-        health.suspect();
-        health.suspect();
-        assert_eq!(health.news().await, Ok(()));
-        let fault = StoreError::new(StoreErrorKind::ReadOnly, "it is a replica");
-        health.fail(fault.clone());
-        health.fail(StoreError::new(StoreErrorKind::Disconnected, "broken"));
-        health.suspect();
-        assert_eq!(health.news().await, Err(fault.clone()));
-        assert_eq!(health.news().await, Err(fault));
-    }
-
-    #[test]
-    fn a_request_under_way_is_never_called_harmless() {
-        for cause in [
-            StoreErrorKind::ReadOnly,
-            StoreErrorKind::Unauthenticated,
-            StoreErrorKind::Denied,
-            StoreErrorKind::TimedOut,
-        ] {
-            let health = Health::default();
-            health.fail(StoreError::new(cause, "the cause"));
-            let error = health.broken();
-            assert!(!error.left_nothing() && !error.is_final(), "{cause:?}");
-            assert!(error.to_string().contains("the cause"), "{error}");
         }
     }
 }
