@@ -68,7 +68,11 @@ fn a_locks_keys_share_its_slot() {
 fn a_label_is_one_word_or_none() {
     let key = LockKey::new("k").unwrap();
     let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
-    for (label, written) in [("a@b/1", "a@b/1"), ("a b\n\u{e9}", "a_b__"), ("", NO_LABEL)] {
+    for (label, written) in [
+        ("a@b/1", "a@b/1"),
+        ("a b\n\u{e9}", "a_b__"),
+        ("", label::NO_LABEL),
+    ] {
         let asks = AcquireRequest {
             label,
             ..AcquireRequest::new(&key, owner, ALIVE)
@@ -115,65 +119,4 @@ fn a_line_of_a_script_names_its_command() {
     assert_eq!(ACQUIRE.command(line.unwrap() + 1), Some("GET"));
     assert_eq!(ACQUIRE.command(0), None);
     assert_eq!(ACQUIRE.command(10_000), None);
-}
-
-#[test]
-fn answers_are_read_strictly() {
-    let label = |text: &str| Value::BulkString(text.into());
-    let busy = |ttl, place, text, fence| {
-        let numbers = [ttl, place, 41].map(Value::Int);
-        let rest = [label(text), Value::Int(fence)];
-        Value::Array(numbers.into_iter().chain(rest).collect())
-    };
-    assert_eq!(
-        read_acquisition(&Value::Int(42)),
-        Ok(Acquisition::Granted { fence: 42 })
-    );
-    assert_eq!(
-        read_acquisition(&busy(1500, 0, "a@b/1#shop::settle", 40)),
-        Ok(Acquisition::Busy(Holder {
-            label: Some("a@b/1".into()),
-            function: Some("shop::settle".into()),
-            ttl: Some(Duration::from_millis(1500)),
-            position: Some(0),
-            fence: 40,
-            last_fence: 41,
-            is_here: false,
-        }))
-    );
-    for anonymous in ["", "-"] {
-        assert_eq!(
-            read_acquisition(&busy(-1, -1, anonymous, 0)),
-            Ok(Acquisition::Busy(Holder {
-                last_fence: 41,
-                ..Holder::default()
-            }))
-        );
-    }
-    for nonsense in [
-        Value::Nil,
-        Value::Array(vec![]),
-        Value::Int(-1),
-        Value::Array(vec![Value::Int(2), Value::Int(3)]),
-        label("PONG"),
-        Value::SimpleString("a\rb".into()),
-    ] {
-        let error = read_acquisition(&nonsense).expect_err("it makes no sense");
-        assert!(!error.message().contains(char::is_control), "{error:?}");
-        assert_eq!(error.kind(), StoreErrorKind::BadAnswer);
-        assert!(read_renewal(&nonsense).is_err() && read_release(&nonsense).is_err());
-    }
-    assert_eq!(read_renewal(&Value::Int(0)), Ok(Renewal::NotOwner));
-    assert_eq!(read_release(&Value::Int(2)), Ok(Released::WasHeld));
-    assert_eq!(read_release(&Value::Int(0)), Ok(Released::WasGone));
-}
-
-#[test]
-fn a_label_of_a_stranger_fits_into_a_line_of_a_log() {
-    let shown = |label: &[u8]| read_label(label).0.expect("it is one");
-    assert_eq!(shown(b"a\x1b[2J\x85@b\xff"), "a_[2J\u{fffd}@b\u{fffd}");
-    assert_eq!(shown("a\u{85}b".as_bytes()), "a_b");
-    assert!(shown("x".repeat(1_000_000).as_bytes()).len() <= 128);
-    let ours = crate::builder::label(Some(&"x".repeat(200)));
-    assert_eq!(shown(ours.as_bytes()), ours);
 }
