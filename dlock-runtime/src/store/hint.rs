@@ -1,0 +1,83 @@
+//! Words from a store to those who wait.
+
+use std::{fmt, sync::Arc};
+
+use crate::owner::OwnerId;
+
+/// A word from the store that a waiter should ask again, or that it has been made the holder.
+///
+/// Hints may be lost, late or repeated. So a waiter believes one only together with a question of
+/// its own that was answered with [`Acquisition::Busy`](super::Acquisition::Busy) and a
+/// [`last_fence`](super::Holder::last_fence) below the hint's: then the grant came after that
+/// question was sent, and lasts for [`GRANT_TTL`](super::GRANT_TTL) from then on at least. Because of
+/// any other hint it only asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint<'a> {
+    /// The lock.
+    pub key: &'a str,
+    /// The waiter.
+    pub owner: OwnerId,
+    /// The fence it was granted with; 0 if it was not granted, and only should ask.
+    pub fence: u64,
+}
+
+/// Where a store sends hints: into one manager, as long as that lives.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::sync::Mutex;
+/// use dlock::{OwnerId, store::{Hint, HintSink}};
+///
+/// /// The managers that use a store.
+/// #[derive(Default)]
+/// struct Sinks(Mutex<Vec<HintSink>>);
+///
+/// impl Sinks {
+///     /// The key is free, or has been made the owner's: `fence` says which.
+///     fn tell(&self, key: &str, owner: OwnerId, fence: u64) {
+///         let hint = Hint { key, owner, fence };
+///         let mut sinks = self.0.lock().expect("nobody panics with it");
+///         sinks.retain(|sink| sink.hint(&hint));
+///     }
+///
+///     /// The connection was lost, and with it what was said meanwhile.
+///     fn reconnected(&self) {
+///         let mut sinks = self.0.lock().expect("nobody panics with it");
+///         sinks.retain(HintSink::look_again);
+///     }
+/// }
+/// # Sinks::default().reconnected();
+/// # let _ = Sinks::tell;
+/// ```
+#[derive(Clone)]
+pub struct HintSink(Arc<dyn TakesHints>);
+
+impl HintSink {
+    pub(crate) fn new(target: Arc<dyn TakesHints>) -> Self {
+        Self(target)
+    }
+
+    /// Tells the waiter; never blocks. `false` once the manager is gone: drop the sink then.
+    #[must_use = "a sink whose manager is gone is to be dropped"]
+    pub fn hint(&self, hint: &Hint<'_>) -> bool {
+        self.0.hint(hint)
+    }
+
+    /// Hints may have been missed: every waiter asks again. `false` once the manager is gone.
+    #[must_use = "a sink whose manager is gone is to be dropped"]
+    pub fn look_again(&self) -> bool {
+        self.0.look_again()
+    }
+}
+
+impl fmt::Debug for HintSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HintSink")
+    }
+}
+
+/// The manager's side of a [`HintSink`].
+pub(crate) trait TakesHints: Send + Sync {
+    fn hint(&self, hint: &Hint<'_>) -> bool;
+    fn look_again(&self) -> bool;
+}
