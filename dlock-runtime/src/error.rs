@@ -1,34 +1,16 @@
 //! What can go wrong with a lock, by what the caller can do about it.
 
+mod forms;
+mod manager;
+
 use std::{convert::Infallible, time::Duration};
 
+pub(crate) use self::forms::{codes, debug_with_text};
+pub use self::manager::{AlreadyInstalled, ConnectError};
 use crate::{
     key::{KeyFault, LockKey},
     store::{Holder, StoreError},
 };
-
-/// Gives each variant a word of its own, and lists those words: one that is forgotten does not compile.
-macro_rules! codes {
-    ($error:ident: $first:ident => $first_code:literal $(, $variant:ident => $code:literal)* $(,)?) => {
-        impl $error {
-            /// All that [`code`](Self::code) can be.
-            pub const CODES: &'static [&'static str] = &[$first_code $(, $code)*];
-
-            /// One word for each variant, which stays the same: for metrics, for answers to clients
-            /// and for links.
-            ///
-            #[doc = concat!("It is one of `", $first_code, "`", $(", `", $code, "`",)* ".")]
-            #[must_use]
-            pub fn code(&self) -> &'static str {
-                match self {
-                    Self::$first { .. } => $first_code,
-                    $(Self::$variant { .. } => $code,)*
-                }
-            }
-        }
-    };
-}
-pub(crate) use codes;
 
 /// Why a critical section was not entered, or not left in good order.
 ///
@@ -275,100 +257,6 @@ codes! { LostCause:
     ShutDown => "shut-down",
 }
 
-/// A manager could not be made.
-///
-/// ```
-/// # extern crate dlock_runtime as dlock;
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
-/// use dlock::{ConnectError, LockManager};
-///
-/// let refused = LockManager::connect("mysql://localhost").await;
-/// assert!(matches!(refused, Err(ConnectError::InvalidUrl { .. })));
-/// # Ok(()) }
-/// ```
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The URL does not say which store to use.
-    #[error("`{url}` is no URL of a lock store: {reason}")]
-    InvalidUrl {
-        /// The URL without its password.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// `from_env` found no `DLOCK_URL`.
-    #[error("`DLOCK_URL` is not set; set it to the store's URL, such as `redis://127.0.0.1:6379`")]
-    NoUrl,
-    /// An option of the manager is out of bounds, or does not go together with another.
-    #[error("the manager's `{option}` cannot be: {reason}")]
-    InvalidOption {
-        /// The option at fault.
-        option: &'static str,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// A certificate or a key cannot be used.
-    #[error("cannot use the `{option}` from `{origin}`: {reason}")]
-    InvalidCertificate {
-        /// `ca`, `cert` or `key`.
-        option: &'static str,
-        /// The file, or where else it comes from.
-        origin: String,
-        /// What is wrong with it, without any of its text.
-        reason: String,
-    },
-    /// The store did not answer as it should.
-    #[error("cannot use the store at `{url}`: {reason}")]
-    Unavailable {
-        /// The URL without its password.
-        url: String,
-        /// What happened.
-        reason: StoreError,
-    },
-}
-
-codes! { ConnectError:
-    InvalidUrl => "invalid-url",
-    NoUrl => "no-url",
-    InvalidOption => "invalid-manager-option",
-    InvalidCertificate => "invalid-certificate",
-    Unavailable => "no-connection",
-}
-
-/// A manager is installed already; this is about the second one.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a lock manager is already installed in this process; \
-     install one at start-up, and use `dlock::with_manager` where another is needed"
-)]
-///
-/// ```
-/// # extern crate dlock_runtime as dlock;
-/// use dlock::{AlreadyInstalled, LockManager};
-///
-/// dlock::install(LockManager::memory())?;
-/// let second = dlock::install(LockManager::memory());
-/// assert_eq!(second.map(drop), Err(AlreadyInstalled));
-/// # Ok::<(), AlreadyInstalled>(())
-/// ```
-pub struct AlreadyInstalled;
-
-/// `main` and `unwrap` show errors by `Debug`: it gives the advice of the text as well.
-macro_rules! debug_with_text {
-    ($($error:ident: $name:expr),* $(,)?) => { $(
-        impl std::fmt::Debug for $error {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let name: fn(&Self) -> &'static str = $name;
-                write!(f, "{}({self})", name(self))
-            }
-        }
-    )* };
-}
-
-#[cfg(any(feature = "axum", feature = "actix"))]
-pub(crate) use debug_with_text;
-
 debug_with_text! {
     LockError: |error| match error {
         LockError::Busy { .. } => "Busy",
@@ -380,16 +268,7 @@ debug_with_text! {
         LockError::NotInstalled { .. } => "NotInstalled",
         LockError::Closed { .. } => "Closed",
     },
-    ConnectError: |error| match error {
-        ConnectError::InvalidUrl { .. } => "InvalidUrl",
-        ConnectError::NoUrl => "NoUrl",
-        ConnectError::InvalidOption { .. } => "InvalidOption",
-        ConnectError::InvalidCertificate { .. } => "InvalidCertificate",
-        ConnectError::Unavailable { .. } => "Unavailable",
-    },
-    AlreadyInstalled: |_| "AlreadyInstalled",
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,94 @@
+//! Why there is no manager, or no second one.
+
+use super::forms::{codes, debug_with_text};
+use crate::store::StoreError;
+
+/// A manager could not be made.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+/// use dlock::{ConnectError, LockManager};
+///
+/// let refused = LockManager::connect("mysql://localhost").await;
+/// assert!(matches!(refused, Err(ConnectError::InvalidUrl { .. })));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL does not say which store to use.
+    #[error("`{url}` is no URL of a lock store: {reason}")]
+    InvalidUrl {
+        /// The URL without its password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// `from_env` found no `DLOCK_URL`.
+    #[error("`DLOCK_URL` is not set; set it to the store's URL, such as `redis://127.0.0.1:6379`")]
+    NoUrl,
+    /// An option of the manager is out of bounds, or does not go together with another.
+    #[error("the manager's `{option}` cannot be: {reason}")]
+    InvalidOption {
+        /// The option at fault.
+        option: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A certificate or a key cannot be used.
+    #[error("cannot use the `{option}` from `{origin}`: {reason}")]
+    InvalidCertificate {
+        /// `ca`, `cert` or `key`.
+        option: &'static str,
+        /// The file, or where else it comes from.
+        origin: String,
+        /// What is wrong with it, without any of its text.
+        reason: String,
+    },
+    /// The store did not answer as it should.
+    #[error("cannot use the store at `{url}`: {reason}")]
+    Unavailable {
+        /// The URL without its password.
+        url: String,
+        /// What happened.
+        reason: StoreError,
+    },
+}
+
+codes! { ConnectError:
+    InvalidUrl => "invalid-url",
+    NoUrl => "no-url",
+    InvalidOption => "invalid-manager-option",
+    InvalidCertificate => "invalid-certificate",
+    Unavailable => "no-connection",
+}
+
+/// A manager is installed already; this is about the second one.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a lock manager is already installed in this process; \
+     install one at start-up, and use `dlock::with_manager` where another is needed"
+)]
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{AlreadyInstalled, LockManager};
+///
+/// dlock::install(LockManager::memory())?;
+/// let second = dlock::install(LockManager::memory());
+/// assert_eq!(second.map(drop), Err(AlreadyInstalled));
+/// # Ok::<(), AlreadyInstalled>(())
+/// ```
+pub struct AlreadyInstalled;
+
+debug_with_text! {
+    ConnectError: |error| match error {
+        ConnectError::InvalidUrl { .. } => "InvalidUrl",
+        ConnectError::NoUrl => "NoUrl",
+        ConnectError::InvalidOption { .. } => "InvalidOption",
+        ConnectError::InvalidCertificate { .. } => "InvalidCertificate",
+        ConnectError::Unavailable { .. } => "Unavailable",
+    },
+    AlreadyInstalled: |_| "AlreadyInstalled",
+}
