@@ -100,7 +100,7 @@ fn lists_of_servers_are_read() {
     assert!(refused("redis-sentinel://a,,b/m").contains("no host"));
     assert!(refused("redis-cluster://a:1,a:1").contains("names a:1 twice"));
     assert!(refused("redis-cluster://a/1").contains("no databases"));
-    assert!(refused("redis-cluster://a,b:x").ends_with(NO_PORT));
+    assert!(refused("redis-cluster://a,b:x").ends_with(read::NO_PORT));
     assert!(refused("redis://a,b").contains("several servers"));
 }
 
@@ -134,7 +134,7 @@ fn refusals_say_what_would_do() {
     ] {
         for login in ["", "me:pw@", ":p@ss@"] {
             let text = refused(&format!("redis://{login}h:{port}/0"));
-            assert!(text.ends_with(NO_PORT), "{port}: {text}");
+            assert!(text.ends_with(read::NO_PORT), "{port}: {text}");
         }
     }
     assert!(refused("redis://me:pa/ss@h:1").contains("encode `/` as `%2F`"));
