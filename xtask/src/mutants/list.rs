@@ -68,7 +68,7 @@ pub(super) const ALL: &[Mutant] = &[
         file: "dlock-runtime/src/state/attempt/hold.rs",
         from: "if !hold.deadline().is_reached(now) {\n                    hold.confirm",
         to: "if true {\n                    hold.confirm",
-        way: unit("state::tests::a_renewal_that_arrives_after_the_deadline_saves_nothing"),
+        way: unit("state::tests::holds::a_renewal_that_arrives_after_the_deadline_saves_nothing"),
     },
     Mutant {
         name: "no-drift",
@@ -183,7 +183,9 @@ pub(super) const ALL: &[Mutant] = &[
         file: "dlock-runtime/src/state/attempt.rs",
         from: "if error.left_nothing() {",
         to: "if error.left_nothing() || !error.is_final() {",
-        way: unit("state::tests::a_question_without_an_answer_is_released_whatever_became_of_it"),
+        way: unit(
+            "state::tests::waits::a_question_without_an_answer_is_released_whatever_became_of_it",
+        ),
     },
     Mutant {
         name: "place-kept",
@@ -201,7 +203,9 @@ pub(super) const ALL: &[Mutant] = &[
         file: "dlock-runtime/src/state/attempt.rs",
         from: "traces_until.is_none_or(|until| until.is_reached(now))",
         to: "traces_until.is_none_or(|_| true)",
-        way: unit("state::tests::a_release_is_repeated_until_the_store_has_forgotten_by_itself"),
+        way: unit(
+            "state::tests::holds::a_release_is_repeated_until_the_store_has_forgotten_by_itself",
+        ),
     },
     Mutant {
         name: "no-order-of-keys",

@@ -4,7 +4,7 @@
 mod process;
 mod store;
 
-use proptest::sample::Index;
+use proptest::{prelude::*, sample::Index};
 
 use self::process::World;
 use super::*;

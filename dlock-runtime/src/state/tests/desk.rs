@@ -1,0 +1,197 @@
+//! What rules are tried on, and what the store is made to answer.
+
+use super::*;
+
+/// Attempts at one key, and a clock that only moves when told.
+///
+/// Without a number, the first of them is meant.
+pub(super) struct Desk {
+    pub(super) state: KeyState<u64>,
+    pub(super) client: ClientId,
+    pub(super) owners: Owners,
+    pub(super) now: Moment,
+    pub(super) handover: bool,
+    pub(super) hands_on: bool,
+}
+
+/// Always the same: no jitter.
+pub(super) struct NotRandom;
+
+impl Random for NotRandom {
+    fn next_u64(&self) -> u64 {
+        0
+    }
+}
+
+/// Owners that are no attempt's id.
+pub(super) fn not_numbered(client: ClientId) -> Owners {
+    let owners = Owners::new(client);
+    for _ in 0..10_000 {
+        owners.next();
+    }
+    owners
+}
+
+/// What surrounds the state; a function would borrow the state as well.
+macro_rules! around {
+    ($desk:expr) => {
+        Surroundings {
+            now: $desk.now,
+            response_limit: SECOND,
+            handover: $desk.handover,
+            hands_on: $desk.hands_on,
+            random: &NotRandom,
+            owners: &$desk.owners,
+        }
+    };
+}
+pub(super) use around;
+
+impl Desk {
+    pub(super) fn new(timing: Timing) -> Self {
+        let client = ClientId::new(&SystemRandom);
+        let mut desk = Self {
+            state: KeyState::default(),
+            client,
+            owners: not_numbered(client),
+            now: Moment {
+                monotonic: Instant::now(),
+                boot: SECOND,
+            },
+            handover: true,
+            hands_on: true,
+        };
+        desk.enter(1, timing);
+        desk
+    }
+
+    pub(super) fn waiting(wait: Wait) -> Self {
+        Self::new(waits(wait))
+    }
+
+    /// Holds a lease that was asked for just now.
+    pub(super) fn holding(timing: Timing) -> Self {
+        let mut desk = Self::new(timing);
+        desk.is_granted(7);
+        desk
+    }
+
+    /// The first asks, and gets the lease.
+    pub(super) fn is_granted(&mut self, fence: u64) {
+        assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
+        let answer = Ok(Acquisition::Granted { fence });
+        let effect = self.answer(self.now, answer);
+        assert!(matches!(effect, Effect::Enter { keep: Some(_) }));
+    }
+
+    /// The first asks, and waits in the store's queue.
+    pub(super) fn is_busy(&mut self, last_fence: u64) {
+        assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
+        let holder = Holder {
+            ttl: Some(TTL),
+            last_fence,
+            ..Holder::default()
+        };
+        let effect = self.answer(self.now, Ok(Acquisition::Busy(holder)));
+        assert!(matches!(effect, Effect::WaitUntil(_)));
+    }
+
+    pub(super) fn owner(&self, number: u64) -> OwnerId {
+        OwnerId::new(self.client, number)
+    }
+
+    pub(super) fn enter(&mut self, number: u64, timing: Timing) {
+        let trust = Trust::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
+        let waiter = Waiter::new(self.owner(number), number, timing, trust, self.now);
+        self.state.enter(waiter, around!(self));
+    }
+
+    /// They wait behind the first.
+    pub(super) fn queue<const N: usize>(&mut self, numbers: [u64; N]) {
+        for number in numbers {
+            self.enter(number, waits(Wait::Forever));
+            let looks = Effect::Queue(self.now.plus(ALIVE));
+            assert_eq!(self.of(number, Event::Woken), looks);
+        }
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now = self.now.plus(time);
+    }
+
+    /// What follows for attempt `number`, and who is rung besides.
+    pub(super) fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
+        let owner = self.owner(number);
+        let outcome = self.state.on_event(owner, event, around!(self));
+        (outcome.effect, outcome.next)
+    }
+
+    pub(super) fn of(&mut self, number: u64, event: Event) -> Effect {
+        self.both(number, event).0
+    }
+
+    pub(super) fn on(&mut self, event: Event) -> Effect {
+        self.of(1, event)
+    }
+
+    pub(super) fn check(&mut self) -> Effect {
+        self.state.check(self.owner(1), around!(self)).effect
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        sent: Moment,
+        answer: Result<Acquisition, StoreError>,
+    ) -> Effect {
+        self.on(Event::Answered { sent, answer })
+    }
+
+    pub(super) fn lease(&self, number: u64) -> Option<Held> {
+        self.state.lease(self.owner(number))
+    }
+
+    pub(super) fn deadline(&self) -> Moment {
+        self.lease(1).expect("it holds").deadline
+    }
+
+    pub(super) fn cause(&self) -> LostCause {
+        let loss = self.state.loss(self.owner(1));
+        loss.expect("it was lost").cause
+    }
+
+    pub(super) fn release(&self) -> Effect {
+        let owner = self.owner(1);
+        Effect::Release { owner }
+    }
+}
+
+impl Effect {
+    /// The keeper is told of a lease that came from the store.
+    pub(super) fn enters(&self) -> bool {
+        matches!(self, Self::Enter { keep: Some(_) })
+    }
+}
+
+pub(super) fn waits(wait: Wait) -> Timing {
+    Timing {
+        wait,
+        ..Timing::default()
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is an answer like the others")]
+pub(super) fn granted() -> Result<Acquisition, StoreError> {
+    Ok(Acquisition::Granted { fence: 7 })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is an answer like the others")]
+pub(super) fn busy(ttl: Option<Duration>) -> Result<Acquisition, StoreError> {
+    Ok(Acquisition::Busy(Holder {
+        ttl,
+        ..Holder::default()
+    }))
+}
+
+pub(super) fn failed(kind: StoreErrorKind) -> StoreError {
+    StoreError::new(kind, "it failed")
+}

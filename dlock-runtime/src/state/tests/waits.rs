@@ -1,0 +1,181 @@
+//! Asking, waiting, and going with or without the lease.
+
+use super::*;
+
+#[test]
+fn who_does_not_wait_asks_once_and_leaves_nothing() {
+    let mut desk = Desk::waiting(Wait::Never);
+    assert_eq!(
+        desk.on(Event::Woken),
+        Effect::Ask {
+            owner: desk.owner(1),
+            limit: SECOND,
+            queue: false
+        }
+    );
+    let effect = desk.answer(desk.now, busy(Some(TTL)));
+    assert!(matches!(effect, Effect::Refuse(Denial::Busy { .. })));
+    assert_eq!(
+        desk.on(Event::Left),
+        Effect::Forget(None),
+        "there is nothing to release"
+    );
+}
+
+#[test]
+fn a_question_without_an_answer_is_released_whatever_became_of_it() {
+    for kind in [StoreErrorKind::TimedOut, StoreErrorKind::Disconnected] {
+        let mut desk = Desk::waiting(Wait::Never);
+        desk.on(Event::Woken);
+        let effect = desk.answer(desk.now, Err(failed(kind)));
+        assert!(matches!(effect, Effect::Refuse(Denial::Unavailable { .. })));
+        assert_eq!(desk.on(Event::Left), desk.release());
+    }
+    // Dropped while the question is under way.
+    let mut desk = Desk::waiting(Wait::Never);
+    desk.on(Event::Woken);
+    assert_eq!(desk.on(Event::Left), desk.release());
+}
+
+#[test]
+fn a_question_that_was_never_carried_out_leaves_nothing_unless_an_earlier_one_did() {
+    let unreachable = || Err(failed(StoreErrorKind::Unreachable));
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.on(Event::Woken);
+    desk.answer(desk.now, unreachable());
+    assert_eq!(desk.on(Event::Left), Effect::Forget(None));
+
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.on(Event::Woken);
+    desk.answer(desk.now, busy(None));
+    desk.pass(2 * SECOND);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    desk.answer(desk.now, unreachable());
+    assert_eq!(
+        desk.on(Event::Left),
+        desk.release(),
+        "its place in the queue"
+    );
+}
+
+#[test]
+fn a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second() {
+    for (ttl, pause) in [
+        (Some(SECOND / 2), SECOND / 2 + Duration::from_millis(1)),
+        (Some(TTL), SECOND),
+        (None, SECOND),
+    ] {
+        let mut desk = Desk::waiting(Wait::Forever);
+        desk.on(Event::Woken);
+        let effect = desk.answer(desk.now, busy(ttl));
+        assert_eq!(effect, Effect::WaitUntil(desk.now.plus(pause)));
+    }
+}
+
+#[test]
+fn a_hint_makes_a_waiter_look_at_once_also_when_it_overtakes_an_answer() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.on(Event::Woken);
+    desk.answer(desk.now, busy(None));
+    assert_eq!(desk.on(Event::LookAgain), Effect::Ring);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    assert_eq!(desk.on(Event::LookAgain), Effect::Nothing);
+    assert!(matches!(
+        desk.answer(desk.now, busy(None)),
+        Effect::Ask { .. }
+    ));
+}
+
+#[test]
+fn a_wait_ends_in_time_and_says_what_was_last_known() {
+    let mut desk = Desk::waiting(Wait::For(SECOND));
+    desk.on(Event::Woken);
+    let Effect::WaitUntil(at) = desk.answer(desk.now, busy(None)) else {
+        panic!("it waits")
+    };
+    assert_eq!(
+        at,
+        desk.now.plus(SECOND),
+        "the wait ends before the next look is due"
+    );
+    // One last look, cut short by the end of the wait, says less than the answer before.
+    desk.pass(SECOND / 2);
+    desk.on(Event::LookAgain);
+    let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
+        panic!("it was told to look")
+    };
+    assert_eq!(limit, SECOND / 2);
+    let sent = desk.now;
+    desk.pass(limit);
+    let effect = desk.answer(sent, Err(StoreError::timed_out(limit)));
+    assert!(matches!(effect, Effect::Refuse(Denial::Busy { waited, .. }) if waited == SECOND));
+}
+
+#[test]
+fn failures_are_repeated_ever_more_slowly_until_the_wait_is_over() {
+    let mut desk = Desk::waiting(Wait::For(10 * SECOND));
+    let mut effect = desk.on(Event::Woken);
+    let mut pauses = Vec::new();
+    let denial = loop {
+        match effect {
+            Effect::Ask { .. } => {
+                effect = desk.answer(desk.now, Err(failed(StoreErrorKind::Unreachable)));
+            }
+            Effect::WaitUntil(at) => {
+                pauses.push(at.remaining(desk.now));
+                desk.now = at;
+                effect = desk.on(Event::Woken);
+            }
+            Effect::Refuse(denial) => break denial,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(denial, Denial::Unavailable { waited, .. } if waited == 10 * SECOND));
+    pauses
+        .pop()
+        .expect("the last one is cut short by the end of the wait");
+    assert!(pauses.is_sorted() && pauses.len() > 10, "{pauses:?}");
+    assert!(pauses.iter().all(|pause| *pause <= SECOND), "{pauses:?}");
+}
+
+#[test]
+fn what_asking_again_cannot_help_ends_the_wait_at_once() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.on(Event::Woken);
+    let effect = desk.answer(desk.now, Err(failed(StoreErrorKind::Unauthenticated)));
+    assert!(matches!(effect, Effect::Refuse(Denial::Unavailable { .. })));
+}
+
+#[test]
+fn a_fence_that_makes_no_token_is_no_grant() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.on(Event::Woken);
+    let effect = desk.answer(desk.now, Ok(Acquisition::Granted { fence: u64::MAX }));
+    assert!(matches!(effect, Effect::Refuse(Denial::Unavailable { .. })));
+    assert_eq!(
+        desk.on(Event::Left),
+        desk.release(),
+        "the store believes that it granted"
+    );
+}
+
+#[test]
+fn closing_refuses_waiters_and_spares_holders_and_revoking_takes_their_leases() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.on(Event::Woken);
+    assert_eq!(desk.on(Event::Closed), Effect::Ring);
+    assert_eq!(
+        desk.answer(desk.now, granted()),
+        Effect::Refuse(Denial::Closed)
+    );
+    assert_eq!(
+        desk.on(Event::Left),
+        desk.release(),
+        "what was granted meanwhile"
+    );
+
+    let mut desk = Desk::holding(Timing::default());
+    assert_eq!(desk.on(Event::Closed), Effect::Nothing);
+    assert_eq!(desk.on(Event::Revoked), Effect::Lose);
+    assert_eq!(desk.cause(), LostCause::ShutDown);
+}
