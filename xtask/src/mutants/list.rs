@@ -126,7 +126,7 @@ pub(super) const ALL: &[Mutant] = &[
         from: "LOOK_AGAIN: Duration = Duration::from_secs(1);",
         to: "LOOK_AGAIN: Duration = Duration::from_secs(3600);",
         way: unit(
-            "state::tests::a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second",
+            "state::tests::waits::a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second",
         ),
     },
     // From task to task.
