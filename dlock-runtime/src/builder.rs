@@ -82,30 +82,95 @@ impl Default for LockManagerBuilder {
 
 impl LockManagerBuilder {
     /// How long the store keeps a lease without a sign of life, 100 ms to 24 h. If not set, 30 s.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // A killed process holds nothing for longer than this.
+    /// let manager = LockManager::builder().ttl(Duration::from_secs(10)).connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
         self
     }
 
     /// How long to wait while somebody else holds a lock. If not set, 10 s.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // The callers of this service give up after three seconds.
+    /// let manager = LockManager::builder().wait(Duration::from_secs(2)).connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.defaults.wait = wait.into();
         self
     }
 
     /// Whether leases are kept alive while their bodies run. If not set, they are.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // Whatever its body does, no lease is longer than a minute.
+    /// let builder = LockManager::builder().ttl(Duration::from_secs(60)).renew(false);
+    /// let manager = builder.connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub fn renew(mut self, renew: bool) -> Self {
         self.defaults.renew = renew;
         self
     }
 
     /// What becomes of a body whose lease is lost. If not set, it is cancelled.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, OnLost};
+    ///
+    /// // Bodies that must not be cut off half-way, and whose writes carry the fencing token.
+    /// let manager = LockManager::builder().on_lost(OnLost::Finish).connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.defaults.on_lost = on_lost;
         self
     }
 
     /// After this a lease is given up, even if its body still runs. If not set, never.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // A body that hangs keeps nobody out for longer than this.
+    /// let manager = LockManager::builder().max_hold(Duration::from_secs(300)).connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.defaults.max_hold = Some(max_hold);
         self
@@ -134,6 +199,25 @@ impl LockManagerBuilder {
 
     /// The name under which others see this process hold a lock, beside host and process id. If
     /// not set, only those.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockError, LockManager, store::memory::MemoryStore};
+    ///
+    /// let store = MemoryStore::new();
+    /// let billing = LockManager::builder().application("billing").store(store.clone())?;
+    /// let shipping = LockManager::builder().application("shipping").store(store)?;
+    /// let guard = billing.lock("order:42").acquire().await?;
+    /// let refused = shipping.lock("order:42").wait(dlock::Wait::Never).acquire().await;
+    /// let Err(LockError::Busy { holder, .. }) = refused else {
+    ///     panic!("it is held");
+    /// };
+    /// assert!(holder.label.is_some_and(|label| label.starts_with("billing@")));
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn application(mut self, name: impl Into<String>) -> Self {
         self.application = Some(name.into());
         self
@@ -227,6 +311,16 @@ impl LockManagerBuilder {
     }
 
     /// How long [`connect`](Self::connect) tries, an hour at the most. If not set, 5 s.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // Started together with its server, which takes some time to load its data.
+    /// let builder = LockManager::builder().connect_timeout(Duration::from_secs(30));
+    /// # drop(builder);
+    /// ```
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_limit = limit;
         self
@@ -272,6 +366,18 @@ impl LockManagerBuilder {
     /// Certificates for a server that is reached over TLS, by `rediss://` and the like. If not
     /// set, the machine's authorities are trusted and no certificate is shown; a URL may name
     /// files as well, as `?ca=/path.pem`.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, store::redis::Tls};
+    ///
+    /// let builder = LockManager::builder().tls(Tls::new().ca_file("/etc/redis/ca.pem"));
+    /// let manager = builder.connect("rediss://redis.internal").await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
@@ -305,6 +411,15 @@ impl LockManagerBuilder {
     }
 
     /// Where the manager reads the time, for tests. If not set, the machine's clocks.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockManager, SystemClock};
+    ///
+    /// // A clock of your own, as in the example of `Clock`, in place of this one.
+    /// let builder = LockManager::builder().clock(SystemClock);
+    /// # drop(builder);
+    /// ```
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
@@ -312,6 +427,15 @@ impl LockManagerBuilder {
 
     /// Where the manager's random bits come from, for tests. If not set, a generator that the
     /// operating system seeds.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockManager, SystemRandom};
+    ///
+    /// // A generator of your own, as in the example of `Random`, in place of this one.
+    /// let builder = LockManager::builder().random(SystemRandom);
+    /// # drop(builder);
+    /// ```
     pub fn random(mut self, random: impl Random) -> Self {
         self.random = Arc::new(random);
         self

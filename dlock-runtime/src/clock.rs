@@ -30,6 +30,17 @@ pub struct Moment {
 
 impl Moment {
     /// The moment `after` from this one, on both clocks; far beyond any lease it saturates.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::{Clock, SystemClock};
+    ///
+    /// let now = SystemClock.now();
+    /// let later = now.plus(Duration::from_secs(2));
+    /// assert_eq!(later.boot - now.boot, Duration::from_secs(2));
+    /// assert_eq!(later.monotonic - now.monotonic, Duration::from_secs(2));
+    /// ```
     #[must_use]
     pub fn plus(self, after: Duration) -> Self {
         // A century is for ever here, and an `Instant` can still hold it.
@@ -42,12 +53,36 @@ impl Moment {
     }
 
     /// Whether this moment has been reached at `now` by either clock.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::{Clock, Moment, SystemClock};
+    ///
+    /// let now = SystemClock.now();
+    /// let deadline = now.plus(Duration::from_secs(30));
+    /// assert!(!deadline.is_reached(now));
+    /// // The machine has slept, which only one of the clocks has noticed.
+    /// let awake = Moment { boot: now.boot + Duration::from_secs(60), ..now };
+    /// assert!(deadline.is_reached(awake));
+    /// ```
     #[must_use]
     pub fn is_reached(self, now: Self) -> bool {
         now.monotonic >= self.monotonic || now.boot >= self.boot
     }
 
     /// What is left until this moment at `now`, by the clock that gets there first.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::{Clock, SystemClock};
+    ///
+    /// let now = SystemClock.now();
+    /// let deadline = now.plus(Duration::from_secs(30));
+    /// assert_eq!(deadline.remaining(now.plus(Duration::from_secs(10))), Duration::from_secs(20));
+    /// assert_eq!(deadline.remaining(now.plus(Duration::from_secs(40))), Duration::ZERO);
+    /// ```
     #[must_use]
     pub fn remaining(self, now: Self) -> Duration {
         let monotonic = self.monotonic.saturating_duration_since(now.monotonic);
@@ -62,6 +97,16 @@ impl Moment {
     }
 
     /// The earlier of two moments, taken clock by clock.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::{Clock, SystemClock};
+    ///
+    /// let now = SystemClock.now();
+    /// let later = now.plus(Duration::from_secs(1));
+    /// assert_eq!(now.earlier(later), now);
+    /// ```
     #[must_use]
     pub fn earlier(self, other: Self) -> Self {
         Self {
@@ -71,6 +116,16 @@ impl Moment {
     }
 
     /// The later of two moments, taken clock by clock.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::{Clock, SystemClock};
+    ///
+    /// let now = SystemClock.now();
+    /// let later = now.plus(Duration::from_secs(1));
+    /// assert_eq!(now.later(later), later);
+    /// ```
     #[must_use]
     pub fn later(self, other: Self) -> Self {
         Self {
@@ -80,6 +135,17 @@ impl Moment {
     }
 
     /// How long ago this moment was at `now`, by the clock that ran further.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::{Clock, SystemClock};
+    ///
+    /// let now = SystemClock.now();
+    /// let later = now.plus(Duration::from_secs(1));
+    /// assert_eq!(now.elapsed(later), Duration::from_secs(1));
+    /// assert_eq!(later.elapsed(now), Duration::ZERO);
+    /// ```
     #[must_use]
     pub fn elapsed(self, now: Self) -> Duration {
         let monotonic = now.monotonic.saturating_duration_since(self.monotonic);
@@ -116,6 +182,14 @@ impl Moment {
 /// ```
 pub trait Clock: Send + Sync + 'static {
     /// The present moment.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{Clock, SystemClock};
+    ///
+    /// let begin = SystemClock.now();
+    /// println!("it took {:?}", begin.elapsed(SystemClock.now()));
+    /// ```
     fn now(&self) -> Moment;
 }
 

@@ -20,6 +20,19 @@ impl LockManagerBuilder {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{ConnectError, LockManager};
+    ///
+    /// let error = LockManager::builder().connect("http://localhost").await.err();
+    /// assert!(matches!(error, Some(ConnectError::InvalidUrl { .. })));
+    /// let manager = LockManager::builder().connect("memory://").await?;
+    /// manager.lock("order:42").run(async |_lease| ()).await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(self, url: &str) -> Result<LockManager, ConnectError> {
         if is_memory(url) {
             return self.store(MemoryStore::new());
@@ -34,6 +47,20 @@ impl LockManagerBuilder {
     ///
     /// [`ConnectError`] when the URL names no store, an option is out of bounds, or there is no
     /// tokio runtime to run the connection.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{LockError, LockManager, Wait};
+    ///
+    /// // Nobody listens there yet, and the program starts all the same.
+    /// let manager = LockManager::builder().connect_lazy("redis://127.0.0.1:1")?;
+    /// let lock = manager.lock("order:42").wait(Wait::For(Duration::from_millis(50)));
+    /// assert!(matches!(lock.acquire().await, Err(LockError::Unavailable { .. })));
+    /// # Ok(()) }
+    /// ```
     pub fn connect_lazy(self, url: &str) -> Result<LockManager, ConnectError> {
         if is_memory(url) {
             return self.store(MemoryStore::new());
@@ -55,6 +82,18 @@ impl LockManagerBuilder {
     /// # Cancel safety
     ///
     /// As for [`connect`](Self::connect).
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::LockManager;
+    ///
+    /// // DLOCK_URL=redis://redis.internal DLOCK_USER=billing DLOCK_PASSWORD=…
+    /// let manager = LockManager::builder().application("billing").connect_env().await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
         match std::env::var("DLOCK_URL") {
             Ok(url) if !url.is_empty() => {
