@@ -36,6 +36,18 @@ use crate::{
 };
 
 /// A lock that somebody holds or waits for.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::LockInfo;
+///
+/// /// One line for each lock.
+/// fn row(lock: &LockInfo) -> String {
+///     let holder = lock.holder.as_ref().and_then(|holder| holder.label.as_deref());
+///     format!("{} {} {} wait", lock.key, holder.unwrap_or("-"), lock.waiter_count)
+/// }
+/// # let _ = row;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
@@ -58,6 +70,17 @@ pub struct LockInfo {
 }
 
 /// Who holds a lock.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::HolderInfo;
+///
+/// /// Whether nothing but somebody's hand will ever free this lock.
+/// fn is_stuck(holder: &HolderInfo) -> bool {
+///     holder.ttl.is_none() // which only a client of another make leaves behind
+/// }
+/// # let _ = is_stuck;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderInfo {
@@ -80,6 +103,18 @@ pub struct HolderInfo {
 }
 
 /// Who waits for a lock.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::admin::WaiterInfo;
+///
+/// /// For how long the first that is alive has waited.
+/// fn longest(waiters: &[WaiterInfo]) -> Option<Duration> {
+///     waiters.iter().find(|waiter| waiter.is_alive).map(|waiter| waiter.waiting)
+/// }
+/// # let _ = longest;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterInfo {
@@ -94,6 +129,17 @@ pub struct WaiterInfo {
 }
 
 /// A process that takes locks, as its manager has published it.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::ProcessInfo;
+///
+/// /// Where to look for it.
+/// fn place(process: &ProcessInfo) -> String {
+///     format!("process {} on {}, dlock {}", process.pid, process.host, process.version)
+/// }
+/// # let _ = place;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessInfo {
@@ -114,6 +160,21 @@ pub struct ProcessInfo {
 }
 
 /// How an attempt to end somebody's lease went.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::Unlocked;
+///
+/// fn say(unlocked: Unlocked) -> &'static str {
+///     match unlocked {
+///         Unlocked::Freed => "it is free",
+///         Unlocked::HandedOn => "the next one has it",
+///         Unlocked::Changed => "it is another lease by now: look again",
+///         _ => "done",
+///     }
+/// }
+/// # let _ = say;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unlocked {
@@ -126,6 +187,19 @@ pub enum Unlocked {
 }
 
 /// A lock went to the next waiter; or, in a quorum, somebody was told to ask about it.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::HandOff;
+///
+/// fn line(hand_off: &HandOff) -> String {
+///     match hand_off.fence {
+///         0 => format!("{} may ask for {}", hand_off.owner, hand_off.key),
+///         fence => format!("{} has {} with fence {fence}", hand_off.owner, hand_off.key),
+///     }
+/// }
+/// # let _ = line;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandOff {
@@ -139,6 +213,17 @@ pub struct HandOff {
 }
 
 /// What one server tells of itself, as far as the user is allowed to ask.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::ServerReport;
+///
+/// /// Whether this server can be trusted with locks while its memory is full.
+/// fn keeps_locks(report: &ServerReport) -> Option<bool> {
+///     report.info.get("maxmemory_policy").map(|policy| policy == "noeviction")
+/// }
+/// # let _ = keeps_locks;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerReport {
@@ -172,6 +257,17 @@ pub struct ReplicaReport {
 }
 
 /// How a server's clock differs from this machine's.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::ClockReading;
+///
+/// /// Whether the clock is certainly wrong by more than a second.
+/// fn is_off(clock: ClockReading) -> bool {
+///     clock.ahead_us.unsigned_abs() > 1_000_000 + clock.uncertainty.as_micros() as u64
+/// }
+/// # let _ = is_off;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockReading {
@@ -182,6 +278,18 @@ pub struct ClockReading {
 }
 
 /// A right that locks need and the user of the server lacks.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::Denied;
+///
+/// /// The rule that would let the user `app` do all of it.
+/// fn rule(denied: &[Denied]) -> String {
+///     let rules: Vec<_> = denied.iter().map(|it| it.rule.as_str()).collect();
+///     format!("ACL SETUSER app {}", rules.join(" "))
+/// }
+/// # let _ = rule;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {

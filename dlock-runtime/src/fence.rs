@@ -88,6 +88,15 @@ impl FencingToken {
     }
 
     /// The store's number this token was made from.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let token = manager.lock("order:42").run(async |lease| lease.fencing_token()).await?;
+    /// assert_eq!(token.to_i64() >> 12, i64::try_from(token.fence()).expect("below 2^51"));
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub const fn fence(self) -> u64 {
         self.0.cast_unsigned() >> Self::SEQUENCE_BITS

@@ -70,6 +70,15 @@ impl LockKey {
     }
 
     /// Starts a key of literal text and encoded values.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockKey;
+    ///
+    /// let key = LockKey::builder().text("file:").part(&"a/b").finish()?;
+    /// assert_eq!(key.as_str(), "file:a%2Fb");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
     pub fn builder() -> LockKeyBuilder {
         LockKeyBuilder {
             out: String::new(),
@@ -79,6 +88,13 @@ impl LockKey {
     }
 
     /// The key as the store sees it.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// let key = dlock::LockKey::new("report:daily")?;
+    /// assert_eq!(key.as_str(), "report:daily");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -236,12 +252,30 @@ pub struct LockKeyBuilder {
 
 impl LockKeyBuilder {
     /// Appends literal text.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockKey;
+    ///
+    /// let key = LockKey::builder().text("report:").text("daily").finish()?;
+    /// assert_eq!(key.as_str(), "report:daily");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
     pub fn text(mut self, text: &str) -> Self {
         self.push_text(text);
         self
     }
 
     /// Appends a value, encoded.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockKey;
+    ///
+    /// let key = LockKey::builder().text("user:").part(&"a:b").text("/").part(&7_u64).finish()?;
+    /// assert_eq!(key.as_str(), "user:a%3Ab/7");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
     pub fn part(mut self, value: &dyn KeyPart) -> Self {
         self.push_part(value);
         self
@@ -252,6 +286,15 @@ impl LockKeyBuilder {
     /// # Errors
     ///
     /// [`LockError::InvalidKey`] with the first fault found.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{KeyFault, LockError, LockKey};
+    ///
+    /// let refused = LockKey::builder().text("user:").part(&"").finish();
+    /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: KeyFault::EmptyPart, .. })));
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn finish(self) -> Result<LockKey, LockError> {
         match self.fault {
             Some(reason) => Err(invalid(&self.out, reason)),

@@ -133,6 +133,19 @@ pub struct Shutdown {
 
 impl LockManager {
     /// A builder, to set defaults before connecting.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// let builder = LockManager::builder().application("billing").ttl(Duration::from_secs(10));
+    /// let manager = builder.connect("memory://").await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub fn builder() -> LockManagerBuilder {
         LockManagerBuilder::default()
     }

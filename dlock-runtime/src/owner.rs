@@ -25,6 +25,14 @@ pub struct ClientId(Uuid);
 
 impl ClientId {
     /// A new identity from `random`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{ClientId, SystemRandom};
+    ///
+    /// let client = ClientId::new(&SystemRandom);
+    /// assert!(client.to_string().bytes().all(|byte| byte.is_ascii_hexdigit()));
+    /// ```
     #[must_use]
     pub fn new(random: &dyn Random) -> Self {
         let bits = (u128::from(random.next_u64()) << 64) | u128::from(random.next_u64());
@@ -66,6 +74,14 @@ impl OwnerId {
     pub(crate) const LAST_ROUND: u32 = (1 << (64 - Self::ROUND_SHIFT)) - 1;
 
     /// The owner of attempt number `attempt` of `client`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{ClientId, OwnerId, SystemRandom};
+    ///
+    /// let client = ClientId::new(&SystemRandom);
+    /// assert_ne!(OwnerId::new(client, 1), OwnerId::new(client, 2));
+    /// ```
     #[must_use]
     pub fn new(client: ClientId, attempt: u64) -> Self {
         Self { client, attempt }
@@ -88,6 +104,14 @@ impl OwnerId {
     }
 
     /// The manager this attempt belongs to.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{ClientId, OwnerId, SystemRandom};
+    ///
+    /// let client = ClientId::new(&SystemRandom);
+    /// assert_eq!(OwnerId::new(client, 7).client(), client);
+    /// ```
     #[must_use]
     pub fn client(self) -> ClientId {
         self.client

@@ -52,6 +52,19 @@ impl LockRequest {
 
     /// How long the store keeps the lease without a sign of life, 100 ms to 24 h. If not set, the
     /// manager's.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// use std::time::Duration;
+    ///
+    /// // A killed process keeps this lock for 5 s, and the body may take longer.
+    /// let guard = manager.lock("order:42").ttl(Duration::from_secs(5)).acquire().await?;
+    /// assert!(guard.remaining() <= Duration::from_secs(5));
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options = self.options.ttl(ttl);
         self
@@ -59,6 +72,19 @@ impl LockRequest {
 
     /// How long to wait while somebody else holds the lock, of several keys for all of them together.
     /// If not set, the manager's.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// use dlock::Wait;
+    ///
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// let refused = manager.lock("order:42").wait(Wait::Never).acquire().await;
+    /// assert!(refused.is_err_and(|error| error.is_busy()));
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.options = self.options.wait(wait.into());
         self

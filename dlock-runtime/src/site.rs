@@ -73,30 +73,86 @@ impl LockSite {
 
     /// The key template as written: `order:<id>`. Several are in one text, with a comma between
     /// them: `account:<from>, account:<to>`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockSite;
+    ///
+    /// /// By what the metrics of this function are labelled.
+    /// fn label(site: &LockSite) -> &'static str {
+    ///     site.template()
+    /// }
+    /// # let _: fn(&LockSite) -> &'static str = label;
+    /// ```
     #[must_use]
     pub fn template(&self) -> &'static str {
         self.template
     }
 
     /// The key templates as written, one by one.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockSite;
+    ///
+    /// /// Whether the function takes a lock of these.
+    /// fn locks_orders(site: &LockSite) -> bool {
+    ///     site.templates().iter().any(|template| template.starts_with("order:"))
+    /// }
+    /// # let _: fn(&LockSite) -> bool = locks_orders;
+    /// ```
     #[must_use]
     pub fn templates(&self) -> &'static [&'static str] {
         self.templates
     }
 
     /// The TTL; `None` if it is the manager's, or [computed](Self::computed).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::LockSite;
+    ///
+    /// /// Whether others wait for longer than a minute after a crash in it.
+    /// fn is_long(site: &LockSite) -> bool {
+    ///     site.ttl().is_some_and(|ttl| ttl > Duration::from_secs(60))
+    /// }
+    /// # let _: fn(&LockSite) -> bool = is_long;
+    /// ```
     #[must_use]
     pub fn ttl(&self) -> Option<Duration> {
         self.options.ttl
     }
 
     /// How long to wait; `None` if that is the manager's, or [computed](Self::computed).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockSite, Wait};
+    ///
+    /// /// Whether a request may hang in it.
+    /// fn may_hang(site: &LockSite) -> bool {
+    ///     site.wait() == Some(Wait::Forever)
+    /// }
+    /// # let _: fn(&LockSite) -> bool = may_hang;
+    /// ```
     #[must_use]
     pub fn wait(&self) -> Option<Wait> {
         self.options.wait
     }
 
     /// The names of the options that are computed in each call.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockSite;
+    ///
+    /// /// Whether its TTL is known only when it is called.
+    /// fn has_computed_ttl(site: &LockSite) -> bool {
+    ///     site.computed().contains(&"ttl")
+    /// }
+    /// # let _: fn(&LockSite) -> bool = has_computed_ttl;
+    /// ```
     #[must_use]
     pub fn computed(&self) -> &'static [&'static str] {
         self.computed

@@ -8,6 +8,19 @@ use crate::store::redis::Listener;
 /// What the waiters of a namespace are told, from now on.
 ///
 /// Made by [`Inspector::hand_offs`](super::Inspector::hand_offs). Dropping it ends the connections.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::HandOffs;
+///
+/// /// Shows who gets which lock, until a connection breaks.
+/// async fn watch(mut hand_offs: HandOffs) {
+///     while let Some(hand_off) = hand_offs.next().await {
+///         println!("{} goes to {}", hand_off.key, hand_off.owner);
+///     }
+/// }
+/// # let _ = watch;
+/// ```
 pub struct HandOffs {
     listener: Listener,
     /// Whether waiters are told without being made the holder.
@@ -28,6 +41,25 @@ impl HandOffs {
     /// # Cancel safety
     ///
     /// Nothing is missed when the future is dropped.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::admin::HandOffs;
+    ///
+    /// /// How often a lock changes hands by the queue, in ten seconds.
+    /// async fn count(hand_offs: &mut HandOffs) -> usize {
+    ///     let mut count = 0;
+    ///     let counting = async {
+    ///         while hand_offs.next().await.is_some() {
+    ///             count += 1;
+    ///         }
+    ///     };
+    ///     let _ = tokio::time::timeout(Duration::from_secs(10), counting).await;
+    ///     count
+    /// }
+    /// # let _ = count;
+    /// ```
     pub async fn next(&mut self) -> Option<HandOff> {
         loop {
             let told = self.listener.next().await?;

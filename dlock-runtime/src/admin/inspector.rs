@@ -58,6 +58,19 @@ impl Inspector {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connections.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let mut config = RedisConfig::new("redlock://one,two,three");
+    /// config.namespace = "billing".to_owned();
+    /// let inspector = Inspector::connect(config).await?;
+    /// # drop(inspector);
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
         let (stores, of_quorum) = match Independent::look_at(&config)? {
             Some(servers) => (servers.into_stores(config.connect_timeout).await?, true),
@@ -86,6 +99,19 @@ impl Inspector {
     /// # Cancel safety
     ///
     /// Nothing is changed by it, however far it has got.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// for lock in inspector.locks(Some("order:*")).await? {
+    ///     println!("{}: {} wait", lock.key, lock.waiter_count);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn locks(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
         let pattern = pattern.unwrap_or("*");
         let asked = self.stores.iter().map(|store| store.sights(pattern));
@@ -111,6 +137,21 @@ impl Inspector {
     /// # Cancel safety
     ///
     /// Nothing is changed by it.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    /// use dlock::LockKey;
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// match inspector.lock(&LockKey::new("order:42")?).await? {
+    ///     Some(lock) => println!("{:?}", lock.holder),
+    ///     None => println!("it is free"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn lock(&self, key: &LockKey) -> Result<Option<LockInfo>, StoreError> {
         let asked = self.stores.iter().map(|store| store.sight(key));
         let told = of_some(join_all(asked).await)?;
@@ -136,6 +177,19 @@ impl Inspector {
     /// # Cancel safety
     ///
     /// Nothing is changed by it.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// for process in inspector.processes().await? {
+    ///     println!("{} has dlock {}", process.label, process.version);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn processes(&self) -> Result<Vec<ProcessInfo>, StoreError> {
         let asked = self.stores.iter().map(RedisStore::introduced);
         let told = of_some(join_all(asked).await)?;
@@ -171,6 +225,21 @@ impl Inspector {
     /// # Cancel safety
     ///
     /// Dropped before its answer, it may be done or not; at each server it is one step.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    /// use dlock::LockKey;
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// if let Some(seen) = inspector.lock(&LockKey::new("order:42")?).await? {
+    ///     // Not whoever has it by then: only the lease that was seen is ended.
+    ///     println!("{:?}", inspector.unlock(&seen).await?);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn unlock(&self, seen: &LockInfo) -> Result<Unlocked, StoreError> {
         let Ok(key) = LockKey::new(&seen.key) else {
             return Ok(Unlocked::Changed);
@@ -213,6 +282,20 @@ impl Inspector {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connections.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// let mut hand_offs = inspector.hand_offs().await?;
+    /// while let Some(hand_off) = hand_offs.next().await {
+    ///     println!("{} goes to {}", hand_off.key, hand_off.owner);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn hand_offs(&self) -> Result<HandOffs, StoreError> {
         let listener = Listener::open(&self.stores).await?;
         Ok(HandOffs::new(listener, self.of_quorum))
@@ -225,6 +308,19 @@ impl Inspector {
     /// # Cancel safety
     ///
     /// Nothing is changed by it.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// for report in inspector.servers().await {
+    ///     println!("{}: {} rights are missing", report.server, report.denied.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn servers(&self) -> Vec<ServerReport> {
         let told = join_all(self.stores.iter().map(RedisStore::facts)).await;
         told.into_iter().flatten().map(report).collect()

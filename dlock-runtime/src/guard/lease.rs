@@ -42,6 +42,16 @@ pub(super) struct Others(pub(super) Vec<Lease>);
 
 impl Lease {
     /// The lock; of several keys that which was named first.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// assert_eq!(guard.key().as_str(), "order:42");
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn key(&self) -> &LockKey {
         self.place.section.key()
@@ -49,6 +59,18 @@ impl Lease {
 
     /// The number by which a protected resource can refuse a late writer: that of
     /// [`key`](Self::key).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let lock = manager.lock("order:42");
+    /// let first = lock.clone().run(async |lease| lease.fencing_token()).await?;
+    /// let second = lock.run(async |lease| lease.fencing_token()).await?;
+    /// // What the first section writes after the second one has begun is refused.
+    /// assert!(first < second);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.token

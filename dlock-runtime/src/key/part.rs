@@ -65,6 +65,24 @@ impl<'a> PartWriter<'a> {
     }
 
     /// Appends `text`, encoded.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{KeyPart, LockKey, PartWriter};
+    ///
+    /// /// Compared without regard to case, so that both spellings have one lock.
+    /// struct Host(String);
+    ///
+    /// impl KeyPart for Host {
+    ///     fn write_part(&self, out: &mut PartWriter<'_>) {
+    ///         out.push_str(&self.0.to_lowercase());
+    ///     }
+    /// }
+    ///
+    /// let key = LockKey::builder().text("host:").part(&Host("DB-1".to_owned())).finish()?;
+    /// assert_eq!(key.as_str(), "host:db-1");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
     pub fn push_str(&mut self, text: &str) {
         if self.parts > 0 && !text.is_empty() {
             self.fail(KeyFault::Mixed);
@@ -87,6 +105,24 @@ impl<'a> PartWriter<'a> {
     }
 
     /// Appends what `value` displays, encoded and never longer than a key may be.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::net::Ipv4Addr;
+    /// use dlock::{KeyPart, LockKey, PartWriter};
+    ///
+    /// struct Node(Ipv4Addr);
+    ///
+    /// impl KeyPart for Node {
+    ///     fn write_part(&self, out: &mut PartWriter<'_>) {
+    ///         out.push_display(&self.0);
+    ///     }
+    /// }
+    ///
+    /// let key = LockKey::builder().text("node:").part(&Node(Ipv4Addr::LOCALHOST)).finish()?;
+    /// assert_eq!(key.as_str(), "node:127.0.0.1");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
     pub fn push_display(&mut self, value: &dyn fmt::Display) {
         // `Err` only says that the value stopped writing; the fault is noted already.
         if fmt::Write::write_fmt(self, format_args!("{value}")).is_err() {
