@@ -32,11 +32,32 @@ pub use hint::{Hint, HintSink};
 pub use request::{AcquireRequest, Queue, RenewRequest};
 
 /// How long a waiter counts as alive after its last question.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::{LockManager, store::ALIVE};
+///
+/// // Two questions fit into it even if each takes as long as it may.
+/// let builder = LockManager::builder().response_timeout(Duration::from_millis(1400));
+/// assert!(ALIVE > 2 * Duration::from_millis(1400));
+/// # drop(builder);
+/// ```
 pub const ALIVE: Duration = Duration::from_secs(3);
 
 /// How long a lease lasts that is handed to the next waiter, unless the waiter renews it or asks.
 ///
 /// Neither longer, as the waiter may have died, nor shorter, as it trusts that much, see [`Hint`].
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::store::GRANT_TTL;
+///
+/// // How long a lease lasts at first that comes by a hint.
+/// let ttl = Duration::from_secs(30);
+/// assert_eq!(ttl.min(GRANT_TTL), Duration::from_secs(3));
+/// ```
 pub const GRANT_TTL: Duration = Duration::from_secs(3);
 
 /// Decides who holds a key.
@@ -111,12 +132,56 @@ pub trait LockStore: Send + Sync + 'static {
     /// earlier one. Free but somebody waits: the first of them is made the holder for [`GRANT_TTL`]
     /// and told. Held: as [`AcquireRequest::queue`] says, the owner enters the queue or renews its
     /// place.
+    ///
+    /// Errors and cancel safety are those of [the trait](LockStore#errors).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{
+    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    ///     store::{AcquireRequest, Acquisition, memory::MemoryStore},
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let ttl = Duration::from_secs(30);
+    ///
+    /// let first = store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
+    /// assert!(matches!(first, Acquisition::Granted { .. }));
+    /// // Whoever repeats a question that had no answer gets the same lease, with the same fence.
+    /// assert_eq!(store.acquire(AcquireRequest::new(&key, owner, ttl)).await?, first);
+    /// # Ok(()) }
+    /// ```
     fn acquire(
         &self,
         request: AcquireRequest<'_>,
     ) -> impl Future<Output = Result<Acquisition, StoreError>> + Send;
 
     /// Starts the TTL anew and sets the label, if the key is the owner's.
+    ///
+    /// Errors and cancel safety are those of [the trait](LockStore#errors).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{
+    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    ///     store::{AcquireRequest, RenewRequest, Renewal, memory::MemoryStore},
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let ttl = Duration::from_secs(30);
+    ///
+    /// let renewal = RenewRequest { key: &key, owner, ttl, label: "", function: "" };
+    /// assert_eq!(store.renew(renewal).await?, Renewal::NotOwner);
+    /// store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
+    /// assert_eq!(store.renew(renewal).await?, Renewal::Renewed);
+    /// # Ok(()) }
+    /// ```
     fn renew(
         &self,
         request: RenewRequest<'_>,
@@ -128,6 +193,29 @@ pub trait LockStore: Send + Sync + 'static {
     /// If not given, each is asked for by [`renew`](Self::renew), all at the same time: one that
     /// gets no answer must not keep the others from being renewed. A store that can ask for all of
     /// them at once should.
+    ///
+    /// Errors and cancel safety are those of [the trait](LockStore#errors).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{
+    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    ///     store::{AcquireRequest, RenewRequest, Renewal, memory::MemoryStore},
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let ttl = Duration::from_secs(30);
+    /// let gone = LockKey::new("order:7")?;
+    ///
+    /// store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
+    /// let renewals = [&key, &gone].map(|key| RenewRequest { key, owner, ttl, label: "", function: "" });
+    /// let answers = store.renew_all(&renewals, Duration::from_secs(1)).await;
+    /// assert_eq!(answers, [Ok(Renewal::Renewed), Ok(Renewal::NotOwner)]);
+    /// # Ok(()) }
+    /// ```
     fn renew_all(
         &self,
         requests: &[RenewRequest<'_>],
@@ -143,6 +231,27 @@ pub trait LockStore: Send + Sync + 'static {
 
     /// Gives up the key or the place in its queue. The first living waiter becomes the holder, for
     /// [`GRANT_TTL`], and is told; or is only told, see [`Queue::ForNotice`].
+    ///
+    /// Errors and cancel safety are those of [the trait](LockStore#errors).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{
+    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    ///     store::{AcquireRequest, Released, memory::MemoryStore},
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let ttl = Duration::from_secs(30);
+    ///
+    /// store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
+    /// assert_eq!(store.release(&key, owner).await?, Released::WasHeld);
+    /// assert_eq!(store.release(&key, owner).await?, Released::WasGone);
+    /// # Ok(()) }
+    /// ```
     fn release(
         &self,
         key: &LockKey,
@@ -156,6 +265,30 @@ pub trait LockStore: Send + Sync + 'static {
     ///
     /// Only a [`quorum`] needs it of the stores that it is made of. If not given, it answers
     /// [`StoreErrorKind::Unsupported`].
+    ///
+    /// Errors and cancel safety are those of [the trait](LockStore#errors).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{
+    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    ///     store::{AcquireRequest, Acquisition, Raised, memory::MemoryStore},
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let ttl = Duration::from_secs(30);
+    ///
+    /// let Acquisition::Granted { fence } = store.acquire(AcquireRequest::new(&key, owner, ttl)).await?
+    /// else {
+    ///     panic!("it is free");
+    /// };
+    /// assert_eq!(store.raise(&key, owner, fence, fence + 5).await?, Raised::Raised);
+    /// assert_eq!(store.raise(&key, owner, fence, fence + 9).await?, Raised::NotOwner);
+    /// # Ok(()) }
+    /// ```
     fn raise(
         &self,
         key: &LockKey,
@@ -173,6 +306,25 @@ pub trait LockStore: Send + Sync + 'static {
     /// Releases without waiting and without a runtime, for a store that can; `false` if it cannot.
     ///
     /// The last resort when the runtime ends before the guard. If not given, it cannot.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{
+    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    ///     store::{AcquireRequest, memory::MemoryStore},
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let ttl = Duration::from_secs(30);
+    ///
+    /// store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
+    /// assert!(store.release_at_once(&key, owner));
+    /// assert!(store.is_empty());
+    /// # Ok(()) }
+    /// ```
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
         let _: (&LockKey, OwnerId) = (key, owner);
         false

@@ -3,6 +3,19 @@
 use std::{fmt, time::Duration};
 
 /// The answer to [`LockStore::acquire`](super::LockStore::acquire).
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::store::Acquisition;
+///
+/// fn say(answer: &Acquisition) -> String {
+///     match answer {
+///         Acquisition::Granted { fence } => format!("ours, with fence {fence}"),
+///         Acquisition::Busy(holder) => holder.to_string(),
+///     }
+/// }
+/// assert_eq!(say(&Acquisition::Granted { fence: 7 }), "ours, with fence 7");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquisition {
     /// The key is the owner's for the TTL it asked for.

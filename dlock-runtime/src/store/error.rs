@@ -37,6 +37,14 @@ enum Effect {
 
 impl StoreError {
     /// An error of `kind`; `message` says what happened, in lower case, without a password.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{StoreError, StoreErrorKind};
+    ///
+    /// let error = StoreError::new(StoreErrorKind::Refused, "the disk is full");
+    /// assert_eq!(error.message(), "the disk is full");
+    /// ```
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -62,6 +70,15 @@ impl StoreError {
     }
 
     /// The same error for a request that was never sent, whatever its kind.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{StoreError, StoreErrorKind};
+    ///
+    /// // Nothing has to be given back that was never asked for.
+    /// let error = StoreError::new(StoreErrorKind::Disconnected, "no connection").unsent();
+    /// assert_eq!(error.kind(), StoreErrorKind::Disconnected);
+    /// ```
     #[must_use]
     pub fn unsent(mut self) -> Self {
         self.effect = Effect::None;
@@ -84,6 +101,16 @@ impl StoreError {
     }
 
     /// No answer within `limit`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::{StoreError, StoreErrorKind};
+    ///
+    /// let error = StoreError::timed_out(Duration::from_secs(1));
+    /// assert_eq!(error.kind(), StoreErrorKind::TimedOut);
+    /// assert_eq!(error.message(), "the store did not answer within 1s");
+    /// ```
     #[must_use]
     pub fn timed_out(limit: Duration) -> Self {
         Self::new(
@@ -93,6 +120,18 @@ impl StoreError {
     }
 
     /// What sort of failure it is.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, StoreErrorKind};
+    ///
+    /// /// Whether the program has to be set up otherwise, in place of waiting.
+    /// fn is_denied(error: &LockError) -> bool {
+    ///     matches!(error, LockError::Unavailable { reason, .. }
+    ///         if reason.kind() == StoreErrorKind::Denied)
+    /// }
+    /// # let _: fn(&LockError) -> bool = is_denied;
+    /// ```
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

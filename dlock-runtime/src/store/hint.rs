@@ -11,6 +11,17 @@ use crate::owner::OwnerId;
 /// [`last_fence`](super::Holder::last_fence) below the hint's: then the grant came after that
 /// question was sent, and lasts for [`GRANT_TTL`](super::GRANT_TTL) from then on at least. Because of
 /// any other hint it only asks.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::store::Hint;
+///
+/// /// Whether a question whose answer knew `last_fence` was sent before this grant.
+/// fn is_later(hint: &Hint<'_>, last_fence: u64) -> bool {
+///     hint.fence > last_fence
+/// }
+/// # let _: fn(&Hint<'_>, u64) -> bool = is_later;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint<'a> {
     /// The lock.

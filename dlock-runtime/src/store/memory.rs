@@ -50,6 +50,18 @@ impl MemoryStore {
     }
 
     /// How many keys are held or waited for.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, store::memory::MemoryStore};
+    ///
+    /// let store = MemoryStore::new();
+    /// let manager = LockManager::builder().store(store.clone())?;
+    /// let _both = manager.lock_all(["order:7", "order:42"]).acquire().await?;
+    /// assert_eq!(store.len(), 2);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         let mut tables = self.tables();
@@ -58,6 +70,18 @@ impl MemoryStore {
     }
 
     /// Whether no key is held or waited for.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, store::memory::MemoryStore};
+    ///
+    /// let store = MemoryStore::new();
+    /// let manager = LockManager::builder().store(store.clone())?;
+    /// manager.lock("order:42").run(async |_lease| ()).await?;
+    /// assert!(store.is_empty(), "a section leaves nothing behind");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

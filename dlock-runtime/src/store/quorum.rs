@@ -132,6 +132,14 @@ impl Quorum {
     ///
     /// [`ConnectError::InvalidOption`] for fewer than three stores, which gain nothing, or more than
     /// 31.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::{memory::MemoryStore, quorum::Quorum};
+    ///
+    /// assert!(Quorum::of([(); 3].map(|()| MemoryStore::new())).is_ok());
+    /// assert!(Quorum::of([(); 2].map(|()| MemoryStore::new())).is_err());
+    /// ```
     pub fn of<S: LockStore>(stores: impl IntoIterator<Item = S>) -> Result<Self, ConnectError> {
         let boxed = |store| Box::new(store) as Box<dyn DynStore>;
         let nodes: Nodes = stores.into_iter().map(boxed).collect();
@@ -170,6 +178,18 @@ impl Quorum {
     /// a simulation that is to be replayed. If not set, the machine's.
     ///
     /// The result knows of no lock: call it before the quorum is used.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::SystemTime;
+    /// use dlock::{SystemRandom, store::{memory::MemoryStore, quorum::Quorum}};
+    ///
+    /// // A simulation has a clock and a generator of its own in place of these.
+    /// let quorum = Quorum::of([(); 3].map(|()| MemoryStore::new()))?;
+    /// let quorum = quorum.replayable(SystemTime::now, SystemRandom);
+    /// # drop(quorum);
+    /// # Ok::<(), dlock::ConnectError>(())
+    /// ```
     #[must_use]
     pub fn replayable(
         self,

@@ -268,6 +268,18 @@ impl RedisStore {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, store::redis::{RedisConfig, RedisStore}};
+    ///
+    /// let store = RedisStore::connect(RedisConfig::new("redis://localhost")).await?;
+    /// let manager = LockManager::builder().store(store)?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
         let store = Self::start(config, Events::awaited, Hints::new)?;

@@ -54,6 +54,28 @@ pub struct AcquireRequest<'a> {
 
 impl<'a> AcquireRequest<'a> {
     /// A question without a place in the queue, a label and a proposal.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{
+    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    ///     store::{AcquireRequest, Queue, memory::MemoryStore},
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let ttl = Duration::from_secs(30);
+    ///
+    /// let question = AcquireRequest {
+    ///     queue: Queue::ForLease,
+    ///     label: "billing@host-3/4711",
+    ///     ..AcquireRequest::new(&key, owner, ttl)
+    /// };
+    /// store.acquire(question).await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn new(key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Self {
         Self {
@@ -85,6 +107,25 @@ pub enum Queue {
 }
 
 /// What an owner asks for that holds a lease.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use dlock::{
+///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+///     store::{AcquireRequest, RenewRequest, Renewal, memory::MemoryStore},
+/// };
+///
+/// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+/// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+/// let ttl = Duration::from_secs(30);
+///
+/// store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
+/// let renewal = RenewRequest { key: &key, owner, ttl, label: "billing@host-3/4711", function: "" };
+/// assert_eq!(store.renew(renewal).await?, Renewal::Renewed);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RenewRequest<'a> {
     /// The lock.

@@ -51,6 +51,16 @@ pub(super) struct Parts {
 impl Problem {
     /// What a client is told of `error`, as [`install`](super::install) has set it, or else as the
     /// [module](super) says.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// let problem = Problem::of(&error);
+    /// assert_eq!((problem.status(), problem.title()), (503, "Service Unavailable"));
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn of(error: &LockError) -> Self {
         problems::current().problem(error)
     }
@@ -89,6 +99,16 @@ impl Problem {
     }
 
     /// The member `detail`: what happened, for people.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// // Nothing of the key.
+    /// assert!(!Problem::of(&error).detail().contains("order:42"));
+    /// # Ok::<(), LockError>(())
+    /// ```
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.0.detail
@@ -101,6 +121,15 @@ impl Problem {
     }
 
     /// When the client should ask again, if that may help.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// assert!(Problem::of(&error).retry_after().is_some());
+    /// # Ok::<(), LockError>(())
+    /// ```
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
@@ -118,6 +147,15 @@ impl Problem {
     ///
     /// With debug assertions, if `status` is not one of 400 to 599. Without them the status stays as
     /// it was: an answer to a failure must not fail, nor look like a success.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// assert_eq!(Problem::of(&error).with_status(502).status(), 502);
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn with_status(mut self, status: u16) -> Self {
         debug_assert!(
             is_error(status),
@@ -130,24 +168,63 @@ impl Problem {
     }
 
     /// Sets the member `type`, a URI.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// let problem = Problem::of(&error).with_type("https://shop.example/problems/closed");
+    /// assert_eq!(problem.type_uri(), "https://shop.example/problems/closed");
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn with_type(mut self, uri: impl Into<Cow<'static, str>>) -> Self {
         self.0.type_uri = Some(uri.into());
         self
     }
 
     /// Sets the member `title`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// assert_eq!(Problem::of(&error).with_title("Closing").title(), "Closing");
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
         self.0.title = Some(title.into());
         self
     }
 
     /// Sets the member `detail`. Clients read it: a key or [`LockError`]'s text does not belong there.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// let problem = Problem::of(&error).with_detail("We are back in a minute.");
+    /// assert_eq!(problem.detail(), "We are back in a minute.");
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.0.detail = detail.into();
         self
     }
 
     /// Sets the member `instance`, a URI, such as that of the request.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// let problem = Problem::of(&error).with_instance("/orders/42");
+    /// assert_eq!(problem.instance(), Some("/orders/42"));
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn with_instance(mut self, uri: impl Into<Cow<'static, str>>) -> Self {
         self.0.instance = Some(uri.into());
         self
@@ -155,6 +232,16 @@ impl Problem {
 
     /// Sets the header `Retry-After`, which has whole seconds: `after` is rounded up, and at least 1 s.
     /// `None` leaves the header out.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// let problem = Problem::of(&error).with_retry_after(None);
+    /// assert_eq!(problem.retry_after(), None);
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn with_retry_after(mut self, after: impl Into<Option<Duration>>) -> Self {
         self.0.retry_after = after.into();
         self
@@ -166,6 +253,16 @@ impl Problem {
     ///
     /// With debug assertions, if `name` is one of `type`, `title`, `status`, `detail` and `instance`,
     /// which have methods of their own. Without them such a call changes nothing.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problem};
+    ///
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// let problem = Problem::of(&error).with_member("request", 4711);
+    /// assert_eq!(problem.member("request"), Some(&4711.into()));
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn with_member(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         let name = name.into();
         let is_standard = STANDARD.contains(&name.as_str());

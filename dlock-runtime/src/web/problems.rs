@@ -61,6 +61,16 @@ pub(super) fn current() -> &'static Problems {
 ///
 /// The default is what the [module](super) says. [`install`] makes another one count for the whole
 /// process; without that it answers for whoever has it.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{LockError, LockKey, web::Problems};
+///
+/// let problems = Problems::builder().status("closed", 502).build().expect("it is a status");
+/// let error = LockError::Closed { key: LockKey::new("order:42")? };
+/// assert_eq!(problems.problem(&error).status(), 502);
+/// # Ok::<(), LockError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Problems {
     base: Option<String>,
@@ -95,6 +105,15 @@ impl Problems {
     }
 
     /// What a client is told of `error`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problems};
+    ///
+    /// let error = LockError::NotInstalled { key: LockKey::new("order:42")? };
+    /// assert_eq!(Problems::default().problem(&error).status(), 500);
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn problem(&self, error: &LockError) -> Problem {
         let mut parts = standard(error);
         let base = self.base.as_ref();
@@ -193,6 +212,16 @@ pub struct ProblemsBuilder {
 impl ProblemsBuilder {
     /// Where the types of problems are described: the member `type` is `uri` and the code. If not set,
     /// it is `about:blank`, and the member `title` the phrase of the status.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problems};
+    ///
+    /// let problems = Problems::builder().base_uri("https://shop.example/problems/").build().expect("it can be told");
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// assert_eq!(problems.problem(&error).type_uri(), "https://shop.example/problems/closed");
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn base_uri(mut self, uri: impl Into<String>) -> Self {
         let uri = uri.into();
         match fault_in_base(&uri) {
@@ -203,6 +232,16 @@ impl ProblemsBuilder {
     }
 
     /// The status of the answer, 400 to 599.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problems};
+    ///
+    /// let problems = Problems::builder().status("closed", 502).build().expect("it can be told");
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// assert_eq!(problems.problem(&error).status(), 502);
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn status(mut self, code: &str, status: u16) -> Self {
         if is_error(status) {
             self.change(code, |change| change.status = Some(status));
@@ -214,18 +253,50 @@ impl ProblemsBuilder {
     }
 
     /// The member `title`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problems};
+    ///
+    /// let problems = Problems::builder().base_uri("/problems/").title("closed", "Closing").build().expect("it can be told");
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// assert_eq!(problems.problem(&error).title(), "Closing");
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn title(mut self, code: &str, title: impl Into<String>) -> Self {
         self.change(code, |change| change.title = Some(title.into()));
         self
     }
 
     /// The member `detail`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockError, LockKey, web::Problems};
+    ///
+    /// let problems = Problems::builder().detail("closed", "We are back in a minute.").build().expect("it can be told");
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// assert_eq!(problems.problem(&error).detail(), "We are back in a minute.");
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn detail(mut self, code: &str, detail: impl Into<String>) -> Self {
         self.change(code, |change| change.detail = Some(detail.into()));
         self
     }
 
     /// The header `Retry-After`, in whole seconds, rounded up, at least 1; `None` leaves it out.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::{LockError, LockKey, web::Problems};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let problems = Problems::builder().retry_after("closed", minute).build().expect("a known code");
+    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
+    /// assert_eq!(problems.problem(&error).retry_after(), Some(minute));
+    /// # Ok::<(), LockError>(())
+    /// ```
     pub fn retry_after(mut self, code: &str, after: impl Into<Option<Duration>>) -> Self {
         let retry = after.into().map_or(Retry::Untold, Retry::After);
         self.change(code, |change| change.retry = retry);
@@ -238,6 +309,14 @@ impl ProblemsBuilder {
     ///
     /// The first mistake that was made: a code that no [`LockError`] has, a status that is no error,
     /// or a base to which no code can be added.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::web::{Problems, ProblemsError};
+    ///
+    /// let misspelt = Problems::builder().status("bussy", 423).build();
+    /// assert!(matches!(misspelt, Err(ProblemsError::UnknownCode { code }) if code == "bussy"));
+    /// ```
     pub fn build(self) -> Result<Problems, ProblemsError> {
         match self.fault {
             Some(fault) => Err(fault),
@@ -282,6 +361,14 @@ fn fault_in_base(uri: &str) -> Option<&'static str> {
 }
 
 /// Why clients cannot be told this.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::web::{Problems, ProblemsError};
+///
+/// let refused = Problems::builder().status("busy", 200).build();
+/// assert!(matches!(refused, Err(ProblemsError::InvalidStatus { status: 200, .. })));
+/// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemsError {

@@ -65,6 +65,16 @@ pub struct RedisConfig {
 impl RedisConfig {
     /// The server at `url`, the namespace `dlock`, a second for a request, five to connect, no raw
     /// keys, and no replicas that have to confirm.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::store::redis::RedisConfig;
+    ///
+    /// let config = RedisConfig::new("redis://localhost");
+    /// assert_eq!(config.namespace, "dlock");
+    /// assert_eq!(config.response_timeout, Duration::from_secs(1));
+    /// ```
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {

@@ -101,6 +101,15 @@ impl CredentialsProvider {
     }
 
     /// Always the same.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::{Credentials, CredentialsProvider, RedisConfig};
+    ///
+    /// let mut config = RedisConfig::new("redis://redis.internal");
+    /// let password = std::env::var("REDIS_PASSWORD").unwrap_or_default();
+    /// config.credentials = Some(CredentialsProvider::fixed(Credentials::new("billing", password)));
+    /// ```
     #[must_use]
     pub fn fixed(credentials: Credentials) -> Self {
         Self::new(move || {

@@ -52,6 +52,14 @@ impl Tls {
     }
 
     /// Trusts the authorities in this PEM file and nobody else.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::Tls;
+    ///
+    /// let tls = Tls::new().ca_file("/etc/redis/ca.pem");
+    /// # drop(tls);
+    /// ```
     #[must_use]
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca = Some(Pem::File(path.into()));
@@ -77,6 +85,14 @@ impl Tls {
 
     /// Shows a server that asks the certificate in one PEM file, with its chain, and proves it by
     /// the private key in the other.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::Tls;
+    ///
+    /// let tls = Tls::new().identity_files("/etc/redis/client.pem", "/etc/redis/client.key");
+    /// # drop(tls);
+    /// ```
     #[must_use]
     pub fn identity_files(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.cert = Some(Pem::File(cert.into()));
