@@ -159,7 +159,7 @@ impl Held {
             by: holder.label.or(process),
             function: holder.function,
             seconds: holder.since.map(held_for),
-            waiting: lock.waiters.len(),
+            waiting: lock.waiter_count,
         })
     }
 }

@@ -7,5 +7,6 @@
 mod crowd;
 mod ends;
 mod hang_up;
+mod layouts;
 mod page;
 mod shop;

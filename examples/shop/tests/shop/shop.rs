@@ -31,12 +31,18 @@ impl Shop {
         database: &Path,
         arguments: &[&str],
     ) -> Self {
+        let url = server.map(RedisServer::url);
+        Self::start_at(url.as_deref(), database, arguments).await
+    }
+
+    /// The same with locks at the servers of a URL.
+    pub(crate) async fn start_at(url: Option<&str>, database: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shop"));
         command.args(["--listen", "127.0.0.1:0", "--database"]);
         command.arg(database).args(arguments);
         // Whoever runs the tests may have a server of their own there.
         command.env_remove("DLOCK_URL").env_remove("RUST_LOG");
-        command.envs(server.map(|server| ("DLOCK_URL", server.url())));
+        command.envs(url.map(|url| ("DLOCK_URL", url)));
         let process = Worker::spawn(&mut command);
         let line = process.line(" is at http://", LIMIT).await;
         let (_, address) = line.split_once(" is at ").unwrap();
