@@ -287,7 +287,7 @@ async fn a_replica_whose_clock_is_ahead_is_a_risk_of_a_fail_over() {
         .about("ok", "clock", &address);
     replica.put_clock_forward(Duration::from_secs(60));
     let found = findings(&sentinels.url(), 1, &[]).await;
-    found.about("risk", "clock", &format!("its replica {address} is 60"));
+    found.about("risk", "clock", &format!("its replica {address} is "));
     replica.pause();
     let found = findings(&sentinels.url(), 1, &[]).await;
     found.about("unknown", "clock", &address);
