@@ -3,6 +3,9 @@
 //! What was sent over one connection arrives in that order, whoever still waits for an answer. After a
 //! break there is a new connection, and what was sent over the old one may arrive much later.
 
+mod arrival;
+mod message;
+
 use std::{
     future::pending,
     pin::pin,
@@ -15,7 +18,7 @@ use std::{
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
-    store::{AcquireRequest, Acquisition, Hint, HintSink, Raised, Released, RenewRequest, Renewal},
+    store::{AcquireRequest, Acquisition, HintSink, Raised, Released, RenewRequest, Renewal},
 };
 use futures_util::future::{Either, select};
 use tokio::{
@@ -23,13 +26,11 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use crate::{
-    flaw::Flaw,
-    host::Host,
-    plan::LONGEST_WAY,
-    server::{Notice, Question},
-    world::World,
+use self::{
+    arrival::arrive,
+    message::{Answer, Command, Fate, Message, Renew, Reply},
 };
+use crate::{flaw::Flaw, host::Host, plan::LONGEST_WAY, server::Question, world::World};
 
 /// One process' way to one server.
 #[derive(Clone)]
@@ -69,59 +70,6 @@ impl Broken {
             ring.await;
         }
     }
-}
-
-struct Message {
-    command: Command,
-    /// When it is there.
-    at: Instant,
-    fate: Fate,
-    reply: Option<oneshot::Sender<Reply>>,
-}
-
-enum Reply {
-    Answer(Result<Answer, StoreError>),
-    /// There will be none.
-    Silence,
-}
-
-#[derive(Clone, Debug)]
-enum Command {
-    Acquire(Question),
-    Renew(Vec<Renew>),
-    Release(String, OwnerId),
-    Raise(String, OwnerId, [u64; 2]),
-}
-
-#[derive(Clone, Debug)]
-struct Renew {
-    key: String,
-    owner: OwnerId,
-    ttl: Duration,
-    label: String,
-}
-
-#[derive(Clone, Debug)]
-enum Answer {
-    Acquired(Acquisition),
-    Renewed(Vec<Renewal>),
-    Released(Released),
-    Raised(Raised),
-}
-
-/// What becomes of a request.
-#[derive(Clone, Debug)]
-enum Fate {
-    /// It is carried out, and the answer takes so long.
-    Answered(Duration),
-    /// The same, and it arrives a second time.
-    Doubled(Duration),
-    /// It is lost on the way, with or without a word.
-    Lost { told: bool },
-    /// It is carried out, and the answer is lost.
-    AnswerLost { told: bool },
-    /// The server refuses it, perhaps after it has carried it out.
-    Refused { error: StoreError, done: bool },
 }
 
 impl Link {
@@ -240,7 +188,7 @@ impl Link {
             self.0.host.number,
             self.0.node,
             self.describe(&command),
-            fate_name(&fate),
+            fate.name(),
         ));
         let now = Instant::now();
         let at = self.0.host.frozen_until().unwrap_or(now).max(now) + way;
@@ -293,19 +241,6 @@ impl Link {
     }
 }
 
-fn fate_name(fate: &Fate) -> &'static str {
-    match fate {
-        Fate::Answered(_) => "answered",
-        Fate::Doubled(_) => "doubled",
-        Fate::Lost { told: true } => "lost",
-        Fate::Lost { told: false } => "swallowed",
-        Fate::AnswerLost { told: true } => "answer lost",
-        Fate::AnswerLost { told: false } => "answer swallowed",
-        Fate::Refused { done: false, .. } => "refused",
-        Fate::Refused { done: true, .. } => "refused but done",
-    }
-}
-
 fn disconnected() -> StoreError {
     StoreError::new(StoreErrorKind::Disconnected, "the connection broke")
 }
@@ -330,180 +265,6 @@ fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
         }
     });
     Line { requests, broken }
-}
-
-/// A request is at the server.
-fn arrive(world: &Arc<World>, host: &Arc<Host>, node: usize, message: Message) {
-    let Message {
-        command,
-        fate,
-        mut reply,
-        ..
-    } = message;
-    let is_away = world.state().servers[node].away_until > Instant::now();
-    world.count(|counts| {
-        counts.request(if is_away {
-            "swallowed"
-        } else {
-            fate_name(&fate)
-        });
-    });
-    let mut send = |reply_to_send: Reply, after: Duration| {
-        let Some(reply) = reply.take() else { return };
-        let host = host.clone();
-        let deliver = move |reply_to_send| drop(reply.send(reply_to_send));
-        if after.is_zero() && host.frozen_until().is_none() {
-            return deliver(reply_to_send);
-        }
-        tokio::spawn(async move {
-            sleep(after).await;
-            while let Some(until) = host.frozen_until() {
-                sleep_until(until).await;
-            }
-            deliver(reply_to_send);
-        });
-    };
-    if is_away {
-        return send(Reply::Silence, Duration::ZERO);
-    }
-    match fate {
-        Fate::Lost { told: true } => send(Reply::Answer(Err(disconnected())), Duration::ZERO),
-        Fate::Lost { told: false } => send(Reply::Silence, Duration::ZERO),
-        Fate::Answered(after) => {
-            let answer = carry_out(world, node, &command);
-            send(Reply::Answer(Ok(answer)), after);
-        }
-        Fate::Doubled(after) => {
-            let answer = carry_out(world, node, &command);
-            send(Reply::Answer(Ok(answer)), after);
-            if world.plan.old_connections {
-                let (world, late) = (world.clone(), world.dice.time(LONGEST_WAY / 2));
-                tokio::spawn(async move {
-                    sleep(late).await;
-                    drop(carry_out(&world, node, &command));
-                });
-            } else {
-                drop(carry_out(world, node, &command));
-            }
-        }
-        Fate::AnswerLost { told } => {
-            drop(carry_out(world, node, &command));
-            let reply = if told {
-                Reply::Answer(Err(disconnected()))
-            } else {
-                Reply::Silence
-            };
-            send(reply, Duration::ZERO);
-        }
-        Fate::Refused { error, done } => {
-            if done {
-                drop(carry_out(world, node, &command));
-            }
-            send(Reply::Answer(Err(error)), Duration::ZERO);
-        }
-    }
-}
-
-fn carry_out(world: &Arc<World>, node: usize, command: &Command) -> Answer {
-    let elapsed = world.elapsed();
-    let mut state = world.state();
-    let server = &mut state.servers[node].server;
-    let (answer, notice) = match command {
-        Command::Acquire(question) => {
-            let (mut answer, notice) = server.acquire(question, elapsed);
-            if world.plan.flaw == Flaw::AnswersForOthers
-                && world.dice.chance(20)
-                && let Acquisition::Busy(holder) = &answer
-                && holder.fence > 0
-            {
-                let fence = holder.fence;
-                answer = Acquisition::Granted { fence };
-            }
-            (Answer::Acquired(answer), notice)
-        }
-        Command::Renew(several) => {
-            let renewed = several
-                .iter()
-                .map(|it| server.renew(&it.key, it.owner, it.ttl, &it.label, elapsed));
-            (Answer::Renewed(renewed.collect()), None)
-        }
-        Command::Release(key, owner) => {
-            let (answer, notice) = server.release(key, *owner, elapsed);
-            (Answer::Released(answer), notice)
-        }
-        Command::Raise(key, owner, fences) => {
-            let answer = server.raise(key, *owner, *fences, elapsed);
-            (Answer::Raised(answer), None)
-        }
-    };
-    let told = notice.and_then(|notice| {
-        let sink = state.servers[node].sinks.get(&notice.owner.client());
-        Some((sink?.clone(), notice))
-    });
-    drop(state);
-    log_answer(world, node, &answer);
-    if let Some((to, notice)) = told {
-        tell(world, node, &to, &notice);
-    }
-    answer
-}
-
-fn log_answer(world: &World, node: usize, answer: &Answer) {
-    match answer {
-        // Without the label, in which the machine is named.
-        Answer::Acquired(Acquisition::Busy(holder)) => world.log(format_args!(
-            "  s{node}: busy, ttl {:?}, place {:?}, fence {}, last {}",
-            holder.ttl, holder.position, holder.fence, holder.last_fence
-        )),
-        Answer::Acquired(granted) => world.log(format_args!("  s{node}: {granted:?}")),
-        Answer::Renewed(renewed) => world.log(format_args!("  s{node}: {renewed:?}")),
-        Answer::Released(released) => world.log(format_args!("  s{node}: {released:?}")),
-        Answer::Raised(raised) => world.log(format_args!("  s{node}: {raised:?}")),
-    }
-}
-
-/// A waiter is told, if the network wants it.
-fn tell(world: &Arc<World>, node: usize, to: &(Arc<Host>, HintSink), notice: &Notice) {
-    let (dice, weather) = (&world.dice, world.state().weather);
-    let times = if dice.chance(weather.loses_hints) {
-        0
-    } else if dice.chance(weather.doubles_hints) {
-        2
-    } else {
-        1
-    };
-    world.count(|counts| counts.hint(times));
-    for _ in 0..times {
-        let mut way = world.plan.distance + dice.time(Duration::from_micros(300));
-        if dice.chance(weather.delays_hints) {
-            way += if world.plan.bad_hints {
-                Duration::from_millis(1_000 + dice.below(2_000))
-            } else {
-                dice.time(LONGEST_WAY)
-            };
-        }
-        world.log(format_args!(
-            "  s{node}>p{}: hint {} {} fence {} [{way:?}]",
-            to.0.number,
-            notice.key,
-            world.name(notice.owner),
-            notice.fence
-        ));
-        let ((host, sink), notice) = (to.clone(), notice.clone());
-        tokio::spawn(async move {
-            sleep(way).await;
-            while let Some(until) = host.frozen_until() {
-                sleep_until(until).await;
-            }
-            if !host.is_dead() && !host.is_cut(node) {
-                let _: bool = sink.hint(&Hint {
-                    key: &notice.key,
-                    owner: notice.owner,
-                    fence: notice.fence,
-                });
-            }
-        });
-    }
 }
 
 impl LockStore for Link {
@@ -532,7 +293,7 @@ impl LockStore for Link {
     }
 
     async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        match self.ask(Command::Renew(vec![renew(&request)])).await? {
+        match self.ask(Command::Renew(vec![Renew::of(&request)])).await? {
             Answer::Renewed(renewed) => Ok(renewed[0]),
             other => unreachable!("{other:?} is no answer to a renewal"),
         }
@@ -544,7 +305,7 @@ impl LockStore for Link {
         requests: &[RenewRequest<'_>],
         limit: Duration,
     ) -> Vec<Result<Renewal, StoreError>> {
-        let several = requests.iter().map(renew).collect();
+        let several = requests.iter().map(Renew::of).collect();
         let answer = tokio::time::timeout(limit, self.ask(Command::Renew(several))).await;
         match answer {
             Ok(Ok(Answer::Renewed(renewed))) => renewed.into_iter().map(Ok).collect(),
@@ -585,14 +346,5 @@ impl LockStore for Link {
         state.servers[*node]
             .sinks
             .insert(client, (host.clone(), hints));
-    }
-}
-
-fn renew(request: &RenewRequest<'_>) -> Renew {
-    Renew {
-        key: request.key.as_str().to_owned(),
-        owner: request.owner,
-        ttl: request.ttl,
-        label: request.label.to_owned(),
     }
 }
