@@ -6,11 +6,12 @@
 //! many leases the store grants.
 
 mod checks;
+mod state;
 mod steps;
 
 pub use self::{
     checks::checks,
-    steps::{Action, State},
+    state::{Action, State},
 };
 
 /// The hand-over, but for the rules that are left out, within bounds.

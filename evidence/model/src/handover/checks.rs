@@ -4,7 +4,7 @@ use stateright::Property;
 
 use super::{
     Handover, Rule,
-    steps::{Front, LONGEST_TURN, LONGEST_UNUSED, Other, Phase, State},
+    state::{Front, LONGEST_TURN, LONGEST_UNUSED, Other, Phase, State},
 };
 use crate::check::Check;
 

@@ -1,139 +1,15 @@
-//! What the store and the process know, what can happen, and what comes of it.
+//! What can happen in a state, and what comes of it.
 
 use stateright::{Model, Property};
 
-use super::{Handover, Rule};
+use super::{
+    Handover, Rule,
+    state::{
+        Action, Front, LONGEST_TURN, LONGEST_UNUSED, Lock, MOST, OTHER, Other, Phase, Renewal,
+        State, TTL, Waiter,
+    },
+};
 use crate::list::List;
-
-/// The most tasks.
-pub(super) const MOST: usize = 3;
-/// For how long the store keeps a lease, in ticks.
-pub(super) const TTL: u8 = 2;
-/// How long a lease is handed on, in ticks since it came from the store.
-pub(super) const LONGEST_TURN: u8 = 1;
-/// For how long the store may keep what no task uses: until its TTL ends, and as long again if a renewal
-/// comes late that was sent while it was used.
-pub(super) const LONGEST_UNUSED: u8 = 2 * TTL - 1;
-/// The owner id of the other process.
-const OTHER: u8 = 0;
-
-/// All of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    pub(super) lock: Option<Lock>,
-    /// The last fence.
-    pub(super) last: u8,
-    pub(super) other: Other,
-    pub(super) front: Option<Front>,
-    /// In the order of arrival.
-    pub(super) behind: List<Waiter, MOST>,
-    /// Releases under way, in no order.
-    pub(super) releases: List<u8, 3>,
-    pub(super) renewal: Option<Renewal>,
-    /// The token of the last section.
-    pub(super) token: u8,
-    pub(super) token_fell: bool,
-    /// For how long each task believes in the lock, from its own moment on: it looks at nothing else
-    /// until the next tick. Whoever bears the claim, this is what exclusion is about.
-    pub(super) sections: [Option<u8>; MOST],
-    /// For how many ticks the store has kept the process's lease since a task was in a section.
-    pub(super) unused: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Lock {
-    pub(super) owner: u8,
-    pub(super) fence: u8,
-    pub(super) left: u8,
-}
-
-/// The other process has one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Other {
-    Idle,
-    /// In the queue of the store; leases were handed over in so many ticks since.
-    Waiting {
-        turns: u8,
-        is_counted: bool,
-    },
-    /// For so long.
-    Holding(u8),
-}
-
-/// Who bears the claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Front {
-    pub(super) waiter: Waiter,
-    /// By what id the store knows the process.
-    pub(super) owner: u8,
-    /// The fence of its last lease, and how many ticks ago that came from the store.
-    pub(super) came: Option<(u8, u8)>,
-    pub(super) phase: Phase,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Waiter {
-    pub(super) task: u8,
-    /// That of its own claim, if it makes one.
-    pub(super) id: u8,
-    pub(super) has_lent_id: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
-    Waiting,
-    Holding {
-        /// Until the deadline.
-        left: u8,
-        fence: u8,
-        sequence: u8,
-        /// Whether the task has looked.
-        has_begun: bool,
-    },
-    /// The task was dropped, and nobody noticed.
-    Forsaken,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Renewal {
-    pub(super) owner: u8,
-    /// Sent so long ago.
-    pub(super) age: u8,
-    pub(super) answer: Option<bool>,
-}
-
-/// Something that happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// A task wants the lock.
-    Enter(u8),
-    /// The task in front asks the store.
-    Ask,
-    /// The task that was picked looks at its lease.
-    Look,
-    /// The task in front ends its section, or is dropped.
-    Leave,
-    /// A task that waits behind is dropped.
-    Cancel(u8),
-    /// A task behind goes ahead of the one in front, which does not look.
-    PassOver(u8),
-    /// The keeper renews the lease.
-    Renew,
-    /// The store carries out the renewal.
-    ServeRenewal,
-    /// Its answer arrives.
-    HearRenewal,
-    /// Its answer does not arrive.
-    LoseRenewal,
-    /// The store carries out a release.
-    ServeRelease(usize),
-    /// The other process asks.
-    OtherAsks,
-    /// The other process gives the lock back.
-    OtherLeaves,
-    /// Time passes.
-    Tick,
-}
 
 impl Model for Handover {
     type State = State;
