@@ -11,6 +11,8 @@ mod faulty;
 mod log;
 mod node;
 mod one_key;
+#[cfg(feature = "redis")]
+mod program;
 mod quorum;
 #[cfg(feature = "redis")]
 mod replicated;
@@ -20,7 +22,7 @@ mod wire;
 
 use std::{future::Future, time::Duration};
 
-use dlock::LockError;
+use dlock::{LockError, LockManager};
 use tokio::time::timeout;
 
 pub(crate) use clock::TestClock;
@@ -35,6 +37,8 @@ pub(crate) use faulty::Faulty;
 pub(crate) use log::Log;
 pub(crate) use node::{Mood, Node};
 pub(crate) use one_key::{LABEL, OneKey};
+#[cfg(feature = "redis")]
+pub(crate) use program::Program;
 #[cfg(feature = "redis")]
 pub(crate) use quorum::QuorumOfRedis;
 pub(crate) use quorum::{NODES, QuorumOfMemory, QuorumWithFaults};
@@ -111,6 +115,12 @@ pub(crate) use cases;
 /// What a user may see of an error.
 pub(crate) fn shown(error: &impl std::error::Error) -> String {
     format!("{error} {error:?}")
+}
+
+/// Whether somebody has the lock; who has not keeps it no longer than to see that.
+pub(crate) async fn is_busy(manager: &LockManager, key: &str) -> bool {
+    let taken = soon(manager.lock(key).try_acquire()).await;
+    taken.unwrap().is_none()
 }
 
 /// Whether the lease was lost for a reason that `cause` accepts.

@@ -9,20 +9,12 @@ use std::{
 };
 
 use dlock::{FencingToken, LockError, LockManager, Wait};
-use dlock_testkit::{Worker, eventually, machine_time, python};
+use dlock_testkit::{eventually, machine_time, python};
 use redis::FromRedisValue;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::{
-        TcpListener,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
-    task::JoinSet,
-    time::timeout,
-};
+use tokio::task::JoinSet;
 
 use crate::{
-    common::{Env, HasServer, LIMIT, Redis, soon},
+    common::{Env, HasServer, LIMIT, Program, Redis, is_busy, soon},
     document, root,
 };
 
@@ -35,51 +27,13 @@ fn source() -> String {
     blocks.into_iter().map(|block| block.text).collect()
 }
 
-/// A process in which the client does what it is told.
-struct Client {
-    process: Worker,
-    orders: OwnedWriteHalf,
-    outcomes: BufReader<OwnedReadHalf>,
-}
-
-impl Client {
-    async fn start(env: &Redis) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let program = source() + include_str!("client.py");
-        let mut command = python();
-        command.args(["-c", &program, &env.server().url()]);
-        command.arg(root().join("dlock-runtime/src/store/redis"));
-        let process = Worker::spawn(command.arg(port.to_string()));
-        let (stream, _) = timeout(LIMIT, listener.accept())
-            .await
-            .unwrap_or_else(|_| panic!("it does not call: {}", process.stderr()))
-            .unwrap();
-        let (outcomes, orders) = stream.into_split();
-        Self {
-            process,
-            orders,
-            outcomes: BufReader::new(outcomes),
-        }
-    }
-
-    async fn ask(&mut self, order: &str) -> String {
-        self.tell(order).await;
-        self.outcome().await
-    }
-
-    async fn tell(&mut self, order: &str) {
-        let line = format!("{order}\n");
-        self.orders.write_all(line.as_bytes()).await.unwrap();
-    }
-
-    /// What came of the order that was given last.
-    async fn outcome(&mut self) -> String {
-        let mut line = String::new();
-        soon(self.outcomes.read_line(&mut line)).await.unwrap();
-        let outcome = line.strip_suffix('\n');
-        outcome.map_or_else(|| panic!("{}", self.process.stderr()), ToOwned::to_owned)
-    }
+/// The client in a process of its own.
+async fn start(env: &Redis) -> Program {
+    let program = source() + include_str!("client.py");
+    let mut command = python();
+    command.args(["-c", &program, &env.server().url()]);
+    command.arg(root().join("dlock-runtime/src/store/redis"));
+    Program::start(&mut command).await
 }
 
 fn number(token: &str) -> i64 {
@@ -103,18 +57,11 @@ async fn until_waiting(env: &Redis, count: usize) {
     .await;
 }
 
-async fn is_busy(manager: &LockManager) -> bool {
-    soon(manager.lock(KEY).try_acquire())
-        .await
-        .unwrap()
-        .is_none()
-}
-
 #[tokio::test]
 async fn its_keys_are_ours() {
     let env = Redis::start().await;
     let manager = env.manager().await;
-    let mut client = Client::start(&env).await;
+    let mut client = start(&env).await;
     for key in ["foo", KEY, "datei:ä", "a:b%2Fc"] {
         env.server().flush().await;
         let guard = soon(manager.lock(key).acquire()).await.unwrap();
@@ -140,7 +87,7 @@ async fn its_keys_are_ours() {
 async fn what_it_holds_is_busy_here_and_tokens_grow() {
     let env = Redis::start().await;
     let manager = env.manager().await;
-    let mut client = Client::start(&env).await;
+    let mut client = start(&env).await;
     let first = soon(manager.lock(KEY).acquire()).await.unwrap();
     let ours = first.fencing_token().to_i64();
     assert_eq!(client.ask(&format!("acquire {KEY} 30 0")).await, "Busy");
@@ -171,7 +118,7 @@ async fn what_it_holds_is_busy_here_and_tokens_grow() {
 
 /// The token with which the client has got the lock from one of ours, for whom it waited, and what
 /// lay in the server then.
-async fn handed_on(env: &Redis, manager: &LockManager, client: &mut Client) -> (i64, String) {
+async fn handed_on(env: &Redis, manager: &LockManager, client: &mut Program) -> (i64, String) {
     let guard = soon(manager.lock(KEY).acquire()).await.unwrap();
     let before = guard.fencing_token().to_i64();
     client.tell(&format!("acquire {KEY} 30 15")).await;
@@ -187,7 +134,7 @@ async fn it_begins_by_a_hint_and_hands_on() {
     const ROUNDS: usize = 20;
     let env = Redis::start().await;
     let manager = env.manager().await;
-    let mut client = Client::start(&env).await;
+    let mut client = start(&env).await;
     let mut rounds = 0;
     let token = loop {
         let (token, value) = handed_on(&env, &manager, &mut client).await;
@@ -220,7 +167,7 @@ async fn it_begins_by_a_hint_and_hands_on() {
 async fn an_old_hint_only_makes_it_ask() {
     let env = Redis::start().await;
     let manager = env.manager().await;
-    let mut client = Client::start(&env).await;
+    let mut client = start(&env).await;
     let guard = soon(manager.lock(KEY).acquire()).await.unwrap();
     let fence = guard.fencing_token().fence();
     client.tell(&format!("acquire {KEY} 30 15")).await;
@@ -254,11 +201,11 @@ async fn an_old_hint_only_makes_it_ask() {
 async fn it_renews_and_notices_a_loss() {
     let env = Redis::start().await;
     let manager = env.manager().await;
-    let mut client = Client::start(&env).await;
+    let mut client = start(&env).await;
     // Three times as long as the lease.
     assert!(number(&client.ask(&format!("acquire {KEY} 1 0")).await) > 0);
     assert_eq!(client.ask("hold 3").await, "held");
-    assert!(is_busy(&manager).await);
+    assert!(is_busy(&manager, KEY).await);
 
     env.delete(KEY).await;
     assert_eq!(client.ask("hold 10").await, "Lost");
@@ -283,7 +230,7 @@ async fn operators_see_it_and_take_its_lock_away() {
 
     let env = Redis::start().await;
     let manager = env.manager().await;
-    let mut client = Client::start(&env).await;
+    let mut client = start(&env).await;
     assert!(number(&client.ask(&format!("acquire {KEY} 3 0")).await) > 0);
     let config = RedisConfig::new(env.server().url());
     let inspector = soon(Inspector::connect(config)).await.unwrap();
@@ -305,7 +252,7 @@ async fn operators_see_it_and_take_its_lock_away() {
 async fn who_gives_up_leaves_the_queue() {
     let env = Redis::start().await;
     let manager = env.manager().await;
-    let mut client = Client::start(&env).await;
+    let mut client = start(&env).await;
     let guard = soon(manager.lock(KEY).acquire()).await.unwrap();
     assert_eq!(client.ask(&format!("acquire {KEY} 30 0.3")).await, "Busy");
     until_waiting(&env, 0).await;
@@ -342,7 +289,7 @@ async fn a_crowd_of_both_takes_turns() {
     let env = Redis::start().await;
     let (mut clients, mut managers) = (Vec::new(), Vec::new());
     for _ in 0..2 {
-        clients.push(Client::start(&env).await);
+        clients.push(start(&env).await);
         managers.push(env.manager().await);
     }
     let sections = Arc::new(Mutex::new(Vec::new()));

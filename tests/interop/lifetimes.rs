@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     KEY,
     common::{Env, HasServer, LIMIT, RawKeys, soon},
-    foreign::Foreign,
+    foreign,
 };
 
 const BRIEF: Duration = Duration::from_millis(1500);
@@ -18,7 +18,7 @@ const BRIEF: Duration = Duration::from_millis(1500);
 async fn what_they_let_run_out_is_free_and_not_theirs_any_more() {
     let env = RawKeys::start().await;
     let manager = env.manager().await;
-    let mut foreign = Foreign::start(env.server(), Some(BRIEF)).await;
+    let mut foreign = foreign::start(env.server(), Some(BRIEF)).await;
     let before = Instant::now();
     assert_eq!(foreign.ask("try").await, "True");
     let lock = manager.lock(KEY).wait(LIMIT);
@@ -34,7 +34,7 @@ async fn what_they_let_run_out_is_free_and_not_theirs_any_more() {
 async fn a_killed_holder_keeps_the_lock_for_its_time_to_live_only() {
     let env = RawKeys::start().await;
     let manager = env.manager().await;
-    let mut foreign = Foreign::start(env.server(), Some(BRIEF)).await;
+    let mut foreign = foreign::start(env.server(), Some(BRIEF)).await;
     let before = Instant::now();
     assert_eq!(foreign.ask("try").await, "True");
     foreign.process.kill();
@@ -49,7 +49,7 @@ async fn a_killed_holder_keeps_the_lock_for_its_time_to_live_only() {
 async fn a_killed_holder_without_a_time_to_live_is_told_of_and_left_alone() {
     let env = RawKeys::start().await;
     let manager = env.manager().await;
-    let mut foreign = Foreign::start(env.server(), None).await;
+    let mut foreign = foreign::start(env.server(), None).await;
     assert_eq!(foreign.ask("try").await, "True");
     foreign.process.kill();
     for wait in [Wait::Never, Wait::For(BRIEF)] {
@@ -80,7 +80,7 @@ async fn a_killed_holder_without_a_time_to_live_is_told_of_and_left_alone() {
 async fn a_lease_is_renewed_while_they_wait_for_it() {
     let env = RawKeys::start().await;
     let manager = env.manager().await;
-    let mut foreign = Foreign::start(env.server(), Some(BRIEF)).await;
+    let mut foreign = foreign::start(env.server(), Some(BRIEF)).await;
     let lock = manager.lock(KEY).ttl(BRIEF);
     let guard = soon(lock.acquire()).await.unwrap();
     foreign.tell(&format!("wait {}", LIMIT.as_secs())).await;

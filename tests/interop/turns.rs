@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use dlock::{
-    LockError, LockManager, LostCause, Wait,
+    LockError, LostCause, Wait,
     store::{Released, Renewal},
 };
 use dlock_testkit::eventually;
 
 use crate::{
     KEY,
-    common::{Env, HasServer, LIMIT, OneKey, RawKeys, is_lost, soon},
-    foreign::Foreign,
+    common::{Env, HasServer, LIMIT, OneKey, RawKeys, is_busy, is_lost, soon},
+    foreign,
 };
 
 /// Long enough not to end while a test runs.
@@ -26,18 +26,11 @@ async fn until_one_waits(env: &RawKeys) {
     .await;
 }
 
-async fn is_busy(manager: &LockManager) -> bool {
-    soon(manager.lock(KEY).try_acquire())
-        .await
-        .unwrap()
-        .is_none()
-}
-
 #[tokio::test]
 async fn what_they_hold_is_busy_here_until_they_release_it() {
     let env = RawKeys::start().await;
     let manager = env.manager().await;
-    let mut foreign = Foreign::start(env.server(), Some(TTL)).await;
+    let mut foreign = foreign::start(env.server(), Some(TTL)).await;
     assert_eq!(foreign.ask("try").await, "True");
 
     let lock = manager.lock(KEY).wait(Wait::Never);
@@ -65,7 +58,7 @@ async fn what_they_hold_is_busy_here_until_they_release_it() {
 async fn what_is_held_here_they_get_after_its_release() {
     let env = RawKeys::start().await;
     let manager = env.manager().await;
-    let mut foreign = Foreign::start(env.server(), Some(TTL)).await;
+    let mut foreign = foreign::start(env.server(), Some(TTL)).await;
     let guard = soon(manager.lock(KEY).acquire()).await.unwrap();
     let token = guard.fencing_token();
     assert_eq!(foreign.ask("try").await, "False");
@@ -74,7 +67,7 @@ async fn what_is_held_here_they_get_after_its_release() {
     soon(guard.release()).await.unwrap();
     let outcome = foreign.outcome().await;
     assert!(outcome.starts_with("True "), "{outcome}");
-    assert!(is_busy(&manager).await);
+    assert!(is_busy(&manager, KEY).await);
     assert_eq!(foreign.ask("release").await, "released");
 
     let next = soon(manager.lock(KEY).acquire()).await.unwrap();
@@ -90,7 +83,7 @@ async fn what_is_held_here_they_get_after_its_release() {
 async fn they_can_neither_prolong_nor_release_what_is_held_here() {
     let env = RawKeys::start().await;
     let manager = env.manager().await;
-    let mut foreign = Foreign::start(env.server(), Some(TTL)).await;
+    let mut foreign = foreign::start(env.server(), Some(TTL)).await;
     assert_eq!(foreign.ask("try").await, "True");
     // It believes that it holds the lock, as after a long pause.
     env.delete(KEY).await;
@@ -112,7 +105,7 @@ async fn what_they_hold_is_neither_prolonged_nor_released_here() {
     let manager = env.manager().await;
     let loser = soon(manager.lock(KEY).acquire()).await.unwrap();
     env.delete(KEY).await;
-    let mut foreign = Foreign::start(env.server(), Some(TTL)).await;
+    let mut foreign = foreign::start(env.server(), Some(TTL)).await;
     assert_eq!(foreign.ask("try").await, "True");
     let value = value(&env).await;
 
