@@ -95,6 +95,14 @@ impl Recorded {
     }
 }
 
+/// Records a story; whatever has begun in it is over by its end, and has been counted so.
+pub(crate) async fn counted(story: impl AsyncFnOnce(&Recorded)) {
+    let recorded = Recorded::default();
+    let _recorder = recorded.start();
+    story(&recorded).await;
+    recorded.assert_settled();
+}
+
 /// The labels of one series and how often it was counted, for comparison with [`Recorded::all`].
 pub(crate) fn once(labels: &str) -> BTreeMap<String, f64> {
     BTreeMap::from([(labels.to_owned(), 1.0)])
