@@ -11,6 +11,17 @@ macro_rules! codes {
             /// and for links.
             ///
             #[doc = concat!("It is one of `", $first_code, "`", $(", `", $code, "`",)* ".")]
+            ///
+            /// ```
+            /// # extern crate dlock_runtime as dlock;
+            #[doc = concat!("use dlock::", stringify!($error), ";")]
+            ///
+            #[doc = concat!("fn count(error: &", stringify!($error), ") {")]
+            ///     println!("errors_total{{reason=\"{}\"}}", error.code());
+            /// }
+            /// # let _ = count;
+            #[doc = concat!("assert!(", stringify!($error), "::CODES.contains(&\"", $first_code, "\"));")]
+            /// ```
             #[must_use]
             pub fn code(&self) -> &'static str {
                 match self {
