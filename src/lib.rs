@@ -111,6 +111,7 @@ macro_rules! links {
          [guarantees-clocks]: crate::guarantees#clocks-in-one-place\n\
          [guarantees-replicas]: crate::guarantees#replicas-and-sentinel\n\
          [migration]: crate::migration\n\
+         [migration-moving]: crate::migration#moving-a-running-system\n\
          [observability]: crate::observability\n\
          [operations]: crate::operations\n\
          [operations-raw]: crate::operations#with-clients-in-other-languages\n\

@@ -33,6 +33,8 @@ pub struct RedisConfig {
     /// - `redis-sentinel://[user:password@]host[:port],.../service[/database]`, with
     ///   `?sentinel_user=...&sentinel_pass=...` if the Sentinels want a login of their own
     /// - `redis-cluster://[user:password@]host[:port],...`, with some nodes of a cluster
+    /// - `redlock://[user:password@]host[:port],...`, for an `Inspector` alone: what locks there is a
+    ///   [`Quorum`](crate::store::quorum::Quorum)
     ///
     /// Over TLS they begin with `rediss`; `valkey` can stand for `redis`. Options follow: for all
     /// `?protocol=resp2`, over TLS `?ca=/path.pem` and `?cert=/path.pem&key=/path.pem`, for one
