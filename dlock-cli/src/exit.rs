@@ -22,8 +22,8 @@ Exit codes:
    75  somebody else held the lock for all of the wait; nothing was run
    76  the lease was lost, or given up, and the command was ended
 
-`dlock run` ends as its command does, with 128 and the number of the signal if one ended it, with 127
-if there is no such command, and with 126 if it cannot be run.";
+`dlock run` ends as its command does, with 128 and the number of the signal if one ended it,
+with 127 if there is no such command, and with 126 if it cannot be run.";
 
 /// The exit code of the program, unless it is that of a command that it has run.
 ///

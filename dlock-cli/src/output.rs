@@ -4,7 +4,10 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
-use crate::{exit::Failure, text::printable_json};
+use crate::{
+    exit::{Exit, Failure},
+    text::printable_json,
+};
 
 /// One JSON document, for people to read as well.
 pub(crate) fn document(value: &impl Serialize) -> Result<(), Failure> {
@@ -20,9 +23,22 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
 
 /// One line. A reader that has gone is a failure, which ends the program quietly.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    print(&[text.as_bytes(), b"\n"])
+}
+
+/// Several lines, with the end of the last one.
+pub(crate) fn text(text: &str) -> Result<(), Failure> {
+    print(&[text.as_bytes()])
+}
+
+fn print(parts: &[&[u8]]) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
-    writeln!(output, "{text}")?;
-    Ok(output.flush()?)
+    let written = parts.iter().try_for_each(|part| output.write_all(part));
+    let written = written.and_then(|()| output.flush());
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => error.into(),
+        _ => Failure::new(Exit::Internal, format!("cannot write the output: {error}")),
+    })
 }
 
 /// Whether people read it.

@@ -1,13 +1,12 @@
 //! `dlock completions`: a script for the shell.
 
-use std::io::{Write, stdout};
-
 use clap::{Args, Command, CommandFactory};
 use clap_complete::{Shell, generate};
 
 use crate::{
     cli::Cli,
     exit::{Exit, Failure},
+    output,
 };
 
 #[derive(Debug, Args)]
@@ -20,7 +19,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
     // It panics when it cannot write, and whoever reads may have gone.
     let mut script = Vec::new();
     generate(args.shell, &mut for_people(), "dlock", &mut script);
-    stdout().write_all(&script)?;
+    output::text(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Success)
 }
 

@@ -7,7 +7,7 @@ mod report;
 
 use std::{
     env,
-    io::{IsTerminal, Write, stdout},
+    io::{IsTerminal, stdout},
     time::Duration,
 };
 
@@ -31,14 +31,22 @@ use crate::{
 /// The width of lines that are not for a terminal, and the greatest of those that are.
 const WIDTH: usize = 110;
 
+/// Checks whether the servers are set up so that locks hold
+///
+/// The exit code is 0 if all was seen and nothing is worse than a note, 1 if something is a
+/// risk, broken or unknown and was not accepted, and 69 if no server answers, or no majority
+/// of a quorum.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
-    /// The shortest TTL of your locks, by which latency and clocks are judged
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
+    /// The shortest TTL of your locks, by which latency and
+    /// clocks are judged
+    #[arg(long, verbatim_doc_comment, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
     ttl: Duration,
-    /// Topics whose risks are known, and `unknown` for all that could not be asked: these are shown, and do
-    /// not count for the exit code
-    #[arg(long, value_name = "TOPIC", value_delimiter = ',', value_parser = known())]
+    /// Topics whose risks are known, and `unknown` for all that
+    /// could not be asked: these are shown, and do not count
+    /// for the exit code
+    #[arg(long, verbatim_doc_comment, value_name = "TOPIC", value_delimiter = ',', value_parser = known())]
     accept: Vec<Known>,
 }
 
@@ -51,8 +59,7 @@ pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Fail
     if global.json {
         output::document(&report::json(&facts, &findings))?;
     } else {
-        let shown = report::text(&facts, &findings, page(global));
-        stdout().write_all(shown.as_bytes())?;
+        output::text(&report::text(&facts, &findings, page(global)))?;
     }
     Ok(verdict(&facts, &findings))
 }

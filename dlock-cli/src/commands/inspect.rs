@@ -13,10 +13,11 @@ use crate::{
     view::{HolderView, LockView, ProcessView},
 };
 
-/// Shows all that is known of one lock: who holds it, who waits, and since when.
+/// Shows all that is known of one lock: who holds it, who waits, and since when
 ///
 /// The exit code is 1 if nobody holds it.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct InspectArgs {
     /// The lock
     key: String,

@@ -14,10 +14,12 @@ use crate::{
     view::{HolderView, LockView},
 };
 
-/// Lists the locks that are held or waited for.
+/// Lists the locks that are held or waited for
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// Only locks whose keys match, as in Redis: `*` stands for any text, `?` for any character
+    /// Only locks whose keys match, as in Redis: `*` stands for
+    /// any text, `?` for any character
+    #[arg(verbatim_doc_comment)]
     pattern: Option<String>,
 }
 
@@ -29,12 +31,19 @@ pub(crate) async fn run(global: &Global, args: LsArgs) -> Result<Exit, Failure> 
     if global.json {
         output::document(&locks)?;
     } else if locks.is_empty() {
-        note(false, "no lock is held or waited for");
+        note(false, &nothing(args.pattern.as_deref()));
     } else {
         let colored = global.has_color(output::is_terminal());
         output::line(&table(&locks, colored))?;
     }
     Ok(Exit::Success)
+}
+
+fn nothing(pattern: Option<&str>) -> String {
+    match pattern {
+        Some(pattern) => format!("no lock whose key matches `{pattern}` is held or waited for"),
+        None => "no lock is held or waited for".to_owned(),
+    }
 }
 
 fn table(locks: &[LockView], colored: bool) -> String {

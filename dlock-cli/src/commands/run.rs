@@ -9,7 +9,8 @@
 //! goes on. With a controlling terminal it stays in the group of `dlock`: only so can it read the terminal,
 //! be stopped by Ctrl-Z and take part in job control. The terminal then sends Ctrl-C and Ctrl-\ to both
 //! by itself, so that `dlock` does not pass `SIGINT` and `SIGQUIT` on, and only the command itself can be
-//! ended, since the others of the group are not ours alone.
+//! ended, since the others of the group are not ours alone. A Ctrl-C in the microseconds between the last look at
+//! signals and the birth of the command reaches neither of them, and has to be pressed again.
 //!
 //! **When the lease is in danger.** A lease that is not renewed any more ends at a moment that is known, and
 //! the command is told `--kill-after` before that, so that it has ended when others get the lock. A lease
@@ -47,6 +48,10 @@ use crate::{
 const RELEASE_LIMIT: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure> {
+    if global.url.starts_with("memory:") {
+        let message = "`memory://` keeps nobody else out, as its locks end with `dlock run` itself: name a server";
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let mut signals = Signals::listen()?;
     let builder = global.builder().application(args.application());
     let manager = tokio::select! {

@@ -8,7 +8,7 @@ mod source;
 mod view;
 
 use std::{
-    io::{IsTerminal, Write, stderr, stdout},
+    io::{IsTerminal, stderr, stdout},
     time::Duration,
 };
 
@@ -27,7 +27,11 @@ use crate::{
     view::LockView,
 };
 
+/// Shows the locks, who holds them and who waits for them, as they change
+///
+/// It is for a terminal, and `?` shows the keys. Nothing can be changed from there.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct TopArgs {
     /// How often the server is asked, from 100ms to 1h
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
@@ -68,7 +72,7 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
         let picture = Picture::take(&inspector, &server).await?;
         let mut model = Model::new(&global.namespace, server);
         let _step = model.update(Message::Picture(picture));
-        stdout().write_all(view::text(&model, width()).as_bytes())?;
+        output::text(&view::text(&model, width()))?;
     }
     Ok(Exit::Success)
 }

@@ -21,11 +21,13 @@ use crate::{
     view::{HolderView, LockView},
 };
 
-/// Takes a lock away from whoever holds it.
+/// Takes a lock away from whoever holds it
 ///
-/// It shows who that is and asks, and takes away nothing but the lease that it has shown. The exit code
-/// is 1 if nobody holds the lock, if it has changed hands meanwhile, or if the answer is no.
+/// It shows who that is and asks, and takes away nothing but the lease that it has shown. The
+/// exit code is 1 if nobody holds the lock, if it has changed hands meanwhile, or if the
+/// answer is no.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct UnlockArgs {
     /// The lock
     key: String,

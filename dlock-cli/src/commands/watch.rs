@@ -24,13 +24,16 @@ use crate::{
     view::{HolderView, LockView, moment},
 };
 
-/// Shows what happens to locks as it happens, until it is interrupted.
+/// Shows what happens to locks as it happens, until it is interrupted
 ///
-/// The first lines say who holds what at the beginning. What begins and ends between two looks is not
-/// seen. When the server does not answer it says so, and goes on when it does.
+/// The first lines say who holds what at the beginning. What begins and ends between two
+/// looks is not seen. When the server does not answer it says so, and goes on when it does.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct WatchArgs {
-    /// Only locks whose keys match, as in Redis: `*` stands for any text, `?` for any character
+    /// Only locks whose keys match, as in Redis: `*` stands for
+    /// any text, `?` for any character
+    #[arg(verbatim_doc_comment)]
     pattern: Option<String>,
     /// How long to wait between two looks
     #[arg(short, long, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
@@ -84,6 +87,8 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Inspector) -> Fail
                     .chain(events)
                     .try_for_each(|event| tell(global, &event))
             }
+            // Nothing can return that was never allowed.
+            Err(error) if is_first && error.is_final() => return error.into(),
             Err(_) if is_out => Ok(()),
             Err(error) => {
                 is_out = true;

@@ -1,5 +1,7 @@
 //! What all commands have in common: help, logins, logs, errors as JSON, completions.
 
+use std::process::Command;
+
 use dlock_testkit::RedisServer;
 use serde_json::Value;
 
@@ -21,10 +23,69 @@ async fn help_tells_exit_codes_and_no_password() {
         assert!(!ended.stdout.contains("s3cret") && !ended.stderr.contains("s3cret"));
         assert_eq!(
             ended.stdout.contains("75  somebody else held the lock"),
-            words == ["--help"]
+            words[words.len() - 1] == "--help"
         );
         assert!(!ended.stdout.contains("watchdog"), "{}", ended.stdout);
     }
+}
+
+#[test]
+fn help_fits_into_a_terminal_and_says_more_than_the_list() {
+    let help = |words: &[&str]| {
+        let told = Command::new(env!("CARGO_BIN_EXE_dlock"))
+            .args(words)
+            .output();
+        String::from_utf8(told.expect("it runs").stdout).expect("it is text")
+    };
+    let list = help(&["--help"]);
+    let (_, list) = list.split_once("Commands:\n").expect("it has a list");
+    let list = list.lines().take_while(|line| !line.is_empty());
+    let names: Vec<_> = list
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.contains(&"run") && names.len() == 10, "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
+        for line in help(&[name, "--help"]).lines() {
+            // Clap puts defaults and values behind the text.
+            let text = line.split(" [").next().unwrap_or_default();
+            assert!(text.chars().count() <= 100, "{name}: {line}");
+        }
+    }
+    assert!(help(&["run", "--help"]).contains("DLOCK_FENCING_TOKEN"));
+    assert!(help(&["doctor", "--help"]).contains("The exit code is 0"));
+}
+
+#[tokio::test]
+async fn locks_of_this_process_alone_guard_no_command() {
+    let server = RedisServer::start().await;
+    let mut command = dlock(&server, &["run", "job", "echo", "ran"]);
+    let refused = call(command.env("DLOCK_URL", "memory://")).await.with(2);
+    assert_eq!(refused.stdout, "");
+    assert!(
+        refused.stderr.contains("name a server"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[tokio::test]
+async fn an_output_that_is_full_or_closed() {
+    let server = RedisServer::start().await;
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut command = dlock(&server, &["ls", "--json"]);
+    let told = command
+        .stdout(full.expect("Linux has one"))
+        .output()
+        .expect("it runs");
+    assert_eq!(told.status.code(), Some(70));
+    let stderr = String::from_utf8(told.stderr).expect("it is text");
+    assert!(stderr.contains("cannot write the output"), "{stderr}");
+    let mut words = dlock(&server, &["doctor"]);
+    let (reader, writer) = std::io::pipe().expect("there are pipes");
+    drop(reader);
+    let told = words.stdout(writer).output().expect("it runs");
+    assert_eq!(told.status.code(), Some(0), "{told:?}");
+    assert!(told.stderr.is_empty(), "{told:?}");
 }
 
 #[tokio::test]

@@ -189,6 +189,9 @@ async fn no_locks_are_no_failure() {
     let shown = call(&mut dlock(&server, &["ls"])).await.with(0);
     assert_eq!(shown.stdout, "");
     assert_eq!(shown.stderr, "dlock: no lock is held or waited for\n");
+    let shown = call(&mut dlock(&server, &["ls", "order:*"])).await.with(0);
+    let none = "dlock: no lock whose key matches `order:*` is held or waited for\n";
+    assert_eq!((&*shown.stdout, &*shown.stderr), ("", none));
     let shown = call(&mut dlock(&server, &["--json", "ls"])).await.with(0);
     assert_eq!(
         (json(&shown), shown.stderr.as_str()),

@@ -139,3 +139,18 @@ async fn an_interval_has_bounds() {
         assert!(refused.stderr.contains("--interval"), "{}", refused.stderr);
     }
 }
+
+#[tokio::test]
+async fn who_may_not_look_is_told_so_and_does_not_wait() {
+    let server = RedisServer::start().await;
+    let user = "SETUSER blind on >s3cret ~* &* +@all -scan";
+    redis::cmd("ACL")
+        .arg(user.split(' ').collect::<Vec<_>>())
+        .exec_async(&mut server.connection().await)
+        .await
+        .expect("the server takes it");
+    let mut command = dlock(&server, &["watch"]);
+    let login = [("DLOCK_USER", "blind"), ("DLOCK_PASSWORD", "s3cret")];
+    let ended = call(command.envs(login)).await.with(69);
+    assert!(ended.stderr.contains("'scan'"), "{}", ended.stderr);
+}

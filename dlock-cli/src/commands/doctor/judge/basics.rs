@@ -101,9 +101,19 @@ pub(super) fn rights(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
 }
 
 fn purposes(missing: &[&Missing]) -> String {
-    let purposes: Vec<_> = missing
-        .iter()
-        .map(|it| format!("{}: {}", it.rule, it.purpose))
+    let mut purposes: Vec<(&str, String)> = Vec::new();
+    for right in missing {
+        match purposes
+            .iter_mut()
+            .find(|(purpose, _)| *purpose == right.purpose)
+        {
+            Some((_, rules)) => *rules = format!("{rules} {}", right.rule),
+            None => purposes.push((&right.purpose, right.rule.clone())),
+        }
+    }
+    let purposes = purposes.into_iter();
+    let purposes: Vec<_> = purposes
+        .map(|(purpose, rules)| format!("{rules}: {purpose}"))
         .collect();
     purposes.join("; ")
 }

@@ -329,6 +329,13 @@ fn missing_rights_come_with_the_words_that_grant_them() {
         Severity::Broken,
         "ACL SETUSER app +publish ~dlock:*",
     );
+    // What serves the same purpose is told once.
+    check(
+        &facts,
+        Topic::Rights,
+        Severity::Broken,
+        "+publish ~dlock:*: locking; one who looks",
+    );
     let notes: Vec<_> = judge(&facts)
         .into_iter()
         .filter(|it| it.topic == Topic::Rights && it.severity == Severity::Note)
