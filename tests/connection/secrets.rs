@@ -432,6 +432,7 @@ const OTHERS: &[&str] = &[
     "Released",
     "RenewRequest",
     "Renewal",
+    "ReplicaReport",
     "StoreErrorKind",
     "SystemClock",
     "SystemRandom",
