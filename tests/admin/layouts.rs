@@ -119,14 +119,20 @@ async fn a_cluster() {
     tells_all(&cluster.url(), 1).await;
 }
 
-#[tokio::test]
-async fn a_quorum() {
+/// Three independent servers, and the URL of all of them.
+async fn quorum() -> (Vec<RedisServer>, String) {
     let servers = join_all((0..3).map(|_| RedisServer::start())).await;
     let hosts: Vec<_> = servers
         .iter()
         .map(|it| format!("127.0.0.1:{}", it.port()))
         .collect();
     let url = format!("redlock://{}", hosts.join(","));
+    (servers, url)
+}
+
+#[tokio::test]
+async fn a_quorum() {
+    let (servers, url) = quorum().await;
     tells_all(&url, 3).await;
 
     // One that is away is left out.
@@ -145,12 +151,7 @@ async fn a_quorum() {
 
 #[tokio::test]
 async fn a_lock_that_most_servers_may_still_hold_is_not_said_to_be_free() {
-    let servers = join_all((0..3).map(|_| RedisServer::start())).await;
-    let hosts: Vec<_> = servers
-        .iter()
-        .map(|it| format!("127.0.0.1:{}", it.port()))
-        .collect();
-    let url = format!("redlock://{}", hosts.join(","));
+    let (servers, url) = quorum().await;
     let holder = manager(&url).await;
     let guard = soon(holder.lock("order:7").ttl(TTL).acquire())
         .await
