@@ -11,6 +11,22 @@ use crate::{
     lazy, refusal, unavailable,
 };
 
+/// It is refused a lock in time, and told that nobody answers.
+async fn assert_silent(manager: &LockManager) {
+    let error = refusal(manager).await;
+    let reason = unavailable(&error);
+    let kinds = [StoreErrorKind::TimedOut, StoreErrorKind::Unreachable];
+    assert!(kinds.contains(&reason.kind()), "{error}");
+}
+
+async fn assert_healed(env: &Redis, manager: &LockManager) {
+    let guard = soon(manager.lock("order:42").wait(LIMIT).acquire())
+        .await
+        .unwrap();
+    soon(guard.release()).await.unwrap();
+    env.assert_clean(1, &[manager]).await;
+}
+
 #[tokio::test]
 async fn of_a_stopped_process_is_unavailable_in_time_and_heals() {
     let env = Redis::start().await;
@@ -18,16 +34,9 @@ async fn of_a_stopped_process_is_unavailable_in_time_and_heals() {
         .manager_with(|it| it.response_timeout(Duration::from_millis(300)).wait(WAIT))
         .await;
     env.server.pause();
-    let error = refusal(&manager).await;
-    let reason = unavailable(&error);
-    let kinds = [StoreErrorKind::TimedOut, StoreErrorKind::Unreachable];
-    assert!(kinds.contains(&reason.kind()), "{error}");
+    assert_silent(&manager).await;
     env.server.resume();
-    let guard = soon(manager.lock("order:42").wait(LIMIT).acquire())
-        .await
-        .unwrap();
-    soon(guard.release()).await.unwrap();
-    env.assert_clean(1, &[&manager]).await;
+    assert_healed(&env, &manager).await;
 }
 
 #[tokio::test]
@@ -39,16 +48,9 @@ async fn of_a_network_is_unavailable_in_time_and_heals() {
         .await
         .unwrap();
     proxy.freeze();
-    let error = refusal(&manager).await;
-    let reason = unavailable(&error);
-    let kinds = [StoreErrorKind::TimedOut, StoreErrorKind::Unreachable];
-    assert!(kinds.contains(&reason.kind()), "{error}");
+    assert_silent(&manager).await;
     proxy.thaw();
-    let guard = soon(manager.lock("order:42").wait(LIMIT).acquire())
-        .await
-        .unwrap();
-    soon(guard.release()).await.unwrap();
-    env.assert_clean(1, &[&manager]).await;
+    assert_healed(&env, &manager).await;
 }
 
 #[tokio::test]
