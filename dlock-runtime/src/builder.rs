@@ -1,11 +1,8 @@
-//! How a manager is made: defaults, limits, and the store.
+//! What can be set before a manager is made: defaults, limits, names and logins.
 
-mod connect;
 mod label;
 
 use std::{fmt, sync::Arc, time::Duration};
-
-use tokio::runtime::Handle;
 
 pub(crate) use self::label::label;
 #[cfg(feature = "tls")]
@@ -15,14 +12,8 @@ use crate::store::redis::{Credentials, CredentialsProvider};
 use crate::{
     clock::{Clock, SystemClock},
     error::ConnectError,
-    keeper::Keeper,
-    local::Local,
-    manager::{LockManager, Shared},
-    observe,
     options::{OnLost, Timing, Wait},
-    owner::{ClientId, Owners},
     random::{Random, SystemRandom},
-    store::{HintSink, LockStore},
 };
 
 /// Sets what all locks of a manager have in common, then makes it.
@@ -441,59 +432,6 @@ impl LockManagerBuilder {
         self
     }
 
-    /// A manager over a store of your own.
-    ///
-    /// ```
-    /// # extern crate dlock_runtime as dlock;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{LockManager, store::memory::MemoryStore};
-    ///
-    /// // Two managers over one store: two processes, as far as locks go.
-    /// let store = MemoryStore::new();
-    /// let one = LockManager::builder().store(store.clone())?;
-    /// let other = LockManager::builder().store(store)?;
-    /// let guard = one.lock("order:42").acquire().await?;
-    /// assert!(other.lock("order:42").try_acquire().await?.is_none());
-    /// guard.release().await?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::InvalidOption`] when a default is out of bounds.
-    pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        if self.min_replicas > 0 {
-            return Err(ConnectError::InvalidOption {
-                option: "min_replicas",
-                reason: "only a server at a URL has replicas that could be asked",
-            });
-        }
-        Ok(self.over(store))
-    }
-
-    /// A manager over `store`, its defaults being checked.
-    pub(crate) fn over(self, store: impl LockStore) -> LockManager {
-        observe::describe();
-        let client = ClientId::new(&*self.random);
-        let shared = Arc::new(Shared {
-            store: Box::new(store),
-            owners: Owners::new(client),
-            defaults: self.defaults,
-            label: label(self.application.as_deref()),
-            clock: self.clock,
-            random: self.random,
-            response_limit: self.response_limit,
-            handover: self.handover,
-            home: Handle::try_current().ok(),
-            local: Local::default(),
-            keeper: Keeper::default(),
-        });
-        let hints = Arc::new(Arc::downgrade(&shared));
-        shared.store.attach(client, HintSink::new(hints));
-        LockManager::new(shared)
-    }
-
     fn check(&self) -> Result<(), ConnectError> {
         let fault = self.defaults.fault().or_else(|| {
             let limits = [
@@ -509,6 +447,9 @@ impl LockManagerBuilder {
         })
     }
 }
+
+// Behind the options, as documentation shows methods in the order of their modules.
+mod connect;
 
 impl fmt::Debug for LockManagerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -534,7 +475,7 @@ pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::memory::MemoryStore;
+    use crate::{manager::LockManager, store::memory::MemoryStore};
 
     #[test]
     fn defaults_out_of_bounds_are_refused_at_once() {

@@ -1,13 +1,21 @@
-//! From a URL to a manager over the store that it names.
+//! From what is set to a manager: over the store that a URL names, or over one's own.
 
-use std::env::VarError;
+use std::{env::VarError, sync::Arc};
 
-use super::LockManagerBuilder;
-#[cfg(feature = "redis")]
-use super::label;
+use tokio::runtime::Handle;
+
+use super::{LockManagerBuilder, label};
 #[cfg(feature = "redis")]
 use crate::store::redis::{CredentialsProvider, Independent, RedisConfig, RedisStore};
-use crate::{error::ConnectError, manager::LockManager, store::memory::MemoryStore};
+use crate::{
+    error::ConnectError,
+    keeper::Keeper,
+    local::Local,
+    manager::{LockManager, Shared},
+    observe,
+    owner::{ClientId, Owners},
+    store::{HintSink, LockStore, memory::MemoryStore},
+};
 
 impl LockManagerBuilder {
     /// Connects to the store at `url` and waits until it answers.
@@ -114,6 +122,59 @@ impl LockManagerBuilder {
             }),
             Ok(_) | Err(VarError::NotPresent) => Err(ConnectError::NoUrl),
         }
+    }
+
+    /// A manager over a store of your own.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, store::memory::MemoryStore};
+    ///
+    /// // Two managers over one store: two processes, as far as locks go.
+    /// let store = MemoryStore::new();
+    /// let one = LockManager::builder().store(store.clone())?;
+    /// let other = LockManager::builder().store(store)?;
+    /// let guard = one.lock("order:42").acquire().await?;
+    /// assert!(other.lock("order:42").try_acquire().await?.is_none());
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidOption`] when a default is out of bounds.
+    pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        if self.min_replicas > 0 {
+            return Err(ConnectError::InvalidOption {
+                option: "min_replicas",
+                reason: "only a server at a URL has replicas that could be asked",
+            });
+        }
+        Ok(self.over(store))
+    }
+
+    /// A manager over `store`, its defaults being checked.
+    pub(crate) fn over(self, store: impl LockStore) -> LockManager {
+        observe::describe();
+        let client = ClientId::new(&*self.random);
+        let shared = Arc::new(Shared {
+            store: Box::new(store),
+            owners: Owners::new(client),
+            defaults: self.defaults,
+            label: label(self.application.as_deref()),
+            clock: self.clock,
+            random: self.random,
+            response_limit: self.response_limit,
+            handover: self.handover,
+            home: Handle::try_current().ok(),
+            local: Local::default(),
+            keeper: Keeper::default(),
+        });
+        let hints = Arc::new(Arc::downgrade(&shared));
+        shared.store.attach(client, HintSink::new(hints));
+        LockManager::new(shared)
     }
 
     /// With the login of the environment, if nothing else says who this is.
