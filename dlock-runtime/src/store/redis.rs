@@ -49,6 +49,7 @@ mod supervisor;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
+mod value;
 
 use std::{fmt, sync::Arc, time::Duration};
 

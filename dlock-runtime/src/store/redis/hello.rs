@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::errors;
+use super::{errors, value::text};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Refuses a server on which locks would not work, by what it says of itself; `in_cluster` is
@@ -58,14 +58,6 @@ pub(super) fn evicts(info: &Value) -> Option<String> {
     let policy = field("maxmemory_policy")?;
     let may_evict = policy != "noeviction" && field("maxmemory")? != "0";
     may_evict.then(|| policy.to_owned())
-}
-
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

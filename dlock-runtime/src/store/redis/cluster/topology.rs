@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::RangeInclusive};
 use redis::Value;
 
 use super::redirect::resolve;
-use crate::store::redis::{slot::SLOTS, url::Address};
+use crate::store::redis::{slot::SLOTS, url::Address, value::text};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::store::redis) struct Topology {
@@ -108,14 +108,6 @@ fn list(value: &Value) -> Option<&[Value]> {
 fn number(value: &Value) -> Option<u16> {
     match value {
         Value::Int(number) => u16::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
         _ => None,
     }
 }
