@@ -240,12 +240,7 @@ async fn a_body_whose_lease_cannot_be_renewed_ends_at_its_deadline() {
         }
     }
 
-    for fate in [
-        Fate::Lost,
-        Fate::ReplyLost,
-        Fate::Swallowed,
-        Fate::ReplySwallowed,
-    ] {
+    for fate in Fate::LOSSES {
         let faulty = Faulty::start();
         faulty.wire.always(Kind::Renew, fate.clone());
         let ended = Mutex::new(None);

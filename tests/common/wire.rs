@@ -44,6 +44,16 @@ pub(crate) enum Fate {
     Stalled(watch::Receiver<bool>),
 }
 
+impl Fate {
+    /// A request or its answer does not arrive, in every way.
+    pub(crate) const LOSSES: [Self; 4] = [
+        Self::Lost,
+        Self::ReplyLost,
+        Self::Swallowed,
+        Self::ReplySwallowed,
+    ];
+}
+
 /// One request that was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {

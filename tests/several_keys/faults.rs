@@ -26,12 +26,7 @@ async fn no_keys_at_all_are_an_error() {
 /// As with one key, the question is repeated while the caller waits.
 #[tokio::test(start_paused = true)]
 async fn requests_that_get_lost_are_repeated() {
-    for fate in [
-        Fate::Lost,
-        Fate::ReplyLost,
-        Fate::Swallowed,
-        Fate::ReplySwallowed,
-    ] {
+    for fate in Fate::LOSSES {
         for lost in 1..=4 {
             let faulty = Faulty::start();
             for _ in 0..lost {
@@ -49,12 +44,7 @@ async fn requests_that_get_lost_are_repeated() {
 /// And with `wait = never` it is an error, which leaves nothing.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_gets_lost_gives_everything_back() {
-    for fate in [
-        Fate::Lost,
-        Fate::ReplyLost,
-        Fate::Swallowed,
-        Fate::ReplySwallowed,
-    ] {
+    for fate in Fate::LOSSES {
         let faulty = Faulty::start();
         faulty.wire.next(Kind::Acquire, fate);
         let call = faulty.manager.lock_all(["a", "b", "c"]).wait(Wait::Never);

@@ -18,12 +18,7 @@ use crate::{
 /// The body's result stands, and the release is repeated behind the caller's back.
 #[tokio::test(start_paused = true)]
 async fn a_release_without_an_answer_is_repeated_and_no_error() {
-    for fate in [
-        Fate::ReplyLost,
-        Fate::Lost,
-        Fate::Swallowed,
-        Fate::ReplySwallowed,
-    ] {
+    for fate in Fate::LOSSES {
         let faulty = Faulty::start();
         faulty.wire.next(Kind::Release, fate.clone());
         faulty.wire.next(Kind::Release, fate);
@@ -40,12 +35,7 @@ async fn a_release_without_an_answer_is_repeated_and_no_error() {
 #[tokio::test(start_paused = true)]
 async fn a_min_hold_is_kept_although_answers_are_lost() {
     let least = Duration::from_secs(60);
-    for fate in [
-        Fate::ReplyLost,
-        Fate::Lost,
-        Fate::Swallowed,
-        Fate::ReplySwallowed,
-    ] {
+    for fate in Fate::LOSSES {
         for is_dropped in [false, true] {
             let faulty = Faulty::start();
             faulty.wire.next(Kind::Renew, fate.clone());
