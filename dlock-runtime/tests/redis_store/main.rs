@@ -155,6 +155,16 @@ async fn try_take(
     store.acquire(request(key, owner)).await
 }
 
+/// What the three requests of a lock are refused with, each for itself.
+async fn refusals_of(store: &RedisStore, key: &LockKey, owner: OwnerId) -> [StoreError; 3] {
+    let answers = [
+        try_take(store, key, owner).await.err(),
+        store.renew(renewal(key, owner)).await.err(),
+        store.release(key, owner).await.err(),
+    ];
+    answers.map(|error| error.expect("nothing is carried out"))
+}
+
 /// Takes a lock that is free or the owner's; its fence.
 async fn take(store: &RedisStore, key: &LockKey, owner: OwnerId) -> u64 {
     match try_take(store, key, owner).await.unwrap() {

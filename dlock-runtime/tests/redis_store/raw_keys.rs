@@ -9,7 +9,7 @@ use dlock_runtime::{
 };
 use dlock_testkit::{Make, RedisServer};
 
-use crate::{get, key, owner, queue, renewal, run, take, try_take};
+use crate::{get, key, owner, queue, refusals_of, renewal, run, take, try_take};
 
 async fn with_raw_keys(url: String) -> RedisStore {
     let config = RedisConfig {
@@ -49,12 +49,7 @@ pub(crate) async fn foreign_data_at_a_raw_key_is_never_touched(make: Make) {
     let store = with_raw_keys(server.url()).await;
     let (lock, me) = (key("order:42"), owner());
     run(&mut behind, "HSET order:42 field value").await;
-    for error in [
-        try_take(&store, &lock, me).await.err(),
-        store.renew(renewal(&lock, me)).await.err(),
-        store.release(&lock, me).await.err(),
-    ] {
-        let error = error.expect("it is no lock");
+    for error in refusals_of(&store, &lock, me).await {
         assert_eq!(error.kind(), StoreErrorKind::WrongType);
         assert!(error.to_string().contains("lock at `order:42`"), "{error}");
     }

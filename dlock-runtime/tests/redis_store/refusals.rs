@@ -13,8 +13,8 @@ use dlock_testkit::{Make, RedisServer, eventually};
 use tokio::time::timeout;
 
 use crate::{
-    DEADLINE, connect, get, key, owner, queue, renewal, request, run, server_and_store, take,
-    try_take,
+    DEADLINE, connect, get, key, owner, queue, refusals_of, renewal, request, run,
+    server_and_store, take, try_take,
 };
 
 async fn refused(url: String) -> (StoreErrorKind, String) {
@@ -159,12 +159,7 @@ pub(crate) async fn a_master_without_its_replicas_refuses_for_a_while(make: Make
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
     run(&mut behind, "CONFIG SET min-replicas-to-write 1").await;
-    for error in [
-        try_take(&store, &lock, me).await.err(),
-        store.renew(renewal(&lock, me)).await.err(),
-        store.release(&lock, me).await.err(),
-    ] {
-        let error = error.expect("the server takes no writes");
+    for error in refusals_of(&store, &lock, me).await {
         assert_eq!(error.kind(), StoreErrorKind::Refused);
         assert!(
             !error.is_final() && error.to_string().starts_with("NOREPLICAS "),
@@ -179,12 +174,7 @@ pub(crate) async fn foreign_data_is_never_touched(make: Make) {
     let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     run(&mut behind, "HSET dlock:{k} field value").await;
-    for error in [
-        try_take(&store, &lock, me).await.err(),
-        store.renew(renewal(&lock, me)).await.err(),
-        store.release(&lock, me).await.err(),
-    ] {
-        let error = error.expect("it is no lock");
+    for error in refusals_of(&store, &lock, me).await {
         assert_eq!(error.kind(), StoreErrorKind::WrongType);
         let text = error.to_string();
         assert!(
