@@ -1,0 +1,376 @@
+//! What can be set before a manager is made.
+
+use std::{sync::Arc, time::Duration};
+
+use super::LockManagerBuilder;
+#[cfg(feature = "tls")]
+use crate::store::redis::Tls;
+#[cfg(feature = "redis")]
+use crate::store::redis::{Credentials, CredentialsProvider};
+use crate::{
+    clock::Clock,
+    options::{OnLost, Wait},
+    random::Random,
+};
+
+impl LockManagerBuilder {
+    /// How long the store keeps a lease without a sign of life, 100 ms to 24 h. If not set, 30 s.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // A killed process holds nothing for longer than this.
+    /// let manager = LockManager::builder().ttl(Duration::from_secs(10)).connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.defaults.ttl = ttl;
+        self
+    }
+
+    /// How long to wait while somebody else holds a lock. If not set, 10 s.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // The callers of this service give up after three seconds.
+    /// let manager = LockManager::builder().wait(Duration::from_secs(2)).connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.defaults.wait = wait.into();
+        self
+    }
+
+    /// Whether leases are kept alive while their bodies run. If not set, they are.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // Whatever its body does, no lease is longer than a minute.
+    /// let builder = LockManager::builder().ttl(Duration::from_secs(60)).renew(false);
+    /// let manager = builder.connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.defaults.renew = renew;
+        self
+    }
+
+    /// What becomes of a body whose lease is lost. If not set, it is cancelled.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, OnLost};
+    ///
+    /// // Bodies that must not be cut off half-way, and whose writes carry the fencing token.
+    /// let manager = LockManager::builder().on_lost(OnLost::Finish).connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.defaults.on_lost = on_lost;
+        self
+    }
+
+    /// After this a lease is given up, even if its body still runs. If not set, never.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // A body that hangs keeps nobody out for longer than this.
+    /// let manager = LockManager::builder().max_hold(Duration::from_secs(300)).connect_lazy("memory://")?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.defaults.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Whether a lease that is still fresh goes from one task of this process to the next without
+    /// asking the store, for at most 10 ms and 4095 sections in a row. If not set, it does.
+    ///
+    /// Every section has its own fencing token either way. Without it each section costs two
+    /// requests, and processes take turns after every section.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+    /// use dlock::LockManager;
+    ///
+    /// // Long sections, in each of which something outside is told who holds the lock.
+    /// let manager = LockManager::builder().handover(false).connect("memory://").await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn handover(mut self, handover: bool) -> Self {
+        self.handover = handover;
+        self
+    }
+
+    /// The name under which others see this process hold a lock, beside host and process id. If
+    /// not set, only those.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockError, LockManager, store::memory::MemoryStore};
+    ///
+    /// let store = MemoryStore::new();
+    /// let billing = LockManager::builder().application("billing").store(store.clone())?;
+    /// let shipping = LockManager::builder().application("shipping").store(store)?;
+    /// let guard = billing.lock("order:42").acquire().await?;
+    /// let refused = shipping.lock("order:42").wait(dlock::Wait::Never).acquire().await;
+    /// let Err(LockError::Busy { holder, .. }) = refused else {
+    ///     panic!("it is held");
+    /// };
+    /// assert!(holder.label.is_some_and(|label| label.starts_with("billing@")));
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
+    pub fn application(mut self, name: impl Into<String>) -> Self {
+        self.application = Some(name.into());
+        self
+    }
+
+    /// The prefix of all keys in the store: managers with different ones never meet, unless they use
+    /// [raw keys](Self::raw_keys). If not set, `dlock`. It is 1 to 64 printable ASCII characters
+    /// without spaces and braces. Each namespace keeps up to 16384 fences in the server for good, so
+    /// do not make new ones on the fly.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+    /// use dlock::LockManager;
+    ///
+    /// // Two services that share a server and not their locks.
+    /// let billing = LockManager::builder().namespace("billing").connect_lazy("memory://")?;
+    /// let shipping = LockManager::builder().namespace("shipping").connect_lazy("memory://")?;
+    /// # drop((billing, shipping));
+    /// # Ok(()) }
+    /// ```
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// Whether a lock lies in the server at the key's own text, so that it can be shared with
+    /// clients in other languages that lock by `SET key token NX PX ms`, such as the `Lock` of
+    /// redis-py. If not set, it does not, and lies at `dlock:{key}`. The memory store has no other
+    /// clients and takes no notice of it.
+    ///
+    /// Both sides must use the same text. A value in a key template is percent-encoded:
+    /// `"file:<name>"` with the name `a/b` is `file:a%2Fb`.
+    ///
+    /// **What holds between them.** While another client has the key, a lock is busy, for the TTL
+    /// that the client has set; waiters look every second or so, as a foreign release tells nobody.
+    /// While a manager has it, the `SET … NX` of others fails, and their scripts, which compare a
+    /// token before they delete or prolong, do nothing. A value without a TTL is never overwritten:
+    /// [`Holder`](crate::store::Holder) says so.
+    ///
+    /// **What does not.**
+    /// - A foreign holder has no fencing token. Those of managers grow all the same.
+    /// - It has no place in the queue. Managers hand a lock to the first that waits in the queue,
+    ///   so that others get it only when nobody waits there.
+    /// - A client that deletes or overwrites the key without comparing takes the lease away; the
+    ///   next renewal tells.
+    /// - No two managers of one raw key should have different [namespaces](Self::namespace): they would
+    ///   have neither a common queue nor a common counter of fences.
+    ///
+    /// **Give managers with raw keys a namespace that no manager without them has.** The two kinds do
+    /// not see each other's locks, but in one namespace they have one queue for both, and who waits for
+    /// a lock of the one kind would be let in when that of the other is free.
+    ///
+    /// A user of the server needs a key pattern for the locks as well, such as `~order:*`.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::LockManager;
+    ///
+    /// let builder = LockManager::builder().raw_keys(true).namespace("dlock-raw");
+    /// let manager = builder.connect("redis://localhost").await?;
+    /// // In Python: redis.Redis().lock("order:42", timeout=30)
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// # guard.release().await?; Ok(()) }
+    /// ```
+    pub fn raw_keys(mut self, raw_keys: bool) -> Self {
+        self.raw_keys = raw_keys;
+        self
+    }
+
+    /// How long to wait for one answer of the store before asking again, an hour at the most. If
+    /// not set, 1 s.
+    ///
+    /// With more than 1.5 s a waiter of a slow store may be taken for dead and lose its place.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // The server is in another building.
+    /// let builder = LockManager::builder()
+    ///     .response_timeout(Duration::from_millis(1500))
+    ///     .connect_timeout(Duration::from_secs(20));
+    /// # drop(builder);
+    /// ```
+    pub fn response_timeout(mut self, limit: Duration) -> Self {
+        self.response_limit = limit;
+        self
+    }
+
+    /// How long [`connect`](Self::connect) tries, an hour at the most. If not set, 5 s.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// // Started together with its server, which takes some time to load its data.
+    /// let builder = LockManager::builder().connect_timeout(Duration::from_secs(30));
+    /// # drop(builder);
+    /// ```
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_limit = limit;
+        self
+    }
+
+    /// Whom to ask for user and password before every login on a server, for a URL without them:
+    /// so a password may change while the program runs.
+    ///
+    /// `provider` has half the time of one attempt to connect, that is a second, or half the
+    /// [`connect_timeout`](Self::connect_timeout) if that is less than two seconds. If it fails,
+    /// panics or takes longer, the attempt has failed, and others follow. The text of its error is
+    /// shown in errors and logs: it must hold no secret.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockManager, store::redis::Credentials};
+    ///
+    /// let builder = LockManager::builder().credentials(|| async {
+    ///     let password = tokio::fs::read_to_string("/run/secrets/redis").await?;
+    ///     Ok::<_, std::io::Error>(Credentials::new("billing", password.trim_end()))
+    /// });
+    /// # drop(builder);
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: std::fmt::Display,
+    {
+        self.credentials = Some(CredentialsProvider::new(provider));
+        self
+    }
+
+    /// As [`credentials`](Self::credentials), for who has a provider already.
+    #[cfg(feature = "redis")]
+    #[doc(hidden)]
+    pub fn credentials_provider(mut self, provider: CredentialsProvider) -> Self {
+        self.credentials = Some(provider);
+        self
+    }
+
+    /// Certificates for a server that is reached over TLS, by `rediss://` and the like. If not
+    /// set, the machine's authorities are trusted and no certificate is shown; a URL may name
+    /// files as well, as `?ca=/path.pem`.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockManager, store::redis::Tls};
+    ///
+    /// let builder = LockManager::builder().tls(Tls::new().ca_file("/etc/redis/ca.pem"));
+    /// let manager = builder.connect("rediss://redis.internal").await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// How many replicas of the server have to confirm a lease, and each renewal of it, before it
+    /// counts. If not set, none: a fail-over may then lose a lease that is believed in.
+    ///
+    /// With too few of them in time a lock is [`Unavailable`](crate::LockError::Unavailable), and a
+    /// lease that is held ends at its deadline. Each question and renewal costs a round trip to the
+    /// replicas more. Only a replica that has confirmed the lease knows it: if there are more than
+    /// `replicas`, one of the others may be promoted. A URL can say the same, with
+    /// `?min_replicas=1`; the greater number counts.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+    /// use dlock::LockManager;
+    ///
+    /// let manager = LockManager::builder()
+    ///     .min_replicas(1)
+    ///     .connect("redis-sentinel://one,two,three/mymaster")
+    ///     .await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn min_replicas(mut self, replicas: u32) -> Self {
+        self.min_replicas = replicas;
+        self
+    }
+
+    /// Where the manager reads the time, for tests. If not set, the machine's clocks.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockManager, SystemClock};
+    ///
+    /// // A clock of your own, as in the example of `Clock`, in place of this one.
+    /// let builder = LockManager::builder().clock(SystemClock);
+    /// # drop(builder);
+    /// ```
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Where the manager's random bits come from, for tests. If not set, a generator that the
+    /// operating system seeds.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockManager, SystemRandom};
+    ///
+    /// // A generator of your own, as in the example of `Random`, in place of this one.
+    /// let builder = LockManager::builder().random(SystemRandom);
+    /// # drop(builder);
+    /// ```
+    pub fn random(mut self, random: impl Random) -> Self {
+        self.random = Arc::new(random);
+        self
+    }
+}
