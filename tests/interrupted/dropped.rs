@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use dlock_testkit::{Polled, poll_times, poll_times_then_wake};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
     common::{Fate, Kind, assert_idle, soon},
     operations::{ALL, OF_A_QUORUM, Operation},
-    stage::{Count, ETERNITY, PAUSED, Scene, Stage, Tally, assert_no_task_is_left, polls},
+    stage::{Count, ETERNITY, PAUSED, Scene, Stage, Tally, Tasks, polls},
     stepwise::{Steps, steps_until_the_end},
 };
 
@@ -37,11 +37,9 @@ async fn dropped_at(
     drops: Drops,
     fault: Option<&(Kind, Fate)>,
 ) -> bool {
-    let metrics = Handle::current().metrics();
-    let before = metrics.num_alive_tasks();
+    let tasks = Tasks::counted();
     let (stage, wire) = Stage::behind_a_wire();
-    let around = tokio::spawn((operation.around)(stage.clone()));
-    soon(stage.until_ready()).await;
+    let around = stage.surround(operation).await;
     if let Some((kind, fate)) = fault {
         wire.always(*kind, fate.clone());
     }
@@ -55,7 +53,7 @@ async fn dropped_at(
         wire.assert_nothing_is_owed();
     }
     drop((stage, wire));
-    assert_no_task_is_left(&metrics, before).await;
+    tasks.assert_none_is_left().await;
     outcome == Polled::Finished(())
 }
 
@@ -214,10 +212,8 @@ async fn dropped_when_frozen(
     step: usize,
     (stage, steps): (Stage, Arc<Steps>),
 ) -> bool {
-    let metrics = Handle::current().metrics();
-    let before = metrics.num_alive_tasks();
-    let around = tokio::spawn((operation.around)(stage.clone()));
-    soon(stage.until_ready()).await;
+    let tasks = Tasks::counted();
+    let around = stage.surround(operation).await;
     steps.count();
     steps.freeze_at(step);
     let scene = stage.noting((operation.begin)(stage.clone()));
@@ -241,7 +237,7 @@ async fn dropped_when_frozen(
     stage.assert_clean().await;
     steps.assert_nothing_is_owed(operation.keeps);
     drop(stage);
-    assert_no_task_is_left(&metrics, before).await;
+    tasks.assert_none_is_left().await;
     !is_frozen
 }
 

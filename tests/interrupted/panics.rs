@@ -16,7 +16,6 @@ use dlock::{
 };
 use futures_util::FutureExt;
 use tokio::{
-    runtime::Handle,
     task::{JoinHandle, yield_now},
     time::timeout,
 };
@@ -24,7 +23,7 @@ use tokio::{
 use crate::{
     common::{Kind, TestClock, assert_idle, soon},
     operations::{ALL, OF_A_QUORUM, Operation},
-    stage::{Count, ETERNITY, PATIENCE, PAUSED, Scale, Stage, Tally, assert_no_task_is_left},
+    stage::{Count, ETERNITY, PATIENCE, PAUSED, Scale, Stage, Tally, Tasks},
     stepwise::{Steps, steps_until_the_end},
 };
 
@@ -74,10 +73,8 @@ async fn store_panics_at(
     step: usize,
     (stage, steps): (Stage, Arc<Steps>),
 ) -> bool {
-    let metrics = Handle::current().metrics();
-    let before = metrics.num_alive_tasks();
-    let around = tokio::spawn((operation.around)(stage.clone()));
-    soon(stage.until_ready()).await;
+    let tasks = Tasks::counted();
+    let around = stage.surround(operation).await;
     steps.count();
     steps.panic_at(step);
     let scene = stage.noting((operation.begin)(stage.clone()));
@@ -90,7 +87,7 @@ async fn store_panics_at(
     stage.assert_clean().await;
     let has_panicked = steps.taken() > step;
     drop(stage);
-    assert_no_task_is_left(&metrics, before).await;
+    tasks.assert_none_is_left().await;
     !has_panicked
 }
 
@@ -135,8 +132,7 @@ async fn a_node_of_a_quorum_that_panics_once_at_any_step_keeps_no_lock() {
 async fn a_store_that_always_panics_leaves_no_entry_and_no_task() {
     watch_for_others();
     for kind in [Kind::Acquire, Kind::Renew, Kind::Release] {
-        let metrics = Handle::current().metrics();
-        let before = metrics.num_alive_tasks();
+        let tasks = Tasks::counted();
         let scale = Scale {
             ttl: BRIEF,
             ..PAUSED
@@ -155,7 +151,7 @@ async fn a_store_that_always_panics_leaves_no_entry_and_no_task() {
         assert_idle(&[stage.manager()]).await;
         stage.assert_clean().await;
         drop(stage);
-        assert_no_task_is_left(&metrics, before).await;
+        tasks.assert_none_is_left().await;
     }
     assert_no_others();
 }
@@ -232,8 +228,7 @@ async fn a_body_that_panics_at_any_await_gives_the_lock_back() {
     watch_for_others();
     for (name, begin) in BODIES {
         for awaits in 0..4 {
-            let metrics = Handle::current().metrics();
-            let before = metrics.num_alive_tasks();
+            let tasks = Tasks::counted();
             let (stage, steps) = Stage::stepwise(PAUSED, false);
             steps.count();
             // Somebody of the same process is behind it.
@@ -249,7 +244,7 @@ async fn a_body_that_panics_at_any_await_gives_the_lock_back() {
             stage.assert_clean().await;
             steps.assert_nothing_is_owed(false);
             drop(stage);
-            assert_no_task_is_left(&metrics, before).await;
+            tasks.assert_none_is_left().await;
         }
     }
     assert_no_others();

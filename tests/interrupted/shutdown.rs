@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use dlock::LockError;
 use tokio::{
-    runtime::Handle,
     sync::oneshot,
     time::{Instant, timeout},
 };
@@ -13,7 +12,7 @@ use tokio::{
 use crate::{
     common::{Fate, Kind, soon},
     operations::{ALL, Operation},
-    stage::{Count, ETERNITY, Parking, Stage, Tally, assert_no_task_is_left, polls},
+    stage::{Count, ETERNITY, Parking, Stage, Tally, Tasks, polls},
 };
 
 /// How long a manager waits for an answer.
@@ -29,11 +28,9 @@ async fn shut_down_at(
     limit: Duration,
     fault: Option<&(Kind, Fate)>,
 ) -> bool {
-    let metrics = Handle::current().metrics();
-    let before = metrics.num_alive_tasks();
+    let tasks = Tasks::counted();
     let (stage, wire) = Stage::behind_a_wire();
-    let around = tokio::spawn((operation.around)(stage.clone()));
-    soon(stage.until_ready()).await;
+    let around = stage.surround(operation).await;
     if let Some((kind, fate)) = fault {
         wire.always(*kind, fate.clone());
     }
@@ -79,7 +76,7 @@ async fn shut_down_at(
         wire.assert_nothing_is_owed();
     }
     drop((stage, wire, parking));
-    assert_no_task_is_left(&metrics, before).await;
+    tasks.assert_none_is_left().await;
     has_ended
 }
 

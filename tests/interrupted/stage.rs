@@ -16,7 +16,12 @@ use dlock::{
     LockManager, LockRequest, LockStore,
     store::{memory::MemoryStore, quorum::Quorum},
 };
-use tokio::{runtime::RuntimeMetrics, sync::watch, time::sleep};
+use tokio::{
+    runtime::{Handle, RuntimeMetrics},
+    sync::watch,
+    task::JoinHandle,
+    time::sleep,
+};
 
 use crate::{
     common::{LIMIT, NODES, OneKey, TestClock, Wire, assert_idle, soon},
@@ -195,6 +200,13 @@ impl Stage {
         self.0.ready.subscribe().wait_for(|it| *it).await.unwrap();
     }
 
+    /// Begins what the rest of the world does around the operation, up to where that can begin.
+    pub(crate) async fn surround(&self, operation: &Operation) -> JoinHandle<()> {
+        let around = tokio::spawn((operation.around)(self.clone()));
+        soon(self.until_ready()).await;
+        around
+    }
+
     /// Notes every poll of `scene`.
     pub(crate) fn noting(&self, mut scene: Scene) -> Scene {
         let stage = self.clone();
@@ -269,6 +281,26 @@ impl Stage {
 pub(crate) fn polls() -> impl Iterator<Item = usize> {
     const EACH: usize = 12;
     std::iter::successors(Some(0), |polls| Some(polls + 1 + polls / EACH * polls / 4))
+}
+
+/// How many tasks the runtime had before something began.
+pub(crate) struct Tasks {
+    metrics: RuntimeMetrics,
+    before: usize,
+}
+
+impl Tasks {
+    /// Those of the current runtime, as of now.
+    pub(crate) fn counted() -> Self {
+        let metrics = Handle::current().metrics();
+        let before = metrics.num_alive_tasks();
+        Self { metrics, before }
+    }
+
+    /// Waits until there are as few of them again.
+    pub(crate) async fn assert_none_is_left(&self) {
+        assert_no_task_is_left(&self.metrics, self.before).await;
+    }
 }
 
 /// Waits until the runtime has as few tasks as before.
