@@ -1,6 +1,6 @@
 //! Bodies that panic, and futures that are dropped before their end.
 
-use std::{future::pending, time::Duration};
+use std::{future::pending, pin::Pin, time::Duration};
 
 use dlock::{KeyPart, LockManager, PartWriter, distributed_lock, with_manager};
 use tokio::runtime;
@@ -76,18 +76,24 @@ mod f8 {
             .unwrap()
     }
 
+    /// A call whose body has begun, and never ends.
+    fn begun(runtime: &runtime::Runtime) -> Pin<Box<impl Future<Output = Result> + use<>>> {
+        let mut held = Box::pin(with_manager(manager(), for_ever(Noisy::new("argument"))));
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = &mut held => unreachable!("it never ends"),
+                () = tokio::task::yield_now() => {}
+            }
+        });
+        held
+    }
+
     #[test]
     fn outside_a_runtime() {
         let ((), events) = record_blocking(|| {
             let runtime = current_thread();
-            let mut held = Box::pin(with_manager(manager(), for_ever(Noisy::new("argument"))));
-            runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    _ = &mut held => unreachable!("it never ends"),
-                    () = tokio::task::yield_now() => {}
-                }
-            });
+            let held = begun(&runtime);
             drop(held);
             runtime.block_on(manager().shutdown(Duration::from_secs(5)));
         });
@@ -99,14 +105,7 @@ mod f8 {
     fn after_the_end_of_its_runtime() {
         let ((), events) = record_blocking(|| {
             let runtime = current_thread();
-            let mut held = Box::pin(with_manager(manager(), for_ever(Noisy::new("argument"))));
-            runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    _ = &mut held => unreachable!("it never ends"),
-                    () = tokio::task::yield_now() => {}
-                }
-            });
+            let held = begun(&runtime);
             drop(runtime);
             drop(held);
         });
