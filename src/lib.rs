@@ -132,6 +132,7 @@ pub mod comparison {}
 pub mod errors {}
 
 #[cfg(doc)]
+#[doc = links!()]
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
 
