@@ -13,6 +13,7 @@ mod commands;
 mod common;
 mod document;
 mod links;
+mod moving;
 
 use std::path::Path;
 

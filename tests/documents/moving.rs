@@ -1,0 +1,73 @@
+//! A running system moves over as `docs/migration.md` says, over a real server.
+
+use dlock::{LockError, LockManager, Wait};
+use dlock_testkit::{RedisServer, eventually};
+
+use crate::common::{LIMIT, is_busy, soon};
+
+const KEY: &str = "order:42";
+/// One that no manager without raw keys has, as the guide for operators demands.
+const NAMESPACE: &str = "dlock-raw";
+
+/// One with the plain locks of the old program, and one with those of dlock.
+async fn managers(server: &RedisServer) -> (LockManager, LockManager) {
+    let plain = LockManager::builder().raw_keys(true).namespace(NAMESPACE);
+    let plain = soon(plain.connect(&server.url())).await.unwrap();
+    let own = soon(LockManager::connect(&server.url())).await.unwrap();
+    (plain, own)
+}
+
+/// The release between: both locks, one inside the other.
+async fn settle(
+    old: &LockManager,
+    new: &LockManager,
+    body: impl AsyncFnOnce(),
+) -> Result<(), LockError> {
+    let section = old.lock(KEY).wait(Wait::Never).run(async |_old| {
+        let lock = new.lock(KEY).wait(Wait::Never);
+        lock.run(async |_lease| body().await).await
+    });
+    soon(section).await?
+}
+
+#[tokio::test]
+async fn who_takes_both_locks_excludes_who_takes_either() {
+    let server = RedisServer::start().await;
+    let (old, new) = managers(&server).await;
+    let (first_release, third_release) = managers(&server).await;
+    let settled = settle(&old, &new, async || {
+        assert!(is_busy(&first_release, KEY).await);
+        assert!(is_busy(&third_release, KEY).await);
+    });
+    settled.await.unwrap();
+    for other in [&first_release, &third_release] {
+        let guard = soon(other.lock(KEY).acquire()).await.unwrap();
+        let refused = settle(&old, &new, async || panic!("somebody else is there")).await;
+        assert!(refused.unwrap_err().is_busy());
+        soon(guard.release()).await.unwrap();
+    }
+    settle(&old, &new, async || ()).await.unwrap();
+}
+
+/// In one namespace they would have one queue, and who asks for the lock of the one kind would make a
+/// waiter of the other its holder.
+#[tokio::test]
+async fn in_a_namespace_of_its_own_a_plain_lock_has_a_queue_of_its_own() {
+    let server = RedisServer::start().await;
+    let (plain, own) = managers(&server).await;
+    let (other, _) = managers(&server).await;
+    let held = soon(plain.lock(KEY).acquire()).await.unwrap();
+    let waiter = tokio::spawn(async move { other.lock(KEY).wait(LIMIT).acquire().await });
+    eventually(LIMIT, "it waits", async || {
+        !server.keys(&format!("*{KEY}*:q")).await.is_empty()
+    })
+    .await;
+    let asked = soon(own.lock(KEY).try_acquire()).await.unwrap();
+    soon(asked.expect("nobody has it").release()).await.unwrap();
+    assert!(!waiter.is_finished(), "its lock is held");
+    let last = held.fencing_token();
+    soon(held.release()).await.unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
+    assert!(guard.fencing_token() > last);
+    soon(guard.release()).await.unwrap();
+}
