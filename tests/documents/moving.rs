@@ -6,12 +6,10 @@ use dlock_testkit::{RedisServer, eventually};
 use crate::common::{LIMIT, is_busy, soon};
 
 const KEY: &str = "order:42";
-/// One that no manager without raw keys has, as the guide for operators demands.
-const NAMESPACE: &str = "dlock-raw";
 
 /// One with the plain locks of the old program, and one with those of dlock.
 async fn managers(server: &RedisServer) -> (LockManager, LockManager) {
-    let plain = LockManager::builder().raw_keys(true).namespace(NAMESPACE);
+    let plain = LockManager::builder().raw_keys(true);
     let plain = soon(plain.connect(&server.url())).await.unwrap();
     let own = soon(LockManager::connect(&server.url())).await.unwrap();
     (plain, own)
@@ -49,17 +47,16 @@ async fn who_takes_both_locks_excludes_who_takes_either() {
     settle(&old, &new, async || ()).await.unwrap();
 }
 
-/// In one namespace they would have one queue, and who asks for the lock of the one kind would make a
-/// waiter of the other its holder.
+/// Else who asks for the lock of the one kind would make a waiter of the other its holder.
 #[tokio::test]
-async fn in_a_namespace_of_its_own_a_plain_lock_has_a_queue_of_its_own() {
+async fn a_plain_lock_has_a_queue_of_its_own() {
     let server = RedisServer::start().await;
     let (plain, own) = managers(&server).await;
     let (other, _) = managers(&server).await;
     let held = soon(plain.lock(KEY).acquire()).await.unwrap();
     let waiter = tokio::spawn(async move { other.lock(KEY).wait(LIMIT).acquire().await });
     eventually(LIMIT, "it waits", async || {
-        !server.keys(&format!("*{KEY}*:q")).await.is_empty()
+        !server.keys(&format!("dlock:{{{KEY}}}:rq")).await.is_empty()
     })
     .await;
     let asked = soon(own.lock(KEY).try_acquire()).await.unwrap();

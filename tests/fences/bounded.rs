@@ -92,7 +92,7 @@ async fn only_a_fence_for_each_slot_is_left<E: Env + HasServer>() {
     sections(&managers[0], keys).await;
 
     eventually(LIMIT, "all wait", async || {
-        env.server().keys("dlock:{*:q").await.len() == HELD
+        env.server().keys("dlock:{held*}:*q").await.len() == HELD
     })
     .await;
     // A lock, a queue and who lives in it for each key that is held and waited for.

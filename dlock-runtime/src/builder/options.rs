@@ -197,12 +197,9 @@ impl LockManagerBuilder {
     ///   so that others get it only when nobody waits there.
     /// - A client that deletes or overwrites the key without comparing takes the lease away; the
     ///   next renewal tells.
-    /// - No two managers of one raw key should have different [namespaces](Self::namespace): they would
-    ///   have neither a common queue nor a common counter of fences.
-    ///
-    /// **Give managers with raw keys a namespace that no manager without them has.** The two kinds do
-    /// not see each other's locks, but in one namespace they have one queue for both, and who waits for
-    /// a lock of the one kind would be let in when that of the other is free.
+    /// - Managers with and without raw keys do not see each other, and no two managers of one raw key
+    ///   should have different [namespaces](Self::namespace): they would have neither a common queue
+    ///   nor a common counter of fences.
     ///
     /// A user of the server needs a key pattern for the locks as well, such as `~order:*`.
     ///
@@ -211,8 +208,7 @@ impl LockManagerBuilder {
     /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
     /// use dlock::LockManager;
     ///
-    /// let builder = LockManager::builder().raw_keys(true).namespace("dlock-raw");
-    /// let manager = builder.connect("redis://localhost").await?;
+    /// let manager = LockManager::builder().raw_keys(true).connect("redis://localhost").await?;
     /// // In Python: redis.Redis().lock("order:42", timeout=30)
     /// let guard = manager.lock("order:42").acquire().await?;
     /// # guard.release().await?; Ok(()) }

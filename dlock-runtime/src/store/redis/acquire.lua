@@ -1,7 +1,8 @@
 -- Asks for a lock: takes it, or hands it to the first waiter, or enters the queue.
 --
 -- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`
--- KEYS[2]  its queue, at `namespace:{name}:q`: owners by the time of their arrival
+-- KEYS[2]  its queue, at `namespace:{name}:q`, or `:rq` for a lock at `name`: owners by the time of
+--          their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
 -- ARGV[1]  owner            ARGV[2]  TTL in ms
@@ -144,7 +145,7 @@ if first and first ~= owner and string.sub(first, -1) ~= '!' then
   redis.call('ZREM', living, first)
   local place = wait_in_queue()
   -- Last, and not allowed to fail: a user may lack the channel, and the lease is granted already.
-  local namespace, name = string.match(queue, '^(.-):{(.*)}:q$')
+  local namespace, name = string.match(queue, '^(.-):{(.*)}:r?q$')
   redis.pcall('PUBLISH', namespace .. ':wake:' .. string.match(first, '^[^.]*'),
     first .. ' ' .. granted .. ' ' .. name)
   return {grant_ttl, place, next_fence, '', next_fence}

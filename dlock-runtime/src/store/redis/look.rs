@@ -11,7 +11,7 @@ pub(super) use self::scan::escaped;
 pub(crate) use self::sight::{Occupant, Seen, Sight};
 use self::{scan::Scan, sight::read_sight};
 use super::{
-    Introduction, RedisConfig, RedisStore,
+    Introduction, RedisConfig, RedisStore, names,
     script::{self, Call},
     servers::Servers,
 };
@@ -137,7 +137,8 @@ impl RedisStore {
         let name = name.strip_prefix(&*self.config.namespace)?;
         let (lock, part) = name.strip_prefix(":{")?.split_once('}')?;
         // With raw keys the lock itself lies elsewhere.
-        let is_lock = part == ":q" || part.is_empty() && !self.config.raw_keys;
+        let is_lock =
+            part == names::queue(&self.config) || part.is_empty() && !self.config.raw_keys;
         is_lock.then(|| key_of(lock)).flatten()
     }
 

@@ -27,9 +27,18 @@ pub(super) fn push_lock(command: &mut Cmd, config: &RedisConfig, key: &LockKey) 
 /// The keys after the first: the queue, the living, and the fence.
 pub(super) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
     let (namespace, lock) = (&config.namespace, key.as_str());
-    push(command, &[namespace, ":{", lock, "}:q"]);
-    push(command, &[namespace, ":{", lock, "}:a"]);
+    let living = if config.raw_keys { "}:ra" } else { "}:a" };
+    push(command, &[namespace, ":{", lock, "}", queue(config)]);
+    push(command, &[namespace, ":{", lock, living]);
     push_fence(command, config, key);
+}
+
+/// How the name of a queue ends.
+///
+/// **Safety.** Who gives a lock back makes the first in its queue the holder. A lock at a raw key is
+/// another than the one of the same name in the namespace, so it has a queue of its own.
+pub(super) fn queue(config: &RedisConfig) -> &'static str {
+    if config.raw_keys { ":rq" } else { ":q" }
 }
 
 pub(super) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {

@@ -1,7 +1,8 @@
 -- Gives up a lock, or the place in its queue. The first waiter gets the lock, or only the news.
 --
 -- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`
--- KEYS[2]  its queue, at `namespace:{name}:q`: owners by the time of their arrival
+-- KEYS[2]  its queue, at `namespace:{name}:q`, or `:rq` for a lock at `name`: owners by the time of
+--          their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
 -- ARGV[1]  owner
@@ -88,7 +89,7 @@ end
 
 -- Last, and not allowed to fail: a user may lack the channel, and the lock is released already.
 local function tell(waiter, granted)
-  local namespace, name = string.match(queue, '^(.-):{(.*)}:q$')
+  local namespace, name = string.match(queue, '^(.-):{(.*)}:r?q$')
   try('PUBLISH', namespace .. ':wake:' .. string.match(waiter, '^[^.]*'),
     waiter .. ' ' .. granted .. ' ' .. name)
 end

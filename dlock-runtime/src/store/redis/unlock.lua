@@ -52,7 +52,7 @@ do
 end
 
 if seen then
-  local namespace, name = string.match(KEYS[2], '^(.-):{(.*)}:q$')
+  local namespace, name = string.match(KEYS[2], '^(.-):{(.*)}:r?q$')
   redis.pcall('PUBLISH', namespace .. ':wake:' .. string.match(seen, '^[^.]*'),
     string.match(seen, '^%S+') .. ' 0 ' .. name)
 end

@@ -14,7 +14,7 @@ fn config(namespace: &str) -> RedisConfig {
 }
 
 #[test]
-fn a_raw_key_is_the_keys_own_text_and_the_others_stay_what_they_are() {
+fn a_raw_key_is_the_keys_own_text_and_has_a_queue_of_its_own() {
     let key = LockKey::new("order 7").unwrap();
     let owner = OwnerId::new(ClientId::new(&SystemRandom), 7);
     let with_raw_keys = RedisConfig {
@@ -29,8 +29,11 @@ fn a_raw_key_is_the_keys_own_text_and_the_others_stay_what_they_are() {
         words.collect::<Vec<_>>()
     };
     let (raw, plain) = (words(&with_raw_keys), words(&config("dlock")));
-    assert_eq!(raw[3], "order 7");
-    assert_eq!((&raw[..3], &raw[4..]), (&plain[..3], &plain[4..]));
+    assert_eq!(
+        raw[3..6],
+        ["order 7", "dlock:{order 7}:rq", "dlock:{order 7}:ra"]
+    );
+    assert_eq!((&raw[..3], &raw[6..]), (&plain[..3], &plain[6..]));
     // What the server hashes of each, by its rule of braces.
     let hashed = |word: &str| match word.split_once('{').map(|(_, rest)| rest.split_once('}')) {
         Some(Some((tag, _))) if !tag.is_empty() => slot::slot(tag.as_bytes()),
