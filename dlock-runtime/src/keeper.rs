@@ -5,8 +5,7 @@
 //! so a short section costs an entry in a map and neither spawns nor wakes anything.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
-    mem,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -68,34 +67,18 @@ impl Schedule {
         (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
     }
 
-    /// Has the lease looked at then, or earlier if that is noted. Returns when that is, and what was
-    /// noted before.
-    fn note(
-        &mut self,
-        at: Instant,
-        owner: OwnerId,
-        section: Arc<Section>,
-    ) -> (Instant, Option<Arc<Section>>) {
-        // Who has the lease by now may have noted an earlier time.
-        let at = self.at.get(&owner).map_or(at, |noted| at.min(*noted));
-        let replaced = self.remove(owner);
-        self.at.insert(owner, at);
-        self.due.insert((at, owner), section);
-        (at, replaced)
-    }
-
     fn remove(&mut self, owner: OwnerId) -> Option<Arc<Section>> {
         let at = self.at.remove(&owner)?;
         self.due.remove(&(at, owner))
     }
 
     /// Takes out what is due at `now`.
-    fn take_due(&mut self, now: Instant) -> VecDeque<(OwnerId, Arc<Section>)> {
-        let mut due = VecDeque::new();
+    fn take_due(&mut self, now: Instant) -> Vec<(OwnerId, Arc<Section>)> {
+        let mut due = Vec::new();
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
             let (_, owner) = *entry.key();
             self.at.remove(&owner);
-            due.push_back((owner, entry.remove()));
+            due.push((owner, entry.remove()));
         }
         due
     }
@@ -123,7 +106,12 @@ impl Keeper {
         let Keep { owner, at } = keep;
         let at = now.monotonic + at.remaining(now);
         let mut schedule = self.schedule();
-        let (at, replaced) = schedule.note(at, owner, section.clone());
+        // Who has the lease by now may have noted an earlier time.
+        let noted = schedule.at.get(&owner);
+        let at = noted.map_or(at, |noted| at.min(*noted));
+        let replaced = schedule.remove(owner);
+        schedule.at.insert(owner, at);
+        schedule.due.insert((at, owner), section.clone());
         let wakes_at = schedule.runs_until(now.monotonic);
         drop(schedule);
         drop(replaced);
@@ -206,7 +194,6 @@ fn start(section: &Arc<Section>) {
             shared: shared.clone(),
             generation,
             has_waited: false,
-            is_looking: false,
         };
         runtime.spawn(running.run());
         let_others_take_it();
@@ -223,8 +210,6 @@ struct Running {
     generation: u64,
     /// Whether it has got past a timer, which a runtime need not have.
     has_waited: bool,
-    /// Whether it is at its leases, and who panics is a recorder of metrics or a subscriber.
-    is_looking: bool,
 }
 
 impl Drop for Running {
@@ -234,7 +219,7 @@ impl Drop for Running {
         let died = schedule.task.take_if(own).is_some_and(|task| task.accepted);
         // One that panics at its first timer would do so again and again. Time does not tell: what a
         // panic prints may take longer than anything else.
-        let panicked = std::thread::panicking() && !self.has_waited && !self.is_looking;
+        let panicked = std::thread::panicking() && !self.has_waited;
         let hopeless = panicked && schedule.avoids_home;
         schedule.avoids_home |= panicked;
         // Else it has ended by itself, or `start` goes on with the next runtime.
@@ -288,15 +273,10 @@ impl Running {
                 }
                 schedule.take_due(horizon)
             };
-            self.is_looking = true;
-            let renewals = Vec::new();
-            Looking {
-                keeper,
-                due,
-                renewals,
-            }
-            .look();
-            self.is_looking = false;
+            let renewals = due
+                .into_iter()
+                .filter_map(|(owner, section)| look(&section, owner, Event::Tick));
+            renew_in_background(renewals.collect());
             let wakes_at = {
                 let mut schedule = keeper.schedule();
                 if schedule.due.is_empty() && idle {
@@ -316,38 +296,6 @@ impl Running {
             drop(timeout_at(wakes_at, sooner).await);
             self.has_waited = true;
         }
-    }
-}
-
-/// Leases that are due. A panic at one of them, of what the user has put in to observe it, costs no
-/// other one its renewal or its end.
-struct Looking<'a> {
-    keeper: &'a Keeper,
-    /// The first one is being looked at.
-    due: VecDeque<(OwnerId, Arc<Section>)>,
-    renewals: Vec<Due>,
-}
-
-impl Looking<'_> {
-    fn look(mut self) {
-        while let Some((owner, section)) = self.due.front() {
-            let renewal = look(section, *owner, Event::Tick);
-            self.renewals.extend(renewal);
-            self.due.pop_front();
-        }
-    }
-}
-
-impl Drop for Looking<'_> {
-    fn drop(&mut self) {
-        let mut at = Instant::now() + LONGEST_SLEEP;
-        for (owner, section) in mem::take(&mut self.due) {
-            let noted = self.keeper.schedule().note(at, owner, section);
-            drop(noted);
-            // The next task begins with the others.
-            at = Instant::now();
-        }
-        renew_in_background(mem::take(&mut self.renewals));
     }
 }
 

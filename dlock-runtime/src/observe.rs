@@ -2,6 +2,10 @@
 //!
 //! A driver calls one function for each thing that happens. Every event goes to the target `dlock`
 //! and names its `key`. Those of a store's connection are the store's.
+//!
+//! Recorders of metrics and subscribers are the user's. One that panics has been told of by the panic
+//! hook, and costs nobody a lock, a renewal or the news of a loss: what is told here of a call that has
+//! begun does not unwind.
 
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -10,7 +14,11 @@ mod metrics;
 mod metrics;
 mod trail;
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use tracing::{debug, trace, warn};
 
@@ -88,109 +96,136 @@ impl fmt::Display for Request {
 
 /// A call was refused before it could ask for anything.
 pub(crate) fn not_asked(origin: Origin, error: LockError) -> LockError {
-    metrics::refused(origin.template, error.code());
-    let (key, template) = (error.key(), origin.template);
-    let site = origin.site.map(tracing::field::display);
-    warn!(target: TARGET, %key, site, template, %error, "not acquired");
+    told(|| {
+        metrics::refused(origin.template, error.code());
+        let (key, template) = (error.key(), origin.template);
+        let site = origin.site.map(tracing::field::display);
+        warn!(target: TARGET, %key, site, template, %error, "not acquired");
+    });
     error
 }
 
 /// A section has its lease; `came` says how, unless its token does.
 pub(crate) fn acquired(section: &Section, token: FencingToken, came: Came, waited: Duration) {
-    let came = if token.is_first_of_lease() {
-        came
-    } else {
-        Came::HandedOver
-    };
-    section.trail.counts().came(came);
-    let (key, waited_ms) = (section.key(), milliseconds(waited));
-    let (came, token) = (came.name(), token.to_i64());
-    debug!(
-        target: TARGET,
-        parent: section.trail.parent(),
-        %key,
-        token,
-        waited_ms,
-        came,
-        "acquired",
-    );
+    told(|| {
+        let came = if token.is_first_of_lease() {
+            came
+        } else {
+            Came::HandedOver
+        };
+        section.trail.counts().came(came);
+        let (key, waited_ms) = (section.key(), milliseconds(waited));
+        let (came, token) = (came.name(), token.to_i64());
+        debug!(
+            target: TARGET,
+            parent: section.trail.parent(),
+            %key,
+            token,
+            waited_ms,
+            came,
+            "acquired",
+        );
+    });
 }
 
 /// A lease of several was lost before the others were there.
 pub(crate) fn starts_over(trail: &Trail, error: &LockError) {
-    let key = error.key();
-    debug!(target: TARGET, parent: trail.parent(), %key, %error, "starts over");
+    told(|| {
+        let key = error.key();
+        debug!(target: TARGET, parent: trail.parent(), %key, %error, "starts over");
+    });
 }
 
 /// Single failures are details; the connection's own events say once what concerns everybody.
 pub(crate) fn request_failed(section: &Section, request: Request, error: &StoreError) {
-    metrics::request_failed(request, error.kind());
-    let key = section.key();
-    debug!(target: TARGET, parent: section.trail.parent(), %key, %request, %error, "request failed");
+    told(|| {
+        metrics::request_failed(request, error.kind());
+        let key = section.key();
+        debug!(target: TARGET, parent: section.trail.parent(), %key, %request, %error, "request failed");
+    });
 }
 
 /// A renewal has ended, with an answer or without.
 pub(crate) fn renewed(section: &Section, answer: &Result<Renewal, StoreError>) {
-    section.trail.counts().renewed(answer);
+    told(|| section.trail.counts().renewed(answer));
 }
 
 pub(crate) fn detached(section: &Section) {
-    section.trail.counts().detached();
-    let key = section.key();
-    debug!(target: TARGET, parent: section.trail.parent(), %key, "caller gone: the section goes on");
+    told(|| {
+        section.trail.counts().detached();
+        let key = section.key();
+        debug!(target: TARGET, parent: section.trail.parent(), %key, "caller gone: the section goes on");
+    });
 }
 
 /// The section gives its lease back from now on. Told more than once, the first time counts.
 pub(crate) fn left(section: &Section, now: Moment) {
-    section.trail.counts().left(now);
+    told(|| section.trail.counts().left(now));
 }
 
 pub(crate) fn kept(section: &Section, rest: Duration) {
-    let (key, rest_ms) = (section.key(), milliseconds(rest));
-    debug!(target: TARGET, parent: section.trail.parent(), %key, rest_ms, "kept for its min_hold");
+    told(|| {
+        let (key, rest_ms) = (section.key(), milliseconds(rest));
+        debug!(target: TARGET, parent: section.trail.parent(), %key, rest_ms, "kept for its min_hold");
+    });
 }
 
 pub(crate) fn release_given_up(section: &Section) {
-    section.trail.counts().unreleased("no-answer");
-    let key = section.key();
-    warn!(
-        target: TARGET,
-        parent: section.trail.parent(),
-        %key,
-        "not released: its TTL has ended by now",
-    );
+    told(|| {
+        section.trail.counts().unreleased("no-answer");
+        let key = section.key();
+        warn!(
+            target: TARGET,
+            parent: section.trail.parent(),
+            %key,
+            "not released: its TTL has ended by now",
+        );
+    });
 }
 
 pub(crate) fn lost(section: &Section, loss: &Loss) {
-    section.trail.counts().lost(loss);
-    let (key, parent) = (section.key(), section.trail.parent());
-    if loss.cause == LostCause::ShutDown {
-        warn!(target: TARGET, parent: parent, %key, "lease given up by the manager's shutdown");
-    } else {
-        let (cause, held_for) = (&loss.cause, loss.held_for);
-        warn!(target: TARGET, parent: parent, %key, %cause, ?held_for, "lease lost");
-    }
+    told(|| {
+        section.trail.counts().lost(loss);
+        let (key, parent) = (section.key(), section.trail.parent());
+        if loss.cause == LostCause::ShutDown {
+            warn!(target: TARGET, parent: parent, %key, "lease given up by the manager's shutdown");
+        } else {
+            let (cause, held_for) = (&loss.cause, loss.held_for);
+            warn!(target: TARGET, parent: parent, %key, %cause, ?held_for, "lease lost");
+        }
+    });
 }
 
 pub(crate) fn handed_over(section: &Section) {
-    let (key, parent) = (section.key(), section.trail.parent());
-    trace!(target: TARGET, parent: parent, %key, "handed over to the next in this process");
+    told(|| {
+        let (key, parent) = (section.key(), section.trail.parent());
+        trace!(target: TARGET, parent: parent, %key, "handed over to the next in this process");
+    });
 }
 
 pub(crate) fn lost_but_finished(section: &Section, error: &LockError) {
-    let (key, parent) = (section.key(), section.trail.parent());
-    warn!(target: TARGET, parent: parent, %key, %error, "body finished without its lease");
+    told(|| {
+        let (key, parent) = (section.key(), section.trail.parent());
+        warn!(target: TARGET, parent: parent, %key, %error, "body finished without its lease");
+    });
 }
 
 pub(crate) fn abandoned(section: &Section) {
-    section.trail.counts().unreleased("no-runtime");
-    let key = section.key();
-    warn!(
-        target: TARGET,
-        parent: section.trail.parent(),
-        %key,
-        "not released: its runtime ended first, so it stays until its TTL; call `shutdown` before",
-    );
+    told(|| {
+        section.trail.counts().unreleased("no-runtime");
+        let key = section.key();
+        warn!(
+            target: TARGET,
+            parent: section.trail.parent(),
+            %key,
+            "not released: its runtime ended first, so it stays until its TTL; call `shutdown` before",
+        );
+    });
+}
+
+/// Tells what the user has put in to be told.
+fn told(tell: impl FnOnce()) {
+    drop(catch_unwind(AssertUnwindSafe(tell)));
 }
 
 fn milliseconds(time: Duration) -> u64 {

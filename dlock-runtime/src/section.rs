@@ -128,12 +128,11 @@ impl Section {
     }
 
     fn report_loss(&self) {
-        // A recorder of metrics that panics must not keep the body.
-        let _rung = Rung(&self.bell);
         let loss = self.slot.state().loss(self.id);
         if let Some(loss) = loss {
             observe::lost(self, &loss);
         }
+        self.bell.notify_waiters();
     }
 
     /// The next ring. Created before the state is looked at, no ring is missed.
@@ -312,7 +311,6 @@ impl Section {
             self.shared.keeper.remove(owner);
             release_in_background(self, owner);
         }
-        // Last: a recorder of metrics that panics must not keep the lock.
         observe::left(self, now);
     }
 
@@ -340,15 +338,6 @@ impl Section {
         let mut runtimes: Vec<_> = [here, home, current].into_iter().flatten().collect();
         runtimes.sort_by_key(|runtime| !runs_by_itself(runtime));
         runtimes
-    }
-}
-
-/// A bell that is rung when this is dropped.
-struct Rung<'a>(&'a Notify);
-
-impl Drop for Rung<'_> {
-    fn drop(&mut self) {
-        self.0.notify_waiters();
     }
 }
 

@@ -30,7 +30,7 @@ use self::names::{
     ACQUIRED, CANCELLED, DETACHED, HANDED_OVER, HELD, HELD_SECONDS, LOST, REFUSED, RENEWALS,
     REQUEST_SECONDS, REQUESTS_FAILED, UNRELEASED, WAIT_SECONDS, WAITING,
 };
-use super::{Came, Request};
+use super::{Came, Request, told};
 use crate::{
     clock::Moment,
     state::Loss,
@@ -270,13 +270,15 @@ impl Sent {
     }
 
     pub(crate) fn answered(self) {
-        let seconds = match self.request {
-            Request::Acquire => histogram!(REQUEST_SECONDS, "request" => "acquire"),
-            Request::Renew => histogram!(REQUEST_SECONDS, "request" => "renew"),
-            Request::Release => histogram!(REQUEST_SECONDS, "request" => "release"),
-            Request::Keep => histogram!(REQUEST_SECONDS, "request" => "keep"),
-        };
-        seconds.record(self.at.elapsed());
+        told(|| {
+            let seconds = match self.request {
+                Request::Acquire => histogram!(REQUEST_SECONDS, "request" => "acquire"),
+                Request::Renew => histogram!(REQUEST_SECONDS, "request" => "renew"),
+                Request::Release => histogram!(REQUEST_SECONDS, "request" => "release"),
+                Request::Keep => histogram!(REQUEST_SECONDS, "request" => "keep"),
+            };
+            seconds.record(self.at.elapsed());
+        });
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::{Span, debug, field, info, info_span, warn};
 
-use super::{TARGET, metrics::Call, milliseconds};
+use super::{TARGET, metrics::Call, milliseconds, told};
 use crate::{
     clock::Moment,
     error::LockError,
@@ -100,19 +100,26 @@ impl Asking {
     /// The call has all it needs since `now`; its token is that of its first key.
     pub(crate) fn entered(mut self, token: FencingToken, waited: Duration, now: Moment) {
         self.has_ended = true;
-        self.trail.counts.entered(waited, now);
-        let span = &self.trail.span;
-        span.record("token", token.to_i64());
-        span.record("waited_ms", milliseconds(waited));
+        told(|| {
+            self.trail.counts.entered(waited, now);
+            let span = &self.trail.span;
+            span.record("token", token.to_i64());
+            span.record("waited_ms", milliseconds(waited));
+        });
     }
 
     pub(crate) fn refused(mut self, wait: Wait, error: LockError) -> LockError {
         self.has_ended = true;
+        told(|| self.tell_refused(wait, &error));
+        error
+    }
+
+    fn tell_refused(&self, wait: Wait, error: &LockError) {
         let (key, parent) = (error.key(), self.trail.parent());
-        let LockError::Busy { waited, holder, .. } = &error else {
+        let LockError::Busy { waited, holder, .. } = error else {
             self.trail.counts.refused(error.code());
             warn!(target: TARGET, parent: parent, %key, %error, "not acquired");
-            return error;
+            return;
         };
         if wait == Wait::Never {
             // Somebody who asks now and then finds it held most of the time.
@@ -123,16 +130,18 @@ impl Asking {
             let waited_ms = milliseconds(*waited);
             info!(target: TARGET, parent: parent, %key, waited_ms, %holder, "busy");
         }
-        error
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        if !self.has_ended {
+        if self.has_ended {
+            return;
+        }
+        told(|| {
             self.trail.counts.given_up();
             let key = &self.key;
             debug!(target: TARGET, parent: self.trail.parent(), %key, "caller gone: not acquired");
-        }
+        });
     }
 }
