@@ -1,5 +1,6 @@
 //! `dlock run` and signals: who gets them, with a terminal and without.
 
+use dlock::LockManager;
 use dlock_testkit::{Proxy, RedisServer, Worker, eventually, python};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
@@ -109,10 +110,10 @@ async fn who_is_told_to_end_while_it_waits_leaves_the_queue_and_runs_nothing() {
 async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisServer, Ended) {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let holder = ["run", "job", "sh", "-c", "echo in; exec sleep 600"];
-    let holder = Worker::spawn(&mut dlock_without_terminal(&server, &holder));
-    holder.line("in", LIMIT).await;
-    let words = ["run", "--wait", "forever", "--application", "late"];
+    let manager = LockManager::connect(&server.url()).await;
+    let manager = manager.expect("the server runs");
+    let held = manager.lock("job").acquire().await.expect("it is free");
+    let words = ["run", "--wait", "forever"];
     let words = [&words[..], options, &["job", "echo", "ran"]].concat();
     let waiter =
         Worker::spawn(dlock_without_terminal(&server, &words).env("DLOCK_URL", proxy.url()));
@@ -120,16 +121,9 @@ async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisSer
     let waits = async || locks(&server).await.contains(&queue);
     eventually(LIMIT, "it waits", waits).await;
     proxy.hold_replies();
-    send(&holder, Signal::TERM);
-    ended(&holder).await.with(143);
-    let mut connection = server.connection().await;
-    eventually(LIMIT, "the lock is granted", async || {
-        let mut asked = redis::cmd("GET");
-        let value = asked.arg("dlock:{job}").query_async(&mut connection).await;
-        let value: Option<String> = value.expect("the server answers");
-        value.is_some_and(|it| it.contains("late@"))
-    })
-    .await;
+    // It goes to who waits, in the same step.
+    held.release().await.expect("it is ours");
+    assert!(locks(&server).await.contains(&"dlock:{job}".to_owned()));
     waiter.pause();
     proxy.thaw();
     // What was held back is forwarded before a connection that is made later.
