@@ -20,8 +20,8 @@ const TTL: Duration = Duration::from_secs(60);
 /// Somebody of this manager is in the queue.
 async fn until_one_waits(env: &RawKeys) {
     eventually(LIMIT, "somebody waits", async || {
-        let keys = env.server.keys("dlock:{*}:q").await;
-        keys == [format!("dlock:{{{KEY}}}:q")]
+        let keys = env.server.keys("dlock:{*}:rq").await;
+        keys == [format!("dlock:{{{KEY}}}:rq")]
     })
     .await;
 }
