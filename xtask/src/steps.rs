@@ -77,6 +77,11 @@ impl Step {
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --features redis --lib --locked -- -D warnings",
                 ),
+                // What is only there for a server.
+                Call::new(
+                    "clippy --package dlock-rs --package dlock-runtime --no-default-features \
+                     --features metrics,axum,actix,registry --lib --locked -- -D warnings",
+                ),
             ],
             Self::Test => vec![
                 // Tests start examples as programs. Once targets are chosen, as below, cargo

@@ -10,6 +10,7 @@
 //! and hash them anew would cost more than all the rest.
 
 mod names;
+#[cfg(feature = "redis")]
 mod outage;
 
 use std::{
