@@ -5,7 +5,7 @@ use std::{process::Command, time::Duration};
 use dlock_testkit::{Cluster, Make, RedisServer, Sentinels};
 use serde_json::Value;
 
-use super::{Ended, call, clean};
+use super::{Ended, call, clean, quorum};
 
 /// What a server needs to have nothing worse than notes.
 const FINE: [&str; 4] = ["--appendonly", "yes", "--maxmemory", "200mb"];
@@ -322,13 +322,7 @@ async fn every_master_of_a_cluster_is_examined() {
 
 #[tokio::test]
 async fn a_quorum_loses_a_server_and_then_another_one() {
-    let servers = [
-        RedisServer::start().await,
-        RedisServer::start().await,
-        RedisServer::start().await,
-    ];
-    let [one, two, three] = servers.each_ref().map(RedisServer::port);
-    let url = format!("redlock://127.0.0.1:{one},127.0.0.1:{two},127.0.0.1:{three}");
+    let (servers, url) = quorum().await;
     servers[2].kill();
     let found = findings(&url, 1, &[]).await;
     found.about("risk", "quorum", "when one more fails");
@@ -336,7 +330,7 @@ async fn a_quorum_loses_a_server_and_then_another_one() {
     let down = found.about("broken", "connection", "");
     let is_named = down["server"]
         .as_str()
-        .is_some_and(|it| it.contains(&three.to_string()));
+        .is_some_and(|it| it.contains(&servers[2].port().to_string()));
     assert!(is_named, "{down}");
     servers[1].kill();
     findings(&url, 69, &[])

@@ -5,7 +5,7 @@ use std::process::Command;
 use dlock_testkit::{Authority, Cluster, RedisServer, Sentinels, Worker, eventually};
 use serde_json::Value;
 
-use super::{Ended, LIMIT, call, clean, ended};
+use super::{Ended, LIMIT, call, clean, ended, quorum};
 
 fn at(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
@@ -105,13 +105,7 @@ async fn in_a_cluster() {
 
 #[tokio::test]
 async fn at_a_quorum() {
-    let servers = [
-        RedisServer::start().await,
-        RedisServer::start().await,
-        RedisServer::start().await,
-    ];
-    let [one, two, three] = servers.each_ref().map(RedisServer::port);
-    let url = format!("redlock://127.0.0.1:{one},127.0.0.1:{two},127.0.0.1:{three}");
+    let (_servers, url) = quorum().await;
     assert_usable(&url, 3).await;
 }
 

@@ -92,6 +92,18 @@ async fn ended(worker: &Worker) -> Ended {
     }
 }
 
+/// Three servers of their own, and the URL of all of them.
+async fn quorum() -> ([RedisServer; 3], String) {
+    let servers = [
+        RedisServer::start().await,
+        RedisServer::start().await,
+        RedisServer::start().await,
+    ];
+    let [one, two, three] = servers.each_ref().map(RedisServer::port);
+    let url = format!("redlock://127.0.0.1:{one},127.0.0.1:{two},127.0.0.1:{three}");
+    (servers, url)
+}
+
 /// The locks and queues in the server, without fences.
 async fn locks(server: &RedisServer) -> Vec<String> {
     server.keys("dlock:{*").await
