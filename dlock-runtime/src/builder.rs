@@ -45,6 +45,7 @@ pub struct LockManagerBuilder {
     connect_limit: Duration,
     min_replicas: u32,
     handover: bool,
+    renewal_thread: Option<bool>,
     #[cfg(feature = "redis")]
     credentials: Option<CredentialsProvider>,
     #[cfg(feature = "tls")]
@@ -64,6 +65,7 @@ impl Default for LockManagerBuilder {
             connect_limit: Duration::from_secs(5),
             min_replicas: 0,
             handover: true,
+            renewal_thread: None,
             #[cfg(feature = "redis")]
             credentials: None,
             #[cfg(feature = "tls")]

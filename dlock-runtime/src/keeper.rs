@@ -1,23 +1,34 @@
 //! Keeps leases alive and notices when one ends: one task for all leases of a manager.
 //!
-//! The task sleeps until the first lease is due, and at most [`LONGEST_SLEEP`], so that a machine
+//! The task is on a thread of its own, the lane, which nothing of a user's can hold up; where a test has paused the
+//! clock, or the manager is set so, on a runtime of the user's.
+//!
+//! It sleeps until the first lease is due, and at most [`LONGEST_SLEEP`], so that a machine
 //! that was suspended finds out soon. It ends when there has been nothing to keep for that long;
 //! so a short section costs an entry in a map and neither spawns nor wakes anything.
 
+mod renewals;
+
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use tokio::{
+    runtime::Handle,
     sync::Notify,
     time::{Instant, timeout_at},
 };
 
+use self::renewals::{Due, Renewals};
 use crate::{
-    background::{Due, let_others_take_it, renew_in_background},
+    background::let_others_take_it,
     clock::Moment,
+    lane,
     manager::Shared,
     owner::OwnerId,
     section::{Section, runs_by_itself},
@@ -37,6 +48,9 @@ pub(crate) struct Keeper {
     starting: Mutex<()>,
     /// Rung when something is due before the task would wake.
     sooner: Notify,
+    renewals: Renewals,
+    /// Whether the task was last started on the lane.
+    is_on_lane: AtomicBool,
 }
 
 #[derive(Default)]
@@ -124,7 +138,13 @@ impl Keeper {
 
     fn wake(&self) {
         self.sooner.notify_one();
-        let_others_take_it();
+        if !self.is_on_lane() {
+            let_others_take_it();
+        }
+    }
+
+    fn is_on_lane(&self) -> bool {
+        self.is_on_lane.load(Ordering::Relaxed)
     }
 
     /// Notes a new task; `None` if there is one that runs.
@@ -170,7 +190,8 @@ pub(crate) fn ensure(section: &Arc<Section>) {
     }
 }
 
-/// Starts the task, preferably where the manager was made: a handler may hog its own runtime.
+/// Starts the task: on the lane, or else preferably where the manager was made, as a handler may hog its own
+/// runtime.
 fn start(section: &Arc<Section>) {
     let shared = &section.shared;
     let keeper = &shared.keeper;
@@ -184,23 +205,38 @@ fn start(section: &Arc<Section>) {
         .home
         .clone()
         .filter(|home| !avoids_home && runs_by_itself(home));
-    for runtime in home.into_iter().chain(section.runtimes(avoids_home)) {
+    let users = home.into_iter().chain(section.runtimes(avoids_home));
+    let users = users.map(|runtime| (runtime, false));
+    let lane = lane_of(shared).map(|lane| (lane, true));
+    for (runtime, is_lane) in lane.into_iter().chain(users) {
         let Some(generation) = keeper.begin() else {
             // It may have looked at the schedule before the entry that it is needed for.
             keeper.wake();
             return;
         };
+        keeper.is_on_lane.store(is_lane, Ordering::Relaxed);
         let running = Running {
             shared: shared.clone(),
             generation,
             has_waited: false,
         };
         runtime.spawn(running.run());
-        let_others_take_it();
+        if !is_lane {
+            let_others_take_it();
+        }
         if keeper.accept(generation) {
             return;
         }
     }
+}
+
+/// The lane, unless it would measure the manager's leases by another clock, or is not wanted.
+fn lane_of(shared: &Shared) -> Option<Handle> {
+    let is_wanted = match shared.renewal_thread {
+        Some(is_wanted) => is_wanted,
+        None => !lane::has_virtual_clock(),
+    };
+    is_wanted.then(lane::runtime).flatten()
 }
 
 /// The task itself. It is made before it is spawned, so that its drop tells even when its runtime
@@ -276,7 +312,7 @@ impl Running {
             let renewals = due
                 .into_iter()
                 .filter_map(|(owner, section)| look(&section, owner, Event::Tick));
-            renew_in_background(renewals.collect());
+            renewals::renew(shared, renewals.collect());
             let wakes_at = {
                 let mut schedule = keeper.schedule();
                 if schedule.due.is_empty() && idle {
@@ -309,7 +345,7 @@ fn slept(earlier: Moment, later: Moment) -> bool {
 /// Does what the lease of `owner` needs now and notes when it needs something next.
 pub(crate) fn tend(section: &Section, owner: OwnerId, event: Event) {
     let due = look(section, owner, event);
-    renew_in_background(due.into_iter().collect());
+    renewals::renew(&section.shared, due.into_iter().collect());
 }
 
 /// The same, but for the renewal that it needs.
@@ -320,7 +356,8 @@ fn look(section: &Section, owner: OwnerId, event: Event) -> Option<Due> {
 
 /// Does what follows for the keeper from what its `bearer` has learnt of a lease.
 pub(crate) fn heard(bearer: Arc<Section>, owner: OwnerId, effect: &Effect) {
-    renew_in_background(follow(bearer, owner, effect).into_iter().collect());
+    let shared = bearer.shared.clone();
+    renewals::renew(&shared, follow(bearer, owner, effect).into_iter().collect());
 }
 
 fn follow(bearer: Arc<Section>, owner: OwnerId, effect: &Effect) -> Option<Due> {
@@ -329,15 +366,19 @@ fn follow(bearer: Arc<Section>, owner: OwnerId, effect: &Effect) -> Option<Due> 
         Effect::Renew { limit, then, .. } => (then, Some(limit)),
         _ => return None,
     };
-    let keeper = &bearer.shared.keeper;
-    keeper.look_at(&bearer, Keep { owner, at }, bearer.now());
+    let (keeper, now) = (&bearer.shared.keeper, bearer.now());
+    keeper.look_at(&bearer, Keep { owner, at }, now);
     if !bearer.is_held_by(owner) {
         // It was given back between the event and this entry.
         keeper.remove(owner);
+    }
+    if limit.is_some() {
+        bearer.look_at_body(now);
     }
     limit.map(|limit| Due {
         section: bearer,
         owner,
         limit,
+        deadline: now.monotonic + at.remaining(now),
     })
 }

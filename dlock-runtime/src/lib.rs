@@ -8,7 +8,7 @@
 //! global · request · builder  how a user gets to a manager and a lock
 //! manager                     one store, the defaults, the shutdown
 //! acquire · guard · detach    drivers: ask and wait, watch and release, outlive the caller
-//! keeper · background         drivers: renew, notice losses, release what was left
+//! keeper · lane · background  drivers: renew, notice losses, release what was left
 //! section · local · held      one attempt, the table of keys, the keys of the running code
 //! state                       the decisions: events in, effects out
 //! store                       the contract; memory, Redis and a quorum
@@ -33,6 +33,7 @@ mod guard;
 mod held;
 mod keeper;
 mod key;
+mod lane;
 mod local;
 mod manager;
 mod observe;
@@ -44,6 +45,7 @@ mod registry;
 mod request;
 mod section;
 mod site;
+mod stall;
 mod state;
 pub mod store;
 #[doc(hidden)]

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) home: Option<Handle>,
     /// Whether a lease may go from one task of this process to the next.
     pub(crate) handover: bool,
+    /// Whether leases are renewed on a thread of their own, where that was said.
+    pub(crate) renewal_thread: Option<bool>,
     pub(crate) local: Local<Arc<Section>>,
     pub(crate) keeper: Keeper,
 }

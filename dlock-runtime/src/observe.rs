@@ -150,6 +150,21 @@ pub(crate) fn renewed(section: &Section, answer: &Result<Renewal, StoreError>) {
     told(|| section.trail.counts().renewed(answer));
 }
 
+/// The body has not been polled for so long, and its lease is renewed all the same.
+pub(crate) fn stalled(section: &Section, since: Duration) {
+    told(|| {
+        section.trail.counts().stalled();
+        let (key, since_ms) = (section.key(), milliseconds(since));
+        warn!(
+            target: TARGET,
+            parent: section.trail.parent(),
+            %key,
+            since_ms,
+            "body not polled for longer than its TTL: its thread is blocked or its future is not awaited",
+        );
+    });
+}
+
 pub(crate) fn detached(section: &Section) {
     told(|| {
         section.trail.counts().detached();

@@ -26,6 +26,7 @@ use crate::{
     observe::{self, Request, Trail},
     options::Timing,
     owner::OwnerId,
+    stall::{Polls, Pulse},
     state::{Effect, Event, Held, Loss, Outcome, Trust, Waiter},
     store::{AcquireRequest, Acquisition, Queue, Released, RenewRequest, Renewal, StoreError},
 };
@@ -40,8 +41,10 @@ pub(crate) struct Section {
     slot: Arc<Slot<Arc<Section>>>,
     id: OwnerId,
     bell: Notify,
-    /// Held by who sets the TTL: the renewal, or what keeps the lease for its `min_hold`.
-    setting_ttl: Mutex<()>,
+    /// Held by what sets the TTL of a lease with a `min_hold`: its renewal, or what keeps it for that.
+    pub(crate) setting_ttl: Option<Arc<Mutex<()>>>,
+    /// Of the body under its guard.
+    pub(crate) polls: Polls,
     /// Where the attempt was made, and where what outlives its task runs.
     runtime: Handle,
 }
@@ -71,7 +74,8 @@ impl Section {
                 slot: slot.clone(),
                 id,
                 bell: Notify::new(),
-                setting_ttl: Mutex::default(),
+                setting_ttl: timing.min_hold.map(|_| Arc::default()),
+                polls: Polls::default(),
                 runtime,
             });
             let waiter = Waiter::new(id, section.clone(), timing, trust, now);
@@ -140,6 +144,15 @@ impl Section {
         self.bell.notified()
     }
 
+    /// Looks how the body is that has the lease, which is being renewed, and wakes or reports it.
+    pub(crate) fn look_at_body(&self, now: Moment) {
+        match self.polls.look(now, self.timing.ttl) {
+            Pulse::Good => {}
+            Pulse::Quiet => self.bell.notify_waiters(),
+            Pulse::Stalled(since) => observe::stalled(self, since),
+        }
+    }
+
     /// When a timer has to fire for `at`, as far as can be known now.
     pub(crate) fn timer(&self, at: Moment) -> Instant {
         let now = self.now();
@@ -193,21 +206,6 @@ impl Section {
         self.within(limit, Request::Acquire, answer).await
     }
 
-    /// `None` if the lease was given back before it could be sent.
-    pub(crate) async fn ask_renew(
-        &self,
-        owner: OwnerId,
-        limit: Duration,
-    ) -> Option<Result<Renewal, StoreError>> {
-        let _alone = self.setting_ttl.lock().await;
-        if !self.is_held_by(owner) {
-            return None;
-        }
-        let renewal = self.renewal(owner, self.timing.ttl);
-        let renewal = self.shared.store.renew(renewal);
-        Some(self.within(limit, Request::Renew, renewal).await)
-    }
-
     pub(crate) fn release_at_once(&self, owner: OwnerId) -> bool {
         // Freed now it would be free too early; its TTL at least keeps others out.
         let is_kept = self.kept_for().is_some();
@@ -221,9 +219,9 @@ impl Section {
         let store = &self.shared.store;
         // Carried out after it, a renewal would put the lease's TTL in place of the rest. One that
         // does not end is on a runtime that nobody runs.
-        let _alone = match self.kept_for() {
-            Some(_) => timeout(limit, self.setting_ttl.lock()).await.ok(),
-            None => None,
+        let _alone = match &self.setting_ttl {
+            Some(setting) if self.kept_for().is_some() => timeout(limit, setting.lock()).await.ok(),
+            _ => None,
         };
         let Some(rest) = self.kept_for() else {
             let release = store.release(self.key(), owner);

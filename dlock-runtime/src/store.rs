@@ -17,7 +17,7 @@ mod request;
 use std::{future::Future, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     key::LockKey,
@@ -227,6 +227,25 @@ pub trait LockStore: Send + Sync + 'static {
                 .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
         });
         join_all(renewals)
+    }
+
+    /// Renewals will be asked for on `runtime`, from now on: a store that has connections may make one for
+    /// them there, so that they wait neither for other requests nor for a runtime that is stuck. It is
+    /// told so before each group of renewals.
+    ///
+    /// If not given, renewals go the way of all requests.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use dlock::{LockStore, store::memory::MemoryStore};
+    ///
+    /// // A store without connections has nothing to prepare.
+    /// MemoryStore::new().prepare_renewals(&tokio::runtime::Handle::current());
+    /// # }
+    /// ```
+    fn prepare_renewals(&self, runtime: &Handle) {
+        let _ = runtime;
     }
 
     /// Gives up the key or the place in its queue. The first living waiter becomes the holder, for

@@ -24,12 +24,14 @@ use crate::{
     hold, memory, one_thread, threads,
 };
 
-/// B15. Nobody can renew meanwhile, and nobody can stop it: it ends at its next await, and may ask
-/// before.
+/// B15. Without a thread for renewals nobody can renew meanwhile, and nobody can stop it: it ends at its next await, and
+/// may ask before.
 #[test]
 fn a_body_that_hogs_the_only_thread_past_its_lease_ends_at_its_next_await() {
     one_thread().block_on(async {
-        let (store, manager) = memory();
+        let store = MemoryStore::new();
+        let builder = LockManager::builder().renewal_thread(false);
+        let manager = builder.store(store.clone()).unwrap();
         let ttl = Duration::from_millis(200);
         let (asked, went_on) = (AtomicBool::new(false), AtomicBool::new(false));
         let body = manager.lock("order:42").ttl(ttl).run(async |lease| {

@@ -17,7 +17,9 @@ async fn an_outage_is_seen_before_leases_are_lost_and_ends_when_the_server_is_ba
     let recorded = Recorded::default();
     let _recorder = recorded.start();
     let server = RedisServer::start().await;
-    let manager = LockManager::connect(&server.url()).await.unwrap();
+    // The recorder is one of this thread.
+    let builder = LockManager::builder().renewal_thread(false);
+    let manager = builder.connect(&server.url()).await.unwrap();
     let guard = manager
         .lock("k")
         .ttl(TTL)

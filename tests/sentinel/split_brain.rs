@@ -119,8 +119,9 @@ async fn everybody_is_at_the_new_master_afterwards() {
     soon(next.release()).await.unwrap();
 
     all.until_in_sync(&[first]).await;
+    // The holder may have one more connection, for renewals.
     eventually(LONG, "nobody is left at the old master", async || {
-        clients(first).await == 0 && clients(second).await == 2
+        clients(first).await == 0 && clients(second).await >= 2
     })
     .await;
 }

@@ -130,6 +130,32 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Whether leases are renewed on a thread of dlock's own, with connections of their own. If not set, they
+    /// are, except where tokio's clock is paused when the manager's first lease comes.
+    ///
+    /// One thread serves all managers of the process. It starts with the first lease, its connection with the first
+    /// renewal. So a body that blocks its thread loses neither its own lease nor those of others. It
+    /// keeps its lock for as long as it blocks: [`max_hold`](Self::max_hold) limits that.
+    ///
+    /// With `false` leases are renewed on the runtimes of the program, where a body that blocks its thread may hold
+    /// up the renewal of every lease of the process. Set it for a test whose clock is paused later, or for a
+    /// program that must not have another thread.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
+    /// use dlock::LockManager;
+    ///
+    /// // A test that pauses the clock after it has taken its first lock.
+    /// let manager = LockManager::builder().renewal_thread(false).connect("memory://").await?;
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn renewal_thread(mut self, wanted: bool) -> Self {
+        self.renewal_thread = Some(wanted);
+        self
+    }
+
     /// The name under which others see this process hold a lock, beside host and process id. If
     /// not set, only those.
     ///

@@ -168,6 +168,7 @@ impl LockManagerBuilder {
             random: self.random,
             response_limit: self.response_limit,
             handover: self.handover,
+            renewal_thread: self.renewal_thread,
             home: Handle::try_current().ok(),
             local: Local::default(),
             keeper: Keeper::default(),

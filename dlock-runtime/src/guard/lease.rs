@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{Occupied, ring::Ring};
-use crate::{error::LockError, fence::FencingToken, key::LockKey, section::Section};
+use crate::{clock::Moment, error::LockError, fence::FencingToken, key::LockKey, section::Section};
 
 /// The right to hold a key until a deadline, or several keys.
 ///
@@ -177,12 +177,13 @@ impl Lease {
     ///
     /// [`LockError::Lost`] once the lease is lost; of several keys it names the one that was lost.
     pub fn ensure(&self) -> Result<(), LockError> {
-        self.sections().try_for_each(|section| {
-            section
-                .check()
-                .map(drop)
-                .map_err(|loss| section.lost_error(loss))
-        })
+        self.sections()
+            .try_for_each(|section| ensure(section, section.now()))
+    }
+
+    /// The same for who has just read the clock.
+    pub(super) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
+        self.sections().try_for_each(|section| ensure(section, now))
     }
 
     /// Waits until the lease is lost and says how.
@@ -237,4 +238,9 @@ impl fmt::Debug for Lease {
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
+}
+
+fn ensure(section: &Section, now: Moment) -> Result<(), LockError> {
+    let held = section.check_at(now);
+    held.map(drop).map_err(|loss| section.lost_error(loss))
 }

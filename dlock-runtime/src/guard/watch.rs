@@ -73,6 +73,12 @@ pin_project! {
         ring: Ring<'a>,
         started: bool,
     }
+
+    impl PinnedDrop for Watching<'_> {
+        fn drop(this: Pin<&mut Self>) {
+            this.lease.place.section.polls.end();
+        }
+    }
 }
 
 /// What must be alive while a body is polled, or while it is dropped because the lease is lost.
@@ -101,12 +107,14 @@ impl<'a> Watching<'a> {
             // The guard may have come here from a runtime that has ended.
             keeper::ensure(section);
         }
+        let now = section.now();
+        section.polls.begin(now);
+        // Registered before the check, a loss in between is not missed.
+        while this.ring.as_mut().poll(context).is_ready() {
+            this.ring.set(Ring::of(lease));
+        }
         if section.timing.on_lost == OnLost::Cancel || !*this.started {
-            // Registered before the check, a loss in between is not missed.
-            while this.ring.as_mut().poll(context).is_ready() {
-                this.ring.set(Ring::of(lease));
-            }
-            if let Err(lost) = lease.ensure() {
+            if let Err(lost) = lease.ensure_at(now) {
                 return Inside {
                     _span: section.trail.span().enter(),
                     _held: None,

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use self::names::{
     ACQUIRED, CANCELLED, DETACHED, HANDED_OVER, HELD, HELD_SECONDS, LOST, REFUSED, RENEWALS,
-    REQUEST_SECONDS, REQUESTS_FAILED, UNRELEASED, WAIT_SECONDS, WAITING,
+    REQUEST_SECONDS, REQUESTS_FAILED, STALLED, UNRELEASED, WAIT_SECONDS, WAITING,
 };
 use super::{Came, Request, told};
 use crate::{
@@ -225,6 +225,10 @@ impl Call {
 
     pub(super) fn detached(&self) {
         counter!(DETACHED, "template" => self.template()).increment(1);
+    }
+
+    pub(super) fn stalled(&self) {
+        counter!(STALLED, "template" => self.template()).increment(1);
     }
 
     pub(super) fn unreleased(&self, reason: &'static str) {

@@ -35,6 +35,7 @@ impl Call {
     pub(super) fn lost(self, _loss: &Loss) {}
     pub(super) fn renewed(self, _answer: &Result<Renewal, StoreError>) {}
     pub(super) fn detached(self) {}
+    pub(super) fn stalled(self) {}
     pub(super) fn unreleased(self, _why: &'static str) {}
 }
 

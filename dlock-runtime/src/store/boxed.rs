@@ -2,6 +2,8 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
+use tokio::runtime::Handle;
+
 use super::{
     AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
     StoreError,
@@ -23,6 +25,7 @@ pub(crate) trait DynStore: Send + Sync {
         requests: &'a [RenewRequest<'a>],
         limit: Duration,
     ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
+    fn prepare_renewals(&self, runtime: &Handle);
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
     fn raise<'a>(
         &'a self,
@@ -53,6 +56,10 @@ impl<S: LockStore> DynStore for S {
         limit: Duration,
     ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>> {
         Box::pin(LockStore::renew_all(self, requests, limit))
+    }
+
+    fn prepare_renewals(&self, runtime: &Handle) {
+        LockStore::prepare_renewals(self, runtime);
     }
 
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {

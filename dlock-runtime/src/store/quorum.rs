@@ -315,6 +315,12 @@ impl LockStore for Quorum {
         renew::renew_all(&self.shared, requests, limit).await
     }
 
+    fn prepare_renewals(&self, runtime: &Handle) {
+        for node in self.shared.nodes.iter() {
+            node.prepare_renewals(runtime);
+        }
+    }
+
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
         needs_runtime()?;
         release::release(&self.shared, key, owner, self.node_timeout).await

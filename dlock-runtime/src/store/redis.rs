@@ -22,6 +22,7 @@ mod hints;
 mod independent;
 mod introduction;
 mod introductions;
+mod lane;
 mod link;
 #[cfg(feature = "admin")]
 mod listen;
@@ -51,7 +52,11 @@ mod tls;
 mod url;
 mod value;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use ::redis::Value;
 use tokio::{runtime, time::Instant};
@@ -65,6 +70,7 @@ use self::{
     events::Events,
     hints::Hints,
     introductions::Introductions,
+    lane::{Connections, Lane, Way},
     node::{Node, no_runtime},
     script::Call,
     sentinel::Sentinels,
@@ -97,8 +103,8 @@ use crate::{
 /// or a cluster.
 ///
 /// It keeps one connection to each master, for requests and hints alike, and makes a new one when
-/// that fails. With `?protocol=resp2` hints have a connection of their own, and so have leases that
-/// replicas confirm.
+/// that fails. Renewals have one more, from the first on. With `?protocol=resp2` hints have a connection of
+/// their own, and so have leases that replicas confirm.
 ///
 /// # In a cluster
 ///
@@ -147,8 +153,12 @@ pub struct RedisStore {
     hints: Arc<Hints>,
     servers: Arc<Servers>,
     introductions: Introductions,
+    min_replicas: u32,
     /// For `min_replicas`.
     confirmer: Option<Confirmer>,
+    way: Way,
+    /// Where renewals go, from the first on.
+    lane: OnceLock<Lane>,
 }
 
 impl RedisStore {
@@ -201,6 +211,7 @@ impl RedisStore {
             Layout::Cluster => {
                 let hints = Arc::new(hints(false));
                 let events = events(shown.clone());
+                let way = Way::Cluster(location.clone());
                 let cluster = Cluster::start(location, &config, &hints, &home, events);
                 let servers = Arc::new(Servers::Cluster(cluster));
                 return Ok(Self {
@@ -209,7 +220,10 @@ impl RedisStore {
                     config,
                     hints,
                     servers,
+                    min_replicas: 0,
                     confirmer: None,
+                    way,
+                    lane: OnceLock::new(),
                 });
             }
             Layout::Independent => {
@@ -246,6 +260,7 @@ impl RedisStore {
             let node = Node::start(source.clone(), &config, &Arc::default(), events);
             Confirmer::start(node, min_replicas, config.response_timeout)
         });
+        let way = Way::One(source.clone());
         let node = Node::start(source, &config, &hints, events(shown.clone()));
         let servers = Arc::new(Servers::One(node));
         Self {
@@ -254,7 +269,10 @@ impl RedisStore {
             config,
             hints,
             servers,
+            min_replicas,
             confirmer,
+            way,
+            lane: OnceLock::new(),
         }
     }
 
@@ -347,32 +365,37 @@ impl LockStore for RedisStore {
     }
 
     async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let call = Call::renew(&self.config, &request);
-        if let Some(confirmer) = &self.confirmer {
-            return confirmer.renew(call, self.config.response_timeout).await;
-        }
-        script::read_renewal(&self.call(call).await?)
+        let limit = self.config.response_timeout;
+        let mut answers = LockStore::renew_all(self, &[request], limit).await;
+        answers.pop().expect("one request has one answer")
     }
 
-    /// All in one write.
+    /// All in one write to each server.
     async fn renew_all(
         &self,
         requests: &[RenewRequest<'_>],
         limit: Duration,
     ) -> Vec<Result<Renewal, StoreError>> {
-        let calls: Vec<_> = requests
-            .iter()
-            .map(|request| Call::renew(&self.config, request))
-            .collect();
-        if calls.is_empty() {
+        if requests.is_empty() {
             return Vec::new();
         }
-        if let Some(confirmer) = &self.confirmer {
-            return confirmer.renew_all(calls, limit).await;
-        }
-        let answers = self.servers.run_all(&calls, limit).await;
-        let read = |answer: Result<Value, StoreError>| script::read_renewal(&answer?);
-        answers.into_iter().map(read).collect()
+        let other = match &self.confirmer {
+            Some(confirmer) => Connections::Confirmed(confirmer),
+            None => Connections::Plain(&self.servers),
+        };
+        lane::renew_all(&self.config, requests, limit, self.lane.get(), other).await
+    }
+
+    fn prepare_renewals(&self, runtime: &runtime::Handle) {
+        self.lane.get_or_init(|| {
+            Lane::start(
+                &self.way,
+                &self.shown,
+                &self.config,
+                self.min_replicas,
+                runtime,
+            )
+        });
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {

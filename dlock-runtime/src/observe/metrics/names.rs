@@ -13,6 +13,7 @@ pub(super) const HELD_SECONDS: &str = "dlock_held_seconds";
 pub(super) const LOST: &str = "dlock_lost_total";
 pub(super) const HANDED_OVER: &str = "dlock_handed_over_total";
 pub(super) const DETACHED: &str = "dlock_detached_total";
+pub(super) const STALLED: &str = "dlock_stalled_total";
 pub(super) const RENEWALS: &str = "dlock_renewals_total";
 pub(super) const UNRELEASED: &str = "dlock_unreleased_total";
 pub(super) const REQUEST_SECONDS: &str = "dlock_request_seconds";
@@ -20,7 +21,7 @@ pub(super) const REQUESTS_FAILED: &str = "dlock_requests_failed_total";
 pub(super) const DISCONNECTED: &str = "dlock_disconnected";
 pub(super) const CONNECTIONS_LOST: &str = "dlock_connections_lost_total";
 
-const COUNTERS: [(&str, &str); 10] = [
+const COUNTERS: [(&str, &str); 11] = [
     (ACQUIRED, "Calls that got their lock."),
     (REFUSED, "Calls that did not get their lock, by reason."),
     (
@@ -36,6 +37,10 @@ const COUNTERS: [(&str, &str); 10] = [
         "Leases that came without a question, by a task of this process or by the store.",
     ),
     (DETACHED, "Sections that went on without their caller."),
+    (
+        STALLED,
+        "Bodies that were not polled for longer than their TTL, and keep their locks.",
+    ),
     (RENEWALS, "Renewals of leases, by outcome."),
     (
         UNRELEASED,

@@ -19,6 +19,9 @@ use crate::{
 /// that has just come may still be told about what was before it. In a quorum it is, by its slower nodes.
 const BETWEEN_DOUBTS: Duration = Duration::from_millis(250);
 
+/// A lease that was granted at a release is renewed one to two of these later.
+const GRANT_STEP: Duration = Duration::from_millis(100);
+
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) token: FencingToken,
@@ -143,6 +146,16 @@ fn renewal_after(sent: Moment, ttl: Duration) -> Moment {
     sent.plus(third.saturating_sub(past_step))
 }
 
+/// A lease that was granted at a release has a short TTL, most of which may be over: a server that pauses
+/// for two seconds would end it. So its own TTL is asked for soon, but a section that is shorter
+/// than that asks for nothing. All that come within the same 100 ms fall due together.
+fn renewal_of_grant(until: Moment, now: Moment) -> Moment {
+    let past_step = now.boot.as_nanos() % GRANT_STEP.as_nanos();
+    let past_step = Duration::from_nanos(u64::try_from(past_step).unwrap_or(0));
+    let soon = 2 * GRANT_STEP - past_step;
+    now.plus(soon.min(until.remaining(now) / 3))
+}
+
 impl<T> Attempt<T> {
     pub(super) fn holding(&self) -> Option<&Hold> {
         match &self.phase {
@@ -187,8 +200,7 @@ impl<T> Attempt<T> {
                 let believed = granted.filter(|until| renewed && until.remaining(now) >= least);
                 match (believed, self.claim.next_token(fence)) {
                     (Some(until), Some(token)) => {
-                        // It may have been granted just now, or most of its short TTL ago.
-                        let renew_at = now.plus(until.remaining(now) / 3);
+                        let renew_at = renewal_of_grant(until, now);
                         self.phase = Phase::Holding(Hold {
                             came: self.claim.came(fence, now),
                             ..Hold::new(token, until, renew_at, now)
@@ -288,11 +300,11 @@ impl<T> Attempt<T> {
             hold.doubts.next = now.plus(BETWEEN_DOUBTS);
         }
         let then = hold.deadline();
-        // Time for a second try has to be left.
-        let limit = around
-            .response_limit
-            .min(self.claim.ttl / 3)
-            .min(then.remaining(now));
+        // Time for a second try has to be left. With more of it the answer is waited for longer: one that
+        // comes late is worth more than another request to a server that has too many.
+        let left = then.remaining(now);
+        let usual = around.response_limit.min(self.claim.ttl / 3);
+        let limit = usual.max(left / 2).min(left);
         self.claim.leaves_traces(now);
         Effect::Renew {
             owner: self.claim.owner,

@@ -45,7 +45,8 @@ fn a_renewal_moves_the_deadline_to_its_own_sending() {
         desk.on(Event::Tick),
         Effect::Renew {
             owner: desk.owner(1),
-            limit: SECOND,
+            // An answer that comes late is worth more than another request.
+            limit: first.remaining(desk.now) / 2,
             then: first
         }
     );
@@ -88,7 +89,7 @@ fn a_renewal_without_an_answer_moves_nothing_and_is_repeated_until_the_deadline(
         }
         assert!(desk.lease(1).is_none_or(|held| held.deadline == deadline));
     }
-    assert!(tries > 5, "{tries}");
+    assert!(tries >= 5, "{tries}");
     assert!(deadline.is_reached(desk.now));
     assert!(matches!(desk.cause(), LostCause::NotRenewed { .. }));
 }

@@ -55,6 +55,8 @@ struct Shared {
     shown: String,
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
+    /// Whether other connections to the same nodes tell of their outages.
+    is_second: bool,
     /// Where nodes have their tasks, whoever has heard of them first.
     home: runtime::Handle,
     map: RwLock<Map>,
@@ -87,6 +89,7 @@ impl Cluster {
             location,
             config: config.clone(),
             hints: hints.clone(),
+            is_second: events.are_of_second(),
             map: RwLock::default(),
             knowledge: watch::Sender::new(Knowledge::Asking),
             is_doubted: Notify::new(),
@@ -171,7 +174,7 @@ impl Shared {
         let endpoint = self.location.endpoint(address.clone());
         let shown = endpoint.to_string();
         let _at_home = self.home.enter();
-        let events = Events::new(shown.clone());
+        let events = Events::of_part(self.is_second, shown.clone());
         let node = Node::start(Source::Fixed(endpoint), &self.config, &self.hints, events);
         Member::new(address.clone(), shown, node)
     }

@@ -19,6 +19,8 @@ pub(super) struct Events {
     told: bool,
     /// What the log has said of how the server makes room.
     evicts: Option<String>,
+    /// Another connection to the same server tells of its outages.
+    is_second: bool,
 }
 
 impl Events {
@@ -30,6 +32,15 @@ impl Events {
             outage: Outage::default(),
             told: false,
             evicts: None,
+            is_second: false,
+        }
+    }
+
+    /// For one more connection to a server: that it cannot be opened is told once, the rest is the first one's to tell.
+    pub(super) fn of_second(server: String) -> Self {
+        Self {
+            is_second: true,
+            ..Self::new(server)
         }
     }
 
@@ -41,6 +52,19 @@ impl Events {
         }
     }
 
+    /// For a node of a cluster, to which this connection may be one more.
+    pub(super) fn of_part(is_second: bool, server: String) -> Self {
+        if is_second {
+            Self::of_second(server)
+        } else {
+            Self::new(server)
+        }
+    }
+
+    pub(super) fn are_of_second(&self) -> bool {
+        self.is_second
+    }
+
     /// What the server is called in the log.
     pub(super) fn server(&self) -> &str {
         &self.server
@@ -48,6 +72,11 @@ impl Events {
 
     pub(super) fn connected(&mut self) {
         let server = &self.server;
+        if self.is_second {
+            self.told = false;
+            debug!(target: TARGET, %server, "connected for renewals");
+            return;
+        }
         self.outage.ends(server);
         self.told = false;
         let Some(since) = self.down_since.take() else {
@@ -60,7 +89,7 @@ impl Events {
 
     /// By which policy the server may delete locks to make room: told once, and when it changes.
     pub(super) fn evicts(&mut self, policy: Option<&str>) {
-        if self.evicts.as_deref() == policy {
+        if self.is_second || self.evicts.as_deref() == policy {
             return;
         }
         self.evicts = policy.map(str::to_owned);
@@ -76,6 +105,11 @@ impl Events {
     /// A connection that has worked does so no more.
     pub(super) fn lost(&mut self, error: &StoreError) {
         let server = &self.server;
+        if self.is_second {
+            self.told = true;
+            debug!(target: TARGET, %server, %error, "connection for renewals lost");
+            return;
+        }
         self.outage.lost(server);
         self.down_since = Some(Instant::now());
         self.told = true;
@@ -85,6 +119,17 @@ impl Events {
     /// An attempt to connect has failed, and others follow.
     pub(super) fn failed(&mut self, error: &StoreError) {
         let server = &self.server;
+        if self.is_second {
+            if std::mem::replace(&mut self.told, true) {
+                debug!(target: TARGET, %server, %error, "still no connection for renewals");
+            } else {
+                warn!(
+                    target: TARGET, %server, %error,
+                    "no connection for renewals: they share that of other requests"
+                );
+            }
+            return;
+        }
         self.outage.begins(server);
         self.down_since.get_or_insert_with(Instant::now);
         if self.told {

@@ -29,8 +29,7 @@ impl Hints {
         }
     }
 
-    /// For who only looks: no channel is subscribed.
-    #[cfg(feature = "admin")]
+    /// For a connection that takes no locks: no channel is subscribed.
     pub(super) fn unwanted() -> Self {
         Self {
             are_unwanted: true,

@@ -87,15 +87,16 @@ impl Node {
     }
 
     /// Runs a script several times in one write, within `limit`; the answers are in the order of
-    /// the calls.
+    /// the calls. A connection is waited for in half of that.
     pub(super) async fn run_all(
         &self,
         calls: &[&Call],
         limit: Duration,
     ) -> Vec<Result<Value, StoreError>> {
-        let answers = self.within_limit(async |handle: Handle| handle.run_all(calls).await);
-        let answers = timeout(limit, answers).await;
-        match answers.unwrap_or_else(|_| Err(StoreError::timed_out(limit))) {
+        let answers = self.within(limit, limit / 2, async |handle: Handle| {
+            handle.run_all(calls).await
+        });
+        match answers.await {
             Ok(answers) => answers,
             Err(error) => vec![Err(error); calls.len()],
         }
@@ -106,13 +107,24 @@ impl Node {
         &self,
         request: impl AsyncFnOnce(Handle) -> T,
     ) -> Result<T, StoreError> {
+        let limit = self.response_timeout;
+        self.within(limit, limit, request).await
+    }
+
+    /// What `request` yields within `limit`, of which the connection may take a part.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        for_connection: Duration,
+        request: impl AsyncFnOnce(Handle) -> T,
+    ) -> Result<T, StoreError> {
         // A timer panics without one.
         if runtime::Handle::try_current().is_err() {
             return Err(no_runtime("no tokio runtime runs here").unsent());
         }
-        let limit = self.response_timeout;
         timeout(limit, async {
-            let handle = self.handle().await.map_err(StoreError::unsent)?;
+            let handle = self.handle_within(for_connection).await;
+            let handle = handle.map_err(StoreError::unsent)?;
             // From here on nobody can say of a failed request that it did nothing.
             Ok(request(handle).await)
         })
@@ -122,6 +134,11 @@ impl Node {
 
     /// What requests need, as soon as it is there; an error means that nothing can be sent.
     pub(super) async fn handle(&self) -> Result<Handle, StoreError> {
+        self.handle_within(self.response_timeout).await
+    }
+
+    /// The same for a caller that waits no longer than `limit`, and no longer than for an answer.
+    pub(super) async fn handle_within(&self, limit: Duration) -> Result<Handle, StoreError> {
         if self.state.has_changed().is_err() {
             return Err(no_runtime(RUNTIME_ENDED));
         }
@@ -130,7 +147,7 @@ impl Node {
         }
         let mut state = self.state.clone();
         // A caller whose own limit is the same shall learn that nothing was sent.
-        let limit = self.response_timeout / 10 * 9;
+        let limit = limit.min(self.response_timeout) / 10 * 9;
         match timeout(limit, state.wait_for(|state| known(state).is_some())).await {
             Ok(Ok(state)) => known(&state).expect("it was waited for"),
             Ok(Err(_)) => Err(no_runtime(RUNTIME_ENDED)),

@@ -68,7 +68,6 @@ impl Cluster {
         if let Err(error) = within_a_runtime() {
             return vec![Err(error); calls.len()];
         }
-        let limit = limit.min(self.shared.config.response_timeout);
         let mut groups: Vec<(Option<Arc<Member>>, Vec<usize>)> = Vec::new();
         for (index, call) in calls.iter().enumerate() {
             let owner = self.shared.read(|map| map.owner(call.slot()));
@@ -107,7 +106,8 @@ impl Cluster {
         let calls: Vec<_> = routes.iter().map(|route| route.call).collect();
         let end = routes.first().map_or_else(Instant::now, |route| route.end);
         let asked = async {
-            let handle = owner.node.handle().await.map_err(StoreError::unsent)?;
+            let handle = owner.node.handle_within(limit / 2).await;
+            let handle = handle.map_err(StoreError::unsent)?;
             Ok::<_, StoreError>(handle.run_all_unless_redirected(&calls).await)
         };
         let stops = match timeout_at(end, asked).await {

@@ -1,8 +1,9 @@
 //! Requests over a connection, and what their failures say of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
+use tokio::time::timeout;
 
 use super::Health;
 use crate::store::{
@@ -77,7 +78,17 @@ impl Handle {
         last: Option<&Cmd>,
     ) -> (Vec<Result<Value, Stop>>, Option<Result<Value, StoreError>>) {
         let unanswered = Unanswered(Some(&self.health));
-        let answers = Call::run_all(calls, last, &mut self.connection).await;
+        let answers = {
+            let mut answers = pin!(Call::run_all(calls, last, &mut self.connection));
+            match timeout(self.limit, &mut answers).await {
+                Ok(answers) => answers,
+                Err(_) => {
+                    // The caller may have more time than that, but a connection that is dead must not take it.
+                    self.health.suspect();
+                    answers.await
+                }
+            }
+        };
         unanswered.has_ended(answers.as_ref().err());
         let judge_last = |last: &Cmd, error: &RedisError| {
             let explained = errors::of_command(last, error, self.limit);

@@ -1,0 +1,82 @@
+//! The thread on which leases are renewed: one for the process, with a runtime of its own.
+//!
+//! A renewal must not depend on the runtimes that users bring. A body that blocks its thread may be the one
+//! that tokio has just let drive its timers and sockets: then everything that waits for either stands
+//! still, also on workers that idle. So the renewer, its timers and its connections are on this thread,
+//! which runs nothing of a user's but the recorders and subscribers that are told of a renewal.
+//!
+//! It starts with the first lease of the process that is to be renewed: a runtime that is stuck could not
+//! start it later. Without work it sleeps.
+
+use std::{
+    future::pending,
+    io, process,
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+use tokio::{
+    runtime::{Builder, Handle},
+    time::Instant,
+};
+
+/// The thread's runtime, and the process that has the thread: a fork copies one and not the other.
+static LANE: Mutex<Option<(u32, Handle)>> = Mutex::new(None);
+
+/// The runtime of the thread; `None` if the machine has no thread or no descriptor left for it.
+pub(crate) fn runtime() -> Option<Handle> {
+    let process = process::id();
+    // Every change under the mutex is complete before anything can panic.
+    let mut lane = LANE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, runtime)) = lane.as_ref().filter(|(of, _)| *of == process) {
+        return Some(runtime.clone());
+    }
+    let runtime = start().ok()?;
+    *lane = Some((process, runtime.clone()));
+    Some(runtime)
+}
+
+fn start() -> io::Result<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let thread = thread::Builder::new().name("dlock-renewals".to_owned());
+    thread.spawn(move || runtime.block_on(pending::<()>()))?;
+    Ok(handle)
+}
+
+/// Whether tokio's clock is not the machine's where this is called: a test has paused or advanced it.
+///
+/// The thread would then measure leases by another clock than their bodies.
+pub(crate) fn has_virtual_clock() -> bool {
+    let before = std::time::Instant::now();
+    let told = Instant::now().into_std();
+    told < before || told > std::time::Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_paused_clock_is_told_apart_from_the_start() {
+        assert!(!has_virtual_clock());
+        tokio::time::pause();
+        assert!(has_virtual_clock());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(has_virtual_clock());
+        tokio::time::resume();
+        assert!(has_virtual_clock(), "it is ahead for good");
+    }
+
+    #[test]
+    fn there_is_one_thread_and_it_runs() {
+        let (one, other) = (runtime().unwrap(), runtime().unwrap());
+        assert_eq!(one.id(), other.id());
+        let (told, ran) = std::sync::mpsc::channel();
+        one.spawn(async move { told.send(thread::current().name().map(str::to_owned)) });
+        let name = ran.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(name.as_deref(), Some("dlock-renewals"));
+    }
+}
