@@ -239,7 +239,7 @@ pub(crate) fn abandoned(section: &Section) {
 }
 
 /// Tells what the user has put in to be told.
-fn told(tell: impl FnOnce()) {
+pub(crate) fn told(tell: impl FnOnce()) {
     drop(catch_unwind(AssertUnwindSafe(tell)));
 }
 

@@ -307,9 +307,7 @@ impl StoreErrorKind {
             Self::TooFewReplicas => "check the server's replicas, or lower `min_replicas`",
             Self::UnknownService => "check the name of the service, after the hosts in the URL",
             Self::BadAnswer => "check that the address is that of a Redis or Valkey server",
-            Self::NoRuntime => {
-                "make the manager and call it inside a tokio runtime that outlives both"
-            }
+            Self::NoRuntime => "make the manager and call it inside a tokio runtime",
         }
     }
 }

@@ -41,6 +41,7 @@ mod scheme;
 mod script;
 mod sentinel;
 mod servers;
+mod service;
 mod session;
 mod slot;
 mod socket;
@@ -164,7 +165,8 @@ pub struct RedisStore {
 impl RedisStore {
     /// Starts to connect in the background and returns at once.
     ///
-    /// The connection belongs to the tokio runtime this is called in.
+    /// The connection runs on the tokio runtime this is called in. When that has ended, the next request
+    /// connects again, on the runtime of that request.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -254,14 +256,15 @@ impl RedisStore {
         events: fn(String) -> Events,
         hints: fn(bool) -> Hints,
     ) -> Self {
+        let home = runtime::Handle::current();
         let hints = Arc::new(hints(min_replicas > 0));
         let confirmer = (min_replicas > 0).then(|| {
             let events = events(format!("{shown} (for `min_replicas`)"));
-            let node = Node::start(source.clone(), &config, &Arc::default(), events);
-            Confirmer::start(node, min_replicas, config.response_timeout)
+            let node = Node::start(source.clone(), &config, &Arc::default(), events, &home);
+            Confirmer::start(node, min_replicas, config.response_timeout, &home)
         });
         let way = Way::One(source.clone());
-        let node = Node::start(source, &config, &hints, events(shown.clone()));
+        let node = Node::start(source, &config, &hints, events(shown.clone()), &home);
         let servers = Arc::new(Servers::One(node));
         Self {
             shown,
@@ -325,6 +328,7 @@ impl RedisStore {
     }
 
     async fn call(&self, call: Call) -> Result<Value, StoreError> {
+        self.introductions.revive();
         self.servers.run(&call).await
     }
 }

@@ -9,10 +9,10 @@ use dlock_runtime::{
         redis::{RedisConfig, RedisStore},
     },
 };
-use dlock_testkit::{Make, Proxy, RedisServer, eventually};
+use dlock_testkit::{Proxy, RedisServer, eventually};
 use tokio::{runtime::Handle, time::timeout};
 
-use crate::{DEADLINE, connect, key, owner, renewal, run, server_and_store, take, try_take};
+use crate::{DEADLINE, connect, key, owner, renewal, run, take, try_take};
 
 const LIMIT: Duration = Duration::from_millis(300);
 
@@ -285,22 +285,4 @@ async fn a_dropped_store_leaves_nothing(over: Over) {
         Handle::current().metrics().num_alive_tasks() == before
     })
     .await;
-}
-
-#[test]
-fn a_store_whose_runtime_has_ended_says_so() {
-    let runtime = || tokio::runtime::Runtime::new().unwrap();
-    let (lock, me) = (key("k"), owner());
-    let first = runtime();
-    let (server, store) = first.block_on(async {
-        let (server, store, _) = server_and_store(Make::Usual).await;
-        take(&store, &lock, me).await;
-        (server, store)
-    });
-    drop(first);
-    let error = runtime()
-        .block_on(store.renew(renewal(&lock, me)))
-        .expect_err("nobody connects");
-    assert_eq!(error.kind(), StoreErrorKind::NoRuntime, "{error}");
-    drop((store, server));
 }

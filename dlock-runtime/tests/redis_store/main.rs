@@ -8,6 +8,7 @@
 
 mod advice;
 mod connection;
+mod lasting;
 mod log;
 mod outages;
 mod protocol;

@@ -22,20 +22,20 @@ use futures_util::future::{pending, select_all};
 use tokio::{
     runtime,
     sync::{Notify, watch},
-    task::JoinHandle,
     time::{Instant, sleep_until},
 };
 
-use self::map::Map;
 pub(super) use self::map::Member;
 pub(super) use self::redirect::Redirect;
 #[cfg(any(test, fuzzing))]
 pub(super) use self::topology::Topology;
+use self::{map::Map, refresh::Watcher};
 use super::{
     RedisConfig, errors,
     events::Events,
     hints::Hints,
     node::Node,
+    service::Service,
     source::Source,
     supervisor::State,
     url::{Address, Location},
@@ -46,7 +46,7 @@ use crate::store::{StoreError, StoreErrorKind};
 pub(super) struct Cluster {
     shared: Arc<Shared>,
     /// Keeps up with which node has which slots.
-    watcher: JoinHandle<()>,
+    watcher: Service<Watcher>,
 }
 
 struct Shared {
@@ -95,7 +95,7 @@ impl Cluster {
             is_doubted: Notify::new(),
             home: home.clone(),
         });
-        let watcher = home.spawn(shared.clone().keep_up(events));
+        let watcher = Service::start(Watcher::new(shared.clone(), events), home);
         Self { shared, watcher }
     }
 
@@ -120,6 +120,7 @@ impl Cluster {
             tokio::select! {
                 Ok(()) = knowledge.changed() => {}
                 () = members.change() => {}
+                error = self.watcher.keep_going() => return Err(error),
                 () = sleep_until(end) => {
                     return match last {
                         _ if seen.some_ready => Ok(()),
@@ -137,12 +138,6 @@ impl Cluster {
     /// Who has slots, in the order of their addresses.
     pub(super) fn masters(&self) -> Vec<Arc<Member>> {
         self.shared.read(Map::masters)
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.watcher.abort();
     }
 }
 
@@ -173,9 +168,9 @@ impl Shared {
     fn start_node(&self, address: &Address) -> Member {
         let endpoint = self.location.endpoint(address.clone());
         let shown = endpoint.to_string();
-        let _at_home = self.home.enter();
         let events = Events::of_part(self.is_second, shown.clone());
-        let node = Node::start(Source::Fixed(endpoint), &self.config, &self.hints, events);
+        let source = Source::Fixed(endpoint);
+        let node = Node::start(source, &self.config, &self.hints, events, &self.home);
         Member::new(address.clone(), shown, node)
     }
 
@@ -209,7 +204,11 @@ impl Members {
     fn of(shared: &Shared) -> Self {
         shared.read(|map| {
             let members = map.members();
-            Self(members.map(|it| (it.clone(), it.node.state())).collect())
+            let watched = members.map(|it| {
+                it.node.revive();
+                (it.clone(), it.node.state())
+            });
+            Self(watched.collect())
         })
     }
 

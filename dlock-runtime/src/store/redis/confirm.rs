@@ -23,7 +23,6 @@ use tokio::{
         mpsc::{self, UnboundedReceiver, UnboundedSender},
         oneshot,
     },
-    task::JoinHandle,
     time::timeout,
 };
 
@@ -32,6 +31,7 @@ use super::{
     link::Handle,
     node::{Node, no_runtime},
     script::{self, Call},
+    service::{Service, Work},
 };
 use crate::store::{Renewal, StoreError, StoreErrorKind};
 
@@ -43,7 +43,7 @@ pub(super) struct Confirmer {
     node: Arc<Node>,
     limit: Duration,
     pending: UnboundedSender<Pending>,
-    task: JoinHandle<()>,
+    task: Service<Group>,
 }
 
 /// A call, and who waits for its answer.
@@ -55,7 +55,12 @@ struct Pending {
 
 impl Confirmer {
     /// `limit` is how long a caller waits, with the time that others of its sort take.
-    pub(super) fn start(node: Node, replicas: u32, limit: Duration) -> Self {
+    pub(super) fn start(
+        node: Node,
+        replicas: u32,
+        limit: Duration,
+        home: &runtime::Handle,
+    ) -> Self {
         let (pending, inbox) = mpsc::unbounded_channel();
         let node = Arc::new(node);
         let group = Group {
@@ -64,12 +69,13 @@ impl Confirmer {
             // Twice within the limit, and a server ends a wait up to 100 ms late: a call may have to
             // wait for those before it, or be sent again to a server that forgot its script.
             patience: (limit.saturating_mul(3) / 10).max(Duration::from_millis(1)),
+            inbox,
         };
         Self {
             node,
             limit,
             pending,
-            task: tokio::spawn(group.run(inbox)),
+            task: Service::start(group, home),
         }
     }
 
@@ -127,25 +133,22 @@ impl Confirmer {
         if runtime::Handle::try_current().is_err() {
             return Err(no_runtime("no tokio runtime runs here").unsent());
         }
-        let ended = || no_runtime("the tokio runtime in which the store was made has ended");
         let (answer, answered) = oneshot::channel();
+        let interrupted = "the task that asks replicas was interrupted";
+        let interrupted = || StoreError::new(StoreErrorKind::Disconnected, interrupted);
         if self.pending.send(Pending { call, answer }).is_err() {
-            return Err(ended().unsent());
+            return Err(interrupted().unsent());
         }
-        match timeout(limit, answered).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(StoreError::new(
-                StoreErrorKind::Disconnected,
-                ended().message(),
-            )),
-            Err(_) => Err(StoreError::timed_out(limit)),
-        }
-    }
-}
-
-impl Drop for Confirmer {
-    fn drop(&mut self) {
-        self.task.abort();
+        let answered = async {
+            tokio::select! {
+                biased;
+                answer = answered => answer.unwrap_or_else(|_| Err(interrupted())),
+                // It may have been sent before.
+                error = self.task.keep_going() => Err(error.with_possible_effect()),
+            }
+        };
+        let answer = timeout(limit, answered).await;
+        answer.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
     }
 }
 
@@ -155,12 +158,13 @@ struct Group {
     replicas: u32,
     /// How long replicas have time.
     patience: Duration,
+    inbox: UnboundedReceiver<Pending>,
 }
 
-impl Group {
-    async fn run(self, mut inbox: UnboundedReceiver<Pending>) {
+impl Work for Group {
+    async fn run(&mut self) {
         let mut group = Vec::new();
-        while inbox.recv_many(&mut group, MOST_AT_ONCE).await > 0 {
+        while self.inbox.recv_many(&mut group, MOST_AT_ONCE).await > 0 {
             // Who has given up releases the lease, and needs no renewal.
             group.retain(|pending| !pending.answer.is_closed());
             if group.is_empty() {
@@ -185,6 +189,11 @@ impl Group {
         }
     }
 
+    /// Callers whose calls were under way have learnt it; the others stay in the inbox.
+    fn interrupted(&mut self, _panic: Option<&str>) {}
+}
+
+impl Group {
     /// One answer for each, and whether enough replicas have heard of them.
     async fn confirm(
         &self,

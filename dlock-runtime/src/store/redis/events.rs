@@ -1,10 +1,15 @@
 //! What is logged of the connection, which concerns every lock at once: an outage has one event
 //! at its beginning and one at its end, however many requests and attempts fail meanwhile.
+//!
+//! A subscriber that panics must not end the task that keeps the connection.
 
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::{observe::Outage, store::StoreError};
+use crate::{
+    observe::{Outage, told},
+    store::StoreError,
+};
 
 const TARGET: &str = "dlock";
 
@@ -36,7 +41,8 @@ impl Events {
         }
     }
 
-    /// For one more connection to a server: that it cannot be opened is told once, the rest is the first one's to tell.
+    /// For one more connection to a server. That it cannot be opened is told once; of outages the first one
+    /// tells.
     pub(super) fn of_second(server: String) -> Self {
         Self {
             is_second: true,
@@ -74,17 +80,17 @@ impl Events {
         let server = &self.server;
         if self.is_second {
             self.told = false;
-            debug!(target: TARGET, %server, "connected for renewals");
+            told(|| debug!(target: TARGET, %server, "connected for renewals"));
             return;
         }
         self.outage.ends(server);
         self.told = false;
         let Some(since) = self.down_since.take() else {
-            debug!(target: TARGET, %server, "connected");
+            told(|| debug!(target: TARGET, %server, "connected"));
             return;
         };
         let away_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        info!(target: TARGET, %server, away_ms, "connected");
+        told(|| info!(target: TARGET, %server, away_ms, "connected"));
     }
 
     /// By which policy the server may delete locks to make room: told once, and when it changes.
@@ -95,10 +101,12 @@ impl Events {
         self.evicts = policy.map(str::to_owned);
         let server = &self.server;
         if let Some(policy) = policy {
-            warn!(
-                target: TARGET, %server, policy,
-                "the server may evict locks: set its `maxmemory-policy` to `noeviction`"
-            );
+            told(|| {
+                warn!(
+                    target: TARGET, %server, policy,
+                    "the server may evict locks: set its `maxmemory-policy` to `noeviction`"
+                );
+            });
         }
     }
 
@@ -107,13 +115,13 @@ impl Events {
         let server = &self.server;
         if self.is_second {
             self.told = true;
-            debug!(target: TARGET, %server, %error, "connection for renewals lost");
+            told(|| debug!(target: TARGET, %server, %error, "connection for renewals lost"));
             return;
         }
         self.outage.lost(server);
         self.down_since = Some(Instant::now());
         self.told = true;
-        warn!(target: TARGET, %server, %error, "connection lost");
+        told(|| warn!(target: TARGET, %server, %error, "connection lost"));
     }
 
     /// An attempt to connect has failed, and others follow.
@@ -121,22 +129,26 @@ impl Events {
         let server = &self.server;
         if self.is_second {
             if std::mem::replace(&mut self.told, true) {
-                debug!(target: TARGET, %server, %error, "still no connection for renewals");
-            } else {
+                told(
+                    || debug!(target: TARGET, %server, %error, "still no connection for renewals"),
+                );
+                return;
+            }
+            told(|| {
                 warn!(
                     target: TARGET, %server, %error,
                     "no connection for renewals: they share that of other requests"
                 );
-            }
+            });
             return;
         }
         self.outage.begins(server);
         self.down_since.get_or_insert_with(Instant::now);
         if self.told {
-            debug!(target: TARGET, %server, %error, "still not connected");
+            told(|| debug!(target: TARGET, %server, %error, "still not connected"));
             return;
         }
         self.told = true;
-        warn!(target: TARGET, %server, %error, "not connected");
+        told(|| warn!(target: TARGET, %server, %error, "not connected"));
     }
 }

@@ -1,22 +1,30 @@
 //! What a process says of itself in the server, for operators: who it is, since when, and which version.
 //!
 //! A task for each manager writes that down every ten seconds, and the server forgets it after thirty.
-//! No lock depends on it: what fails is tried again the next time.
+//! No lock depends on it: what fails is tried again the next time. When the task's runtime has ended, it goes
+//! on on that of the next request.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::{
     runtime::Handle,
-    task::JoinHandle,
     time::{MissedTickBehavior, interval},
 };
 use tracing::debug;
 
-use super::{RedisConfig, script::Call, servers::Servers};
-use crate::{owner::ClientId, store::StoreErrorKind};
+use super::{
+    RedisConfig,
+    script::Call,
+    servers::Servers,
+    service::{Service, Work},
+};
+use crate::{observe::told, owner::ClientId, store::StoreErrorKind};
 
 const TTL: Duration = Duration::from_secs(30);
 const PERIOD: Duration = Duration::from_secs(10);
@@ -27,7 +35,9 @@ pub(super) struct Introductions {
     /// The tasks must not keep the connections of a store that is gone.
     servers: Weak<Servers>,
     home: Handle,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Mutex<Vec<Service<Introducing>>>,
+    /// Whether one of them was interrupted.
+    is_interrupted: Arc<AtomicBool>,
 }
 
 impl Introductions {
@@ -38,52 +48,75 @@ impl Introductions {
             servers: Arc::downgrade(servers),
             home: Handle::current(),
             tasks: Mutex::default(),
+            is_interrupted: Arc::default(),
         }
     }
 
     /// Introduces a manager, from now on.
     pub(super) fn begin(&self, client: ClientId) {
-        let text = Introduction::of(&self.config).to_string();
-        let (config, servers) = (self.config.clone(), self.servers.clone());
-        let task = self.home.spawn(go_on(config, servers, client, text));
+        let introducing = Introducing {
+            config: self.config.clone(),
+            servers: self.servers.clone(),
+            client,
+            text: Introduction::of(&self.config).to_string(),
+            was_told: false,
+        };
+        let is_interrupted = self.is_interrupted.clone();
+        let task = Service::start_watched(introducing, &self.home, is_interrupted);
         // Nothing under the mutex can panic half-way.
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.push(task);
     }
-}
 
-impl Drop for Introductions {
-    fn drop(&mut self) {
-        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for task in tasks {
-            task.abort();
-        }
-    }
-}
-
-async fn go_on(config: Arc<RedisConfig>, servers: Weak<Servers>, client: ClientId, text: String) {
-    let mut due = interval(PERIOD);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut was_told = false;
-    loop {
-        due.tick().await;
-        let Some(servers) = servers.upgrade() else {
+    /// Goes on on the current runtime, if that of a task has ended. It costs next to nothing else.
+    pub(super) fn revive(&self) {
+        if !self.is_interrupted.load(Ordering::Acquire) || Handle::try_current().is_err() {
             return;
-        };
-        let call = Call::introduce(&config, client, &text, TTL);
-        let Err(error) = servers.run(&call).await else {
-            continue;
-        };
-        // Of an outage the connection tells.
-        let is_refused = matches!(
-            error.kind(),
-            StoreErrorKind::Denied | StoreErrorKind::OutOfMemory | StoreErrorKind::Refused
-        );
-        if is_refused && !was_told {
-            was_told = true;
-            debug!(target: "dlock", %error, "operators cannot see what this process is");
+        }
+        self.is_interrupted.store(false, Ordering::SeqCst);
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.iter().for_each(Service::revive_if_idle);
+    }
+}
+
+/// The task of one manager.
+struct Introducing {
+    config: Arc<RedisConfig>,
+    servers: Weak<Servers>,
+    client: ClientId,
+    text: String,
+    was_told: bool,
+}
+
+impl Work for Introducing {
+    /// Ends with the store.
+    async fn run(&mut self) {
+        let mut due = interval(PERIOD);
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            due.tick().await;
+            let Some(servers) = self.servers.upgrade() else {
+                return;
+            };
+            let call = Call::introduce(&self.config, self.client, &self.text, TTL);
+            let Err(error) = servers.run(&call).await else {
+                continue;
+            };
+            // Of an outage the connection tells.
+            let is_refused = matches!(
+                error.kind(),
+                StoreErrorKind::Denied | StoreErrorKind::OutOfMemory | StoreErrorKind::Refused
+            );
+            if is_refused && !self.was_told {
+                self.was_told = true;
+                told(|| {
+                    debug!(target: "dlock", %error, "operators cannot see what this process is");
+                });
+            }
         }
     }
+
+    fn interrupted(&mut self, _panic: Option<&str>) {}
 }
 
 /// What a process says of itself: `label started version`.

@@ -48,15 +48,14 @@ impl Lane {
         min_replicas: u32,
         runtime: &Handle,
     ) -> Self {
-        let _there = runtime.enter();
         let hints = Arc::new(Hints::unwanted());
         let events = Events::of_second(shown.to_owned());
         match way {
             Way::One(source) => {
-                let node = Node::start(source.clone(), config, &hints, events);
+                let node = Node::start(source.clone(), config, &hints, events, runtime);
                 if min_replicas > 0 {
                     let limit = config.response_timeout;
-                    return Self::Confirmed(Confirmer::start(node, min_replicas, limit));
+                    return Self::Confirmed(Confirmer::start(node, min_replicas, limit, runtime));
                 }
                 Self::Servers(Arc::new(Servers::One(node)))
             }

@@ -12,6 +12,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::future::try_join;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
+use tokio::task::AbortHandle;
 
 pub(super) use self::{
     handle::{Handle, Stop},
@@ -236,6 +237,11 @@ impl Link {
 
     pub(super) fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// What reads and writes.
+    pub(super) fn driver(&self) -> AbortHandle {
+        self.session.driver.abort_handle()
     }
 
     pub(super) fn health(&self) -> Arc<Health> {

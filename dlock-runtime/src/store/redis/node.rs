@@ -1,9 +1,11 @@
 //! One server: requests to it go over the connection that a task of its own keeps.
+//!
+//! The task goes on on the runtime of the next request when its own runtime has ended.
 
 use std::{sync::Arc, time::Duration};
 
 use ::redis::Value;
-use tokio::{runtime, sync::watch, task::JoinHandle, time::timeout};
+use tokio::{runtime, sync::watch, time::timeout};
 
 #[cfg(feature = "admin")]
 use super::url::Endpoint;
@@ -13,12 +15,11 @@ use super::{
     hints::Hints,
     link::Handle,
     script::Call,
+    service::Service,
     source::Source,
     supervisor::{State, Supervisor},
 };
 use crate::store::{StoreError, StoreErrorKind};
-
-const RUNTIME_ENDED: &str = "the tokio runtime in which the store was made has ended";
 
 /// A server, for as long as this lives.
 pub(super) struct Node {
@@ -26,58 +27,74 @@ pub(super) struct Node {
     #[cfg(feature = "admin")]
     source: Source,
     response_timeout: Duration,
-    state: watch::Receiver<State>,
-    supervisor: JoinHandle<()>,
+    state: watch::Sender<State>,
+    supervisor: Service<Supervisor>,
 }
 
 impl Node {
-    /// Starts to connect, in the background of the runtime this is called in.
+    /// Starts to connect, in the background of `home`.
     pub(super) fn start(
         source: Source,
         config: &Arc<RedisConfig>,
         hints: &Arc<Hints>,
         events: Events,
+        home: &runtime::Handle,
     ) -> Self {
-        let (sender, state) = watch::channel(State::Connecting);
+        let state = watch::Sender::new(State::Connecting);
         let shown = events.server().to_owned();
         #[cfg(feature = "admin")]
         let place = source.clone();
-        let supervisor = Supervisor {
-            source,
-            config: config.clone(),
-            hints: hints.clone(),
-            state: sender,
-            events,
-        };
+        let (config, hints) = (config.clone(), hints.clone());
+        let response_timeout = config.response_timeout;
+        let supervisor = Supervisor::new(source, config, hints, state.clone(), events);
         Self {
             shown,
             #[cfg(feature = "admin")]
             source: place,
-            response_timeout: config.response_timeout,
+            response_timeout,
             state,
-            supervisor: tokio::spawn(supervisor.run()),
+            supervisor: Service::start(supervisor, home),
         }
     }
 
     /// Waits until the server is ready, or will not be without somebody's help.
     pub(super) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
-        let mut state = self.state.clone();
         let decided = |state: &State| match state {
-            State::Connecting => false,
-            State::Ready(_) => true,
-            State::Failed(error) => error.is_final(),
+            State::Connecting => None,
+            State::Ready(_) => Some(Ok(())),
+            State::Failed(error) => error.is_final().then(|| Err(error.clone())),
         };
-        let failure = match timeout(limit, state.wait_for(decided)).await {
-            Ok(Ok(state)) => failure(&state),
-            Ok(Err(_)) => Some(no_runtime(RUNTIME_ENDED)),
+        match timeout(limit, self.wait_for(decided)).await {
+            Ok(outcome) => outcome,
             Err(_) => match &*self.state.borrow() {
-                State::Connecting => Some(self.no_connection(limit)),
+                State::Connecting => Err(self.no_connection(limit)),
                 // The last failure says more than that time is up.
-                State::Failed(error) => Some(errors::given_up(&self.shown, limit, error)),
-                State::Ready(_) => None,
+                State::Failed(error) => Err(errors::given_up(&self.shown, limit, error)),
+                State::Ready(_) => Ok(()),
             },
+        }
+    }
+
+    /// What `read` finds in the state, as soon as that is something.
+    async fn wait_for<T>(
+        &self,
+        read: impl Fn(&State) -> Option<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut state = self.state.subscribe();
+        let found = async {
+            loop {
+                if let Some(found) = read(&state.borrow_and_update()) {
+                    return found;
+                }
+                // It cannot be closed while `self` has the other end.
+                state.changed().await.ok();
+            }
         };
-        failure.map_or(Ok(()), Err)
+        tokio::select! {
+            biased;
+            found = found => found,
+            error = self.supervisor.keep_going() => Err(error),
+        }
     }
 
     /// Runs a script, in no more time than a request may take.
@@ -139,20 +156,13 @@ impl Node {
 
     /// The same for a caller that waits no longer than `limit`, and no longer than for an answer.
     pub(super) async fn handle_within(&self, limit: Duration) -> Result<Handle, StoreError> {
-        if self.state.has_changed().is_err() {
-            return Err(no_runtime(RUNTIME_ENDED));
-        }
         if let Some(known) = known(&self.state.borrow()) {
             return known;
         }
-        let mut state = self.state.clone();
         // A caller whose own limit is the same shall learn that nothing was sent.
         let limit = limit.min(self.response_timeout) / 10 * 9;
-        match timeout(limit, state.wait_for(|state| known(state).is_some())).await {
-            Ok(Ok(state)) => known(&state).expect("it was waited for"),
-            Ok(Err(_)) => Err(no_runtime(RUNTIME_ENDED)),
-            Err(_) => Err(self.no_connection(limit)),
-        }
+        let found = timeout(limit, self.wait_for(known)).await;
+        found.unwrap_or_else(|_| Err(self.no_connection(limit)))
     }
 
     /// The answer to a command that is no script.
@@ -176,12 +186,17 @@ impl Node {
 
     /// How the connection is, and how it changes.
     pub(super) fn state(&self) -> watch::Receiver<State> {
-        self.state.clone()
+        self.state.subscribe()
+    }
+
+    /// Connects again if the runtime of the connection has ended.
+    pub(super) fn revive(&self) {
+        self.supervisor.revive();
     }
 
     /// Ends the connection; whoever waits for an answer learns that it broke.
     pub(super) fn close(&self) {
-        self.supervisor.abort();
+        self.supervisor.close();
     }
 
     fn no_connection(&self, limit: Duration) -> StoreError {
@@ -189,19 +204,6 @@ impl Node {
             StoreErrorKind::Unreachable,
             format!("no connection to {} within {limit:.0?}", self.shown),
         )
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.supervisor.abort();
-    }
-}
-
-fn failure(state: &State) -> Option<StoreError> {
-    match state {
-        State::Failed(error) => Some(error.clone()),
-        State::Connecting | State::Ready(_) => None,
     }
 }
 

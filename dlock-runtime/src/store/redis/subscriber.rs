@@ -21,6 +21,16 @@ pub(super) struct Subscriber {
     listener: JoinHandle<()>,
 }
 
+/// Says that the connection is to be replaced when nobody listens any more, for whatever reason.
+struct Ear(Arc<Health>);
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        let broken = StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN);
+        self.0.fail(broken);
+    }
+}
+
 impl Subscriber {
     /// Connects and logs in, within about `limit`. When the connection breaks, `health` fails.
     pub(super) async fn open(
@@ -39,12 +49,12 @@ impl Subscriber {
             .await
             .map_err(|error| omen.explain(errors::of_login(&error, limit, login.db())))?
             .split();
+        let ear = Ear(health);
         let listener = tokio::spawn(async move {
+            let _ear = ear;
             while let Some(message) = messages.next().await {
                 hints.hear(message.get_payload_bytes());
             }
-            let broken = StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN);
-            health.fail(broken);
         });
         Ok(Self { sink, listener })
     }

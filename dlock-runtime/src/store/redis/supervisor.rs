@@ -13,6 +13,8 @@
 //! Where hints need a connection of their own, which is so with RESP2, all of this holds for the
 //! two of them together.
 //!
+//! The task itself starts again when it has panicked, or when its runtime has ended and there is a request.
+//!
 //! The old socket is closed before the new one serves. While there is none, callers wait for the
 //! first attempt, and get the last failure at once after that: they know best how long to go on.
 
@@ -20,6 +22,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
+    task::AbortHandle,
     time::{Instant, sleep},
 };
 
@@ -28,12 +31,13 @@ use super::{
     events::Events,
     hints::Hints,
     link::{Handle, Link},
+    service::Work,
     source::Source,
     url::Endpoint,
 };
 use crate::{
     random::{Random, SystemRandom, jittered},
-    store::StoreError,
+    store::{StoreError, StoreErrorKind},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -56,23 +60,27 @@ pub(super) enum State {
 }
 
 pub(super) struct Supervisor {
-    pub(super) source: Source,
-    pub(super) config: Arc<RedisConfig>,
-    pub(super) hints: Arc<Hints>,
-    pub(super) state: watch::Sender<State>,
-    pub(super) events: Events,
+    source: Source,
+    config: Arc<RedisConfig>,
+    hints: Arc<Hints>,
+    state: watch::Sender<State>,
+    events: Events,
+    /// What reads and writes on the last connection.
+    driver: Option<AbortHandle>,
 }
 
-impl Supervisor {
-    /// Runs until it is aborted.
-    pub(super) async fn run(mut self) {
+impl Work for Supervisor {
+    /// Never ends.
+    async fn run(&mut self) {
         let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
+        self.last_has_closed(attempt).await;
         let mut pause = Pause::default();
         // From before the first connection, so that nobody is missed who comes meanwhile.
         let mut attached = self.hints.attached();
         loop {
             let error = match self.open(attempt).await {
                 Ok((endpoint, mut link)) => {
+                    self.driver = Some(link.driver());
                     let since = Instant::now();
                     self.events.connected();
                     self.events.evicts(link.evicts());
@@ -100,6 +108,55 @@ impl Supervisor {
             let pause = pause.next(error.is_final());
             self.state.send_replace(State::Failed(error));
             sleep(pause).await;
+        }
+    }
+
+    fn interrupted(&mut self, panic: Option<&str>) {
+        let Some(panic) = panic else {
+            // Who asks next connects anew, and an end of the program is no outage.
+            self.state.send_replace(State::Connecting);
+            return;
+        };
+        let message = format!("the task of the connection panicked: {panic}");
+        let error = StoreError::new(StoreErrorKind::Disconnected, message);
+        let was_ready = matches!(&*self.state.borrow(), State::Ready(_));
+        self.state.send_replace(State::Failed(error.clone()));
+        if was_ready {
+            self.events.lost(&error);
+        } else {
+            self.events.failed(&error);
+        }
+    }
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        source: Source,
+        config: Arc<RedisConfig>,
+        hints: Arc<Hints>,
+        state: watch::Sender<State>,
+        events: Events,
+    ) -> Self {
+        Self {
+            source,
+            config,
+            hints,
+            state,
+            events,
+            driver: None,
+        }
+    }
+
+    /// Waits until the socket of the last connection is closed, when this task was interrupted: what was
+    /// written there must not be carried out after what comes over the next one.
+    async fn last_has_closed(&mut self, limit: Duration) {
+        let begun = Instant::now();
+        if let Some(driver) = self.driver.take() {
+            driver.abort();
+            // A runtime that is about to end may take its time.
+            while !driver.is_finished() && begun.elapsed() < limit {
+                sleep(Duration::from_millis(1)).await;
+            }
         }
     }
 

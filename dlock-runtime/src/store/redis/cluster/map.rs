@@ -225,7 +225,8 @@ mod tests {
         let config = Arc::new(RedisConfig::new("redis-cluster://127.0.0.1"));
         let source = Source::Fixed(location.endpoint(address.clone()));
         let events = Events::new(String::new());
-        let node = Node::start(source, &config, &Arc::default(), events);
+        let home = tokio::runtime::Handle::current();
+        let node = Node::start(source, &config, &Arc::default(), events, &home);
         Member::new(address.clone(), String::new(), node)
     }
 

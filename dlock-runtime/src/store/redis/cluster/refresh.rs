@@ -19,7 +19,7 @@ use crate::{
     random::{Random, SystemRandom, jittered},
     store::{
         StoreError, StoreErrorKind,
-        redis::{errors, events::Events, session, url::Address},
+        redis::{errors, events::Events, service::Work, session, url::Address},
     },
 };
 
@@ -55,23 +55,48 @@ enum Told {
     Alone(Topology),
 }
 
-impl Shared {
-    /// Runs until it is aborted.
-    pub(super) async fn keep_up(self: Arc<Self>, mut events: Events) {
+/// The task.
+pub(super) struct Watcher {
+    shared: Arc<Shared>,
+    events: Events,
+}
+
+impl Watcher {
+    pub(super) fn new(shared: Arc<Shared>, events: Events) -> Self {
+        Self { shared, events }
+    }
+
+    /// Nobody has told who has which slots.
+    fn failed(&mut self, error: StoreError) {
+        self.events.failed(&error);
+        self.shared.knowledge.send_if_modified(|knowledge| {
+            let is_news = !matches!(knowledge, Knowledge::Known);
+            if is_news {
+                *knowledge = Knowledge::Failed(error);
+            }
+            is_news
+        });
+    }
+}
+
+impl Work for Watcher {
+    /// Never ends.
+    async fn run(&mut self) {
         let mut pause = FIRST_PAUSE;
         let mut was_told = false;
         let mut hopeless = false;
         loop {
+            let shared = &*self.shared;
             let round = Instant::now();
-            let lessons = self.read(Map::lessons);
-            let outcome = self.ask(hopeless).await;
+            let lessons = shared.read(Map::lessons);
+            let outcome = shared.ask(hopeless).await;
             let is_told = outcome.is_ok();
             hopeless = false;
             let mut longest = WHILE_HEALTHY;
             match outcome {
                 Ok(told) => {
-                    let start = |address: &Address| self.start_node(address);
-                    let is_settled = self.write(|map| match told {
+                    let start = |address: &Address| shared.start_node(address);
+                    let is_settled = shared.write(|map| match told {
                         Told::Agreed(topology) => map.apply(topology, lessons, start),
                         Told::Alone(topology) => {
                             map.fill(topology, start);
@@ -81,28 +106,21 @@ impl Shared {
                     if !is_settled {
                         longest = WHILE_UNSETTLED;
                     }
-                    self.knowledge.send_replace(Knowledge::Known);
+                    shared.knowledge.send_replace(Knowledge::Known);
                     if !was_told {
-                        events.connected();
+                        self.events.connected();
                     }
                 }
                 Err(error) => {
-                    events.failed(&error);
                     hopeless = error.is_final();
-                    self.knowledge.send_if_modified(|knowledge| {
-                        let is_news = !matches!(knowledge, Knowledge::Known);
-                        if is_news {
-                            *knowledge = Knowledge::Failed(error);
-                        }
-                        is_news
-                    });
+                    self.failed(error);
                 }
             }
             was_told = is_told;
             let rest = if hopeless { WHILE_UNHEALTHY } else { pause };
             sleep(jittered(rest, SystemRandom.next_u64())).await;
             if is_told {
-                self.doubts(longest).await;
+                self.shared.doubts(longest).await;
             }
             pause = if round.elapsed() < 2 * LONGEST_PAUSE {
                 (pause * 2).min(LONGEST_PAUSE)
@@ -112,6 +130,15 @@ impl Shared {
         }
     }
 
+    fn interrupted(&mut self, panic: Option<&str>) {
+        if let Some(panic) = panic {
+            let message = format!("the task that asks who has which slots panicked: {panic}");
+            self.failed(StoreError::new(StoreErrorKind::Unreachable, message));
+        }
+    }
+}
+
+impl Shared {
     /// Returns when the map may be wrong, and when it is old.
     async fn doubts(&self, longest: Duration) {
         let end = Instant::now() + longest;
@@ -354,7 +381,7 @@ mod tests {
         let fakes = [node().await, node().await, node().await];
         let cluster = over(&[&fakes[0], &fakes[1], &fakes[2]]);
         // Nobody else shall ask.
-        cluster.watcher.abort();
+        cluster.watcher.close();
         let logins = || fakes.iter().map(Fake::logins).sum::<usize>();
         for (hopeless, number) in [(false, 3), (true, 1), (true, 1)] {
             let before = logins();

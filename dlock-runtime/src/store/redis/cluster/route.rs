@@ -54,6 +54,7 @@ impl Cluster {
     /// An error means that it may or may not have been carried out, unless it says otherwise.
     pub(in crate::store::redis) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
         within_a_runtime()?;
+        self.watcher.revive();
         let mut route = Route::new(call, self.shared.config.response_timeout);
         self.follow(&mut route).await
     }
@@ -68,6 +69,7 @@ impl Cluster {
         if let Err(error) = within_a_runtime() {
             return vec![Err(error); calls.len()];
         }
+        self.watcher.revive();
         let mut groups: Vec<(Option<Arc<Member>>, Vec<usize>)> = Vec::new();
         for (index, call) in calls.iter().enumerate() {
             let owner = self.shared.read(|map| map.owner(call.slot()));
@@ -252,16 +254,16 @@ impl Cluster {
         if let Some(member) = find() {
             return Ok(member);
         }
-        if self.watcher.is_finished() {
-            return Err(
-                no_runtime("the tokio runtime in which the store was made has ended").unsent(),
-            );
-        }
         let mut knowledge = self.shared.knowledge.subscribe();
         // A caller whose own limit is the same shall learn that nothing was sent.
         let end = route.end - route.limit / 10;
         let told = knowledge.wait_for(|it| !matches!(it, Knowledge::Asking));
-        match timeout_at(end, told).await {
+        let told = tokio::select! {
+            biased;
+            told = timeout_at(end, told) => told,
+            error = self.watcher.keep_going() => return Err(error.unsent()),
+        };
+        match told {
             Ok(Ok(known)) => {
                 if let Knowledge::Failed(error) = &*known {
                     return Err(error.clone().unsent());
