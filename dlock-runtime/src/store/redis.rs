@@ -35,6 +35,7 @@ mod names;
 mod no_tls;
 mod node;
 mod options;
+mod pulse;
 #[cfg(feature = "admin")]
 mod report;
 mod scheme;

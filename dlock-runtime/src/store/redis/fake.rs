@@ -19,6 +19,7 @@ type Answer = Arc<dyn Fn(Vec<String>) -> BoxFuture<'static, String> + Send + Syn
 pub(super) struct Fake {
     pub(super) port: u16,
     logins: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
@@ -43,11 +44,14 @@ impl Fake {
         let answer: Answer = Arc::new(move |words| Box::pin(answer(words)));
         let logins = Arc::new(AtomicUsize::new(0));
         let counted = logins.clone();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let accepted = connections.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             for number in 0.. {
                 let (stream, _) = listener.accept().await.unwrap();
+                accepted.fetch_add(1, Ordering::Relaxed);
                 let (answer, counted) = (answer.clone(), counted.clone());
                 connections.spawn(async move {
                     if number < silent {
@@ -60,6 +64,7 @@ impl Fake {
         Self {
             port,
             logins,
+            connections,
             _tasks: tasks,
         }
     }
@@ -67,6 +72,11 @@ impl Fake {
     /// How often somebody has logged in.
     pub(super) fn logins(&self) -> usize {
         self.logins.load(Ordering::Relaxed)
+    }
+
+    /// How many connections there have been.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 }
 

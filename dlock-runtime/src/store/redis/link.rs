@@ -196,36 +196,38 @@ impl Link {
         }
         // It returns when the server has confirmed every channel.
         let confirmed = async {
-            match &mut self.subscriber {
-                Some(subscriber) => subscriber.subscribe(&channels).await,
-                None => self.handle.connection.subscribe(&channels).await,
+            let limit = self.handle.limit;
+            if let Some(subscriber) = &mut self.subscriber {
+                subscriber.subscribe(&channels, limit).await
+            } else {
+                let confirmed = self.handle.connection.subscribe(&channels);
+                self.session.pulse.answered(limit, confirmed).await
             }
         };
-        answered(self.handle.limit, confirmed)
-            .await
-            .map_err(|error| {
-                if error.kind() == StoreErrorKind::Denied {
-                    let prefix = script::channel_prefix(&self.namespace);
-                    let message = format!("{} (`SUBSCRIBE` to `{prefix}*`)", error.message());
-                    return StoreError::new(StoreErrorKind::Denied, message);
-                }
-                error
-            })?;
+        confirmed.await.map_err(|error| {
+            if error.kind() == StoreErrorKind::Denied {
+                let prefix = script::channel_prefix(&self.namespace);
+                let message = format!("{} (`SUBSCRIBE` to `{prefix}*`)", error.message());
+                return StoreError::new(StoreErrorKind::Denied, message);
+            }
+            error
+        })?;
         self.probed = true;
         self.subscribed.extend(&new);
         Ok(new)
     }
 
-    /// Whether the server still answers; what it answers does not matter.
+    /// Whether the server still answers; what it answers does not matter, nor how many requests are
+    /// ahead of this one.
     pub(super) async fn ping(&mut self) -> Result<(), StoreError> {
+        let limit = self.handle.limit;
         let question = redis::cmd("PING");
         let answer = self.handle.connection.send_packed_command(&question);
-        let answer = answered(self.handle.limit, answer);
+        let answer = self.session.pulse.answered(limit, answer);
         let Some(subscriber) = &mut self.subscriber else {
             return answer.await.map(drop);
         };
-        let heard = answered(self.handle.limit, subscriber.ping());
-        try_join(answer, heard).await.map(drop)
+        try_join(answer, subscriber.ping(limit)).await.map(drop)
     }
 
     /// Returns when the connection of the requests has broken, and why.

@@ -113,7 +113,7 @@ pub(super) async fn open(
     let login = endpoint.login_now(limit / 2).await?;
     // The library subscribes by either protocol, and is introduced here by this one.
     let login = login.set_protocol(ProtocolVersion::RESP2);
-    let (mut stream, omen) = Socket::connect(endpoint, limit).await?.parts();
+    let (mut stream, _, omen) = Socket::connect(endpoint, limit).await?.parts();
     introduce(&mut stream, &login, Some(&config.connection_name()), limit)
         .await
         .map_err(|error| omen.explain(error))?;

@@ -219,3 +219,70 @@ fn known(state: &State) -> Option<Result<Handle, StoreError>> {
 pub(super) fn no_runtime(message: &str) -> StoreError {
     StoreError::new(StoreErrorKind::NoRuntime, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{
+        owner::ClientId,
+        random::SystemRandom,
+        store::redis::{
+            fake::{Fake, courtesy},
+            url::Location,
+        },
+    };
+
+    /// Longer than a loaded machine stands still.
+    const LIMIT: Duration = Duration::from_millis(1500);
+
+    /// Each request is answered long after the one before it, but within the limit.
+    const SLOWNESS: Duration = Duration::from_millis(400);
+
+    async fn slow_server() -> Fake {
+        Fake::start(|words| async move {
+            match words[0].as_str() {
+                "SET" => {
+                    sleep(SLOWNESS).await;
+                    "+OK\r\n".to_owned()
+                }
+                _ => courtesy(&words),
+            }
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_connection_on_which_answers_keep_coming_is_kept() {
+        for protocol in ["resp3", "resp2"] {
+            let server = slow_server().await;
+            let url = format!("redis://127.0.0.1:{}?protocol={protocol}", server.port);
+            let location = Location::parse(&url).unwrap();
+            let config = Arc::new(RedisConfig {
+                response_timeout: LIMIT,
+                ..RedisConfig::new(&url)
+            });
+            let node = Node::start(
+                Source::Fixed(location.endpoint(location.addresses()[0].clone())),
+                &config,
+                &Arc::default(),
+                Events::new(url.clone()),
+                &runtime::Handle::current(),
+            );
+            node.ready(LIMIT).await.unwrap();
+            let connections = server.connections();
+
+            // So many that the last ones, and a PING behind them, have to wait for several limits.
+            let call = Call::introduce(&config, ClientId::new(&SystemRandom), "x", LIMIT);
+            let handle = node.handle().await.unwrap();
+            let requests = (0..12).map(|_| node.run(&call));
+            let answers = join_all(requests).await;
+            assert!(answers.iter().any(Result::is_err), "nobody was impatient");
+            // It comes after the others, and only if their connection is still there.
+            handle.run(&call).await.unwrap();
+            assert_eq!(server.connections(), connections, "{protocol}");
+        }
+    }
+}

@@ -5,13 +5,14 @@ use std::{future::Future, time::Duration};
 use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConnection};
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::{errors, introduction::introduce, socket::Socket, url::Endpoint};
+use super::{errors, introduction::introduce, pulse::Pulse, socket::Socket, url::Endpoint};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The connection, and the task of its own that reads and writes.
 pub(super) struct Session {
     pub(super) connection: MultiplexedConnection,
     pub(super) driver: JoinHandle<()>,
+    pub(super) pulse: Pulse,
 }
 
 impl Session {
@@ -22,7 +23,7 @@ impl Session {
         limit: Duration,
     ) -> Result<Self, StoreError> {
         let login = endpoint.login_now(limit / 2).await?;
-        let (mut stream, omen) = Socket::connect(endpoint, limit).await?.parts();
+        let (mut stream, pulse, omen) = Socket::connect(endpoint, limit).await?.parts();
         if !endpoint.pushes() && login.password().is_some() {
             introduce(&mut stream, &login, None, limit)
                 .await
@@ -36,6 +37,7 @@ impl Session {
         Ok(Self {
             connection,
             driver: tokio::spawn(driver),
+            pulse,
         })
     }
 }

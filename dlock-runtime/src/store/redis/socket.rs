@@ -16,6 +16,7 @@ use super::no_tls::Verdict;
 use super::{
     errors,
     greeting::{Greeting, Heard},
+    pulse::{Beating, Pulse},
     url::{Address, Endpoint},
 };
 use crate::store::{StoreError, StoreErrorKind};
@@ -27,9 +28,13 @@ const DEAD_AFTER: Duration = Duration::from_secs(5);
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send {}
 impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
 
+/// What is sent and received on a connection.
+pub(super) type Bytes = Beating<Pin<Box<dyn Stream>>>;
+
 /// A connection on which nothing has been said yet.
 pub(super) struct Socket {
-    stream: Pin<Box<dyn Stream>>,
+    stream: Bytes,
+    pulse: Pulse,
     kind: Kind,
 }
 
@@ -66,8 +71,8 @@ impl Omen {
 }
 
 impl Socket {
-    pub(super) fn parts(self) -> (Pin<Box<dyn Stream>>, Omen) {
-        (self.stream, Omen(self.kind))
+    pub(super) fn parts(self) -> (Bytes, Pulse, Omen) {
+        (self.stream, self.pulse, Omen(self.kind))
     }
 
     /// Connects within about `limit`.
@@ -97,8 +102,13 @@ impl Socket {
     }
 
     fn of(stream: impl Stream + 'static, kind: Kind) -> Self {
-        let stream = Box::pin(stream);
-        Self { stream, kind }
+        let stream: Pin<Box<dyn Stream>> = Box::pin(stream);
+        let (stream, pulse) = Beating::new(stream);
+        Self {
+            stream,
+            pulse,
+            kind,
+        }
     }
 }
 

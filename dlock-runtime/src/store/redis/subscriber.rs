@@ -5,19 +5,21 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use redis::{
-    RedisResult, Value,
+    Value,
     aio::{PubSub, PubSubSink},
 };
 use tokio::task::JoinHandle;
 
 use super::{
-    errors, hints::Hints, introduction::introduce, link::Health, socket::Socket, url::Endpoint,
+    errors, hints::Hints, introduction::introduce, link::Health, pulse::Pulse, socket::Socket,
+    url::Endpoint,
 };
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The connection, and the task that listens.
 pub(super) struct Subscriber {
     sink: PubSubSink,
+    pulse: Pulse,
     listener: JoinHandle<()>,
 }
 
@@ -41,7 +43,7 @@ impl Subscriber {
         limit: Duration,
     ) -> Result<Self, StoreError> {
         let login = endpoint.login_now(limit / 2).await?;
-        let (mut stream, omen) = Socket::connect(endpoint, limit).await?.parts();
+        let (mut stream, pulse, omen) = Socket::connect(endpoint, limit).await?.parts();
         introduce(&mut stream, &login, Some(name), limit)
             .await
             .map_err(|error| omen.explain(error))?;
@@ -56,16 +58,27 @@ impl Subscriber {
                 hints.hear(message.get_payload_bytes());
             }
         });
-        Ok(Self { sink, listener })
+        Ok(Self {
+            sink,
+            pulse,
+            listener,
+        })
     }
 
     /// Returns when the server has confirmed every channel.
-    pub(super) async fn subscribe(&mut self, channels: &[String]) -> RedisResult<()> {
-        self.sink.subscribe(channels).await
+    pub(super) async fn subscribe(
+        &mut self,
+        channels: &[String],
+        limit: Duration,
+    ) -> Result<(), StoreError> {
+        let confirmed = self.sink.subscribe(channels);
+        self.pulse.answered(limit, confirmed).await
     }
 
-    pub(super) async fn ping(&mut self) -> RedisResult<Value> {
-        self.sink.ping().await
+    /// Whether the server still answers.
+    pub(super) async fn ping(&mut self, limit: Duration) -> Result<(), StoreError> {
+        let answer = self.sink.ping::<Value>();
+        self.pulse.answered(limit, answer).await.map(drop)
     }
 }
 

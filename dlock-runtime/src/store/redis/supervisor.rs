@@ -4,8 +4,9 @@
 //! - when it breaks, which the library reports at once because it always reads;
 //! - when the server turns out to be a replica, or forgets who we are;
 //! - when it has become a black hole. A request that got no answer in time, or whose caller gave
-//!   up before, raises a suspicion; then a PING must be answered within the response timeout. As
-//!   answers come in the order of the requests, a slow server and a dead one are told apart by
+//!   up before, raises a suspicion, and then a PING is sent. Answers come in the order of the
+//!   requests, so its own may take long while many are ahead of it: the connection is good as long as
+//!   something comes within each response timeout. A slow server and a dead one are told apart by
 //!   nothing but that limit. An idle connection is asked from time to time, since hints come over
 //!   it as well;
 //! - when those who know the place of the master name another one.
@@ -178,27 +179,45 @@ impl Supervisor {
         let health = link.health();
         let mut moved = pin!(self.source.moved(endpoint, idle, attempt));
         loop {
-            let checked = tokio::select! {
+            let doubt = tokio::select! {
                 news = health.news() => match news {
-                    Ok(()) => link.ping().await,
-                    Err(fault) => Err(fault),
+                    Ok(()) => Doubt::Answers,
+                    Err(fault) => return fault,
                 },
-                Ok(()) = attached.changed() => match link.subscribe(&self.hints).await {
-                    Ok(new) => {
+                Ok(()) = attached.changed() => Doubt::Subscriptions,
+                error = link.broken() => return error,
+                () = sleep(idle) => Doubt::Answers,
+                elsewhere = &mut moved => return elsewhere,
+            };
+            let checked = async {
+                match doubt {
+                    Doubt::Answers => link.ping().await,
+                    Doubt::Subscriptions => {
+                        let new = link.subscribe(&self.hints).await?;
                         self.hints.look_again(&new);
                         Ok(())
                     }
-                    Err(error) => Err(error),
-                },
-                error = link.broken() => Err(error),
-                () = sleep(idle) => link.ping().await,
-                elsewhere = &mut moved => Err(elsewhere),
+                }
             };
-            if let Err(error) = checked {
-                return error;
+            // It may take its time behind other requests, and they may learn more meanwhile.
+            tokio::select! {
+                biased;
+                fault = health.failed() => return fault,
+                elsewhere = &mut moved => return elsewhere,
+                checked = checked => if let Err(error) = checked {
+                    return error;
+                },
             }
         }
     }
+}
+
+/// What is to be looked into.
+enum Doubt {
+    /// Whether the server still answers.
+    Answers,
+    /// Whether everybody is subscribed.
+    Subscriptions,
 }
 
 /// The pauses between attempts.

@@ -53,6 +53,16 @@ impl Health {
         self.fault.get().cloned()
     }
 
+    /// Waits for a fault.
+    pub(in crate::store::redis) async fn failed(&self) -> StoreError {
+        loop {
+            if let Some(fault) = self.fault.get() {
+                return fault.clone();
+            }
+            self.changed.notified().await;
+        }
+    }
+
     /// Waits for news: a fault, or a suspicion.
     pub(in crate::store::redis) async fn news(&self) -> Result<(), StoreError> {
         loop {
@@ -69,6 +79,8 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -82,7 +94,18 @@ mod tests {
         health.fail(StoreError::new(StoreErrorKind::Disconnected, "broken"));
         health.suspect();
         assert_eq!(health.news().await, Err(fault.clone()));
-        assert_eq!(health.news().await, Err(fault));
+        assert_eq!(health.news().await, Err(fault.clone()));
+        assert_eq!(health.failed().await, fault);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_suspicion_outlives_the_wait_for_a_fault() {
+        let health = Health::default();
+        health.suspect();
+        let limit = Duration::from_secs(1);
+        let failed = tokio::time::timeout(limit, health.failed()).await;
+        failed.expect_err("a suspicion is no fault");
+        assert_eq!(health.news().await, Ok(()));
     }
 
     #[test]
