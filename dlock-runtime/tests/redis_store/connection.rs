@@ -68,6 +68,7 @@ over_both! {
     a_busy_server_keeps_its_connection,
     callers_learn_of_a_broken_connection_at_once,
     refused_connections_are_tried_with_pauses,
+    who_asks_waits_for_a_connection_that_is_lost_again_and_again,
     a_dropped_store_leaves_nothing,
 }
 
@@ -255,6 +256,35 @@ async fn refused_connections_are_tried_with_pauses(over: Over) {
         try_take(&store, &lock, me).await.is_ok()
     })
     .await;
+}
+
+/// Killed every now and then, it is back before anybody is told that it is missing.
+async fn who_asks_waits_for_a_connection_that_is_lost_again_and_again(over: Over) {
+    let (_server, proxy, store) = through_proxy_within(over, DEADLINE).await;
+    let (lock, me) = (key("k"), owner());
+    let mut refused = Vec::new();
+    for _ in 0..10 {
+        take(&store, &lock, me).await;
+        // Longer than the first pause, far shorter than the longest.
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        let before = proxy.accepted_connections();
+        proxy.cut();
+        eventually(DEADLINE, "it is replaced", async || {
+            match try_take(&store, &lock, me).await {
+                Ok(_) => {}
+                // It was under way, or was refused without being sent.
+                Err(error) if error == error.clone().unsent() => refused.push(error),
+                Err(error) => assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}"),
+            }
+            proxy.accepted_connections() >= before + over.connections()
+        })
+        .await;
+        eventually(DEADLINE, "it works again", async || {
+            try_take(&store, &lock, me).await.is_ok()
+        })
+        .await;
+    }
+    assert_eq!(refused, []);
 }
 
 async fn a_dropped_store_leaves_nothing(over: Over) {

@@ -18,6 +18,7 @@
 //!
 //! The old socket is closed before the new one serves. While there is none, callers wait for the
 //! first attempt, and get the last failure at once after that: they know best how long to go on.
+//! The first attempt after a loss is put off at random, so that a fleet does not come back at once.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -43,6 +44,9 @@ use crate::{
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Within this, those whose connections were lost at the same instant connect again.
+const MOST_SCATTER: Duration = Duration::from_millis(100);
 
 /// No attempt takes longer, or a network that has healed would be noticed late.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
@@ -92,9 +96,11 @@ impl Work for Supervisor {
                     // Nobody starts a request on a connection that is about to be closed.
                     self.state.send_replace(State::Connecting);
                     self.events.lost(&error);
+                    let lived = since.elapsed();
                     link.close(error.clone()).await;
-                    if since.elapsed() >= LONGEST_PAUSE {
-                        pause.reset();
+                    if let Some(scatter) = pause.outlived(lived, SystemRandom.next_u64()) {
+                        // Callers wait for it.
+                        sleep(scatter).await;
                         continue;
                     }
                     // One that dies young is a failed attempt, or two sides could keep each
@@ -237,8 +243,20 @@ impl Pause {
         jittered(pause * 4 / 5, SystemRandom.next_u64())
     }
 
-    fn reset(&mut self) {
+    /// How long to wait after the loss of a connection that lived so long; `None` if it counts as a
+    /// failed attempt.
+    ///
+    /// One that has lived longer than the next pause ends the series of them. But a server that drops all
+    /// its clients shall not have them back at the same instant. What many lose at once is old as a rule,
+    /// and what is lost often shall not be missing for long, so the wait grows with the age.
+    fn outlived(&mut self, lived: Duration, random: u64) -> Option<Duration> {
+        if lived <= self.0 {
+            return None;
+        }
         *self = Self::default();
+        let longest = (lived / 4).min(MOST_SCATTER);
+        let nanos = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        Some(Duration::from_nanos(random % nanos.saturating_add(1)))
     }
 }
 
@@ -256,11 +274,56 @@ mod tests {
             "{pauses:?}"
         );
         assert!(pauses[9] <= LONGEST_PAUSE && pauses[9] > LONGEST_PAUSE / 2);
-        pause.reset();
+        assert!(pause.outlived(2 * LONGEST_PAUSE, 0).is_some());
         assert!(pause.next(false) <= FIRST_PAUSE);
         assert!(
             pause.next(true) > LONGEST_PAUSE / 2,
             "nothing to be hoped for soon"
         );
+    }
+
+    /// The pauses of a connection that is lost again and again at the same age.
+    fn pauses_at(lived: Duration) -> Vec<Duration> {
+        let mut pause = Pause::default();
+        let mut next = |_| {
+            let scatter = pause.outlived(lived, SystemRandom.next_u64());
+            scatter.unwrap_or_else(|| pause.next(false))
+        };
+        (0..200).map(&mut next).collect()
+    }
+
+    #[test]
+    fn what_dies_at_once_is_tried_with_longer_and_longer_pauses() {
+        let pauses = pauses_at(Duration::from_millis(1));
+        assert!(pauses[6..].iter().all(|it| *it > LONGEST_PAUSE / 2));
+    }
+
+    #[test]
+    fn what_is_lost_often_is_missing_for_a_part_of_its_life_only() {
+        for milliseconds in [25, 200, 399, 1000, 60_000] {
+            let lived = Duration::from_millis(milliseconds);
+            let pauses = pauses_at(lived);
+            let longest = (lived / 4).min(MOST_SCATTER);
+            assert!(pauses.iter().all(|it| *it <= longest), "{lived:?}");
+            // They come from all of it.
+            let of_part = |part: u32| {
+                let (from, to) = (longest * part / 4, longest * (part + 1) / 4);
+                pauses.iter().any(|it| (from..=to).contains(it))
+            };
+            assert!((0..4).all(of_part), "{lived:?}: {pauses:?}");
+        }
+    }
+
+    #[test]
+    fn a_series_of_failures_ends_with_a_connection_that_outlives_the_next_pause() {
+        let mut pause = Pause::default();
+        while pause.0 < LONGEST_PAUSE {
+            pause.next(false);
+        }
+        assert_eq!(pause.outlived(LONGEST_PAUSE, 7), None);
+        assert_eq!(pause.0, LONGEST_PAUSE);
+        let lived = LONGEST_PAUSE + Duration::from_millis(1);
+        assert_eq!(pause.outlived(lived, 0), Some(Duration::ZERO));
+        assert_eq!(pause.0, FIRST_PAUSE);
     }
 }
