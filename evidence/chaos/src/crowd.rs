@@ -199,17 +199,18 @@ impl Crowd {
         let over = over(&self.directory);
         File::create(over).expect("the directory is ours");
         let mut wrong = Vec::new();
-        for member in &self.crashed {
+        let crashed = self.crashed.iter().map(|member| (member, true));
+        let others = self.places.iter().flatten().map(|member| (member, false));
+        for (member, has_crashed) in crashed.chain(others) {
             let (status, said) = member.end().await;
             let process = member.process;
-            wrong.push(format!(
-                "process {process} ended by itself with {status}:\n{said}"
-            ));
-        }
-        for member in self.places.iter().flatten() {
-            let (status, said) = member.end().await;
-            if !status.success() || !said.is_empty() {
-                let process = member.process;
+            if has_crashed || !status.success() {
+                // One may have done so since the last look, beside the one that was seen.
+                self.follow.died(process);
+                wrong.push(format!(
+                    "process {process} ended by itself with {status}:\n{said}"
+                ));
+            } else if !said.is_empty() {
                 wrong.push(format!("process {process} ended with {status}:\n{said}"));
             }
         }
@@ -232,5 +233,125 @@ impl Member {
     async fn end(&self) -> (ExitStatus, String) {
         let status = self.worker.wait(END).await;
         (status, self.worker.stderr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_history::End;
+    use dlock_testkit::eventually;
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{
+        notes::{Note, Notes},
+        worker::KEYS,
+    };
+
+    /// Aborts once the run is over, which is after the last look at the crowd.
+    const ABORTS_IN_THE_END: &str = "until [ -e over ]; do sleep 0.01; done; kill -ABRT $$";
+    const ABORTS: &str = "kill -ABRT $$";
+    /// Has said why it will abort, and does not come to it.
+    const IS_ABOUT_TO_ABORT: &str = "echo nobody looks >&2; exec sleep 1000";
+
+    /// Processes that are each in a section of their own.
+    fn crowd_of(directory: &TempDir, scripts: &[&str]) -> Crowd {
+        let mut crowd = Crowd::start(directory.path(), Vec::new(), None, 0);
+        for (process, script) in (1..).zip(scripts) {
+            crowd.follow.add(process);
+            let notes = Notes::new(directory.path(), process).unwrap();
+            notes.note(&Note::In {
+                section: notes.section(),
+                key: KEYS[0].to_owned(),
+                task: 0,
+                token: process.into(),
+                asked: machine_time(),
+                at: machine_time(),
+                is_blind: false,
+            });
+            let mut shell = Command::new("sh");
+            let worker = Worker::spawn(shell.args(["-c", script]).current_dir(directory));
+            crowd.places.push(Some(Member { process, worker }));
+        }
+        crowd.follow.catch_up();
+        crowd
+    }
+
+    /// Leaves it as dead as it is: nobody has looked.
+    fn wait_until_dead(crowd: &Crowd, place: usize) {
+        let member = crowd.places[place].as_ref().unwrap();
+        let id = Pid::from_raw(member.worker.id().try_into().unwrap()).unwrap();
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(id), options).unwrap();
+    }
+
+    /// What was wrong, when each section has ended with its process.
+    async fn ends(mut crowd: Crowd) -> Vec<String> {
+        let count = crowd.processes_seen();
+        let wrong = crowd.end().await;
+        let sections = &crowd.follow.sections;
+        let mut tokens: Vec<_> = sections.iter().map(|it| (it.token, it.end)).collect();
+        tokens.sort_unstable_by_key(|(token, _)| *token);
+        let all: Vec<_> = (1..=count).map(|token| (token, End::Killed)).collect();
+        assert_eq!(tokens, all, "{wrong:?}");
+        wrong
+    }
+
+    impl Crowd {
+        fn processes_seen(&self) -> i64 {
+            let all = self.places.iter().flatten();
+            let gone = self.crashed.iter().chain(&self.killed);
+            i64::try_from(all.chain(gone).count()).unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn each_of_two_processes_that_abort_together_has_ended_its_section() {
+        let directory = TempDir::new().unwrap();
+        let mut crowd = crowd_of(&directory, &[ABORTS, ABORTS_IN_THE_END]);
+        wait_until_dead(&crowd, 0);
+        crowd.look();
+        assert!(crowd.has_crashed() && crowd.places[1].is_some());
+        let wrong = ends(crowd).await;
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        for (process, wrong) in (1..).zip(wrong) {
+            let begin = format!("process {process} ended by itself with ");
+            assert!(
+                wrong.starts_with(&begin) && wrong.contains("SIGABRT"),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_killed_before_it_aborts_is_told_of_with_what_it_said() {
+        let directory = TempDir::new().unwrap();
+        let mut crowd = crowd_of(&directory, &[IS_ABOUT_TO_ABORT]);
+        let worker = &crowd.places[0].as_ref().unwrap().worker;
+        eventually(END, "it has said why", async || !worker.stderr().is_empty()).await;
+        assert!(crowd.kill(0, Victim::Holder) && !crowd.has_crashed());
+        let wrong = ends(crowd).await;
+        assert_eq!(wrong, ["process 1, before it was killed:\nnobody looks\n"]);
+    }
+
+    #[tokio::test]
+    async fn who_has_aborted_by_the_time_it_is_to_be_killed_or_stopped_has_ended_by_itself() {
+        for is_killed in [true, false] {
+            let directory = TempDir::new().unwrap();
+            let mut crowd = crowd_of(&directory, &[ABORTS]);
+            wait_until_dead(&crowd, 0);
+            assert!(crowd.is(0, Victim::Holder), "nobody has looked");
+            let is_met = if is_killed {
+                crowd.kill(0, Victim::Holder)
+            } else {
+                crowd.stop(0, Victim::Holder, false)
+            };
+            assert!(!is_met && crowd.has_crashed());
+            assert!(crowd.killed.is_empty() && crowd.stops.is_empty());
+            let wrong = ends(crowd).await;
+            let is_told = wrong[0].starts_with("process 1 ended by itself with ");
+            assert!(wrong.len() == 1 && is_told, "{wrong:?}");
+        }
     }
 }

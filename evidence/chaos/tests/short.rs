@@ -261,11 +261,14 @@ async fn a_resource_that_does_not_look_at_tokens_is_found_out() {
 }
 
 /// A dead process is inside nothing: nobody may take it for one that waits, and kill it once more.
+///
+/// Those that are killed before they come to abort make room for others that do: the run goes on until
+/// one of them has.
 #[tokio::test]
 async fn processes_that_end_by_themselves_are_found_out() {
     let words = [
         "--minutes",
-        "0.05",
+        "5",
         "--topology",
         "single",
         "--kind",
