@@ -237,10 +237,12 @@ impl Granted {
 
 impl Default for Tables {
     fn default() -> Self {
-        // Fences go on growing over restarts of the process, as those of a server do.
+        // Fences go on growing over restarts of the process, as those of a server do. The first is
+        // the clock's and not one more: several stores that are nodes of a quorum count what is
+        // proposed to them in the same moment, or one would be ahead of the others by itself.
         Self {
             locks: HashMap::new(),
-            last_fence: fence_by_the_clock(),
+            last_fence: fence_by_the_clock().saturating_sub(1),
             sinks: HashMap::new(),
             sweep_at: 64,
         }
@@ -421,4 +423,29 @@ impl Held {
 /// The name of a function, if there is one.
 fn named(function: &str) -> Option<String> {
     (!function.is_empty()).then(|| function.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SystemRandom;
+
+    #[tokio::test]
+    async fn a_proposal_of_the_moment_in_which_the_store_was_made_is_counted_as_it_is() {
+        let key = LockKey::new("order:42").unwrap();
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        let (store, moment) = loop {
+            let before = fence_by_the_clock();
+            let store = MemoryStore::new();
+            if fence_by_the_clock() == before {
+                break (store, before);
+            }
+        };
+        let request = AcquireRequest {
+            proposal: Some(moment),
+            ..AcquireRequest::new(&key, owner, Duration::from_secs(30))
+        };
+        let answer = store.acquire(request).await;
+        assert_eq!(answer, Ok(Acquisition::Granted { fence: moment }));
+    }
 }
