@@ -20,6 +20,10 @@ pub(crate) trait Env {
     /// exact where time is paused.
     const PROMPT: Duration;
 
+    /// Whether who asks again keeps its place in the queue, however late an answer is. A quorum gives back
+    /// what a node may have that answers late, the place with it.
+    const KEEPS_PLACES: bool = true;
+
     async fn start() -> Self;
 
     /// The store itself.

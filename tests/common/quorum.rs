@@ -206,6 +206,7 @@ mod redis {
 
         const BRIEF: Duration = Duration::from_millis(1500);
         const PROMPT: Duration = LIMIT;
+        const KEEPS_PLACES: bool = false;
 
         async fn start() -> Self {
             Self::new().await

@@ -55,7 +55,8 @@ pub struct Holder {
     /// When its lease ends unless it is renewed; `None` if it never does, which only a foreign
     /// client can cause.
     pub ttl: Option<Duration>,
-    /// The asker's place in the queue, 0 being the next; `None` if it does not wait.
+    /// The asker's place in the queue, 0 being the next; `None` if it does not wait. A quorum tells the
+    /// greatest that a majority of its nodes may have for it: 0 if nobody is before it on a majority.
     pub position: Option<u64>,
     /// Whether the label is this manager's own: another task of the process holds it, or a guard
     /// that it keeps.

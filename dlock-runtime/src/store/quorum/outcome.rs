@@ -1,6 +1,6 @@
 //! What the answers of several nodes say together: who holds a lock, and why nobody can tell.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{cmp::Reverse, fmt::Write as _, time::Duration};
 
 use super::{
     nodes::majority,
@@ -55,7 +55,7 @@ pub(super) fn of_round(tally: &Tally) -> Refusal {
         holders.iter().filter(is_same).count()
     };
     let is_held = got == 0 || holders.iter().any(|holder| same(holder) >= majority);
-    let holder = together(&holders, got, majority);
+    let holder = together(&holders, got, votes.len());
     if is_held {
         Refusal::Held(holder)
     } else {
@@ -72,8 +72,9 @@ fn late() -> StoreError {
     StoreError::new(StoreErrorKind::TimedOut, "no answer yet")
 }
 
-/// Of those who hold some nodes, while we have got `got`, what a waiter has to know.
-fn together(holders: &[&Holder], got: usize, majority: usize) -> Holder {
+/// Of those who hold some of `count` nodes, while we have got `got`, what a waiter has to know.
+fn together(holders: &[&Holder], got: usize, count: usize) -> Holder {
+    let majority = majority(count);
     let label = |holder: &&&Holder| {
         let same = holders.iter().filter(|other| other.label == holder.label);
         (holder.label.is_some(), same.count())
@@ -84,20 +85,29 @@ fn together(holders: &[&Holder], got: usize, majority: usize) -> Holder {
     ends.sort_by_key(|ttl| ttl.unwrap_or(Duration::MAX));
     // So many of them have to end until a majority can be ours.
     let needed = majority.saturating_sub(got).clamp(1, ends.len());
-    let mut places: Vec<_> = holders
-        .iter()
-        .filter_map(|holder| holder.position)
-        .collect();
-    places.sort_unstable();
     Holder {
         label: common.and_then(|holder| holder.label.clone()),
         function: common.and_then(|holder| holder.function.clone()),
         fence: common.map_or(0, |holder| holder.fence),
         ttl: ends[needed - 1],
-        position: places.get(places.len() / 2).copied(),
+        position: place(holders, count),
         last_fence: holders.iter().map(|it| it.last_fence).max().unwrap_or(0),
         is_here: false,
     }
+}
+
+/// The greatest place that a majority of `count` nodes may have for us: 0 only if nobody can be before
+/// us on a majority.
+///
+/// A node that has not told may have any place for us. The median of those that have told would be too
+/// small: whoever is before us may have a place on one of them and on all others.
+fn place(holders: &[&Holder], count: usize) -> Option<u64> {
+    let mut places: Vec<_> = holders.iter().filter_map(|it| it.position).collect();
+    places.sort_unstable_by_key(|place| Reverse(*place));
+    let unknown = count - places.len();
+    places
+        .get((majority(count) - 1).saturating_sub(unknown))
+        .copied()
 }
 
 /// Too few of `count` nodes have told, for these reasons.
@@ -239,7 +249,31 @@ mod tests {
             Some(Duration::from_secs(30)),
             "the third to end"
         );
-        assert_eq!((holder.position, holder.last_fence), (Some(2), 8));
+        assert_eq!((holder.position, holder.last_fence), (Some(4), 8));
+    }
+
+    #[test]
+    fn nobody_is_told_to_be_first_whom_another_may_precede_on_a_majority() {
+        let place_of = |places: [Option<Option<u64>>; 5]| {
+            let answers = places.map(|told| match told {
+                Some(place) => busy("a", 5, Some(9), place),
+                None => failed(StoreErrorKind::TimedOut),
+            });
+            match round(answers) {
+                Refusal::Held(holder) => holder.position,
+                other => panic!("{places:?}: {other:?}"),
+            }
+        };
+        let at = |place| Some(Some(place));
+        // It is on the first and on those that have not told, which are a majority.
+        assert_eq!(place_of([at(1), at(0), at(0), None, None]), Some(1));
+        // Somebody is before us on two, and no more than that.
+        assert_eq!(place_of([at(0), at(0), at(0), at(1), at(1)]), Some(0));
+        assert_eq!(place_of([at(0), at(0), at(0), at(1), None]), Some(0));
+        assert_eq!(place_of([at(0), at(2), at(0), at(1), None]), Some(1));
+        assert_eq!(place_of([at(2), at(1), at(1), at(0), at(0)]), Some(1));
+        // Who does not wait has no place.
+        assert_eq!(place_of([Some(None); 5]), None);
     }
 
     #[test]
