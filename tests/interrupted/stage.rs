@@ -81,8 +81,8 @@ pub(crate) const PAUSED: Scale = Scale {
 /// Where the seconds are real.
 pub(crate) const REAL: Scale = Scale {
     ttl: TTL,
-    // Not so short that a machine under load does not renew in time.
-    short: Duration::from_secs(1),
+    // Not so short that a machine which runs much else does not renew in time: it has two thirds of it.
+    short: Duration::from_secs(3),
     wait: Duration::from_millis(50),
     is_paused: false,
 };

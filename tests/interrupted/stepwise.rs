@@ -17,6 +17,7 @@ use dlock::{
         StoreError, StoreErrorKind, memory::MemoryStore,
     },
 };
+use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use crate::common::Kind;
@@ -29,10 +30,15 @@ pub(crate) struct Stepwise {
     pub(crate) store: MemoryStore,
     steps: Arc<Steps>,
     /// Whether it can release without a runtime, as [`MemoryStore`] and no server can.
-    at_once: bool,
+    releases_at_once: bool,
     /// The last request of each owner that was carried out: one that was sent before comes no more.
-    last: Arc<Mutex<HashMap<OwnerId, u64>>>,
+    /// It is locked while one is carried out and noted, as a server does one thing after the other.
+    last: Arc<Mutex<HashMap<OwnerId, Last>>>,
 }
+
+/// The number of a request. That of each owner has a mutex of its own: to carry out a request may tell
+/// another owner, who then asks for something.
+type Last = Arc<Mutex<u64>>;
 
 /// The awaits of one or several stores.
 pub(crate) struct Steps {
@@ -153,9 +159,39 @@ impl Stepwise {
         Self {
             store: MemoryStore::new(),
             steps: steps.clone(),
-            at_once,
+            releases_at_once: at_once,
             last: Arc::default(),
         }
+    }
+
+    /// Does what the store has to do for a request, and notes it, before any other one of that owner. If
+    /// it was `sent`, what was sent before and has not come yet comes no more.
+    fn at_once<T>(
+        &self,
+        kind: Kind,
+        owner: OwnerId,
+        sent: Option<u64>,
+        request: impl Future<Output = Result<T, StoreError>>,
+        changes: impl Fn(&T) -> bool,
+    ) -> Result<T, StoreError> {
+        let last = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            last.entry(owner).or_default().clone()
+        };
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sent) = sent {
+            if *last > sent {
+                let kind = StoreErrorKind::Disconnected;
+                return Err(StoreError::new(kind, "another request has overtaken it"));
+            }
+            *last = sent;
+        }
+        let answer = request.now_or_never();
+        let answer = answer.expect("a store in memory answers at once")?;
+        if changes(&answer) {
+            self.steps.plan(|plan| plan.done.push((kind, owner)));
+        }
+        Ok(answer)
     }
 
     async fn carry_out<T>(
@@ -168,19 +204,7 @@ impl Stepwise {
         static SENT: AtomicU64 = AtomicU64::new(0);
         let sent = SENT.fetch_add(1, Ordering::Relaxed);
         self.steps.step(kind).await;
-        {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            let last = last.entry(owner).or_default();
-            if *last > sent {
-                let kind = StoreErrorKind::Disconnected;
-                return Err(StoreError::new(kind, "another request has overtaken it"));
-            }
-            *last = sent;
-        }
-        let answer = request.await?;
-        if changes(&answer) {
-            self.steps.plan(|plan| plan.done.push((kind, owner)));
-        }
+        let answer = self.at_once(kind, owner, Some(sent), request, changes)?;
         self.steps.step(kind).await;
         Ok(answer)
     }
@@ -220,12 +244,10 @@ impl LockStore for Stepwise {
     }
 
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
-        let released = self.at_once && self.store.release_at_once(key, owner);
-        if released {
-            self.steps
-                .plan(|plan| plan.done.push((Kind::Release, owner)));
-        }
-        released
+        let release = async { Ok(self.store.release_at_once(key, owner)) };
+        let is_done = |released: &bool| *released;
+        self.releases_at_once
+            && self.at_once(Kind::Release, owner, None, release, is_done) == Ok(true)
     }
 
     fn attach(&self, client: ClientId, hints: HintSink) {
@@ -242,4 +264,42 @@ pub(crate) async fn steps_until_the_end(mut has_ended: impl AsyncFnMut(usize) ->
         }
     }
     unreachable!("an operation ends")
+}
+
+/// What was carried out is noted in the order in which it was.
+#[test]
+fn a_renewal_that_is_carried_out_before_the_release_is_noted_before_it() {
+    use std::{sync::mpsc, time::Duration};
+
+    use crate::common::{OneKey, soon};
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let steps = Arc::<Steps>::default();
+    let store = Stepwise::new(&steps, false);
+    let key = OneKey::new(store.clone(), "order:42");
+    let owner = OneKey::<Stepwise>::owner();
+    runtime.block_on(soon(key.granted(owner, Duration::from_secs(30))));
+    let (carried_out, is_carried_out) = mpsc::channel();
+    let (released, is_released) = mpsc::channel();
+    let plain = OneKey::new(store.store.clone(), "order:42");
+    let renewal = runtime.spawn(async move {
+        let renew = async move {
+            let answer = Ok(plain.renew(owner).await);
+            carried_out.send(()).unwrap();
+            // It is held up here, while the release would overtake it.
+            is_released.recv_timeout(Duration::from_millis(200)).ok();
+            answer
+        };
+        let changes = |_: &Renewal| true;
+        store.carry_out(Kind::Renew, owner, renew, changes).await
+    });
+    is_carried_out.recv().unwrap();
+    runtime.block_on(soon(key.release(owner)));
+    released.send(()).ok();
+    runtime.block_on(soon(renewal)).unwrap().unwrap();
+    steps.assert_nothing_is_owed(false);
 }
