@@ -227,6 +227,9 @@ impl Section {
             let release = store.release(self.key(), owner);
             return self.within(limit, Request::Release, release).await;
         };
+        // The lease may end long before that time would be over, so as for a renewal, time for another
+        // try has to be left.
+        let limit = limit.min(self.timing.ttl / 3);
         let keep = store.renew(self.renewal(owner, rest));
         let answer = self.within(limit, Request::Keep, keep).await?;
         if answer == Renewal::Renewed {

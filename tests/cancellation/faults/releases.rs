@@ -62,6 +62,30 @@ async fn a_min_hold_is_kept_although_answers_are_lost() {
     }
 }
 
+/// A lease that is to be prolonged ends meanwhile: as for a renewal, there has to be time for a second try.
+#[tokio::test(start_paused = true)]
+async fn a_min_hold_of_a_brief_lease_is_kept_although_an_answer_is_lost() {
+    let (ttl, least) = (Duration::from_secs(1), Duration::from_secs(10));
+    for fate in Fate::LOSSES {
+        let faulty = Faulty::start();
+        faulty.wire.next(Kind::Renew, fate.clone());
+        let before = Instant::now();
+        let lock = faulty.manager.lock("order:42").ttl(ttl).min_hold(least);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let other = faulty.other.lock("order:42").wait(Wait::Forever);
+        let guard = other.acquire().await.unwrap();
+        let waited = before.elapsed();
+        assert!(
+            least <= waited && waited < least * 2,
+            "{fate:?}: {waited:?}"
+        );
+        guard.release().await.unwrap();
+        assert_idle(&[&faulty.manager, &faulty.other]).await;
+        assert!(faulty.store.is_empty());
+        assert_eq!(faulty.wire.count(Kind::Renew), 2);
+    }
+}
+
 /// A renewal that is due at the very end of the body must not put the TTL in place of what is
 /// left of the `min_hold`, whether that is longer or shorter.
 #[tokio::test(start_paused = true)]
