@@ -1,6 +1,6 @@
 //! Time as a lease sees it: two clocks, because one of them stops while the machine sleeps.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
@@ -191,6 +191,20 @@ pub trait Clock: Send + Sync + 'static {
     /// println!("it took {:?}", begin.elapsed(SystemClock.now()));
     /// ```
     fn now(&self) -> Moment;
+
+    /// The time of day, which decides nothing: where it has run ahead of the other clocks, the machine may have
+    /// stood still without their knowledge, as a virtual machine that was paused, and leases are renewed at
+    /// once. If not given, nobody looks.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{Clock, SystemClock};
+    ///
+    /// assert!(SystemClock.time_of_day().is_some());
+    /// ```
+    fn time_of_day(&self) -> Option<SystemTime> {
+        None
+    }
 }
 
 /// The machine's own clocks.
@@ -214,6 +228,10 @@ impl Clock for SystemClock {
             monotonic: Instant::now(),
             boot: boot_time(),
         }
+    }
+
+    fn time_of_day(&self) -> Option<SystemTime> {
+        Some(SystemTime::now())
     }
 }
 

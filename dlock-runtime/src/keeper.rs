@@ -15,7 +15,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tokio::{
@@ -30,12 +30,16 @@ use crate::{
     clock::Moment,
     lane,
     manager::Shared,
+    observe,
     owner::OwnerId,
     section::{Section, runs_by_itself},
     state::{Effect, Event, Keep},
 };
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// A time of day that runs ahead of the other clocks by more than this has jumped.
+const JUMP: Duration = Duration::from_secs(1);
 
 /// The leases of a manager, by the time they have to be looked at.
 ///
@@ -289,6 +293,7 @@ impl Running {
         let (shared, keeper) = (&self.shared, &self.shared.keeper);
         // The machine may have slept since the lease came that this task was started for.
         let mut last = None;
+        let mut days = None;
         let mut idle = false;
         loop {
             let sooner = keeper.sooner.notified();
@@ -300,6 +305,11 @@ impl Running {
                 now.monotonic
             };
             last = Some(now);
+            if keeper.is_on_lane()
+                && let Some(ahead) = jump(&mut days, shared.clock.time_of_day(), now)
+            {
+                self.doubt_all(ahead);
+            }
             let due = {
                 let mut schedule = keeper.schedule();
                 let task = schedule.task.as_ref().map(|task| task.generation);
@@ -333,6 +343,35 @@ impl Running {
             self.has_waited = true;
         }
     }
+}
+
+impl Running {
+    /// Has every lease renewed: the machine may have stood still, and no clock that counts says so.
+    fn doubt_all(&self, ahead: Duration) {
+        observe::clock_jumped(ahead);
+        let all: Vec<_> = {
+            let schedule = self.shared.keeper.schedule();
+            let due = schedule.due.iter();
+            due.map(|((_, owner), section)| (*owner, section.clone()))
+                .collect()
+        };
+        let all = all.into_iter();
+        let renewals = all.filter_map(|(owner, section)| look(&section, owner, Event::Doubted));
+        renewals::renew(&self.shared, renewals.collect());
+    }
+}
+
+/// By how much the time of day has run ahead of the monotonic clock since the last call, if it has jumped.
+fn jump(
+    last: &mut Option<(SystemTime, Instant)>,
+    day: Option<SystemTime>,
+    now: Moment,
+) -> Option<Duration> {
+    let day = day?;
+    let (last_day, last) = last.replace((day, now.monotonic))?;
+    let by_day = day.duration_since(last_day).ok()?;
+    let ahead = by_day.saturating_sub(now.monotonic.saturating_duration_since(last));
+    (ahead > JUMP).then_some(ahead)
 }
 
 /// Whether the machine was suspended between two moments.

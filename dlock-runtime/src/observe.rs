@@ -150,6 +150,14 @@ pub(crate) fn renewed(section: &Section, answer: &Result<Renewal, StoreError>) {
     told(|| section.trail.counts().renewed(answer));
 }
 
+/// The time of day has run ahead of the clocks that count.
+pub(crate) fn clock_jumped(ahead: Duration) {
+    told(|| {
+        let ahead_ms = milliseconds(ahead);
+        warn!(target: TARGET, ahead_ms, "time of day jumped: every lease is renewed now");
+    });
+}
+
 /// The body has not been polled for so long, and its lease is renewed all the same.
 pub(crate) fn stalled(section: &Section, since: Duration) {
     told(|| {

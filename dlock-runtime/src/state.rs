@@ -86,6 +86,8 @@ pub(crate) enum Event {
     Woken,
     /// The store says that it has handed the lease to the claim.
     Granted { fence: u64 },
+    /// The lease may be gone, for all that is known here.
+    Doubted,
     /// The store may have had news that nobody heard.
     LookAgain,
     /// The manager takes no new locks: who waits is refused, holders go on.

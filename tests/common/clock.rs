@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use dlock::{Clock, Moment};
@@ -13,6 +13,8 @@ use tokio::time::Instant;
 pub(crate) struct TestClock {
     start: Instant,
     asleep: Arc<Mutex<Duration>>,
+    /// By how much the time of day is ahead.
+    ahead: Arc<Mutex<Duration>>,
 }
 
 impl TestClock {
@@ -20,12 +22,19 @@ impl TestClock {
         Self {
             start: Instant::now(),
             asleep: Arc::default(),
+            ahead: Arc::default(),
         }
     }
 
     /// The machine was suspended for `time`: tokio's clock stood still, the boot clock did not.
     pub(crate) fn suspend(&self, time: Duration) {
         *self.asleep.lock().unwrap() += time;
+    }
+
+    /// The time of day jumps by `time`, and no other clock does.
+    #[allow(dead_code, reason = "not every suite needs it")]
+    pub(crate) fn put_time_of_day_forward(&self, time: Duration) {
+        *self.ahead.lock().unwrap() += time;
     }
 }
 
@@ -37,5 +46,9 @@ impl Clock for TestClock {
             monotonic,
             boot: monotonic.duration_since(self.start) + asleep,
         }
+    }
+
+    fn time_of_day(&self) -> Option<SystemTime> {
+        Some(SystemTime::now() + *self.ahead.lock().unwrap())
     }
 }

@@ -12,6 +12,7 @@ mod guards;
 mod held_up;
 mod leftovers;
 mod managers;
+mod many_leases;
 mod panics;
 mod shutdown;
 mod suspended;

@@ -13,7 +13,7 @@ use tokio::{sync::Notify, task::yield_now, time::Instant};
 
 use crate::{
     TTL, assert_clean,
-    common::{Kind, TestClock, Wire, assert_idle, is_lost},
+    common::{Kind, TestClock, Wire, assert_idle, is_lost, soon},
 };
 
 fn sleepy() -> (MemoryStore, TestClock, LockManager) {
@@ -120,5 +120,28 @@ async fn a_body_that_was_held_up_does_not_go_on_after_its_next_await() {
         "{outcome:?}"
     );
     assert!(!reached.load(Ordering::Relaxed));
+    assert_clean(&store, &manager).await;
+}
+
+/// A virtual machine that was paused: the clocks of the guest stood still with it, and only the time of day was set
+/// when it went on. The store has ended the lease meanwhile.
+#[tokio::test]
+async fn a_jump_of_the_time_of_day_has_leases_renewed_that_are_not_due() {
+    let (store, clock, manager) = sleepy();
+    // Far from its next renewal and its deadline.
+    let ttl = Duration::from_secs(3600);
+    let body = manager.lock("order:42").ttl(ttl).run(async |_| -> () {
+        store.forget();
+        // Again and again: somebody has to have looked before it.
+        loop {
+            clock.put_time_of_day_forward(ttl);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let outcome = soon(body).await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        "{outcome:?}"
+    );
     assert_clean(&store, &manager).await;
 }

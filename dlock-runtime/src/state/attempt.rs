@@ -158,6 +158,7 @@ impl<T> Attempt<T> {
         match event {
             Event::Answered { sent, answer } => self.on_answer(sent, answer, around),
             Event::Woken => self.on_wake(around),
+            Event::Doubted => self.on_doubt(around),
             Event::Granted { fence: 0 } if self.is_holding() => self.on_doubt(around),
             Event::Granted { fence } => self.on_grant(fence, around.now),
             Event::LookAgain => self.on_look_again(around.now),
