@@ -2,14 +2,26 @@
 //!
 //! The body of a section is polled inside a [`Scope`]. What it awaits in place is polled inside it
 //! too and would wait for ever; what it spawns is another task and only waits its turn. Task
-//! identity would not do: two sections joined in one task do not wait for each other's end.
+//! identity alone would not do: two sections joined in one task do not wait for each other's end. It
+//! is looked at besides: a body that drives a `LocalSet` polls tasks that are none of its business.
 
 use std::cell::RefCell;
+
+use tokio::task;
 
 use crate::key::LockKey;
 
 thread_local! {
-    static HELD: RefCell<Vec<(usize, LockKey)>> = const { RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A key that the body of a section holds.
+struct Held {
+    /// That of the manager.
+    id: usize,
+    key: LockKey,
+    /// The task that polls the body; none in a `block_on`.
+    task: Option<task::Id>,
 }
 
 /// While it lives, the running code holds some keys. Scopes end in the reverse order of their begin.
@@ -27,19 +39,23 @@ impl Drop for Scope {
 /// Begins a scope of `keys` under the manager with this `id`; it ends by unwinding as well.
 pub(crate) fn enter<'a>(id: usize, keys: impl Iterator<Item = &'a LockKey>) -> Scope {
     HELD.with_borrow_mut(|held| {
-        let before = held.len();
-        held.extend(keys.map(|key| (id, key.clone())));
+        let (before, task) = (held.len(), task::try_id());
+        held.extend(keys.map(|key| Held {
+            id,
+            key: key.clone(),
+            task,
+        }));
         Scope {
             keys: held.len() - before,
         }
     })
 }
 
-/// Whether the running code is inside a [`Scope`] of `key`.
+/// Whether the running code is inside a [`Scope`] of `key`, in the same task.
 pub(crate) fn contains(id: usize, key: &LockKey) -> bool {
     HELD.with_borrow(|held| {
-        held.iter()
-            .any(|(held_id, held)| *held_id == id && held == key)
+        let mut of_key = held.iter().filter(|held| held.id == id && held.key == *key);
+        of_key.any(|held| held.task == task::try_id())
     })
 }
 
