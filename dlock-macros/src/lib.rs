@@ -132,8 +132,8 @@ use proc_macro::TokenStream;
 /// `wait` is for all of them together, and `on_busy` and `LockError::Busy` are for any that was
 /// held all the time. The body ends as soon as one lease is lost, and the error names its key.
 /// `lease.tokens()` has the fencing token of each, `lease.fencing_token()` is that of the first.
-/// `max_hold` and `min_hold` count for each from when it was got; what is given back because another
-/// one is busy is not kept for its `min_hold`.
+/// `max_hold` counts from when all are there and the body begins, `min_hold` for each from when it was
+/// got; what is given back because another one is busy is not kept for its `min_hold`.
 ///
 /// # Errors
 ///

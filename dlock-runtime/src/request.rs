@@ -129,8 +129,7 @@ impl LockRequest {
 
     /// After this the lease is given up, even if it is still used. If not set, the manager's.
     ///
-    /// Of several keys each lease counts from when it was got, which may be before the others were
-    /// there.
+    /// Of several keys it counts for all of them from when the last is there and the body begins.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -20,6 +20,7 @@ use crate::{
     background::{let_others_take_it, release_in_background},
     clock::Moment,
     error::{LockError, LostCause},
+    keeper,
     key::LockKey,
     local::Slot,
     manager::Shared,
@@ -251,10 +252,13 @@ impl Section {
         }
     }
 
-    /// Of several leases, all are there now: from now on nobody else gets this one before its
-    /// `min_hold` has passed.
-    pub(crate) fn end_trial(&self) {
-        self.slot.state().end_trial(self.id);
+    /// Of several leases, all are there at `now`: from now on nobody else gets this one before its
+    /// `min_hold` has passed, and its `max_hold` runs.
+    pub(crate) fn end_trial(self: &Arc<Self>, now: Moment) {
+        let keep = self.slot.state().end_trial(self.id, now);
+        if let Some(keep) = keep {
+            keeper::keep(self, keep, now);
+        }
     }
 
     fn kept_for(&self) -> Option<Duration> {

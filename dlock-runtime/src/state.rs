@@ -241,11 +241,11 @@ impl<T: Clone> KeyState<T> {
         front.is_some_and(|front| front.claim.owner == owner && front.is_holding())
     }
 
-    /// Attempt `id` holds one of several leases, which are all there now.
-    pub(crate) fn end_trial(&mut self, id: OwnerId) {
-        if let Some(front) = self.front.as_mut().filter(|front| front.id() == id) {
-            front.end_trial();
-        }
+    /// Attempt `id` holds one of several leases, which are all there at `now`; what the keeper has to
+    /// know of that.
+    pub(crate) fn end_trial(&mut self, id: OwnerId, now: Moment) -> Option<Keep> {
+        let front = self.front.as_mut().filter(|front| front.id() == id);
+        front?.end_trial(now)
     }
 
     /// The task that bears the claim of `owner`.

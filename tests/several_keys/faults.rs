@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock::{KeyFault, LockError, LockManager, LostCause, OnLost, Wait};
 use dlock_testkit::eventually;
+use futures_util::future::OptionFuture;
 use tokio::time::{Instant, sleep};
 
 use crate::common::{Fate, Faulty, Kind, LIMIT, OneKey, assert_idle, is_lost, soon};
@@ -140,10 +141,24 @@ async fn a_lease_that_is_lost_while_others_are_waited_for_is_taken_again() {
 async fn leases_that_end_before_the_others_come_are_no_reason_to_wait_longer() {
     let faulty = Faulty::start();
     let holder = faulty.other.lock("b").acquire().await.unwrap();
-    let (brief, wait) = (Duration::from_secs(1), Duration::from_secs(10));
+    let (brief, wait) = (Duration::from_millis(600), Duration::from_secs(10));
     let before = Instant::now();
     let call = faulty.manager.lock_all(["a", "b"]).wait(wait);
-    let error = call.max_hold(brief).acquire().await.unwrap_err();
+    let call = call.ttl(brief).acquire();
+    let thief = OneKey::new(faulty.store.clone(), "a");
+    let theft = async {
+        loop {
+            sleep(brief).await;
+            let granted = faulty.wire.sent().into_iter();
+            for sent in granted.filter(|sent| sent.fence.is_some()) {
+                thief.release(sent.owner).await;
+            }
+        }
+    };
+    let error = tokio::select! {
+        outcome = call => outcome.unwrap_err(),
+        () = theft => unreachable!("it never ends"),
+    };
     assert_eq!(before.elapsed(), wait);
     assert!(error.is_busy() && error.key() == "b", "{error}");
     let asked = faulty.wire.count(Kind::Acquire);
@@ -152,30 +167,46 @@ async fn leases_that_end_before_the_others_come_are_no_reason_to_wait_longer() {
     faulty.assert_clean().await;
 }
 
+/// Not from when the first lease was got: a body that has just begun is not to end because others were
+/// waited for.
 #[tokio::test(start_paused = true)]
-async fn a_max_hold_counts_for_each_lease_from_when_it_was_got() {
-    let faulty = Faulty::start();
-    let holder = faulty.other.lock("b").acquire().await.unwrap();
-    let (limit, pause) = (Duration::from_secs(60), Duration::from_secs(20));
-    let call = faulty.manager.lock_all(["a", "b"]).wait(Wait::Forever);
-    let mut began = None;
-    let body = call.max_hold(limit).run(async |_| {
-        began = Some(Instant::now());
-        std::future::pending::<()>().await;
-    });
-    let (outcome, ()) = tokio::join!(body, async {
-        sleep(pause).await;
-        holder.release().await.unwrap();
-    });
-    assert!(is_lost(&outcome, |cause| *cause == LostCause::MaxHold));
-    assert_eq!(outcome.unwrap_err().key(), "a");
-    let ran = began.expect("it has begun").elapsed();
-    // The timers are exact to a millisecond.
-    assert!(
-        (pause + ran).abs_diff(limit) < Duration::from_millis(5),
-        "{ran:?}"
-    );
-    faulty.assert_clean().await;
+async fn a_max_hold_counts_from_when_the_body_begins() {
+    // Ends before the first renewal: nobody looks by chance when it does.
+    let limit = TTL / 6;
+    let waits = [
+        None,
+        Some(limit - Duration::from_millis(300)),
+        Some(3 * limit),
+    ];
+    for waited in waits {
+        let faulty = Faulty::start();
+        // Nor because it has just begun to look after leases.
+        let another = faulty.manager.lock("z").acquire().await.unwrap();
+        sleep(Duration::from_millis(100)).await;
+        let held = waited.map(|_| faulty.other.lock("b").acquire());
+        let holder = OptionFuture::from(held).await.transpose().unwrap();
+        let call = faulty.manager.lock_all(["c", "b", "a"]).wait(Wait::Forever);
+        let mut began = None;
+        let body = call.max_hold(limit).run(async |_| {
+            began = Some(Instant::now());
+            std::future::pending::<()>().await;
+        });
+        let (outcome, ()) = tokio::join!(body, async {
+            if let (Some(waited), Some(holder)) = (waited, holder) {
+                sleep(waited).await;
+                holder.release().await.unwrap();
+            }
+        });
+        assert!(is_lost(&outcome, |cause| *cause == LostCause::MaxHold));
+        let ran = began.expect("it has begun").elapsed();
+        // The timers are exact to a millisecond.
+        assert!(
+            ran.abs_diff(limit) < Duration::from_millis(5),
+            "{ran:?} after {waited:?}"
+        );
+        another.release().await.unwrap();
+        faulty.assert_clean().await;
+    }
 }
 
 /// What was only tried is given back at once; what the body has held is kept.

@@ -70,8 +70,8 @@ pub(crate) async fn acquire(
             let mut as_written: Vec<_> = places.zip(guards).collect();
             as_written.sort_by_key(|(place, _)| *place);
             let guard = LockGuard::of_all(as_written.into_iter().map(|(_, guard)| guard));
-            guard.sections().for_each(|section| section.end_trial());
             let now = call.shared.clock.now();
+            guard.sections().for_each(|section| section.end_trial(now));
             asking.entered(guard.fencing_token(), call.began.elapsed(now), now);
             Ok(guard)
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use self::hold::Hold;
 use super::{
-    Denial, Effect, Event, Held, Loss, Surroundings,
+    Denial, Effect, Event, Held, Keep, Loss, Surroundings,
     claim::{Claim, LOOK_AGAIN, Refusal},
     waiter::Waiter,
 };
@@ -136,10 +136,12 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// All of several leases are there.
-    pub(super) fn end_trial(&mut self) {
+    /// All of several leases are there, and the body begins; says when the keeper has to look, if that
+    /// may be earlier than it knows.
+    pub(super) fn end_trial(&mut self, now: Moment) -> Option<Keep> {
         self.waiter.timing.on_trial = false;
         self.keep();
+        self.begin_max_hold(now)
     }
 
     fn keep(&mut self) {

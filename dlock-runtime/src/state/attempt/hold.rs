@@ -255,7 +255,9 @@ impl<T> Attempt<T> {
         };
         hold.entered = true;
         hold.since = now;
-        hold.end = timing.max_hold.map(|max_hold| now.plus(max_hold));
+        // What is only tried has no body yet whose time could run.
+        let max_hold = timing.max_hold.filter(|_| !timing.on_trial);
+        hold.end = max_hold.map(|max_hold| now.plus(max_hold));
         self.claim.spend(hold.token);
         let keep = std::mem::take(&mut hold.unkept).then(|| Keep {
             owner: self.claim.owner,
@@ -265,6 +267,19 @@ impl<T> Attempt<T> {
             self.keep();
         }
         Effect::Enter { keep }
+    }
+
+    /// The body begins of a section whose lease has been waiting for others.
+    pub(super) fn begin_max_hold(&mut self, now: Moment) -> Option<Keep> {
+        let timing = &self.waiter.timing;
+        let Phase::Holding(hold) = &mut self.phase else {
+            return None;
+        };
+        hold.end = Some(now.plus(timing.max_hold?));
+        Some(Keep {
+            owner: self.claim.owner,
+            at: hold.look_at(timing),
+        })
     }
 
     /// Loses the lease if its deadline has passed.

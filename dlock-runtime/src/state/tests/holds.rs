@@ -139,6 +139,36 @@ fn no_renewal_outlives_max_hold() {
 }
 
 #[test]
+fn the_max_hold_of_one_of_several_begins_when_all_are_there() {
+    let max_hold = TTL / 10;
+    let mut desk = Desk::holding(Timing {
+        max_hold: Some(max_hold),
+        on_trial: true,
+        ..Timing::default()
+    });
+    // The others are waited for, and take longer than the body may.
+    let confirmed = desk.deadline();
+    desk.pass(2 * max_hold);
+    assert!(matches!(desk.on(Event::Tick), Effect::WaitUntil(_)));
+    assert_eq!(desk.deadline(), confirmed);
+    let end = desk.now.plus(max_hold);
+    let keep = desk.state.end_trial(desk.owner(1), desk.now);
+    let owner = desk.owner(1);
+    assert_eq!(keep, Some(Keep { owner, at: end }), "the keeper is told");
+    assert_eq!(desk.deadline(), end);
+    desk.now = end;
+    assert_eq!(desk.on(Event::Tick), Effect::Lose);
+    assert_eq!(desk.cause(), LostCause::MaxHold);
+
+    let mut desk = Desk::holding(Timing {
+        on_trial: true,
+        ..Timing::default()
+    });
+    let keep = desk.state.end_trial(desk.owner(1), desk.now);
+    assert_eq!(keep, None, "it knows when to renew");
+}
+
+#[test]
 fn without_renewal_the_lease_just_ends() {
     let mut desk = Desk::holding(Timing {
         renew: false,

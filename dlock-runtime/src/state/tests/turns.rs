@@ -565,7 +565,8 @@ fn of_several_leases_each_is_renewed_until_all_are_there() {
     let sent = desk.now;
     let answer = Ok(Renewal::Renewed);
     desk.on(Event::Renewed { sent, answer });
-    desk.state.end_trial(desk.owner(1));
+    let keep = desk.state.end_trial(desk.owner(1), desk.now);
+    assert_eq!(keep, None);
     assert_eq!(
         desk.on(Event::Tick),
         Effect::WaitUntil(sent.plus(TRUSTED)),
