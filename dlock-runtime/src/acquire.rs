@@ -66,6 +66,16 @@ async fn one(
 ) -> Result<Got, LockError> {
     let runtime = Handle::try_current().map_err(|_| no_runtime(key))?;
     let entered = shared.clock.now();
+    let is_usable = |now: Moment| match shared.store.at(now) {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(LockError::Unavailable {
+            key: key.clone(),
+            waited: entered.elapsed(now),
+            reason,
+        }),
+    };
+    // Before the table is looked at: a fork's copy of its mutex may be locked for ever.
+    is_usable(entered)?;
     let section = Section::enter(shared, key, timing, trail, runtime, entered)?;
     let place = Occupied::new(section.clone());
 
@@ -80,7 +90,7 @@ async fn one(
                 limit,
                 queue,
             } => {
-                let question = section.ask_acquire(owner, limit, queue);
+                let question = section.ask_acquire(owner, limit, queue, now);
                 match unless_in_vain(&section, question).await {
                     // It was sent somewhat later than `now`, which is on the safe side.
                     Some(answer) => {
@@ -120,6 +130,7 @@ async fn one(
             }
         };
         now = section.now();
+        is_usable(now)?;
     }
 }
 

@@ -65,7 +65,7 @@ impl Releasing {
         let section = &self.section;
         loop {
             let ring = section.ring();
-            let answer = section.ask_release(self.owner).await;
+            let answer = section.ask_release(self.owner, section.now()).await;
             match section.event(Event::Released(answer.ok())) {
                 // Rung when the store can be reached again.
                 Effect::WaitUntil(at) => drop(timeout_at(section.timer(at), ring).await),

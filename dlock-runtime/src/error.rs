@@ -246,6 +246,11 @@ pub enum LostCause {
     /// The manager was shut down and did not wait longer.
     #[error("its manager was shut down")]
     ShutDown,
+    /// This process is a fork of the one that holds it.
+    #[error(
+        "it belongs to the process that this one was forked from; lock in each process, after the fork"
+    )]
+    OtherProcess,
 }
 
 codes! { LostCause:
@@ -255,6 +260,7 @@ codes! { LostCause:
     Expired => "expired",
     MaxHold => "max-hold",
     ShutDown => "shut-down",
+    OtherProcess => "other-process",
 }
 
 debug_with_text! {

@@ -259,7 +259,7 @@ async fn release(mut place: Occupied) -> Result<(), LockError> {
         return Ok(());
     };
     section.shared.keeper.remove(owner);
-    let answer = section.ask_release(owner).await;
+    let answer = section.ask_release(owner, now).await;
     // The time matters only if there is none, or if others of this process wait for it to pass.
     let is_over = answer.is_ok() && section.shared.store.hands_on();
     let now = if is_over { now } else { section.now() };

@@ -39,6 +39,7 @@ mod manager;
 mod observe;
 mod options;
 mod owner;
+mod process;
 mod random;
 #[cfg(feature = "registry")]
 mod registry;

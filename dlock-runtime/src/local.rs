@@ -29,6 +29,11 @@ pub(crate) struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    /// For a fork, whose copy of the mutex may be locked for ever.
+    pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, KeyState<T>>> {
+        self.state.try_lock().ok()
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, KeyState<T>> {
         // Every change of the state is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

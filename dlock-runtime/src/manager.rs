@@ -17,7 +17,7 @@ use crate::{
     request::LockRequest,
     section::{Section, tell_bearer},
     state::{Effect, Event, Surroundings},
-    store::{DynStore, Hint, TakesHints, memory::MemoryStore},
+    store::{Hint, OwnStore, TakesHints, memory::MemoryStore},
 };
 
 /// Takes locks in one store and keeps them alive.
@@ -40,7 +40,7 @@ pub struct LockManager(Arc<Shared>);
 
 /// What all clones, guards and tasks of a manager share.
 pub(crate) struct Shared {
-    pub(crate) store: Box<dyn DynStore>,
+    pub(crate) store: OwnStore,
     pub(crate) owners: Owners,
     pub(crate) defaults: Timing,
     /// What others are told about the holder.
@@ -346,6 +346,10 @@ impl LockManager {
     /// themselves.
     pub async fn shutdown(&self, limit: Duration) -> Shutdown {
         let shared = &self.0;
+        if !shared.store.is_ours(shared.clock.now()) {
+            // A fork has nothing to give back, and copies of mutexes that nobody may ever unlock.
+            return Shutdown::default();
+        }
         shared.local.close();
         shared.tell_all(|| Event::Closed);
         let mut outcome = Shutdown::default();

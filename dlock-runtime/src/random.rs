@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 /// Where a manager gets its random bits: the identity of the client, and jitter. It must not panic.
 ///
 /// ```
@@ -28,7 +26,15 @@ pub trait Random: Send + Sync + 'static {
     fn next_u64(&self) -> u64;
 }
 
-/// Random bits of a generator in this process that the operating system seeds, by way of `uuid`.
+/// Random bits of the operating system, by one system call for each number.
+///
+/// A generator in the process would be cheaper, but a fork copies it: two children would draw the
+/// same numbers, and the store would take one for the other. A lock that is free needs no random
+/// bits; they are drawn when a manager is made, and for the pause after a refusal or a failure.
+///
+/// # Panics
+///
+/// If the operating system has no random bits, which does not happen once it has started.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -41,10 +47,7 @@ pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn next_u64(&self) -> u64 {
-        // The upper half of a version 4 UUID carries the version, the lower half the variant:
-        // folding both together leaves no bit fixed.
-        let (high, low) = Uuid::new_v4().as_u64_pair();
-        high.rotate_left(32) ^ low
+        getrandom::u64().expect("an operating system that runs has random bits")
     }
 }
 

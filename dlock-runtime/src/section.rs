@@ -166,6 +166,9 @@ impl Section {
     }
 
     pub(crate) fn check_at(&self, now: Moment) -> Result<Held, Loss> {
+        if !self.shared.store.is_ours(now) {
+            return Err(self.left_to_parent(now));
+        }
         let mut state = self.slot.state();
         let outcome = state.check(self.id, self.shared.surroundings(now));
         let held = state.lease(self.id).ok_or_else(|| {
@@ -178,6 +181,16 @@ impl Section {
         drop(state);
         self.settle(outcome, false);
         held
+    }
+
+    /// How a forked child loses what it has a copy of.
+    fn left_to_parent(&self, now: Moment) -> Loss {
+        let state = self.slot.try_state();
+        let held = state.and_then(|state| state.lease(self.id));
+        Loss {
+            cause: LostCause::OtherProcess,
+            held_for: held.map_or(Duration::ZERO, |held| held.since.elapsed(now)),
+        }
     }
 
     pub(crate) fn lost_error(&self, loss: Loss) -> LockError {
@@ -193,7 +206,9 @@ impl Section {
         owner: OwnerId,
         limit: Duration,
         queue: bool,
+        now: Moment,
     ) -> Result<Acquisition, StoreError> {
+        let store = self.shared.store.at(now)?;
         let request = AcquireRequest {
             key: self.key(),
             owner,
@@ -203,27 +218,36 @@ impl Section {
             function: &self.function,
             proposal: None,
         };
-        let answer = self.shared.store.acquire(request);
+        let answer = store.acquire(request);
         self.within(limit, Request::Acquire, answer).await
     }
 
     pub(crate) fn release_at_once(&self, owner: OwnerId) -> bool {
         // Freed now it would be free too early; its TTL at least keeps others out.
         let is_kept = self.kept_for().is_some();
-        !is_kept && self.shared.store.release_at_once(self.key(), owner)
+        let store = self.shared.store.at(self.now());
+        !is_kept && store.is_ok_and(|store| store.release_at_once(self.key(), owner))
     }
 
     /// Gives the lease back, or leaves it to the store for the rest of its `min_hold`: this process
     /// may end, and does not have to wait for that.
-    pub(crate) async fn ask_release(&self, owner: OwnerId) -> Result<Released, StoreError> {
+    pub(crate) async fn ask_release(
+        &self,
+        owner: OwnerId,
+        mut now: Moment,
+    ) -> Result<Released, StoreError> {
         let limit = self.shared.response_limit;
-        let store = &self.shared.store;
         // Carried out after it, a renewal would put the lease's TTL in place of the rest. One that
         // does not end is on a runtime that nobody runs.
         let _alone = match &self.setting_ttl {
-            Some(setting) if self.kept_for().is_some() => timeout(limit, setting.lock()).await.ok(),
+            Some(setting) if self.kept_for().is_some() => {
+                let alone = timeout(limit, setting.lock()).await.ok();
+                now = self.now();
+                alone
+            }
             _ => None,
         };
+        let store = self.shared.store.at(now)?;
         let Some(rest) = self.kept_for() else {
             let release = store.release(self.key(), owner);
             return self.within(limit, Request::Release, release).await;
@@ -312,6 +336,10 @@ impl Section {
 
     fn leave(self: &Arc<Self>) {
         let now = self.now();
+        if !self.shared.store.is_ours(now) {
+            // It is the parent's to give back.
+            return;
+        }
         if let Effect::Release { owner } = self.event_at(Event::Left, now) {
             self.shared.keeper.remove(owner);
             release_in_background(self, owner);

@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub use answer::{Acquisition, Holder, Raised, Released, Renewal};
-pub(crate) use boxed::DynStore;
+pub(crate) use boxed::{DynStore, OwnStore};
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use hint::TakesHints;
 pub use hint::{Hint, HintSink};

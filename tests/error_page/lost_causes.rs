@@ -6,7 +6,7 @@ use dlock::{LockError, LockManager, LostCause, store::memory::MemoryStore};
 use dlock_testkit::RedisServer;
 
 use crate::{
-    KEY, PATIENCE,
+    KEY, OF_FORKS, PATIENCE,
     common::{TestClock, soon},
     page::Page,
     run,
@@ -75,7 +75,8 @@ pub(crate) async fn provoke(code: &str) -> LockError {
 #[tokio::test]
 async fn each_is_on_the_page() {
     let page = Page::read();
-    for code in LostCause::CODES {
+    let here = |code: &&&str| !OF_FORKS.contains(code);
+    for code in LostCause::CODES.iter().filter(here) {
         let error = soon(provoke(code)).await;
         let LockError::Lost { key, cause, .. } = &error else {
             panic!("`{code}`: {error}");

@@ -25,6 +25,9 @@ use page::Page;
 /// What every error of a lock is about.
 const KEY: &str = "order:42";
 
+/// What only a fork brings about: `tests/forks` compares it, which may fork.
+const OF_FORKS: [&str; 2] = ["forked", "other-process"];
+
 /// How long an answer is waited for: longer than one takes, shorter than a test may.
 const PATIENCE: Duration = Duration::from_millis(300);
 

@@ -14,7 +14,7 @@ use crate::{
     manager::{LockManager, Shared},
     observe,
     owner::{ClientId, Owners},
-    store::{HintSink, LockStore, memory::MemoryStore},
+    store::{HintSink, LockStore, OwnStore, memory::MemoryStore},
 };
 
 impl LockManagerBuilder {
@@ -160,7 +160,7 @@ impl LockManagerBuilder {
         observe::describe();
         let client = ClientId::new(&*self.random);
         let shared = Arc::new(Shared {
-            store: Box::new(store),
+            store: OwnStore::new(store),
             owners: Owners::new(client),
             defaults: self.defaults,
             label: label(self.application.as_deref()),

@@ -103,10 +103,6 @@ impl<'a> Watching<'a> {
         let mut this = self.project();
         let lease = *this.lease;
         let section = &lease.place.section;
-        if !*this.started {
-            // The guard may have come here from a runtime that has ended.
-            keeper::ensure(section);
-        }
         let now = section.now();
         section.polls.begin(now);
         // Registered before the check, a loss in between is not missed.
@@ -121,7 +117,11 @@ impl<'a> Watching<'a> {
                     lost: Some(lost),
                 };
             }
-            *this.started = true;
+            if !*this.started {
+                // The guard may have come here from a runtime that has ended.
+                keeper::ensure(section);
+                *this.started = true;
+            }
         }
         Inside {
             _span: section.trail.span().enter(),

@@ -198,10 +198,12 @@ impl Renewing {
         let Some(first) = self.due.front() else {
             return;
         };
-        if self.shared.keeper.is_on_lane() {
-            self.shared.store.prepare_renewals(&Handle::current());
-        }
         let sent = first.section.now();
+        if self.shared.keeper.is_on_lane()
+            && let Ok(store) = self.shared.store.at(sent)
+        {
+            store.prepare_renewals(&Handle::current());
+        }
         let answers = {
             let mut asked = pin!(ask(&self.shared, &self.due));
             match timeout(self.shared.response_limit, &mut asked).await {
@@ -247,8 +249,12 @@ async fn ask(shared: &Shared, due: &VecDeque<Due>) -> Vec<Result<Renewal, StoreE
         .map(|due| due.section.renewal(due.owner, due.section.timing.ttl))
         .collect();
     let sent = Request::Renew.sent();
-    let answers = timeout(limit, shared.store.renew_all(&requests, limit)).await;
-    let answers = answers.unwrap_or_else(|_| vec![Err(StoreError::timed_out(limit)); due.len()]);
+    let answers = match shared.store.at(shared.clock.now()) {
+        Ok(store) => timeout(limit, store.renew_all(&requests, limit))
+            .await
+            .unwrap_or_else(|_| vec![Err(StoreError::timed_out(limit)); due.len()]),
+        Err(error) => vec![Err(error); due.len()],
+    };
     if answers.iter().any(Result::is_ok) {
         sent.answered();
     }

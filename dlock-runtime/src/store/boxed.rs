@@ -1,4 +1,4 @@
-//! A store behind a pointer, so that a manager needs no type parameter.
+//! A store behind a pointer, so that a manager needs no type parameter, and only in its own process.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -9,8 +9,10 @@ use super::{
     StoreError,
 };
 use crate::{
+    clock::Moment,
     key::LockKey,
     owner::{ClientId, OwnerId},
+    process::Process,
 };
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -94,5 +96,51 @@ impl<S: LockStore> DynStore for S {
 
     fn drift(&self, ttl: Duration) -> Duration {
         LockStore::drift(self, ttl)
+    }
+}
+
+/// A manager's store, which takes requests in the process that it was given in only.
+pub(crate) struct OwnStore {
+    store: Box<dyn DynStore>,
+    process: Process,
+}
+
+impl OwnStore {
+    pub(crate) fn new(store: impl LockStore) -> Self {
+        Self {
+            store: Box::new(store),
+            process: Process::this(),
+        }
+    }
+
+    /// Where requests are sent to that are made at `now`.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child, which would send them over its parent's connections.
+    pub(crate) fn at(&self, now: Moment) -> Result<&dyn DynStore, StoreError> {
+        self.process.check(now.monotonic)?;
+        Ok(&*self.store)
+    }
+
+    /// Whether this process may use it, and what was got of it.
+    pub(crate) fn is_ours(&self, now: Moment) -> bool {
+        self.process.is_this(now.monotonic)
+    }
+
+    pub(crate) fn attach(&self, client: ClientId, hints: HintSink) {
+        self.store.attach(client, hints);
+    }
+
+    pub(crate) fn gives_up_after(&self) -> Option<Duration> {
+        self.store.gives_up_after()
+    }
+
+    pub(crate) fn hands_on(&self) -> bool {
+        self.store.hands_on()
+    }
+
+    pub(crate) fn drift(&self, ttl: Duration) -> Duration {
+        self.store.drift(ttl)
     }
 }

@@ -164,8 +164,8 @@ impl StoreError {
     #[must_use]
     pub fn is_final(&self) -> bool {
         use StoreErrorKind::{
-            BadAnswer, Denied, NoRuntime, Tls, Unauthenticated, UnknownService, Unsupported,
-            WrongType,
+            BadAnswer, Denied, Forked, NoRuntime, Tls, Unauthenticated, UnknownService,
+            Unsupported, WrongType,
         };
         matches!(
             self.kind,
@@ -177,6 +177,7 @@ impl StoreError {
                 | NoRuntime
                 | Tls
                 | UnknownService
+                | Forked
         )
     }
 
@@ -184,8 +185,8 @@ impl StoreError {
     /// before the first write.
     pub(crate) fn left_nothing(&self) -> bool {
         use StoreErrorKind::{
-            Loading, NoCredentials, NoRuntime, ReadOnly, Tls, Unauthenticated, UnknownService,
-            Unreachable, WrongType,
+            Forked, Loading, NoCredentials, NoRuntime, ReadOnly, Tls, Unauthenticated,
+            UnknownService, Unreachable, WrongType,
         };
         let refused_whole = matches!(
             self.kind,
@@ -198,6 +199,7 @@ impl StoreError {
                 | Tls
                 | NoRuntime
                 | UnknownService
+                | Forked
         );
         match self.effect {
             Effect::ByKind => refused_whole,
@@ -262,6 +264,8 @@ pub enum StoreErrorKind {
     TooFewReplicas,
     /// No Sentinel knows the service; the request was never sent.
     UnknownService,
+    /// The manager belongs to the process that this one was forked from; the request was never sent.
+    Forked,
 }
 
 codes! { StoreErrorKind:
@@ -282,6 +286,7 @@ codes! { StoreErrorKind:
     NoRuntime => "no-runtime",
     TooFewReplicas => "too-few-replicas",
     UnknownService => "unknown-service",
+    Forked => "forked",
 }
 
 impl StoreErrorKind {
@@ -306,6 +311,7 @@ impl StoreErrorKind {
             }
             Self::TooFewReplicas => "check the server's replicas, or lower `min_replicas`",
             Self::UnknownService => "check the name of the service, after the hosts in the URL",
+            Self::Forked => "make a manager in each process, after the fork",
             Self::BadAnswer => "check that the address is that of a Redis or Valkey server",
             Self::NoRuntime => "make the manager and call it inside a tokio runtime",
         }

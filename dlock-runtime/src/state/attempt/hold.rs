@@ -353,6 +353,10 @@ impl<T> Attempt<T> {
                 return self.lose(LostCause::TakenAway, now);
             }
             Ok(Renewal::NotOwner) => {}
+            // Only the parent of this process can renew it.
+            Err(error) if error.kind() == StoreErrorKind::Forked => {
+                return self.lose(LostCause::OtherProcess, now);
+            }
             Err(error) => {
                 hold.failure = Some(error);
                 // Even what a store refuses for good may be allowed again in time.

@@ -169,6 +169,17 @@ fn the_max_hold_of_one_of_several_begins_when_all_are_there() {
 }
 
 #[test]
+fn a_forked_child_has_no_lease() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.pass(TTL / 3);
+    desk.on(Event::Tick);
+    let sent = desk.now;
+    let answer = Err(failed(StoreErrorKind::Forked));
+    assert_eq!(desk.on(Event::Renewed { sent, answer }), Effect::Lose);
+    assert_eq!(desk.cause(), LostCause::OtherProcess);
+}
+
+#[test]
 fn without_renewal_the_lease_just_ends() {
     let mut desk = Desk::holding(Timing {
         renew: false,

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     owner::OwnerId,
+    process::here,
     store::{Hint, StoreError, StoreErrorKind},
 };
 
@@ -71,7 +72,7 @@ impl Listener {
                     limit: store.config.response_timeout,
                     words: sender.clone(),
                 };
-                listener.tasks.push(tokio::spawn(ear.run()));
+                listener.tasks.push(tokio::spawn(here(ear.run())));
             }
         }
         Ok(listener)

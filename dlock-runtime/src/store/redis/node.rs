@@ -5,7 +5,11 @@
 use std::{sync::Arc, time::Duration};
 
 use ::redis::Value;
-use tokio::{runtime, sync::watch, time::timeout};
+use tokio::{
+    runtime,
+    sync::watch,
+    time::{Instant, timeout},
+};
 
 #[cfg(feature = "admin")]
 use super::url::Endpoint;
@@ -19,16 +23,20 @@ use super::{
     source::Source,
     supervisor::{State, Supervisor},
 };
-use crate::store::{StoreError, StoreErrorKind};
+use crate::{
+    process::Process,
+    store::{StoreError, StoreErrorKind},
+};
 
 /// A server, for as long as this lives.
 pub(super) struct Node {
-    shown: String,
+    shown: Box<str>,
     #[cfg(feature = "admin")]
     source: Source,
     response_timeout: Duration,
     state: watch::Sender<State>,
     supervisor: Service<Supervisor>,
+    process: Process,
 }
 
 impl Node {
@@ -41,7 +49,7 @@ impl Node {
         home: &runtime::Handle,
     ) -> Self {
         let state = watch::Sender::new(State::Connecting);
-        let shown = events.server().to_owned();
+        let shown = events.server().into();
         #[cfg(feature = "admin")]
         let place = source.clone();
         let (config, hints) = (config.clone(), hints.clone());
@@ -54,6 +62,7 @@ impl Node {
             response_timeout,
             state,
             supervisor: Service::start(supervisor, home),
+            process: Process::this(),
         }
     }
 
@@ -156,6 +165,7 @@ impl Node {
 
     /// The same for a caller that waits no longer than `limit`, and no longer than for an answer.
     pub(super) async fn handle_within(&self, limit: Duration) -> Result<Handle, StoreError> {
+        self.process.check(Instant::now())?;
         if let Some(known) = known(&self.state.borrow()) {
             return known;
         }

@@ -22,7 +22,10 @@ use tokio::{
 };
 
 use super::node::no_runtime;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::{
+    process::here,
+    store::{StoreError, StoreErrorKind},
+};
 
 /// Between two runs of what panics.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -131,7 +134,7 @@ impl<W: Work> Service<W> {
             slot: self.0.clone(),
         };
         // Not under the mutex: a runtime that has ended drops the task at once.
-        runtime.spawn(task.run());
+        runtime.spawn(here(task.run()));
     }
 }
 

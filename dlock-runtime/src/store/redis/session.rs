@@ -6,7 +6,10 @@ use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConne
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::{errors, introduction::introduce, pulse::Pulse, socket::Socket, url::Endpoint};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::{
+    process::here,
+    store::{StoreError, StoreErrorKind},
+};
 
 /// The connection, and the task of its own that reads and writes.
 pub(super) struct Session {
@@ -36,7 +39,7 @@ impl Session {
             .map_err(|error| omen.explain(errors::of_login(&error, limit, login.db())))?;
         Ok(Self {
             connection,
-            driver: tokio::spawn(driver),
+            driver: tokio::spawn(here(driver)),
             pulse,
         })
     }

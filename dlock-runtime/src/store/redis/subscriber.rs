@@ -14,7 +14,10 @@ use super::{
     errors, hints::Hints, introduction::introduce, link::Health, pulse::Pulse, socket::Socket,
     url::Endpoint,
 };
-use crate::store::{StoreError, StoreErrorKind};
+use crate::{
+    process::here,
+    store::{StoreError, StoreErrorKind},
+};
 
 /// The connection, and the task that listens.
 pub(super) struct Subscriber {
@@ -52,12 +55,12 @@ impl Subscriber {
             .map_err(|error| omen.explain(errors::of_login(&error, limit, login.db())))?
             .split();
         let ear = Ear(health);
-        let listener = tokio::spawn(async move {
+        let listener = tokio::spawn(here(async move {
             let _ear = ear;
             while let Some(message) = messages.next().await {
                 hints.hear(message.get_payload_bytes());
             }
-        });
+        }));
         Ok(Self {
             sink,
             pulse,

@@ -1,0 +1,174 @@
+//! Programs that fork, in the ways that dlock has to withstand; `tests/run.rs` runs them.
+//!
+//! A line of output is a word and what it says, and comes from whichever process has something to say.
+
+use std::{
+    env,
+    future::pending,
+    io::{self, Write},
+    process,
+    time::Duration,
+};
+
+use dlock::{LockError, LockManager};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use tokio::{
+    runtime::{self, Runtime},
+    time::sleep,
+};
+
+const KEY: &str = "order:42";
+
+fn main() {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    match &arguments[..] {
+        [way, url] if way == "twins" => twins(url),
+        [way, url] if way == "guard" => guard(url),
+        [way, url] if way == "body" => body(url),
+        [way, url] if way == "idle" => idle(url),
+        [way] if way == "memory" => memory(),
+        other => panic!("no such way to fork: {other:?}"),
+    }
+}
+
+/// Two children of a process that has made a manager, which means that it has drawn an id.
+fn twins(url: &str) {
+    drop(LockManager::memory());
+    for _ in 0..2 {
+        if let Some(child) = fork() {
+            wait_for(child);
+            continue;
+        }
+        one_thread().block_on(async {
+            let manager = LockManager::connect(url).await.expect("the server runs");
+            let got = manager.lock(KEY).try_acquire().await;
+            match got.expect("the server answers") {
+                Some(guard) => say("got", guard.fencing_token()),
+                None => say("busy", KEY),
+            }
+            // The lock is still held when its twin comes.
+            process::exit(0);
+        });
+    }
+}
+
+/// A manager and a guard that a child has copies of, with the runtime that they were made on.
+fn guard(url: &str) {
+    let runtime = one_thread();
+    let (manager, guard) = runtime.block_on(async {
+        let manager = LockManager::connect(url).await.expect("the server runs");
+        let guard = manager.lock(KEY).acquire().await.expect("it is free");
+        (manager, guard)
+    });
+    let waiting = manager.lock(KEY).acquire();
+    let Some(child) = fork() else {
+        runtime.block_on(async {
+            for lock in [manager.lock("order:7"), manager.lock_all(["a", "b"])] {
+                say("refused", lock.acquire().await.expect_err("it is a fork's"));
+            }
+            say("refused", waiting.await.expect_err("it is a fork's"));
+            say("lost", guard.ensure().expect_err("it is a fork's"));
+            assert!(guard.is_lost() && guard.remaining().is_zero());
+            let body = guard.watch(async { say("ran", KEY) });
+            say("lost", body.await.expect_err("it is a fork's"));
+            say("lost", guard.lost().await);
+            drop(guard);
+            manager.shutdown(Duration::MAX).await;
+            // What may be left in the background has its time.
+            sleep(Duration::from_millis(200)).await;
+        });
+        // A runtime that is dropped takes the parent's sockets out of the selector they share.
+        process::exit(0);
+    };
+    wait_for(child);
+    drop(waiting);
+    runtime.block_on(async {
+        guard.ensure().expect("it is held");
+        let other = LockManager::connect(url).await.expect("the server runs");
+        let other = other.lock(KEY).try_acquire().await;
+        assert!(other.expect("the server answers").is_none(), "two holders");
+        let released = guard.release().await;
+        released.expect("nobody else has released it");
+        let again = manager.lock(KEY).try_acquire().await;
+        let again = again.expect("the server answers").expect("it is free");
+        again.release().await.expect("it is held");
+        say("done", manager.active());
+    });
+}
+
+/// A body that forks, and goes on in the child only.
+fn body(url: &str) {
+    one_thread().block_on(async {
+        let manager = LockManager::connect(url).await.expect("the server runs");
+        let lock = manager.lock(KEY).ttl(Duration::from_secs(1));
+        let outcome = lock.run(async |lease| {
+            if fork().is_some() {
+                process::exit(0);
+            }
+            say("lost", lease.ensure().expect_err("it is a fork's"));
+            pending::<()>().await;
+        });
+        say("lost", outcome.await.expect_err("it is a fork's"));
+        process::exit(0);
+    });
+}
+
+/// A child that runs the runtime of its parent, with all that goes on there by itself.
+fn idle(url: &str) {
+    let runtime = one_thread();
+    // A connection on which nothing happens is asked after five times as long.
+    let builder = LockManager::builder().response_timeout(Duration::from_millis(200));
+    let manager = runtime.block_on(builder.connect(url)).expect("it runs");
+    let Some(child) = fork() else {
+        runtime.block_on(sleep(Duration::from_millis(2500)));
+        say("done", manager.active());
+        process::exit(0);
+    };
+    wait_for(child);
+    process::exit(0);
+}
+
+/// Locks in memory are locks among the tasks of one process.
+fn memory() {
+    let runtime = one_thread();
+    let manager = LockManager::memory();
+    let guard = runtime.block_on(manager.lock(KEY).acquire()).expect("free");
+    let Some(child) = fork() else {
+        let refused = runtime.block_on(manager.lock("order:7").acquire());
+        say("refused", refused.expect_err("it is a fork's"));
+        let released: Result<(), LockError> = runtime.block_on(guard.release());
+        say("lost", released.expect_err("it is a fork's"));
+        process::exit(0);
+    };
+    wait_for(child);
+    runtime.block_on(guard.release()).expect("it is held");
+    say("done", manager.active());
+}
+
+fn one_thread() -> Runtime {
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_all().build().expect("there are descriptors")
+}
+
+fn say(word: &str, what: impl std::fmt::Display) {
+    // Whole lines, as processes share the output.
+    let line = format!("{word} {what}\n");
+    let written = io::stdout().write_all(line.as_bytes());
+    written.expect("somebody reads");
+    io::stdout().flush().expect("somebody reads");
+}
+
+/// The child; none in the child itself.
+#[expect(unsafe_code, reason = "that a fork does harm is what is looked at")]
+fn fork() -> Option<Pid> {
+    // SAFETY: the process has one thread, so nothing is locked or half done.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "{}", io::Error::last_os_error());
+    Pid::from_raw(child)
+}
+
+fn wait_for(child: Pid) {
+    let ended = waitpid(Some(child), WaitOptions::empty());
+    let (_, status) = ended.expect("it is ours").expect("it was waited for");
+    assert_eq!(status.exit_status(), Some(0), "the child has failed");
+}

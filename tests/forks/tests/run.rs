@@ -1,0 +1,107 @@
+//! What becomes of locks when a process forks: with real forks, and a real server.
+
+#[expect(dead_code, reason = "it is looked at for two errors only")]
+#[path = "../../error_page/page.rs"]
+mod page;
+
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use dlock_testkit::{RedisServer, eventually};
+use page::Page;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What the processes of a program have said, when all of them have ended.
+async fn said(arguments: &[&str]) -> Vec<(String, String)> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dlock-forks"));
+    command.args(arguments).stderr(Stdio::inherit());
+    let output = tokio::task::spawn_blocking(move || command.output());
+    let output = output.await.expect("it is waited for").expect("it starts");
+    let said = String::from_utf8(output.stdout).expect("it writes text");
+    assert!(output.status.success(), "{}: {said}", output.status);
+    let lines = said.lines().map(|line| {
+        let (word, what) = line.split_once(' ').expect("a line begins with a word");
+        (word.to_owned(), what.to_owned())
+    });
+    lines.collect()
+}
+
+fn words(said: &[(String, String)]) -> Vec<&str> {
+    said.iter().map(|(word, _)| word.as_str()).collect()
+}
+
+/// Every refusal is on the page of errors, names a key and says what to do.
+fn assert_explained(said: &[(String, String)]) {
+    let page = Page::read();
+    for (word, text) in said {
+        match word.as_str() {
+            "refused" => {
+                page.assert_shows("forked", text);
+                page.assert_shows("unavailable", text);
+            }
+            "lost" => {
+                page.assert_shows("other-process", text);
+                page.assert_shows("lost", text);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_children_of_one_process_never_share_a_lease() {
+    let server = RedisServer::start().await;
+    let said = said(&["twins", &server.url()]).await;
+    assert_eq!(words(&said), ["got", "busy"], "{said:?}");
+}
+
+#[tokio::test]
+async fn a_child_is_refused_and_its_copy_of_a_guard_releases_nothing() {
+    let server = RedisServer::start().await;
+    let said = said(&["guard", &server.url()]).await;
+    let expected = [
+        "refused", "refused", "refused", "lost", "lost", "lost", "done",
+    ];
+    assert_eq!(words(&said), expected, "{said:?}");
+    for ((_, text), key) in said.iter().zip(["order:7", "a", "order:42"]) {
+        assert!(text.contains(&format!("`{key}`")), "{text}");
+    }
+    assert_explained(&said);
+    assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
+    // The parent has taken it twice, and another manager has asked once.
+    let asked = server.command_count("evalsha").await;
+    assert_eq!(asked, 5, "the child has sent nothing");
+}
+
+#[tokio::test]
+async fn a_body_that_goes_on_in_a_child_is_ended_and_its_lease_not_renewed() {
+    let server = RedisServer::start().await;
+    let said = said(&["body", &server.url()]).await;
+    assert_eq!(words(&said), ["lost", "lost"], "{said:?}");
+    assert_explained(&said);
+    eventually(LIMIT, "the lease has ended", async || {
+        server.keys("dlock:{order:42}").await.is_empty()
+    })
+    .await;
+    let asked = server.command_count("evalsha").await;
+    assert_eq!(asked, 1, "the child has sent nothing");
+}
+
+#[tokio::test]
+async fn a_child_asks_nothing_over_the_connection_of_its_parent() {
+    let server = RedisServer::start().await;
+    let before = server.command_count("ping").await;
+    let said = said(&["idle", &server.url()]).await;
+    assert_eq!(words(&said), ["done"], "{said:?}");
+    assert_eq!(server.command_count("ping").await, before);
+}
+
+#[tokio::test]
+async fn locks_in_memory_are_of_one_process_too() {
+    let said = said(&["memory"]).await;
+    assert_eq!(words(&said), ["refused", "lost", "done"], "{said:?}");
+    assert_explained(&said);
+}
