@@ -66,6 +66,11 @@ impl Releasing {
         loop {
             let ring = section.ring();
             let answer = section.ask_release(self.owner, section.now()).await;
+            if let Some(error) = answer.as_ref().err().filter(|it| it.is_refusal_for_good()) {
+                observe::release_refused(section, error);
+                section.event(Event::Abandoned);
+                break;
+            }
             match section.event(Event::Released(answer.ok())) {
                 // Rung when the store can be reached again.
                 Effect::WaitUntil(at) => drop(timeout_at(section.timer(at), ring).await),

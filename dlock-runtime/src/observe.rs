@@ -206,6 +206,20 @@ pub(crate) fn release_given_up(section: &Section) {
     });
 }
 
+pub(crate) fn release_refused(section: &Section, error: &StoreError) {
+    told(|| {
+        section.trail.counts().unreleased("refused");
+        let key = section.key();
+        warn!(
+            target: TARGET,
+            parent: section.trail.parent(),
+            %key,
+            %error,
+            "not released: the store refuses it, so it stays until its TTL",
+        );
+    });
+}
+
 pub(crate) fn lost(section: &Section, loss: &Loss) {
     told(|| {
         section.trail.counts().lost(loss);

@@ -105,7 +105,7 @@ pub(crate) enum Event {
     Left,
     /// The store answered the release; `None` if it failed to.
     Released(Option<Released>),
-    /// Nobody is left who could send the release: the store's TTL has to do.
+    /// Nobody is left who could send the release, or the store refuses it for good: its TTL has to do.
     Abandoned,
 }
 

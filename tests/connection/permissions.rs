@@ -167,10 +167,11 @@ async fn a_caller_without_a_right_leaves_nothing_when_it_is_back() {
     let server = RedisServer::start().await;
     for command in ["eval", "evalsha", "set", "time", "del"] {
         restored(&server).await;
-        let manager = soon(LockManager::connect(&url(&server, ""))).await.unwrap();
+        let builder = LockManager::builder().ttl(Duration::from_secs(2));
+        let manager = soon(builder.connect(&url(&server, ""))).await.unwrap();
         run(&mut server.connection().await, "SCRIPT FLUSH").await;
         take_away(&server, &format!("-{command}")).await;
-        // Without `del` the lock is had, and cannot be given back.
+        // Without `del` the lock is had, and cannot be given back: its TTL frees it.
         let outcome = soon(manager.lock("order:42").run(async |_| 7)).await;
         assert_eq!(outcome.is_ok(), command == "del", "{outcome:?}");
         restored(&server).await;

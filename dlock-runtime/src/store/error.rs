@@ -29,8 +29,10 @@ pub struct StoreError {
 enum Effect {
     /// What its kind says.
     ByKind,
-    /// There was none.
-    None,
+    /// There was none: it was never sent.
+    Unsent,
+    /// There was none: the store has answered that it refuses the whole of it.
+    Refused,
     /// There may have been one.
     Possible,
 }
@@ -61,11 +63,11 @@ impl StoreError {
         self
     }
 
-    /// An error of the same kind, and with the same advice, in other words.
+    /// The same error in other words.
     pub(crate) fn reworded(&self, reword: impl FnOnce(&str) -> String) -> Self {
         Self {
-            is_advice: self.is_advice,
-            ..Self::new(self.kind, reword(&self.message))
+            message: reword(&self.message),
+            ..self.clone()
         }
     }
 
@@ -81,7 +83,14 @@ impl StoreError {
     /// ```
     #[must_use]
     pub fn unsent(mut self) -> Self {
-        self.effect = Effect::None;
+        self.effect = Effect::Unsent;
+        self
+    }
+
+    /// The same error for a request that the store has refused before its first write, whatever its kind.
+    #[cfg(feature = "redis")]
+    pub(crate) fn without_effect(mut self) -> Self {
+        self.effect = Effect::Refused;
         self
     }
 
@@ -181,6 +190,15 @@ impl StoreError {
         )
     }
 
+    /// Whether the store has answered so that the same request need not be sent again.
+    ///
+    /// What is wrong with the connection is another matter: that is tried again without the request.
+    pub(crate) fn is_refusal_for_good(&self) -> bool {
+        use StoreErrorKind::{BadAnswer, Denied, Unsupported, WrongType};
+        let is_about_request = matches!(self.kind, BadAnswer | Denied | Unsupported | WrongType);
+        is_about_request && self.effect != Effect::Unsent
+    }
+
     /// Whether the request has certainly had no effect: it was never sent, or it was refused
     /// before the first write.
     pub(crate) fn left_nothing(&self) -> bool {
@@ -203,7 +221,7 @@ impl StoreError {
         );
         match self.effect {
             Effect::ByKind => refused_whole,
-            Effect::None => true,
+            Effect::Unsent | Effect::Refused => true,
             Effect::Possible => false,
         }
     }

@@ -8,6 +8,7 @@
 
 mod advice;
 mod connection;
+mod floods;
 mod lasting;
 mod log;
 mod outages;
@@ -92,6 +93,16 @@ for_every_make! {
     advice {
         a_server_that_may_evict_locks_is_warned_of_once,
         a_server_that_does_not_say_how_it_makes_room_is_taken,
+    }
+    floods {
+        of_a_user_who_may_run_no_scripts,
+        of_a_user_who_may_not_use_the_key,
+        of_a_user_who_lacks_a_command_of_a_script,
+        of_a_user_who_lacks_a_command_of_every_script,
+        of_a_master_without_replicas,
+        of_a_server_without_memory,
+        of_a_server_that_cannot_save,
+        of_a_server_that_runs_somebodys_script,
     }
     raw_keys {
         a_raw_key_needs_a_pattern_of_its_own,

@@ -203,7 +203,11 @@ impl Group {
         let calls: Vec<_> = calls.iter().collect();
         let request = async |handle: Handle| handle.run_all_then(&calls, &wait).await;
         match self.node.within_limit(request).await {
-            Ok((answers, waited)) => (answers, waited.and_then(|count| self.is_enough(&count))),
+            Ok((answers, waited)) => {
+                let confirmed = waited.and_then(|count| self.is_enough(&count));
+                // Whatever is wrong with it, what comes before it was carried out.
+                (answers, confirmed.map_err(StoreError::with_possible_effect))
+            }
             Err(error) => (vec![Err(error.clone()); calls.len()], Err(error)),
         }
     }

@@ -149,6 +149,49 @@ pub(super) fn script_line(error: &RedisError) -> Option<usize> {
 }
 
 fn of_server(code: &str, detail: &str) -> StoreError {
+    let did_nothing = did_nothing(code, detail);
+    let sorted = sorted(code, detail);
+    if did_nothing {
+        return sorted.without_effect();
+    }
+    sorted
+}
+
+/// Whether the server has refused a request before it wrote anything.
+///
+/// What is not in this table may have been carried out in part: a server does not take back what a script
+/// has done before it failed. Redis 6.2 to 8 and Valkey 7.2 to 9 answer
+///
+/// | code | of the whole command | inside a script |
+/// |---|---|---|
+/// | `NOPERM` | before it runs | never under this code; as an `ERR`, perhaps after a write |
+/// | `MISCONF`, `NOREPLICAS` | before it runs | at the first write: it is of every writing command, and since 7.0 later ones are not checked; in 6.2 what is checked does not change while a script runs |
+/// | `OOM` | before it runs | at the first write, since a script that has written is let go on |
+/// | `READONLY`, `MASTERDOWN`, `LOADING` | before it runs | at the first write, as `MISCONF` |
+/// | `BUSY` | before it runs: the script of another client does | never |
+/// | `CLUSTERDOWN`, `TRYAGAIN`, `MOVED`, `ASK` | before it runs: there is no node to run it | perhaps after a write, if a slot goes meanwhile |
+/// | `NOAUTH`, `DENIED`, too many clients | before it runs | never |
+///
+/// The first write of each of our scripts is one that all these are checked of. The fence comes before the
+/// lock in `acquire.lua` and `raise.lua`, both are written by `SET`; a queue is cleared of the dead by
+/// `ZREM`, which a server out of memory allows, and after that it refuses nothing for want of memory.
+/// `release.lua` calls nothing that can fail after its first write but by `pcall`, `DEL` apart.
+fn did_nothing(code: &str, detail: &str) -> bool {
+    let is_in_script = detail.contains("user_script")
+        || detail.starts_with("Error running script")
+        || detail.starts_with(ACL_IN_SCRIPT);
+    let (code, detail) = unwrapped(code, detail);
+    match code {
+        "MISCONF" | "NOREPLICAS" | "OOM" | "READONLY" | "MASTERDOWN" | "LOADING" => true,
+        "NOPERM" | "BUSY" | "CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK" | "NOAUTH" | "DENIED" => {
+            !is_in_script
+        }
+        "ERR" => !is_in_script && detail.starts_with("max number of clients"),
+        _ => false,
+    }
+}
+
+fn sorted(code: &str, detail: &str) -> StoreError {
     use StoreErrorKind as Kind;
 
     let (code, detail) = unwrapped(code, detail);

@@ -177,6 +177,73 @@ fn failures_of_scripts_are_unwrapped() {
     assert_eq!(sorted("ERR Error running script").0, Kind::Refused);
 }
 
+/// Before the first write, or perhaps after it.
+#[test]
+fn what_has_certainly_done_nothing_is_known() {
+    const IN_SCRIPT: &str =
+        " script: 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.";
+    const WRAPPED: &str = "ERR Error running script (call to f_6d5d1b7a): @user_script:12: ";
+    // What is said of a whole command, and inside a script.
+    for (line, whole, inside) in [
+        (
+            "NOPERM User me has no permissions to run the 'evalsha' command",
+            true,
+            false,
+        ),
+        (
+            "MISCONF Redis is configured to save RDB snapshots",
+            true,
+            true,
+        ),
+        ("NOREPLICAS Not enough good replicas to write.", true, true),
+        (
+            "OOM command not allowed when used memory > 'maxmemory'",
+            true,
+            true,
+        ),
+        (
+            "READONLY You can't write against a read only replica.",
+            true,
+            true,
+        ),
+        ("BUSY Redis is busy running a script.", true, false),
+        ("CLUSTERDOWN The cluster is down", true, false),
+        (
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            true,
+            false,
+        ),
+        ("ERR max number of clients reached", true, false),
+        ("ERR something that nobody has thought of", false, false),
+        ("UNKNOWN something that nobody has thought of", false, false),
+        (
+            "ERR The user executing the script can't run this command or subcommand",
+            false,
+            false,
+        ),
+    ] {
+        let left_nothing =
+            |line: &str| of_request(&error(line), Duration::from_secs(1)).left_nothing();
+        assert_eq!(left_nothing(line), whole, "{line}");
+        assert_eq!(
+            left_nothing(&format!("{line}{IN_SCRIPT}")),
+            inside,
+            "{line}, inside"
+        );
+        // As Redis 6.2 says it.
+        let wrapped = format!("{WRAPPED}@user_script: 12: -{line}");
+        assert_eq!(left_nothing(&wrapped), inside, "{wrapped}");
+    }
+    for line in [
+        "ERR ACL failure in script: User me has no permissions to run the 'set' command script: x",
+        "ERR Error running script",
+        "ERR Error running script: Script killed by user with SCRIPT KILL...",
+    ] {
+        let error = of_request(&error(line), Duration::from_secs(1));
+        assert!(!error.left_nothing(), "{line}");
+    }
+}
+
 #[test]
 fn a_password_among_the_arguments_is_not_repeated() {
     let (kind, text) =
