@@ -4,17 +4,15 @@
 //! with them, two processes would hold one lock, and read each other's answers. So whatever sends a
 //! request, or says that a lease is valid, looks first in which process it runs.
 
-use std::{
-    cell::Cell,
-    future::Future,
-    pin::Pin,
-    process,
-    task::{Context, Poll},
-    time::Duration,
-};
+#[cfg(any(feature = "redis", test))]
+mod here;
 
-use pin_project_lite::pin_project;
+use std::{cell::Cell, process, time::Duration};
+
 use tokio::time::Instant;
+
+#[cfg(feature = "redis")]
+pub(crate) use self::here::here;
 
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -77,46 +75,8 @@ impl Process {
     }
 }
 
-#[cfg(any(feature = "redis", test))]
-pin_project! {
-    /// Goes on in the process that it was made in only.
-    ///
-    /// In a child it stops where it is. It is not dropped: that would take its sockets out of the
-    /// parent's selector, which the child shares.
-    pub(crate) struct Here<F> {
-        #[pin]
-        work: F,
-        process: Process,
-    }
-}
-
-/// What a task does with sockets, so that a child does nothing with them.
-#[cfg(any(feature = "redis", test))]
-pub(crate) fn here<F: Future>(work: F) -> Here<F> {
-    Here {
-        work,
-        process: Process::this(),
-    }
-}
-
-#[cfg(any(feature = "redis", test))]
-impl<F: Future> Future for Here<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        if this.process.is_this(Instant::now()) {
-            this.work.poll(context)
-        } else {
-            Poll::Pending
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{future::ready, task::Waker};
-
     use super::*;
 
     #[test]
@@ -140,18 +100,5 @@ mod tests {
         // A clock that was put back says nothing.
         KNOWN.set(Some((forked + REMEMBERED, other.0)));
         assert!(!other.is_this(forked));
-    }
-
-    #[test]
-    fn work_stops_in_another_process() {
-        let mut context = Context::from_waker(Waker::noop());
-        let mut work = Box::pin(here(ready(1)));
-        assert_eq!(work.as_mut().poll(&mut context), Poll::Ready(1));
-        let elsewhere = Here {
-            work: ready(1),
-            process: Process::other(),
-        };
-        let mut elsewhere = Box::pin(elsewhere);
-        assert_eq!(elsewhere.as_mut().poll(&mut context), Poll::Pending);
     }
 }

@@ -45,7 +45,8 @@ impl LockManagerBuilder {
         if is_memory(url) {
             return self.store(MemoryStore::new());
         }
-        self.connect_redis(url).await
+        // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
+        Box::pin(self.connect_redis(url)).await
     }
 
     /// As [`connect`](Self::connect), without waiting for the store: a service can start before

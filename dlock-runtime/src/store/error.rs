@@ -32,6 +32,7 @@ enum Effect {
     /// There was none: it was never sent.
     Unsent,
     /// There was none: the store has answered that it refuses the whole of it.
+    #[cfg(feature = "redis")]
     Refused,
     /// There may have been one.
     Possible,
@@ -221,7 +222,9 @@ impl StoreError {
         );
         match self.effect {
             Effect::ByKind => refused_whole,
-            Effect::Unsent | Effect::Refused => true,
+            Effect::Unsent => true,
+            #[cfg(feature = "redis")]
+            Effect::Refused => true,
             Effect::Possible => false,
         }
     }
