@@ -72,6 +72,39 @@ fn a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second() {
     }
 }
 
+/// What `docs/operations.md` says of the commands that a waiter costs.
+#[test]
+fn a_waiter_asks_once_a_second_and_more_often_of_a_lease_that_is_always_about_to_end() {
+    let questions_in_a_minute = |ttl: Duration| {
+        let mut desk = Desk::waiting(Wait::Forever);
+        let (begin, mut questions) = (desk.now, 0);
+        let mut effect = desk.on(Event::Woken);
+        while !begin.plus(60 * SECOND).is_reached(desk.now) {
+            effect = match effect {
+                Effect::Ask { .. } => {
+                    questions += 1;
+                    // The holder renews at each third.
+                    let since = desk.now.boot.saturating_sub(begin.boot).as_nanos();
+                    let since = since % (ttl / 3).as_nanos();
+                    let left = ttl.saturating_sub(Duration::from_nanos(since.try_into().unwrap()));
+                    desk.answer(desk.now, busy(Some(left)))
+                }
+                Effect::WaitUntil(at) => {
+                    desk.now = at;
+                    desk.on(Event::Woken)
+                }
+                other => panic!("{other:?}"),
+            };
+        }
+        questions
+    };
+    for ttl in [TTL, 3 * SECOND / 2] {
+        assert_eq!(questions_in_a_minute(ttl), 60, "{ttl:?}");
+    }
+    let (most, least) = (questions_in_a_minute(SECOND / 5), 60 * 5);
+    assert!((least..=60 * 15 / 2).contains(&most), "{most}");
+}
+
 #[test]
 fn a_hint_makes_a_waiter_look_at_once_also_when_it_overtakes_an_answer() {
     let mut desk = Desk::waiting(Wait::Forever);
