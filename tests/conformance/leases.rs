@@ -55,8 +55,9 @@ pub(crate) async fn min_hold_keeps_others_out_when_the_holder_has_gone<E: Env>()
     let env = E::start().await;
     let managers = [env.manager().await, env.manager().await];
     let least = E::BRIEF;
-    // The lease has to be prolonged, or to be cut short.
-    for (ttl, is_dropped) in [(least / 3, false), (least * 20, true)] {
+    // The lease has to be prolonged, or to be cut short. It is not so brief that it ends first on a slow
+    // machine.
+    for (ttl, is_dropped) in [(least * 2 / 3, false), (least * 20, true)] {
         let before = Instant::now();
         let lock = managers[0].lock("order:42").ttl(ttl).min_hold(least);
         let guard = soon(lock.acquire()).await.unwrap();
@@ -67,10 +68,12 @@ pub(crate) async fn min_hold_keeps_others_out_when_the_holder_has_gone<E: Env>()
             soon(guard.release()).await.unwrap();
         }
         assert_idle(&[&managers[0]]).await;
+        // On a slow machine the time may have passed by now. Whoever tries before it has gets nothing.
         let other = managers[1].lock("order:42");
-        assert!(other.clone().try_acquire().await.unwrap().is_none());
-
-        let next = soon(other.acquire()).await.unwrap();
+        let next = match soon(other.clone().try_acquire()).await.unwrap() {
+            Some(next) => next,
+            None => soon(other.acquire()).await.unwrap(),
+        };
         assert!(before.elapsed() >= least, "after {:?}", before.elapsed());
         assert!(next.fencing_token() > token);
         soon(next.release()).await.unwrap();
