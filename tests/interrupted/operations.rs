@@ -150,7 +150,7 @@ async fn run_all(stage: Stage) {
 }
 
 async fn run_all_renewed(stage: Stage) {
-    let locks = stage.locks().ttl(stage.scale().short);
+    let locks = stage.locks().ttl(stage.scale().brief);
     locks.run(async |_| body().await).await.ok();
 }
 
@@ -226,7 +226,7 @@ async fn takes_the_first_away(stage: Stage) {
     stage.forget();
     guard.release().await.ok();
     if let Ok(guard) = stage.other().lock(key).acquire().await {
-        unless_over(&stage, sleep(stage.scale().short)).await;
+        unless_over(&stage, sleep(stage.scale().brief)).await;
         guard.release().await.ok();
     }
 }

@@ -7,7 +7,6 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
 };
 
 use dlock_testkit::eventually;
@@ -80,9 +79,6 @@ const EVERYWHERE: [(Flavor, Home); 4] = [
     (Flavor::Threads, Home::Elsewhere),
 ];
 
-/// The TTL where it is waited for; nothing is renewed there.
-const BRIEF: Duration = Duration::from_secs(1);
-
 /// Makes what an experiment needs, on the runtime that is entered.
 type Make<'a> = &'a dyn Fn(Scale, bool) -> (Stage, Arc<Steps>);
 
@@ -114,7 +110,11 @@ impl Experiment<'_> {
         let here = self.flavor.runtime();
         let scale = Scale {
             // It is waited for where nothing else frees the lock.
-            ttl: if self.needs_ttl() { BRIEF } else { REAL.ttl },
+            ttl: if self.needs_ttl() {
+                REAL.brief
+            } else {
+                REAL.ttl
+            },
             ..REAL
         };
         let (stage, steps) = {

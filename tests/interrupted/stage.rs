@@ -66,6 +66,8 @@ pub(crate) struct Scale {
     /// That of a lease which is to be renewed during the operation; where time is paused it is more
     /// than [`LIMIT`] as well.
     pub(crate) short: Duration,
+    /// That of a lease which is to be lost, or whose end is waited for.
+    pub(crate) brief: Duration,
     /// How long somebody waits in vain.
     pub(crate) wait: Duration,
     pub(crate) is_paused: bool,
@@ -74,6 +76,7 @@ pub(crate) struct Scale {
 pub(crate) const PAUSED: Scale = Scale {
     ttl: TTL,
     short: Duration::from_secs(24),
+    brief: Duration::from_secs(24),
     wait: Duration::from_millis(2500),
     is_paused: true,
 };
@@ -83,6 +86,7 @@ pub(crate) const REAL: Scale = Scale {
     ttl: TTL,
     // Not so short that a machine which runs much else does not renew in time: it has two thirds of it.
     short: Duration::from_secs(3),
+    brief: Duration::from_secs(1),
     wait: Duration::from_millis(50),
     is_paused: false,
 };
