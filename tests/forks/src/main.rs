@@ -120,7 +120,7 @@ fn idle(url: &str) {
     let builder = LockManager::builder().response_timeout(Duration::from_millis(200));
     let manager = runtime.block_on(builder.connect(url)).expect("it runs");
     let Some(child) = fork() else {
-        runtime.block_on(sleep(Duration::from_millis(2500)));
+        runtime.block_on(async { sleep(Duration::from_millis(2500)).await });
         say("done", manager.active());
         process::exit(0);
     };
