@@ -274,3 +274,32 @@ async fn a_stopped_server_says_that_a_lease_has_ended() {
     assert!(matches!(answer, Acquisition::Granted { fence: new } if new > fence));
     key.release(next).await;
 }
+
+/// A release grants a lock for 3 s only. Who was woken by it has its whole TTL soon after, and stands a server that
+/// pauses for longer than that.
+#[tokio::test]
+async fn a_lease_that_came_by_a_grant_stands_a_pause_that_is_longer_than_the_grant() {
+    const TTL: Duration = Duration::from_secs(30);
+    let env = Redis::start().await;
+    let (holder, waiter) = (env.manager().await, env.manager().await);
+    let held = soon(holder.lock("order:42").acquire()).await.unwrap();
+    let waiting = tokio::spawn(waiter.lock("order:42").ttl(TTL).wait(LIMIT).acquire());
+    eventually(LIMIT, "it waits", async || {
+        !env.server.keys("dlock:{order:42}:q").await.is_empty()
+    })
+    .await;
+    soon(held.release()).await.unwrap();
+    let guard = soon(waiting).await.unwrap().unwrap();
+    eventually(LIMIT, "it has its whole TTL", async || {
+        guard.remaining() > TTL / 2
+    })
+    .await;
+    env.server.pause();
+    sleep(Duration::from_secs(4)).await;
+    env.server.resume();
+    guard
+        .ensure()
+        .expect("the server did not pause for as long as the lease");
+    soon(guard.release()).await.unwrap();
+    env.assert_clean(1, &[&holder, &waiter]).await;
+}

@@ -1,6 +1,7 @@
 //! Many tasks and processes at one key: under load, at what price, and when messages are lost and
 //! parties die in the middle of it.
 #![cfg(feature = "redis")]
+#![recursion_limit = "256"]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that fails there has said what it has to say"

@@ -306,7 +306,8 @@ impl RedisStore {
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
         let store = Self::start(config, Events::awaited, Hints::new)?;
-        store.when_ready(limit).await
+        // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
+        Box::pin(store.when_ready(limit)).await
     }
 
     async fn when_ready(self, limit: Duration) -> Result<Self, ConnectError> {

@@ -648,3 +648,46 @@ fn a_lease_is_looked_after_also_before_the_next_one_has_looked() {
     assert_eq!(desk.of(2, Event::Woken), Effect::Enter { keep: None });
     assert!(desk.state.is_held_by(desk.owner(1)));
 }
+
+/// A grant is for 3 s, of which most may be over. A pause of the server is then to cost no lease that has a whole TTL.
+#[test]
+fn a_section_that_was_woken_asks_for_its_ttl_soon_and_a_shorter_one_never() {
+    for offset in [0, 1, 50, 99] {
+        let mut desk = Desk::waiting(Wait::Forever);
+        desk.now.boot += Duration::from_millis(offset);
+        desk.is_busy(6);
+        desk.pass(SECOND);
+        assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+        let Effect::Enter { keep: Some(keep) } = desk.on(Event::Woken) else {
+            panic!("it was granted")
+        };
+        let after = keep.at.remaining(desk.now);
+        assert!((100..=200).contains(&after.as_millis()), "{after:?}");
+        desk.pass(after - Duration::from_millis(1));
+        assert_eq!(desk.on(Event::Tick), Effect::WaitUntil(keep.at));
+        desk.now = keep.at;
+        assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+        let sent = desk.now;
+        desk.on(Event::Renewed {
+            sent,
+            answer: Ok(Renewal::Renewed),
+        });
+        assert_eq!(desk.deadline(), sent.plus(TRUSTED));
+    }
+}
+
+/// Of a TTL that is shorter than that, a third has to be left for a second try.
+#[test]
+fn a_section_that_was_woken_with_a_short_ttl_asks_in_a_third_of_it() {
+    let ttl = Duration::from_millis(300);
+    let mut desk = Desk::new(Timing {
+        ttl,
+        ..waits(Wait::Forever)
+    });
+    desk.is_busy(6);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    let Effect::Enter { keep: Some(keep) } = desk.on(Event::Woken) else {
+        panic!("it was granted")
+    };
+    assert!(keep.at.remaining(desk.now) <= ttl / 3);
+}
