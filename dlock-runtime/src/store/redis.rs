@@ -40,6 +40,7 @@ mod pulse;
 mod report;
 mod scheme;
 mod script;
+mod secrets;
 mod sentinel;
 mod servers;
 mod service;

@@ -17,8 +17,8 @@ use tokio::{
 };
 
 use super::{
-    RedisConfig, RedisStore, errors, hints, introduction::introduce, look, script, session,
-    socket::Socket, url::Endpoint,
+    RedisConfig, RedisStore, errors, hints, introduction::introduce, look, script, secrets::hidden,
+    session, socket::Socket, url::Endpoint,
 };
 use crate::{
     owner::OwnerId,
@@ -117,10 +117,11 @@ pub(super) async fn open(
     let (mut stream, _, omen) = Socket::connect(endpoint, limit).await?.parts();
     introduce(&mut stream, &login, Some(&config.connection_name()), limit)
         .await
-        .map_err(|error| omen.explain(error))?;
-    let connection = PubSub::new(&login, stream)
-        .await
-        .map_err(|error| omen.explain(errors::of_login(&error, limit, login.db())))?;
+        .map_err(|error| hidden(omen.explain(error), &login))?;
+    let connection = PubSub::new(&login, stream).await.map_err(|error| {
+        let error = errors::of_login(&error, limit, login.db());
+        hidden(omen.explain(error), &login)
+    })?;
     Ok(connection.split())
 }
 

@@ -5,7 +5,9 @@ use std::{future::Future, time::Duration};
 use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConnection};
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::{errors, introduction::introduce, pulse::Pulse, socket::Socket, url::Endpoint};
+use super::{
+    errors, introduction::introduce, pulse::Pulse, secrets::hidden, socket::Socket, url::Endpoint,
+};
 use crate::{
     process::here,
     store::{StoreError, StoreErrorKind},
@@ -30,13 +32,16 @@ impl Session {
         if !endpoint.pushes() && login.password().is_some() {
             introduce(&mut stream, &login, None, limit)
                 .await
-                .map_err(|error| omen.explain(error))?;
+                .map_err(|error| hidden(omen.explain(error), &login))?;
         }
         // Whoever asks has a timer of its own, and one is enough.
         let settings = settings.set_response_timeout(None);
         let (connection, driver) = MultiplexedConnection::new_with_config(&login, stream, settings)
             .await
-            .map_err(|error| omen.explain(errors::of_login(&error, limit, login.db())))?;
+            .map_err(|error| {
+                let error = errors::of_login(&error, limit, login.db());
+                hidden(omen.explain(error), &login)
+            })?;
         Ok(Self {
             connection,
             driver: tokio::spawn(here(driver)),

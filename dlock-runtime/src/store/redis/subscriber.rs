@@ -11,8 +11,8 @@ use redis::{
 use tokio::task::JoinHandle;
 
 use super::{
-    errors, hints::Hints, introduction::introduce, link::Health, pulse::Pulse, socket::Socket,
-    url::Endpoint,
+    errors, hints::Hints, introduction::introduce, link::Health, pulse::Pulse, secrets::hidden,
+    socket::Socket, url::Endpoint,
 };
 use crate::{
     process::here,
@@ -49,10 +49,13 @@ impl Subscriber {
         let (mut stream, pulse, omen) = Socket::connect(endpoint, limit).await?.parts();
         introduce(&mut stream, &login, Some(name), limit)
             .await
-            .map_err(|error| omen.explain(error))?;
+            .map_err(|error| hidden(omen.explain(error), &login))?;
         let (sink, mut messages) = PubSub::new(&login, stream)
             .await
-            .map_err(|error| omen.explain(errors::of_login(&error, limit, login.db())))?
+            .map_err(|error| {
+                let error = errors::of_login(&error, limit, login.db());
+                hidden(omen.explain(error), &login)
+            })?
             .split();
         let ear = Ear(health);
         let listener = tokio::spawn(here(async move {
