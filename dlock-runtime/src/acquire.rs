@@ -113,6 +113,7 @@ async fn one(
                     .check_at(now)
                     .map_err(|loss| section.lost_error(loss))?;
                 let waited = entered.elapsed(now);
+                section.stops_waiting();
                 observe::acquired(&section, held.token, came, waited);
                 if let Some(keep) = keep {
                     keeper::keep(&section, keep, now);

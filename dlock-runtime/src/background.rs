@@ -30,6 +30,7 @@ pub(crate) fn let_others_take_it() {
 
 /// Sends the release of an attempt that was left, until the store has answered.
 pub(crate) fn release_in_background(section: &Arc<Section>, owner: OwnerId) {
+    section.shared.bounds.begins_release();
     Releasing {
         section: section.clone(),
         owner,
@@ -63,9 +64,14 @@ impl Releasing {
 
     async fn run(mut self) {
         let section = &self.section;
+        let mut is_repeated = false;
         loop {
             let ring = section.ring();
+            // Many at once would be a stampede, at the latest when the store is back after an outage.
+            let turn = section.turn_to_release(is_repeated).await;
             let answer = section.ask_release(self.owner, section.now()).await;
+            drop(turn);
+            is_repeated = true;
             if let Some(error) = answer.as_ref().err().filter(|it| it.is_refusal_for_good()) {
                 observe::release_refused(section, error);
                 section.event(Event::Abandoned);
@@ -87,14 +93,16 @@ impl Releasing {
 
 impl Drop for Releasing {
     fn drop(&mut self) {
-        if !self.done {
-            let rest = Self {
-                section: self.section.clone(),
-                owner: self.owner,
-                runtimes: mem::take(&mut self.runtimes),
-                done: false,
-            };
-            rest.go_on();
+        if self.done {
+            self.section.shared.bounds.ends_release();
+            return;
         }
+        let rest = Self {
+            section: self.section.clone(),
+            owner: self.owner,
+            runtimes: mem::take(&mut self.runtimes),
+            done: false,
+        };
+        rest.go_on();
     }
 }

@@ -13,6 +13,7 @@ use crate::store::redis::CredentialsProvider;
 #[cfg(feature = "tls")]
 use crate::store::redis::Tls;
 use crate::{
+    bounds::Limits,
     clock::{Clock, SystemClock},
     error::ConnectError,
     options::Timing,
@@ -46,6 +47,7 @@ pub struct LockManagerBuilder {
     min_replicas: u32,
     handover: bool,
     renewal_thread: Option<bool>,
+    limits: Limits,
     #[cfg(feature = "redis")]
     credentials: Option<CredentialsProvider>,
     #[cfg(feature = "tls")]
@@ -66,6 +68,7 @@ impl Default for LockManagerBuilder {
             min_replicas: 0,
             handover: true,
             renewal_thread: None,
+            limits: Limits::default(),
             #[cfg(feature = "redis")]
             credentials: None,
             #[cfg(feature = "tls")]
@@ -78,7 +81,8 @@ impl Default for LockManagerBuilder {
 
 impl LockManagerBuilder {
     fn check(&self) -> Result<(), ConnectError> {
-        let fault = self.defaults.fault().or_else(|| {
+        let fault = self.defaults.fault().or_else(|| self.limits.fault());
+        let fault = fault.or_else(|| {
             let limits = [
                 ("response_timeout", self.response_limit),
                 ("connect_timeout", self.connect_limit),

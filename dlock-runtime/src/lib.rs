@@ -20,6 +20,7 @@ mod acquire;
 #[cfg(feature = "admin")]
 pub mod admin;
 mod background;
+mod bounds;
 mod builder;
 mod clock;
 mod detach;

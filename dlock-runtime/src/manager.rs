@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
+    bounds::Bounds,
     builder::LockManagerBuilder,
     clock::{Clock, Moment},
     error::{ConnectError, LockError},
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) renewal_thread: Option<bool>,
     pub(crate) local: Local<Arc<Section>>,
     pub(crate) keeper: Keeper,
+    pub(crate) bounds: Bounds,
 }
 
 impl Shared {

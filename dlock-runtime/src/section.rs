@@ -4,7 +4,10 @@ use std::{
     borrow::Cow,
     future::{Future, poll_fn},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
     thread,
     time::Duration,
@@ -12,7 +15,7 @@ use std::{
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor, TryCurrentError},
-    sync::{Mutex, Notify, futures::Notified},
+    sync::{Mutex, Notify, SemaphorePermit, futures::Notified},
     time::{Instant, timeout},
 };
 
@@ -42,6 +45,8 @@ pub(crate) struct Section {
     slot: Arc<Slot<Arc<Section>>>,
     id: OwnerId,
     bell: Notify,
+    /// Whether it counts as a waiter of its manager.
+    waits: AtomicBool,
     /// Held by what sets the TTL of a lease with a `min_hold`: its renewal, or what keeps it for that.
     pub(crate) setting_ttl: Option<Arc<Mutex<()>>>,
     /// Of the body under its guard.
@@ -64,7 +69,9 @@ impl Section {
             .site()
             .map_or(Cow::Borrowed(""), |site| plain(site.function()));
         let trust = Trust::new(timing.ttl, |ttl| shared.store.drift(ttl));
+        shared.bounds.begins_waiting(key)?;
         let section = shared.local.enter(key, |slot, state| {
+            shared.bounds.may_wait_behind(state.waiting(), key)?;
             // Numbered in the order in which they enter, which is the order of their turns.
             let id = shared.owners.next();
             let section = Arc::new(Self {
@@ -75,15 +82,38 @@ impl Section {
                 slot: slot.clone(),
                 id,
                 bell: Notify::new(),
+                waits: AtomicBool::new(true),
                 setting_ttl: timing.min_hold.map(|_| Arc::default()),
                 polls: Polls::default(),
                 runtime,
             });
             let waiter = Waiter::new(id, section.clone(), timing, trust, now);
             state.enter(waiter, shared.surroundings(now));
-            section
+            Ok(section)
         });
-        section.ok_or_else(|| LockError::Closed { key: key.clone() })
+        let closed = || Err(LockError::Closed { key: key.clone() });
+        section.unwrap_or_else(closed).inspect_err(|_| {
+            shared.bounds.stops_waiting();
+        })
+    }
+
+    /// It has its lease, or has given up: told more than once, the first time counts.
+    pub(crate) fn stops_waiting(&self) {
+        if self.waits.swap(false, Ordering::Relaxed) {
+            self.shared.bounds.stops_waiting();
+        }
+    }
+
+    /// Waits until the release of a section that was left may be sent.
+    pub(crate) async fn turn_to_release(&self, is_repeated: bool) -> Option<SemaphorePermit<'_>> {
+        // It must have been sent before the store forgets the lease by itself.
+        let patience = || {
+            let traces_until = self.slot.state().traces_until(self.id);
+            let left = traces_until.map(|until| until.remaining(self.now()));
+            left.unwrap_or_default()
+                .saturating_sub(self.shared.response_limit)
+        };
+        self.shared.bounds.turn(is_repeated, patience).await
     }
 
     pub(crate) fn key(&self) -> &LockKey {
@@ -335,6 +365,7 @@ impl Section {
     }
 
     fn leave(self: &Arc<Self>) {
+        self.stops_waiting();
         let now = self.now();
         if !self.shared.store.is_ours(now) {
             // It is the parent's to give back.

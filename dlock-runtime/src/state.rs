@@ -207,6 +207,18 @@ impl<T: Clone> KeyState<T> {
         self.front.is_none() && self.behind.is_empty() && self.aside.is_empty()
     }
 
+    /// How many of this process want the key and have no lease.
+    pub(crate) fn waiting(&self) -> usize {
+        let front = self.front.as_ref();
+        let is_waiting = front.is_some_and(|it| it.is_active() && !it.is_holding());
+        self.behind.len() + usize::from(is_waiting)
+    }
+
+    /// Until when the store may have something of attempt `id`.
+    pub(crate) fn traces_until(&self, id: OwnerId) -> Option<Moment> {
+        self.find(id)?.claim.traces_until
+    }
+
     /// The tasks of all attempts.
     pub(crate) fn tasks(&self) -> Vec<T> {
         let attempts = self.front.iter().chain(&self.aside);

@@ -186,6 +186,18 @@ async fn provoke(code: &str) -> Provoked {
             let url = format!("{}?min_replicas=1", server.url());
             refusal(&connected(&url).await).await
         }
+        "overloaded" => {
+            let manager = LockManager::builder().max_waiters_per_key(1);
+            let manager = manager.connect("memory://").await.unwrap();
+            let held = manager.lock(KEY).acquire().await.unwrap();
+            let waiting = manager.lock(KEY).acquire();
+            let mut waiting = pin!(waiting);
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+            let refused = refusal(&manager).await;
+            drop(held);
+            refused
+        }
         code => return not_made(code).await,
     };
     Provoked::Lock(error)

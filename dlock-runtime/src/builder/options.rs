@@ -265,6 +265,62 @@ impl LockManagerBuilder {
         self
     }
 
+    /// How many calls of this manager may wait for locks at once. If not set, 1,000,000.
+    ///
+    /// Each waiting call takes some hundred bytes. One more is refused at once with
+    /// [`Overloaded`](crate::StoreErrorKind::Overloaded), before anything is asked.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockManager;
+    ///
+    /// let builder = LockManager::builder().max_waiters(50_000);
+    /// # drop(builder);
+    /// ```
+    pub fn max_waiters(mut self, calls: usize) -> Self {
+        self.limits.waiters = calls;
+        self
+    }
+
+    /// How many calls of this manager may wait for one key at once. If not set, 10,000.
+    ///
+    /// One more is refused at once with [`Overloaded`](crate::StoreErrorKind::Overloaded), before
+    /// anything is asked.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockManager;
+    ///
+    /// // Who would wait behind so many others need not begin.
+    /// let builder = LockManager::builder().max_waiters_per_key(100);
+    /// # drop(builder);
+    /// ```
+    pub fn max_waiters_per_key(mut self, calls: usize) -> Self {
+        self.limits.waiters_per_key = calls;
+        self
+    }
+
+    /// How many releases of this manager may be pending in the background before new calls are
+    /// refused. If not set, 10,000.
+    ///
+    /// A release goes to the background when a guard or a call is dropped, or when the store did not
+    /// answer. While so many are pending, new calls are refused at once with
+    /// [`Overloaded`](crate::StoreErrorKind::Overloaded), before anything is asked. No release is dropped. At
+    /// most 256 are sent at once.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockManager;
+    ///
+    /// // It drops more guards than that at once.
+    /// let builder = LockManager::builder().max_pending_releases(100_000);
+    /// # drop(builder);
+    /// ```
+    pub fn max_pending_releases(mut self, releases: usize) -> Self {
+        self.limits.pending_releases = releases;
+        self
+    }
+
     /// How long [`connect`](Self::connect) tries, an hour at the most. If not set, 5 s.
     ///
     /// ```

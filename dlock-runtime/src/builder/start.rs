@@ -8,6 +8,7 @@ use super::{LockManagerBuilder, label};
 #[cfg(feature = "redis")]
 use crate::store::redis::{CredentialsProvider, Independent, RedisConfig, RedisStore};
 use crate::{
+    bounds::Bounds,
     error::ConnectError,
     keeper::Keeper,
     local::Local,
@@ -173,6 +174,7 @@ impl LockManagerBuilder {
             home: Handle::try_current().ok(),
             local: Local::default(),
             keeper: Keeper::default(),
+            bounds: Bounds::new(self.limits),
         });
         let hints = Arc::new(Arc::downgrade(&shared));
         shared.store.attach(client, HintSink::new(hints));

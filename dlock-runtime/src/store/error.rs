@@ -204,7 +204,7 @@ impl StoreError {
     /// before the first write.
     pub(crate) fn left_nothing(&self) -> bool {
         use StoreErrorKind::{
-            Forked, Loading, NoCredentials, NoRuntime, ReadOnly, Tls, Unauthenticated,
+            Forked, Loading, NoCredentials, NoRuntime, Overloaded, ReadOnly, Tls, Unauthenticated,
             UnknownService, Unreachable, WrongType,
         };
         let refused_whole = matches!(
@@ -219,6 +219,7 @@ impl StoreError {
                 | NoRuntime
                 | UnknownService
                 | Forked
+                | Overloaded
         );
         match self.effect {
             Effect::ByKind => refused_whole,
@@ -283,6 +284,8 @@ pub enum StoreErrorKind {
     NoRuntime,
     /// Fewer replicas than wanted have confirmed the request, which may have been carried out.
     TooFewReplicas,
+    /// A bound of the manager is reached: the request was never sent, and may be made later.
+    Overloaded,
     /// No Sentinel knows the service; the request was never sent.
     UnknownService,
     /// The manager belongs to the process that this one was forked from; the request was never sent.
@@ -306,6 +309,7 @@ codes! { StoreErrorKind:
     Unsupported => "unsupported",
     NoRuntime => "no-runtime",
     TooFewReplicas => "too-few-replicas",
+    Overloaded => "overloaded",
     UnknownService => "unknown-service",
     Forked => "forked",
 }
@@ -330,6 +334,7 @@ impl StoreErrorKind {
             Self::Unsupported => {
                 "use Redis 6.2 or later, or Valkey, and a URL that fits how it runs"
             }
+            Self::Overloaded => "retry later, or raise that bound in the builder",
             Self::TooFewReplicas => "check the server's replicas, or lower `min_replicas`",
             Self::UnknownService => "check the name of the service, after the hosts in the URL",
             Self::Forked => "make a manager in each process, after the fork",

@@ -1,0 +1,363 @@
+//! What one manager keeps at most, whatever its callers and its store do: memory, tasks and requests in flight.
+//!
+//! At a bound new calls are refused before anything is asked or entered. What has begun is never dropped.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use crate::{
+    error::LockError,
+    key::LockKey,
+    store::{StoreError, StoreErrorKind},
+};
+
+/// Releases of the background that are in flight for the first time, and again. They have permits of their
+/// own: what fails again and again must not hold up what has just been given back.
+const FIRST_IN_FLIGHT: usize = 224;
+const REPEATED_IN_FLIGHT: usize = 32;
+
+/// The bounds that a builder sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) waiters: usize,
+    pub(crate) waiters_per_key: usize,
+    pub(crate) pending_releases: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            waiters: 1_000_000,
+            waiters_per_key: 10_000,
+            pending_releases: 10_000,
+        }
+    }
+}
+
+impl Limits {
+    /// The option that is out of bounds, and why.
+    pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let options = [
+            ("max_waiters", self.waiters),
+            ("max_waiters_per_key", self.waiters_per_key),
+            ("max_pending_releases", self.pending_releases),
+        ];
+        let zero = options.into_iter().find(|(_, bound)| *bound == 0);
+        zero.map(|(option, _)| (option, "it must be greater than zero"))
+    }
+}
+
+/// The bounds of a manager, and how near it is to them.
+pub(crate) struct Bounds {
+    limits: Limits,
+    waiters: AtomicUsize,
+    pending_releases: AtomicUsize,
+    first: Semaphore,
+    repeated: Semaphore,
+}
+
+impl Bounds {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            waiters: AtomicUsize::new(0),
+            pending_releases: AtomicUsize::new(0),
+            first: Semaphore::new(FIRST_IN_FLIGHT),
+            repeated: Semaphore::new(REPEATED_IN_FLIGHT),
+        }
+    }
+
+    /// One more wants a key. If it may, [`stops_waiting`](Self::stops_waiting) is due once for it.
+    pub(crate) fn begins_waiting(&self, key: &LockKey) -> Result<(), LockError> {
+        let bound = self.limits.pending_releases;
+        if self.pending_releases.load(Ordering::Relaxed) >= bound {
+            let message = format!("{bound} releases are pending (`max_pending_releases`)");
+            return Err(overloaded(key, message));
+        }
+        let bound = self.limits.waiters;
+        if self.waiters.fetch_add(1, Ordering::Relaxed) >= bound {
+            self.stops_waiting();
+            let message = format!("{bound} calls of this manager wait for locks (`max_waiters`)");
+            return Err(overloaded(key, message));
+        }
+        Ok(())
+    }
+
+    /// One has its key, or has given up.
+    pub(crate) fn stops_waiting(&self) {
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether one more may wait for `key`, for which so many wait in this process.
+    pub(crate) fn may_wait_behind(&self, waiters: usize, key: &LockKey) -> Result<(), LockError> {
+        let bound = self.limits.waiters_per_key;
+        if waiters < bound {
+            return Ok(());
+        }
+        let message = format!("{bound} calls of this manager wait for it (`max_waiters_per_key`)");
+        Err(overloaded(key, message))
+    }
+
+    /// A release is pending from now on.
+    pub(crate) fn begins_release(&self) {
+        self.pending_releases.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ends_release(&self) {
+        self.pending_releases.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Waits until a release may be sent, but no longer than `patience`: it is of no use later.
+    pub(crate) async fn turn(
+        &self,
+        is_repeated: bool,
+        patience: impl FnOnce() -> Duration,
+    ) -> Option<SemaphorePermit<'_>> {
+        let turns = if is_repeated {
+            &self.repeated
+        } else {
+            &self.first
+        };
+        if let Ok(turn) = turns.try_acquire() {
+            return Some(turn);
+        }
+        timeout(patience(), turns.acquire()).await.ok()?.ok()
+    }
+}
+
+fn overloaded(key: &LockKey, message: String) -> LockError {
+    LockError::Unavailable {
+        key: key.clone(),
+        waited: Duration::ZERO,
+        reason: StoreError::new(StoreErrorKind::Overloaded, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, atomic::AtomicBool};
+
+    use dlock_testkit::eventually;
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::{
+        LockManager,
+        builder::LockManagerBuilder,
+        error::ConnectError,
+        owner::OwnerId,
+        store::{
+            AcquireRequest, Acquisition, LockStore, Released, RenewRequest, Renewal,
+            memory::MemoryStore,
+        },
+    };
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Releases wait for a permit each, and fail at first.
+    #[derive(Clone)]
+    struct Slow {
+        store: MemoryStore,
+        permits: Arc<Semaphore>,
+        fails: Arc<AtomicBool>,
+        in_flight: Arc<AtomicUsize>,
+        most: Arc<AtomicUsize>,
+    }
+
+    impl Slow {
+        fn new(permits: usize) -> Self {
+            Self {
+                store: MemoryStore::new(),
+                permits: Arc::new(Semaphore::new(permits)),
+                fails: Arc::default(),
+                in_flight: Arc::default(),
+                most: Arc::default(),
+            }
+        }
+
+        fn most(&self) -> usize {
+            self.most.load(Ordering::Relaxed)
+        }
+    }
+
+    impl LockStore for Slow {
+        async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+            self.store.acquire(request).await
+        }
+
+        async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+            self.store.renew(request).await
+        }
+
+        async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+            struct InFlight<'a>(&'a AtomicUsize);
+            impl Drop for InFlight<'_> {
+                fn drop(&mut self) {
+                    self.0.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+            let now = self.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+            let _in_flight = InFlight(&self.in_flight);
+            self.most.fetch_max(now, Ordering::Relaxed);
+            let permit = self.permits.acquire().await.expect("it is open");
+            // As an answer takes its time.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            drop(permit);
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(StoreError::new(StoreErrorKind::Refused, "not now"));
+            }
+            self.store.release(key, owner).await
+        }
+    }
+
+    fn overload(error: &LockError) -> &str {
+        assert!(error.retry_after().is_some(), "it may be tried again");
+        match error {
+            LockError::Unavailable { reason, .. } => {
+                assert_eq!(reason.kind(), StoreErrorKind::Overloaded, "{error}");
+                assert!(reason.left_nothing() && !reason.is_final());
+                reason.message()
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    fn builder() -> LockManagerBuilder {
+        LockManager::builder().ttl(3 * LIMIT)
+    }
+
+    #[tokio::test]
+    async fn too_many_pending_releases_refuse_new_calls_until_there_are_fewer() {
+        let store = Slow::new(0);
+        let builder = builder().max_pending_releases(3);
+        let manager = builder.store(store.clone()).unwrap();
+        for number in 0..3 {
+            let guard = manager.lock(format!("k{number}")).acquire().await.unwrap();
+            drop(guard);
+        }
+        let error = manager.lock("new").acquire().await.unwrap_err();
+        assert_eq!(
+            overload(&error),
+            "3 releases are pending (`max_pending_releases`)"
+        );
+        assert_eq!(manager.active(), 3, "nothing was entered");
+        store.permits.add_permits(100);
+        eventually(LIMIT, "they are released", async || manager.active() == 0).await;
+        eventually(LIMIT, "it has room again", async || {
+            match manager.lock("new").acquire().await {
+                Ok(guard) => guard.release().await.is_ok(),
+                Err(error) => overload(&error).is_empty(),
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn too_many_waiters_are_refused_and_those_before_them_are_served() {
+        let manager = builder().max_waiters(3).max_waiters_per_key(2);
+        let manager = manager.store(MemoryStore::new()).unwrap();
+        let (one, other) = (manager.lock("one"), manager.lock("other"));
+        let held = one.clone().acquire().await.unwrap();
+        let also_held = other.clone().acquire().await.unwrap();
+        let waits = |lock: &crate::LockRequest| {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.acquire().await?.release().await })
+        };
+        let mut waiting = vec![waits(&one), waits(&one)];
+        let bounds = manager.shared();
+        let count = || bounds.bounds.waiters.load(Ordering::Relaxed);
+        eventually(LIMIT, "they wait", async || count() == 2).await;
+        let error = one.clone().acquire().await.unwrap_err();
+        let words = "2 calls of this manager wait for it (`max_waiters_per_key`)";
+        assert_eq!(overload(&error), words);
+        assert_eq!(count(), 2);
+
+        waiting.push(waits(&other));
+        eventually(LIMIT, "it waits", async || count() == 3).await;
+        let error = manager.lock("free").acquire().await.unwrap_err();
+        let words = "3 calls of this manager wait for locks (`max_waiters`)";
+        assert_eq!(overload(&error), words);
+
+        // One that gives up makes room.
+        waiting.pop().unwrap().abort();
+        eventually(LIMIT, "it has gone", async || count() == 2).await;
+        let free = manager.lock("free").acquire().await.unwrap();
+        free.release().await.unwrap();
+        held.release().await.unwrap();
+        also_held.release().await.unwrap();
+        for outcome in join_all(waiting).await {
+            outcome.unwrap().unwrap();
+        }
+        assert_eq!((count(), manager.active()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn releases_take_turns_and_each_is_sent() {
+        const KEYS: usize = 2000;
+        let store = Slow::new(1000);
+        let manager = builder().store(store.clone()).unwrap();
+        for fails in [false, true] {
+            let keys = (0..KEYS).map(|number| manager.lock(format!("k{number}")).acquire());
+            let guards = join_all(keys).await;
+            store.most.store(0, Ordering::Relaxed);
+            store.fails.store(fails, Ordering::Relaxed);
+            drop(guards);
+            if fails {
+                eventually(LIMIT, "some are repeated", async || store.most() > 0).await;
+                store.fails.store(false, Ordering::Relaxed);
+            }
+            eventually(LIMIT, "all are released", async || manager.active() == 0).await;
+            let most = FIRST_IN_FLIGHT + REPEATED_IN_FLIGHT;
+            assert!(
+                (2..=most).contains(&store.most()),
+                "{} at once",
+                store.most()
+            );
+            assert_eq!(store.store.len(), 0);
+        }
+        assert_eq!(
+            manager
+                .shared()
+                .bounds
+                .pending_releases
+                .load(Ordering::Relaxed),
+            0
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_release_that_waits_for_its_turn_is_sent_before_it_is_of_no_use() {
+        let bounds = Bounds::new(Limits::default());
+        let mut turns = Vec::new();
+        for _ in 0..REPEATED_IN_FLIGHT {
+            turns.push(bounds.turn(true, || LIMIT).await.expect("there is room"));
+        }
+        assert!(bounds.turn(false, || LIMIT).await.is_some(), "a first one");
+        let begun = tokio::time::Instant::now();
+        assert!(bounds.turn(true, || LIMIT).await.is_none());
+        assert_eq!(begun.elapsed(), LIMIT);
+        turns.pop();
+        assert!(bounds.turn(true, || Duration::ZERO).await.is_some());
+    }
+
+    #[test]
+    fn a_bound_of_zero_is_refused() {
+        for (builder, name) in [
+            (builder().max_waiters(0), "max_waiters"),
+            (builder().max_waiters_per_key(0), "max_waiters_per_key"),
+            (builder().max_pending_releases(0), "max_pending_releases"),
+        ] {
+            let refused = builder.store(MemoryStore::new());
+            assert!(
+                matches!(refused, Err(ConnectError::InvalidOption { option, .. }) if option == name)
+            );
+        }
+    }
+}
