@@ -36,7 +36,7 @@ impl Default for Limits {
         Self {
             waiters: 1_000_000,
             waiters_per_key: 10_000,
-            pending_releases: 10_000,
+            pending_releases: 100_000,
         }
     }
 }

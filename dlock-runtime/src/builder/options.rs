@@ -301,7 +301,7 @@ impl LockManagerBuilder {
     }
 
     /// How many releases of this manager may be pending in the background before new calls are
-    /// refused. If not set, 10,000.
+    /// refused. If not set, 100,000.
     ///
     /// A release goes to the background when a guard or a call is dropped, or when the store did not
     /// answer. While so many are pending, new calls are refused at once with

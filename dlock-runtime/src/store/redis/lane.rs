@@ -53,7 +53,7 @@ impl Lane {
         let events = Events::of_second(shown.to_owned());
         match way {
             Way::One(source) => {
-                let node = Node::start(source.clone(), config, &hints, events, runtime);
+                let node = Node::start(source.apart(), config, &hints, events, runtime);
                 if min_replicas > 0 {
                     let limit = config.response_timeout;
                     return Self::Confirmed(Confirmer::start(node, min_replicas, limit, runtime));

@@ -8,6 +8,9 @@
 //! The epoch is asked for before the address: during a fail-over both change, and an old address
 //! must not be taken for a new one. `SENTINEL MASTER` alone would not do, because the Sentinel that
 //! leads a fail-over names the old address with the new epoch there until it is over.
+//!
+//! They are asked over connections that are kept, one to each: a fleet that logs in anew for every question
+//! would keep them busy.
 
 #[cfg(test)]
 mod tests;
@@ -49,6 +52,8 @@ pub(super) struct Sentinels {
     location: Location,
     service: String,
     all: Vec<Endpoint>,
+    /// A connection to each of them, unless it is in use or has failed.
+    kept: Vec<Mutex<Option<Session>>>,
     /// What was chosen last.
     latest: Mutex<Option<Master>>,
 }
@@ -63,11 +68,23 @@ struct Master {
 
 impl Sentinels {
     pub(super) fn new(location: &Location, service: &str) -> Self {
+        let all = location.sentinels();
         Self {
             location: location.clone(),
             service: service.to_owned(),
-            all: location.sentinels(),
+            kept: all.iter().map(|_| Mutex::default()).collect(),
+            all,
             latest: Mutex::new(None),
+        }
+    }
+
+    /// The same Sentinels, and what is known of the master, for somebody on another runtime: over connections of
+    /// its own.
+    pub(super) fn apart(&self) -> Self {
+        let latest = self.latest().clone();
+        Self {
+            latest: Mutex::new(latest),
+            ..Self::new(&self.location, &self.service)
         }
     }
 
@@ -134,7 +151,8 @@ impl Sentinels {
     /// What is to be taken for the master's address, once `enough` have named one that is no older
     /// than what is known, or nobody else will answer.
     async fn master(&self, limit: Duration, enough: usize) -> Result<Address, StoreError> {
-        let asked = self.all.iter().map(|it| self.ask(it, limit));
+        let each = self.all.iter().zip(&self.kept);
+        let asked = each.map(|(sentinel, kept)| self.ask(sentinel, kept, limit));
         let mut answers: FuturesUnordered<_> = asked.collect();
         let (mut masters, mut errors) = (Vec::<Master>::new(), Vec::new());
         while let Some(answer) = answers.next().await {
@@ -160,15 +178,40 @@ impl Sentinels {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, sentinel: &Endpoint, limit: Duration) -> Result<Master, StoreError> {
-        let asked = async {
-            let mut session = Session::open(sentinel, AsyncConnectionConfig::new(), limit).await?;
-            let mut question = Pipeline::new();
-            question.cmd("SENTINEL").arg("MASTER").arg(&self.service);
-            let address = "GET-MASTER-ADDR-BY-NAME";
-            question.cmd("SENTINEL").arg(address).arg(&self.service);
+    async fn ask(
+        &self,
+        sentinel: &Endpoint,
+        kept: &Mutex<Option<Session>>,
+        limit: Duration,
+    ) -> Result<Master, StoreError> {
+        let mut question = Pipeline::new();
+        question.cmd("SENTINEL").arg("MASTER").arg(&self.service);
+        let address = "GET-MASTER-ADDR-BY-NAME";
+        question.cmd("SENTINEL").arg(address).arg(&self.service);
+        let put = async |session: &mut Session, limit: Duration| {
             let answers = session.connection.send_packed_commands(&question, 0, 2);
-            let mut answers = answered(limit, answers).await?;
+            answered(limit, answers).await
+        };
+        let slot = || kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = async {
+            let known = slot().take();
+            let over_known = match known {
+                // One that has gone unnoticed leaves time for another.
+                Some(mut session) => {
+                    let answers = put(&mut session, limit / 2).await;
+                    answers.ok().map(|answers| (session, answers))
+                }
+                None => None,
+            };
+            let (session, mut answers) = if let Some(told) = over_known {
+                told
+            } else {
+                let settings = AsyncConnectionConfig::new();
+                let mut session = Session::open(sentinel, settings, limit).await?;
+                let answers = put(&mut session, limit).await?;
+                (session, answers)
+            };
+            *slot() = Some(session);
             let (address, master) = (answers.pop(), answers.pop());
             let address = address
                 .unwrap_or(Value::Nil)

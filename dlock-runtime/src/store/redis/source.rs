@@ -15,6 +15,14 @@ pub(super) enum Source {
 }
 
 impl Source {
+    /// The same for somebody on another runtime, who must not depend on this one.
+    pub(super) fn apart(&self) -> Self {
+        match self {
+            Self::Fixed(endpoint) => Self::Fixed(endpoint.clone()),
+            Self::Sentinel(sentinels) => Self::Sentinel(Arc::new(sentinels.apart())),
+        }
+    }
+
     /// The place, found within about `limit`.
     pub(super) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
         match self {

@@ -1,7 +1,14 @@
 //! Which master is chosen, and what is said when there is none.
 
-use std::{pin::pin, sync::Arc};
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
+use dlock_testkit::eventually;
 use tokio::sync::Notify;
 
 use super::*;
@@ -182,6 +189,49 @@ fn over(fakes: &[Fake]) -> Sentinels {
         .collect();
     let url = format!("redis-sentinel://{}/m", hosts.join(","));
     Sentinels::new(&Location::parse(&url).unwrap(), "m")
+}
+
+/// However often they are asked.
+#[tokio::test]
+async fn sentinels_are_asked_over_one_connection_each() {
+    const ROUNDS: usize = 4;
+    let known = master(3, 1);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counting = async || {
+        let asked = asked.clone();
+        Fake::start(move |words| {
+            let asked = asked.clone();
+            async move {
+                match words[0].as_str() {
+                    "SENTINEL" if words[1] == "MASTER" => {
+                        asked.fetch_add(1, Ordering::Relaxed);
+                        format!("%1\r\n{}{}", bulk("config-epoch"), bulk("3"))
+                    }
+                    "SENTINEL" => format!("*2\r\n{}{}", bulk("h"), bulk("1")),
+                    _ => courtesy(&words),
+                }
+            }
+        })
+        .await
+    };
+    let fakes = [counting().await, counting().await, counting().await];
+    let sentinels = over(&fakes);
+    let enough = eventually(LONG, "they are asked again and again", async || {
+        asked.load(Ordering::Relaxed) >= ROUNDS * fakes.len()
+    });
+    tokio::select! {
+        error = sentinels.moved(&known.address, LEAST_PAUSE, LIMIT) => panic!("{error}"),
+        () = enough => {}
+    }
+    let connections = fakes.iter().map(Fake::connections).sum::<usize>();
+    assert_eq!(connections, fakes.len() + 1, "one is listened to besides");
+
+    // One that is lost is made anew, within the same question.
+    let broken = Session::open(&sentinels.all[0], AsyncConnectionConfig::new(), LIMIT);
+    let broken = broken.await.unwrap();
+    broken.driver.abort();
+    *sentinels.kept[0].lock().unwrap() = Some(broken);
+    assert_eq!(sentinels.master(LIMIT, 3).await, Ok(known.address));
 }
 
 /// As one that was stopped does: the system accepts in its place.
