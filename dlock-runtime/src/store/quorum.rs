@@ -308,10 +308,7 @@ impl LockStore for Quorum {
         if let Err(error) = needs_runtime() {
             return vec![Err(error); requests.len()];
         }
-        let limits = requests
-            .iter()
-            .map(|it| limit_of_one(self.node_timeout, it.ttl));
-        let limit = limits.fold(limit, Duration::min);
+        // As long as the leases allow: a majority that answers late has renewed them all the same.
         renew::renew_all(&self.shared, requests, limit).await
     }
 

@@ -161,12 +161,7 @@ pub(super) async fn renew_all(
             function: &ask.function,
         })
         .collect();
-    // One is asked for as it would be without a quorum.
-    let answers = match &*requests {
-        [alone] => vec![nodes[node].renew(*alone).await],
-        together => nodes[node].renew_all(together, limit).await,
-    };
-    (node, answers)
+    (node, nodes[node].renew_all(&requests, limit).await)
 }
 
 type Request<T> = Pin<Box<dyn Future<Output = T> + Send>>;
