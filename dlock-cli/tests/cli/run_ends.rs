@@ -77,7 +77,8 @@ async fn a_deaf_command_and_its_children_are_killed() {
 #[tokio::test]
 async fn a_server_that_dies_or_stands_still_ends_the_command_before_its_lease() {
     let server = RedisServer::start().await;
-    let worker = running(&server, &["--ttl", "6s"], POLITE).await;
+    // So long that its last renewal may still be carried out when the command stops to wait for the release.
+    let worker = running(&server, &["--ttl", "9s"], POLITE).await;
     server.pause();
     let first = ended(&worker).await.with(76);
     assert!(first.stdout.contains("asked"));
