@@ -124,11 +124,11 @@ Examples:
     /// Ends with a table: what was broken, and what came of it. A short part is among the tests.
     Chaos(evidence::Chaos),
 
-    /// Makes mistakes in a copy of the library, one after the other, and sees each of them found
+    /// Puts mistakes into a copy of the library and the command, and sees each of them noticed by a test
     ///
-    /// By the simulation, or by a test where the simulation cannot see it. Compiles in target/mutants
-    /// what each mistake changes, which takes minutes. Ends with a table, and fails if one of them is not
-    /// found.
+    /// Builds the copy once, in target/mutants, with each mistake behind a switch, and runs tests and the
+    /// simulation with one after the other switched on. Ends with a table: caught, survived, or equivalent
+    /// with the reason. Fails if a mistake survives that is not listed as equivalent, or one is caught that is.
     Mutants(mutants::Mutants),
 
     /// Tries parsers, keys and what reads a server's replies with inputs that a fuzzer finds

@@ -1,20 +1,28 @@
-//! Puts mistakes into a copy of the sources, one after the other, and sees each of them found.
+//! Puts mistakes into a copy of the sources, and sees each of them noticed by a test.
 //!
-//! The simulation has to find most of them. Some it cannot see: scripts of Redis are not in it, and
-//! where two rules protect from the same, it goes on well without one of them. Each of those names a
-//! test. What nothing finds is a rule that nobody would miss.
+//! The copy is built once, with every mistake behind a switch of its own, and its tests are run with one
+//! after the other switched on. A mistake that nothing notices is a rule that nobody would miss, or one that
+//! makes no difference: then the list says why.
 
+mod bench;
 mod list;
+mod look;
+mod mutant;
+mod programs;
+mod switch;
 mod tree;
-mod way;
+mod trial;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fs, iter};
 
 use clap::Args;
 
-use self::list::{ALL, Mutant};
+use self::bench::{Bench, Found};
+use self::look::Look;
+use self::mutant::Mutant;
 use self::tree::Tree;
-use self::way::{Bench, Found};
+use crate::cargo;
 
 #[derive(Args)]
 pub(crate) struct Mutants {
@@ -22,73 +30,156 @@ pub(crate) struct Mutants {
     #[arg(long, default_value_t = 0)]
     from: u64,
 
-    /// The mistakes to make [default: all of them]
+    /// The mistakes to make, by their names, by the beginning of those, or by a part of the path of a file
+    /// with a slash in it [default: all of them]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
 
+/// The packages in whose folders tests keep cases that have failed.
+const PACKAGES: [&str; 2] = ["dlock-runtime", "dlock-cli"];
+
+/// What became of a mistake.
+struct Verdict {
+    mutant: &'static Mutant,
+    found: Option<Found>,
+}
+
 impl Mutants {
     pub(crate) fn run(&self) -> Result<(), String> {
-        let mutants = chosen(&self.names)?;
-        let tree = Tree::copy()?;
-        let bench = Bench::new(&tree, self.from);
-        println!("without a mistake");
-        bench.finds_nothing(mutants.iter().map(|mutant| &mutant.way))?;
-        let mut lines = Vec::new();
-        let mut survivors = Vec::new();
+        let began = Instant::now();
+        let all = list::all();
+        let mutants = chosen(&all, &self.names)?;
+        let looks: Vec<Look> = mutants.iter().flat_map(|it| it.looks).copied().collect();
+        let owned: Vec<Mutant> = all.iter().map(|mutant| **mutant).collect();
+        let tree = Tree::copy(&owned)?;
+        let bench = Bench::build(&tree, &looks, self.from)?;
+        println!("without a mistake, built in {}", seconds(began.elapsed()));
+        bench.finds_nothing(&looks)?;
+        let mut verdicts = Vec::new();
         for mutant in mutants {
             println!("{}: {}", mutant.name, mutant.mistake);
-            println!("  breaks: {}", mutant.rule);
-            let mistake = tree.mistake(mutant.file, mutant.from, mutant.to)?;
-            let found = bench.look(&mutant.way);
-            mistake.undo()?;
-            let found = found.map_err(|reason| format!("`{}`: {reason}", mutant.name))?;
-            match &found {
-                Some(found) => println!("  found: {} ({})", found.by, seconds(found.took)),
-                None => survivors.push(mutant.name),
+            println!("  at {}", place(mutant));
+            if let Some(rule) = mutant.rule {
+                println!("  breaks: {rule}");
             }
-            lines.push(line(mutant, found.as_ref()));
+            let found = bench.find(mutant.looks, mutant.name);
+            tree.forget_cases(&PACKAGES)?;
+            let found = found.map_err(|reason| format!("`{}`: {reason}", mutant.name))?;
+            let verdict = Verdict { mutant, found };
+            println!("  {}", verdict.text());
+            verdicts.push(verdict);
         }
-        println!("\n{}\n{}", heading(), lines.join("\n"));
-        if survivors.is_empty() {
+        println!("\n{}", table(&verdicts));
+        println!("{}, in {}", summary(&verdicts), seconds(began.elapsed()));
+        let wrong: Vec<_> = verdicts.iter().filter_map(Verdict::error).collect();
+        if wrong.is_empty() {
             return Ok(());
         }
-        Err(format!("nothing has found {}", survivors.join(", ")))
+        Err(wrong.join("; "))
     }
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Mutant>, String> {
+/// Those whose names are, or begin with, one of `names`, or whose files have it in their paths.
+fn chosen(all: &[&'static Mutant], names: &[String]) -> Result<Vec<&'static Mutant>, String> {
     if names.is_empty() {
-        return Ok(ALL.iter().collect());
+        return Ok(all.to_vec());
     }
-    let by_name = |name: &String| {
-        let mutant = ALL.iter().find(|mutant| mutant.name == name);
-        mutant.ok_or_else(|| {
-            let known: Vec<_> = ALL.iter().map(|mutant| mutant.name).collect();
-            format!(
-                "there is no mutant `{name}`: there are {}",
-                known.join(", ")
-            )
-        })
-    };
-    names.iter().map(by_name).collect()
-}
-
-fn heading() -> &'static str {
-    "| Mutant | What is wrong | Found | in | by |\n|---|---|---|---|---|"
-}
-
-fn line(mutant: &Mutant, found: Option<&Found>) -> String {
-    let (name, mistake) = (mutant.name, mutant.mistake);
-    match found {
-        Some(Found { after, took, by }) => {
-            format!(
-                "| `{name}` | {mistake} | {after} | {} | {by} |",
-                seconds(*took)
-            )
+    let mut chosen = Vec::new();
+    for name in names {
+        let exact: Vec<_> = all.iter().filter(|it| it.name == name).copied().collect();
+        let begin = all.iter().filter(|it| {
+            it.name.starts_with(name.as_str()) || name.contains('/') && it.file.contains(name)
+        });
+        let meant = if exact.is_empty() {
+            begin.copied().collect()
+        } else {
+            exact
+        };
+        if meant.is_empty() {
+            let known: Vec<_> = all.iter().map(|mutant| mutant.name).collect();
+            let known = known.join(", ");
+            return Err(format!("there is no mutant `{name}`: there are {known}"));
         }
-        None => format!("| `{name}` | {mistake} | **not found** | | |"),
+        chosen.extend(meant);
     }
+    Ok(chosen)
+}
+
+/// The line in which the mistake is made.
+fn place(mutant: &Mutant) -> String {
+    let text = fs::read_to_string(cargo::root().join(mutant.file)).unwrap_or_default();
+    let places = mutant.find_in(&text).unwrap_or_default();
+    let at = places.first().map_or(0, |place| place.marked.start);
+    let line = text[..at].matches('\n').count() + 1;
+    format!("{}:{line}", mutant.file)
+}
+
+impl Verdict {
+    fn name(&self) -> &'static str {
+        match (&self.found, self.mutant.equivalent) {
+            (Some(_), None) => "caught",
+            (None, None) => "**survived**",
+            (None, Some(_)) => "equivalent",
+            (Some(_), Some(_)) => "**caught, and listed as equivalent**",
+        }
+    }
+
+    fn reason(&self) -> &str {
+        match &self.found {
+            Some(found) => &found.by,
+            None => self.mutant.equivalent.unwrap_or_default(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let took = self.found.as_ref().map(|found| seconds(found.took));
+        let took = took.map_or_else(String::new, |took| format!(" in {took}"));
+        format!("{}{took}: {}", self.name(), self.reason())
+    }
+
+    fn error(&self) -> Option<String> {
+        let name = self.mutant.name;
+        match (&self.found, self.mutant.equivalent) {
+            (None, None) => Some(format!("nothing has noticed `{name}`")),
+            (Some(found), Some(_)) => {
+                let by = &found.by;
+                Some(format!("`{name}` makes a difference after all, by {by}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn table(verdicts: &[Verdict]) -> String {
+    let heading = "| Mutant | What is wrong | Result | in | by, or why |\n|---|---|---|---|---|";
+    let line = |verdict: &Verdict| {
+        let Mutant { name, mistake, .. } = verdict.mutant;
+        let took = verdict.found.as_ref().map(|found| seconds(found.took));
+        let took = took.unwrap_or_default();
+        let (result, reason) = (verdict.name(), verdict.reason());
+        format!("| `{name}` | {mistake} | {result} | {took} | {reason} |")
+    };
+    let lines = iter::once(heading.to_owned()).chain(verdicts.iter().map(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn summary(verdicts: &[Verdict]) -> String {
+    let count = |found, equivalent| {
+        let is_meant = |it: &&Verdict| {
+            it.found.is_some() == found && it.mutant.equivalent.is_some() == equivalent
+        };
+        verdicts.iter().filter(is_meant).count()
+    };
+    let (caught, survived) = (count(true, false), count(false, false));
+    let (equivalent, wrongly) = (count(false, true), count(true, true));
+    let count = verdicts.len();
+    let all =
+        format!("{count} mistakes: {caught} caught, {survived} survived, {equivalent} equivalent");
+    if wrongly == 0 {
+        return all;
+    }
+    format!("{all}, {wrongly} caught that are listed as equivalent")
 }
 
 fn seconds(time: Duration) -> String {
@@ -97,11 +188,9 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-    use std::fs;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::cargo;
 
     fn read(file: &str) -> String {
         let text = fs::read_to_string(cargo::root().join(file));
@@ -114,38 +203,97 @@ mod tests {
 
     #[test]
     fn each_mistake_is_about_one_place_that_is_there() {
-        for mutant in ALL {
+        let mut errors = Vec::new();
+        for mutant in list::all() {
             let text = read(mutant.file);
-            let places = text.matches(mutant.from).count();
-            assert_eq!(places, 1, "of `{}` in {}", mutant.name, mutant.file);
-            assert_ne!(mutant.from, mutant.to, "{}", mutant.name);
-        }
-    }
-
-    #[test]
-    fn each_breaks_a_rule_that_is_written_down() {
-        let rules = in_one_line(&read("ARCHITECTURE.md"));
-        for mutant in ALL {
+            match mutant.find_in(&text) {
+                Ok(places) => {
+                    for place in places {
+                        assert_ne!(text[place.marked], *place.wrong, "{}", mutant.name);
+                    }
+                }
+                Err(error) => errors.push(error),
+            }
             assert!(
-                rules.contains(mutant.rule),
-                "{}: {}",
-                mutant.name,
-                mutant.rule
+                mutant.second.is_none() || !mutant.is_script(),
+                "{}: a script is changed in one place",
+                mutant.name
             );
         }
+        assert!(errors.is_empty(), "{}", errors.join("\n"));
     }
 
     #[test]
-    fn each_has_a_name_of_its_own() {
-        let names: BTreeSet<_> = ALL.iter().map(|mutant| mutant.name).collect();
-        assert_eq!(names.len(), ALL.len());
-        let some = chosen(&["no-drift".into(), "same-token".into()]).expect("both are known");
+    fn all_of_a_file_can_be_put_into_it_together() {
+        let mut files = BTreeMap::<_, Vec<_>>::new();
+        for mutant in list::all().into_iter().filter(|it| !it.is_script()) {
+            files.entry(mutant.file).or_default().push(mutant);
+        }
+        for (file, mutants) in files {
+            let count = mutants.len();
+            let made = switch::switched(&read(file), mutants.into_iter());
+            let made = made.unwrap_or_else(|error| panic!("{file}: {error}"));
+            let switches = made.matches("crate::mistakes::is_on(").count();
+            assert!(switches >= count, "{file} has {switches} of {count}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_is_broken_is_written_down() {
+        let rules = in_one_line(&read("ARCHITECTURE.md"));
+        for mutant in list::all() {
+            let (name, rule) = (mutant.name, mutant.rule.unwrap_or_default());
+            assert!(rules.contains(rule), "{name}: {rule}");
+        }
+    }
+
+    #[test]
+    fn each_has_a_name_of_its_own_and_something_that_looks_for_it() {
+        let all = list::all();
+        let names: BTreeSet<_> = all.iter().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), all.len());
+        for mutant in &all {
+            assert!(!mutant.looks.is_empty(), "{}", mutant.name);
+        }
+        let some = chosen(&all, &["no-drift".into(), "same-tok".into()]).expect("both are known");
         let some: Vec<_> = some.iter().map(|mutant| mutant.name).collect();
         assert_eq!(some, ["no-drift", "same-token"]);
-        let error = chosen(&["no-such".into()]).expect_err("nothing has that name");
+        let some = chosen(&all, &["redis/drop".into()]).expect("that is a file");
+        assert!(!some.is_empty() && some.iter().all(|it| it.file.ends_with("/drop.lua")));
+        let error = chosen(&all, &["no-such".into()]).expect_err("nothing has that name");
         assert!(
             error.contains("no-such") && error.contains("no-drift"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn only_what_is_expected_is_no_error() {
+        static WRONG: Mutant = Mutant::new("w", "It is wrong", "p/f.rs", "a", "b", &[]);
+        static SAME: Mutant = WRONG.makes_no_difference("it is the same");
+        let found = || {
+            Some(Found {
+                by: "`t`".into(),
+                took: Duration::from_secs(2),
+            })
+        };
+        let verdict = |mutant, found| Verdict { mutant, found };
+        let good = [verdict(&WRONG, found()), verdict(&SAME, None)];
+        assert!(good.iter().all(|verdict| verdict.error().is_none()));
+        assert_eq!(
+            summary(&good),
+            "2 mistakes: 1 caught, 0 survived, 1 equivalent"
+        );
+        let table = table(&good);
+        assert!(
+            table.contains("| `w` | It is wrong | caught | 2.0 s | `t` |"),
+            "{table}"
+        );
+        assert!(
+            table.contains("| equivalent |  | it is the same |"),
+            "{table}"
+        );
+        let bad = [verdict(&WRONG, None), verdict(&SAME, found())];
+        assert!(bad.iter().all(|verdict| verdict.error().is_some()));
     }
 }

@@ -1,10 +1,17 @@
-//! A copy of the sources in which mistakes are made; those of this checkout are never touched.
+//! A copy of the sources into which mistakes are put; those of this checkout are never touched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::mutant::Mutant;
+use super::switch::{module, switched};
 use crate::cargo;
+
+/// Where a script gets its text, and what chooses that with a mistake in it.
+const SCRIPTS: &str = "dlock-runtime/src/store/redis/script/text.rs";
+const SCRIPT: &str = "key_count: usize) -> Self {\n";
+const CHOSEN: &str = "let source = crate::mistakes::in_script(name, source);\n";
 
 /// The copy, with what is compiled from it beside it.
 #[derive(Debug)]
@@ -13,26 +20,23 @@ pub(super) struct Tree {
     pub(super) target: PathBuf,
 }
 
-/// A mistake that has been made.
-#[must_use = "a mistake that is not undone is in the next one as well"]
-#[derive(Debug)]
-pub(super) struct Mistake {
-    file: PathBuf,
-    right: String,
-}
-
 impl Tree {
-    /// The files that git knows, as they are now. What is the same already is not written again, so that it
-    /// is not compiled again.
-    pub(super) fn copy() -> Result<Self, String> {
+    /// The files that git knows, as they are now, with all of `mutants` behind switches. What is the same
+    /// already is not written again, so that it is not compiled again.
+    pub(super) fn copy(mutants: &[Mutant]) -> Result<Self, String> {
         let folder = cargo::target().join("mutants");
         let (sources, target) = (folder.join("tree"), folder.join("target"));
-        let files = tracked()?;
+        let mut files = tracked()?;
         fs::create_dir_all(&sources).map_err(|error| failed(&sources, &error))?;
+        let modules = modules(mutants)?;
+        files.extend(modules.iter().map(|(file, _)| file.clone()));
         remove_others(&sources, &sources, &files)?;
         for file in files {
-            let (original, copy) = (cargo::root().join(&file), sources.join(&file));
-            let bytes = fs::read(&original).map_err(|error| failed(&original, &error))?;
+            let bytes = match modules.iter().find(|(name, _)| *name == file) {
+                Some((_, text)) => text.clone().into_bytes(),
+                None => with_mistakes(&file, mutants)?,
+            };
+            let copy = sources.join(&file);
             if fs::read(&copy).is_ok_and(|known| known == bytes) {
                 continue;
             }
@@ -42,24 +46,91 @@ impl Tree {
         }
         Ok(Self { sources, target })
     }
+}
 
-    /// Writes `to` in the place of `from`, which is in the file exactly once.
-    pub(super) fn mistake(&self, file: &str, from: &str, to: &str) -> Result<Mistake, String> {
-        let file = self.sources.join(file);
-        let right = fs::read_to_string(&file).map_err(|error| failed(&file, &error))?;
-        let wrong = replaced(&right, from, to).ok_or_else(|| {
-            let times = right.matches(from).count();
-            format!("`{from}` is in {} {times} times", file.display())
-        })?;
-        fs::write(&file, wrong).map_err(|error| failed(&file, &error))?;
-        Ok(Mistake { file, right })
+/// The folder of a package in which tests keep the cases that have failed.
+const KEPT_CASES: &str = "proptest-regressions";
+
+impl Tree {
+    /// Takes back what tests have noted of the cases that failed: with the next mistake they would fail
+    /// again for no reason of its own, or find it by chance.
+    pub(super) fn forget_cases(&self, packages: &[&str]) -> Result<(), String> {
+        for package in packages {
+            let kept = Path::new(package).join(KEPT_CASES);
+            let (original, copy) = (cargo::root().join(&kept), self.sources.join(&kept));
+            if copy.is_dir() {
+                fs::remove_dir_all(&copy).map_err(|error| failed(&copy, &error))?;
+            }
+            if original.is_dir() {
+                copy_folder(&original, &copy)?;
+            }
+        }
+        Ok(())
     }
 }
 
-impl Mistake {
-    pub(super) fn undo(self) -> Result<(), String> {
-        fs::write(&self.file, self.right).map_err(|error| failed(&self.file, &error))
+fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    fs::create_dir_all(to).map_err(|error| failed(to, &error))?;
+    for entry in fs::read_dir(from).map_err(|error| failed(from, &error))? {
+        let path = entry.map_err(|error| failed(from, &error))?.path();
+        let copy = to.join(path.file_name().expect("an entry has a name"));
+        if path.is_dir() {
+            copy_folder(&path, &copy)?;
+        } else {
+            fs::copy(&path, &copy).map_err(|error| failed(&path, &error))?;
+        }
     }
+    Ok(())
+}
+
+/// The module `mistakes` of each package that has some, by its file.
+fn modules(mutants: &[Mutant]) -> Result<Vec<(PathBuf, String)>, String> {
+    let mut packages: Vec<_> = mutants.iter().map(Mutant::package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let module_of = |package| {
+        let scripts = mutants.iter().filter(|mutant| mutant.is_script());
+        let mut own = Vec::new();
+        for mutant in scripts.filter(|mutant| mutant.package() == package) {
+            let path = cargo::root().join(mutant.file);
+            let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
+            own.push((mutant, text));
+        }
+        let text = module(own.into_iter())?;
+        Ok((Path::new(package).join("src/mistakes.rs"), text))
+    };
+    packages.into_iter().map(module_of).collect()
+}
+
+/// What the copy has in place of this file.
+fn with_mistakes(file: &Path, mutants: &[Mutant]) -> Result<Vec<u8>, String> {
+    let original = cargo::root().join(file);
+    let bytes = fs::read(&original).map_err(|error| failed(&original, &error))?;
+    let own = mutants
+        .iter()
+        .filter(|it| Path::new(it.file) == file && !it.is_script());
+    let mut own = own.peekable();
+    let is_root = mutants.iter().any(|it| is_root_of(file, it.package()));
+    let has_scripts = file == Path::new(SCRIPTS);
+    if own.peek().is_none() && !is_root && !has_scripts {
+        return Ok(bytes);
+    }
+    let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+    let mut text = switched(&text, own)?;
+    if has_scripts {
+        let chosen = replaced(&text, SCRIPT, &format!("{SCRIPT}{CHOSEN}"));
+        text = chosen.ok_or_else(|| format!("{SCRIPTS} makes scripts in another way"))?;
+    }
+    if is_root {
+        text += "\nmod mistakes;\n";
+    }
+    Ok(text.into_bytes())
+}
+
+/// Whether this is the file from which all others of the package are reached.
+fn is_root_of(file: &Path, package: &str) -> bool {
+    let sources = Path::new(package).join("src");
+    file == sources.join("lib.rs") || file == sources.join("main.rs")
 }
 
 /// The text with `to` in the place of the only `from`.

@@ -1,0 +1,207 @@
+//! Tries the programs with a mistake, and tells what has noticed it.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, fs, io, thread};
+
+use super::look::{Look, Target};
+use super::programs::Programs;
+use super::tree::Tree;
+use super::trial::{self, Ended};
+use crate::{cargo, server};
+
+/// So many seeds the simulation is given at a time, as it tells what it has found at its end.
+const AT_ONCE: u64 = 50;
+
+/// So many tests may fail together with others and pass alone before that says something.
+const MOST_UNSTEADY: usize = 3;
+
+/// So often a test is tried alone that has failed beside others: one that draws its cases need not find a
+/// mistake each time.
+const TRIES_ALONE: usize = 3;
+
+/// What has noticed a mistake.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) by: String,
+    pub(super) took: Duration,
+}
+
+/// Where the programs are tried.
+pub(super) struct Bench {
+    programs: Programs,
+    /// The first seed of the simulation.
+    from: u64,
+}
+
+impl Bench {
+    /// Builds what these looks need, in the copy.
+    pub(super) fn build(tree: &Tree, looks: &[Look], from: u64) -> Result<Self, String> {
+        let mut targets: Vec<_> = looks.iter().filter_map(Look::target).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let needs_simulation = looks.iter().any(|look| look.target().is_none());
+        if targets.iter().any(|target| target.needs_server()) {
+            server::provide()?;
+            share_tools(tree)?;
+        }
+        let programs = Programs::build(tree, &targets, needs_simulation)?;
+        Ok(Self { programs, from })
+    }
+
+    /// Sees that none of these looks finds something where there is no mistake.
+    pub(super) fn finds_nothing(&self, looks: &[Look]) -> Result<(), String> {
+        let mut most = 0;
+        let mut filters = BTreeMap::<Target, Vec<&str>>::new();
+        for look in looks {
+            match look {
+                Look::Simulation { seeds } => most = most.max(*seeds),
+                Look::Test(target, name) => filters.entry(*target).or_default().push(name),
+                Look::Tests(target, []) => {
+                    // Every name contains it.
+                    filters.entry(*target).or_default().push("");
+                }
+                Look::Tests(target, names) => filters.entry(*target).or_default().extend(*names),
+            }
+        }
+        for (target, filters) in filters {
+            let began = Instant::now();
+            if let Some(found) = self.tests(target, &filters, None)? {
+                return Err(format!("without a mistake there is this: {}", found.by));
+            }
+            println!(
+                "  {}: {:.1} s",
+                target.name(),
+                began.elapsed().as_secs_f64()
+            );
+        }
+        if let Some(found) = self.simulate(most, None)? {
+            return Err(format!("without a mistake there is this: {}", found.by));
+        }
+        Ok(())
+    }
+
+    /// What the first of these looks finds that finds something.
+    pub(super) fn find(&self, looks: &[Look], mistake: &str) -> Result<Option<Found>, String> {
+        let began = Instant::now();
+        for look in looks {
+            let found = match look {
+                Look::Simulation { seeds } => self.simulate(*seeds, Some(mistake))?,
+                Look::Test(target, name) => self.test(*target, name, Some(mistake))?,
+                Look::Tests(target, filters) => self.tests(*target, filters, Some(mistake))?,
+            };
+            if let Some(found) = found {
+                let took = began.elapsed();
+                return Ok(Some(Found { took, ..found }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn simulate(&self, seeds: u64, mistake: Option<&str>) -> Result<Option<Found>, String> {
+        let began = Instant::now();
+        let mut done = 0;
+        while done < seeds {
+            let (first, count) = (self.from + done, AT_ONCE.min(seeds - done));
+            let mut command = self.programs.simulation(mistake);
+            command.args([format!("--seeds={count}"), format!("--from={first}")]);
+            if let Some((seed, finding)) = trial::simulate(command)? {
+                let run = seed.unwrap_or(first) - self.from + 1;
+                let by = format!("run {run} of the simulation: {finding}");
+                let took = began.elapsed();
+                return Ok(Some(Found { by, took }));
+            }
+            done += count;
+        }
+        Ok(None)
+    }
+
+    /// One test by its whole name.
+    fn test(
+        &self,
+        target: Target,
+        name: &str,
+        mistake: Option<&str>,
+    ) -> Result<Option<Found>, String> {
+        let began = Instant::now();
+        let mut command = self.command(target, mistake);
+        command.args(["--exact", name]);
+        let by = match trial::run_tests(command)? {
+            Ended::Well { tests: 0 } => {
+                return Err(format!("{} have no test `{name}`", target.name()));
+            }
+            Ended::Well { .. } => return Ok(None),
+            Ended::Failed(test) => format!("`{test}`"),
+            Ended::Hung(test) => format!("`{test}`, which did not end within two minutes"),
+            Ended::Broke(how) => format!("`{name}`: {how}"),
+        };
+        let took = began.elapsed();
+        Ok(Some(Found { by, took }))
+    }
+
+    /// All tests of a target whose names contain one of these.
+    ///
+    /// A test that fails beside others and passes alone has not noticed anything: it is left out, and the
+    /// others are tried again.
+    fn tests(
+        &self,
+        target: Target,
+        filters: &[&str],
+        mistake: Option<&str>,
+    ) -> Result<Option<Found>, String> {
+        let mut unsteady: Vec<String> = Vec::new();
+        loop {
+            let mut command = self.command(target, mistake);
+            command.args(filters.iter().filter(|_| !filters.contains(&"")));
+            command.args(unsteady.iter().flat_map(|name| ["--skip", name]));
+            let name = match trial::run_tests(command)? {
+                Ended::Well { tests: 0 } if unsteady.is_empty() => {
+                    let filters = filters.join("`, `");
+                    return Err(format!("{} have no test `{filters}`", target.name()));
+                }
+                Ended::Well { .. } => return Ok(None),
+                Ended::Failed(test) | Ended::Hung(test) => test,
+                Ended::Broke(by) => {
+                    let took = Duration::ZERO;
+                    return Ok(Some(Found { by, took }));
+                }
+            };
+            for _ in 0..TRIES_ALONE {
+                if let Some(found) = self.test(target, &name, mistake)? {
+                    return Ok(Some(found));
+                }
+            }
+            println!("  `{name}` has failed beside others, and passes alone");
+            unsteady.push(name);
+            if unsteady.len() > MOST_UNSTEADY {
+                let names = unsteady.join("`, `");
+                return Err(format!(
+                    "these fail beside others, and pass alone: `{names}`"
+                ));
+            }
+        }
+    }
+
+    fn command(&self, target: Target, mistake: Option<&str>) -> Command {
+        let mut command = self.programs.test(target, mistake);
+        // Most tests wait. With one thread the harness would not tell of a test that hangs.
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        if env::var_os("RUST_TEST_THREADS").is_none() {
+            command.env("RUST_TEST_THREADS", processors.max(6).to_string());
+        }
+        command
+    }
+}
+
+/// Lets the tests of the copy find the servers that were got for those of this checkout.
+fn share_tools(tree: &Tree) -> Result<(), String> {
+    let link = tree.target.join("tools");
+    let failed = |error: io::Error| format!("{}: {error}", link.display());
+    fs::create_dir_all(&tree.target).map_err(failed)?;
+    match symlink(cargo::target().join("tools"), &link) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
+        _ => Ok(()),
+    }
+}

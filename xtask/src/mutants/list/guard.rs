@@ -1,0 +1,554 @@
+//! Mistakes in the guard, its lease and body, the section, and what outlives the caller.
+
+use super::super::look::Look::{self, Tests};
+use super::super::look::{RUNTIME, facade};
+use super::super::mutant::Mutant;
+
+const GUARD: &str = "dlock-runtime/src/guard.rs";
+const LEASE: &str = "dlock-runtime/src/guard/lease.rs";
+const RING: &str = "dlock-runtime/src/guard/ring.rs";
+const WATCH: &str = "dlock-runtime/src/guard/watch.rs";
+const SECTION: &str = "dlock-runtime/src/section.rs";
+const ACQUIRE: &str = "dlock-runtime/src/acquire.rs";
+const DETACH: &str = "dlock-runtime/src/detach.rs";
+const HELD: &str = "dlock-runtime/src/held.rs";
+const GLOBAL: &str = "dlock-runtime/src/global.rs";
+const BACKGROUND: &str = "dlock-runtime/src/background.rs";
+const KEEPER: &str = "dlock-runtime/src/keeper.rs";
+
+const LIFE: &[Look] = &[
+    Tests(RUNTIME, &[]),
+    Tests(facade("lifecycle"), &[]),
+    Tests(facade("interrupted"), &[]),
+    Tests(facade("cancellation"), &[]),
+    Tests(facade("spans"), &[]),
+];
+
+const DETACHED: &[Look] = &[
+    Tests(facade("detach"), &[]),
+    Tests(facade("spans"), &[]),
+    Tests(facade("lifecycle"), &[]),
+    Tests(RUNTIME, &[]),
+];
+
+const MANY: &[Look] = &[Tests(facade("several_keys"), &[]), Tests(RUNTIME, &[])];
+
+pub(super) const ALL: &[Mutant] = &[
+    // The guard.
+    Mutant::new(
+        "finish-ignores-loss",
+        "A call answers with the value of its body although the release says that the lock was lost",
+        GUARD,
+        "Poll::Ready(match (output, «released») {",
+        "released.or(Ok::<(), LockError>(()))",
+        LIFE,
+    )
+    .breaks("\"Was not yours\" makes the call `Lost`"),
+    Mutant::new(
+        "dropped-is-kept",
+        "A guard that is dropped does not give its lock back",
+        GUARD,
+        "if «!self.left» {",
+        "false",
+        LIFE,
+    ),
+    Mutant::new(
+        "released-twice",
+        "A guard that was released is given back once more",
+        GUARD,
+        "// Whether it arrived is unknown: dropping the place repeats it. return Ok(()); }; «place.left = true;»",
+        "",
+        LIFE,
+    ),
+    Mutant::new(
+        "handed-and-left",
+        "A lease that the next one has already is left once more",
+        GUARD,
+        "// The next one in this process has it already. «place.left = true;»",
+        "",
+        LIFE,
+    ),
+    Mutant::new(
+        "unanswered-release-not-repeated",
+        "A release that got no answer is not repeated",
+        GUARD,
+        "«»// Whether it arrived is unknown: dropping the place repeats it.",
+        "place.left = true;",
+        LIFE,
+    )
+    .breaks("no answer makes it an event, and the release is repeated in the background"),
+    Mutant::new(
+        "lost-is-not-given-back",
+        "What may be left of a lost lease is not given back",
+        GUARD,
+        "// Nothing to wait for: what may be left in the store goes in the background. «drop(place);»",
+        "std::mem::forget(place);",
+        LIFE,
+    ),
+    Mutant::new(
+        "released-lease-tended",
+        "The keeper goes on with a lease that was given back",
+        GUARD,
+        "«section.shared.keeper.remove(owner);»",
+        "",
+        LIFE,
+    )
+    .makes_no_difference(
+        "the keeper forgets a claim that nobody bears when its time comes, and renews none of those",
+    ),
+    Mutant::new(
+        "was-gone-is-well",
+        "A release that says that the lock was gone counts as one that went well",
+        GUARD,
+        "Some(Released::WasGone) => {«»",
+        "return Ok(());",
+        LIFE,
+    )
+    .breaks("\"Was not yours\" makes the call `Lost`"),
+    Mutant::new(
+        "late-loss-is-silent",
+        "A loss that is found at the release is neither logged nor counted",
+        GUARD,
+        "// As every loss: the caller may have detached the section, and not get the error. «observe::lost(&section, &loss);»",
+        "",
+        DETACHED,
+    ),
+    Mutant::new(
+        "finish-gets-the-loss",
+        "A section with `on_lost = finish` ends with the loss",
+        GUARD,
+        "OnLost::Finish => {«» observe::lost_but_finished",
+        "return Err(error);",
+        LIFE,
+    ),
+    Mutant::new(
+        "others-not-released",
+        "Of several keys only the first is given back by the release",
+        GUARD,
+        "join_all(std::iter::once(place).chain(others).map(release)).await",
+        "vec![{ let released = release(place).await; others.for_each(std::mem::forget); released }]",
+        MANY,
+    ),
+    Mutant::new(
+        "loss-of-another-is-well",
+        "Of several keys only the loss of the first is told by the release",
+        GUARD,
+        "«released.into_iter().collect()»",
+        "released.into_iter().next().unwrap_or(Ok(()))",
+        MANY,
+    ),
+    // The lease.
+    Mutant::new(
+        "remaining-of-the-first",
+        "Of several keys the time of the first is told",
+        LEASE,
+        "«remaining.min()».unwrap_or_default()",
+        "{ let mut remaining = remaining; remaining.next() }",
+        MANY,
+    ),
+    Mutant::new(
+        "lost-by-the-first",
+        "Of several keys only the first can be lost",
+        LEASE,
+        "«self.sections().any(|section| section.check().is_err())»",
+        "self.sections().take(1).any(|section| section.check().is_err())",
+        MANY,
+    ),
+    Mutant::new(
+        "ensured-by-the-first",
+        "Of several keys only the first is ensured",
+        LEASE,
+        "self.sections().try_for_each(|section| { «section .check()»",
+        "if Arc::ptr_eq(section, &self.place.section) { section.check() } else { return Ok(()) }",
+        MANY,
+    ),
+    Mutant::new(
+        "ring-of-the-first",
+        "The loss of another key than the first wakes nobody",
+        RING,
+        "rings |= «other.as_mut().poll(context).is_ready()»;",
+        "{ let _ = &other; false }",
+        MANY,
+    )
+    .breaks("It watches the bells of all sections; the first loss ends the body"),
+    Mutant::new(
+        "ring-of-the-others",
+        "The loss of the first of several keys wakes nobody",
+        RING,
+        "let mut rings = «this.first.poll(context).is_ready()»;",
+        "this.first.poll(context).is_ready() && this.others.is_none()",
+        MANY,
+    ),
+    // The body.
+    Mutant::new(
+        "started-without-lease",
+        "A body with `on_lost = finish` is started without a lease",
+        WATCH,
+        "if «section.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "section.timing.on_lost == OnLost::Cancel",
+        LIFE,
+    ),
+    Mutant::new(
+        "finish-is-cancelled",
+        "A body with `on_lost = finish` is stopped when its lease is lost",
+        WATCH,
+        "if «section.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "true",
+        LIFE,
+    ),
+    Mutant::new(
+        "unkept-guard-watched",
+        "A guard that comes from a runtime that has ended is not looked after",
+        WATCH,
+        "«keeper::ensure(section);»",
+        "",
+        LIFE,
+    ),
+    Mutant::new(
+        "rung-and-not-woken",
+        "A body is not woken by the second ring",
+        WATCH,
+        "«this.ring.set(Ring::of(lease));»",
+        "break;",
+        LIFE,
+    ),
+    Mutant::new(
+        "body-not-dropped",
+        "A body is kept when its lease is lost",
+        WATCH,
+        "«this.body.set(None);»",
+        "",
+        LIFE,
+    ),
+    Mutant::new(
+        "others-not-held",
+        "A body that waits for another of its own keys is not told",
+        WATCH,
+        "held::enter( section.shared.id(), lease.each().map(Lease::key), )",
+        "held::enter(section.shared.id(), lease.each().take(1).map(Lease::key))",
+        MANY,
+    ),
+    Mutant::new(
+        "scope-of-all",
+        "The end of a scope ends those around it",
+        HELD,
+        "held.truncate(«held.len() - self.keys»)",
+        "0",
+        LIFE,
+    ),
+    Mutant::new(
+        "scope-of-any-manager",
+        "A key that another manager holds counts as held",
+        HELD,
+        "«*held_id == id» && held == key",
+        "{ let _ = (held_id, id); true }",
+        LIFE,
+    ),
+    // The section.
+    Mutant::new(
+        "next-not-rung",
+        "Whoever is in front now is not woken",
+        SECTION,
+        "«next.bell.notify_waiters();»",
+        "",
+        LIFE,
+    ),
+    Mutant::new(
+        "next-behind-a-body",
+        "The next one waits for the body that woke it to await",
+        SECTION,
+        "// The task that leaves may go on without an await, and the next one has the lease. «let_others_take_it();»",
+        "",
+        LIFE,
+    ),
+    Mutant::new(
+        "ring-is-silent",
+        "A waiter that is to look again is not woken",
+        SECTION,
+        "Effect::Ring => «self.bell.notify_waiters()»,",
+        "()",
+        LIFE,
+    ),
+    Mutant::new(
+        "loss-is-silent",
+        "A body is not woken by the loss of its lease",
+        SECTION,
+        "observe::lost(self, &loss); } «self.bell.notify_waiters();»",
+        "",
+        LIFE,
+    ),
+    Mutant::new(
+        "keys-are-not-forgotten",
+        "The entry of a key is kept when nobody wants it any more",
+        SECTION,
+        "Effect::Forget(_) if «is_idle» =>",
+        "false && is_idle",
+        LIFE,
+    )
+    .breaks("the attempt leaves the table, and the key with the last one"),
+    Mutant::new(
+        "keep-beside-renewal",
+        "What keeps a lease for its `min_hold` does not wait for a renewal that is under way",
+        SECTION,
+        "Some(_) => «timeout(limit, self.setting_ttl.lock()).await.ok()»,",
+        "None",
+        LIFE,
+    )
+    .breaks("after a renewal that is under way"),
+    Mutant::new(
+        "renewal-beside-keep",
+        "A renewal does not wait for what keeps the lease for its `min_hold`",
+        SECTION,
+        "let _alone = «self.setting_ttl.lock().await»;",
+        "Box::leak(Box::new(Mutex::new(()))).lock().await",
+        LIFE,
+    ),
+    Mutant::new(
+        "renewal-after-keep",
+        "A renewal is sent after what keeps the lease for its `min_hold`",
+        SECTION,
+        "if «!self.is_held_by(owner)» { return None;",
+        "false",
+        LIFE,
+    ),
+    Mutant::new(
+        "freed-too-early",
+        "A lock is freed at once that has to be kept for its `min_hold`",
+        SECTION,
+        "«!is_kept» && self.shared.store.release_at_once",
+        "{ let _ = is_kept; true }",
+        LIFE,
+    ),
+    Mutant::new(
+        "panic-frees-kept",
+        "A body that panics gives up its `min_hold`",
+        SECTION,
+        "«»release_in_background(self, owner);",
+        "if thread::panicking() && self.shared.store.release_at_once(self.key(), owner) {}",
+        LIFE,
+    ),
+    Mutant::new(
+        "panic-releases-kept",
+        "A body that panics releases its lock instead of keeping it for its `min_hold`",
+        SECTION,
+        "«»release_in_background(self, owner);",
+        "if thread::panicking() { PANICKED.lock().expect(\"it is whole\").insert(self.id); }",
+        LIFE,
+    )
+    .and(
+        "«self.timing.min_hold?;»",
+        "self.timing.min_hold?; if PANICKED.lock().expect(\"it is whole\").contains(&self.id) { return None; }",
+        "
+static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
+    std::sync::Mutex::new(std::collections::BTreeSet::new());
+",
+    ),
+    Mutant::new(
+        "min-hold-dropped",
+        "A lock is released before its `min_hold` has passed",
+        SECTION,
+        "«self.timing.min_hold?;»",
+        "if true { return None; }",
+        LIFE,
+    ),
+    Mutant::new(
+        "kept-was-gone",
+        "A lease that could not be kept for its `min_hold` counts as held",
+        SECTION,
+        "Renewal::NotOwner => «Released::WasGone»,",
+        "Released::WasHeld",
+        LIFE,
+    ),
+    Mutant::new(
+        "kept-for-the-ttl",
+        "A lease is kept for its TTL and not for the rest of its `min_hold`",
+        SECTION,
+        "store.renew(self.renewal(owner, «rest»));",
+        "self.timing.ttl",
+        LIFE,
+    ),
+    Mutant::new(
+        "question-without-limit",
+        "A question to the store has no limit",
+        SECTION,
+        "Poll::Pending if «self.shared.store_gives_up_within(limit)» => answer.await,",
+        "true",
+        LIFE,
+    ),
+    Mutant::new(
+        "tended-after-leaving",
+        "The keeper goes on with a lease whose guard was dropped",
+        SECTION,
+        "«self.shared.keeper.remove(owner);»",
+        "",
+        LIFE,
+    )
+    .makes_no_difference(
+        "the keeper forgets a claim that nobody bears when its time comes, and renews none of those",
+    ),
+    Mutant::new(
+        "keys-of-claims-are-not-forgotten",
+        "The entry of a key is kept that goes by an event of its claim",
+        SECTION,
+        "let effect = bearer.settle(outcome, «is_idle»);",
+        "false && is_idle",
+        LIFE,
+    ),
+    Mutant::new(
+        "release-prefers-the-still",
+        "A release is sent from a runtime that nobody may run",
+        SECTION,
+        "runtimes.sort_by_key(|runtime| «!runs_by_itself(runtime)»);",
+        "runs_by_itself(runtime)",
+        LIFE,
+    ),
+    // Acquiring.
+    Mutant::new(
+        "deadlock-not-found",
+        "Who waits for itself waits",
+        ACQUIRE,
+        "if «held::contains(shared.id(), &key)» {",
+        "false",
+        LIFE,
+    ),
+    Mutant::new(
+        "acquired-from-the-answer",
+        "A question counts from its answer",
+        ACQUIRE,
+        "Event::Answered { sent: «now», answer }",
+        "section.now()",
+        LIFE,
+    )
+    .breaks("A deadline counts from before the request was sent that the store has confirmed"),
+    Mutant::new(
+        "entered-and-not-kept",
+        "The keeper does not hear of a lease",
+        ACQUIRE,
+        "«keeper::keep(&section, keep, now);»",
+        "drop((keep, now));",
+        LIFE,
+    ),
+    Mutant::new(
+        "question-in-vain",
+        "A task goes on with a question after a shutdown",
+        ACQUIRE,
+        "if «!section.is_asking()» {",
+        "false",
+        LIFE,
+    ),
+    Mutant::new(
+        "question-cut-before-sent",
+        "A ring cuts a question short that was not sent yet",
+        ACQUIRE,
+        "if «is_sent» && ring.as_mut()",
+        "true",
+        LIFE,
+    ),
+    Mutant::new(
+        "holder-is-never-here",
+        "A caller is not told that its own process holds the lock",
+        ACQUIRE,
+        "holder.is_here = «holder.label.as_ref() == Some(label)»;",
+        "false",
+        LIFE,
+    ),
+    // Detached sections and managers in scope.
+    Mutant::new(
+        "detach-without-span",
+        "The span of the caller is lost when a section is detached",
+        DETACH,
+        "rest.instrument(«self.caller.clone()»)",
+        "tracing::Span::none()",
+        DETACHED,
+    ),
+    Mutant::new(
+        "detach-without-scope",
+        "A section that is detached does not see the manager of its caller",
+        DETACH,
+        "match «self.scope.clone()» {",
+        "self.scope.clone().filter(|_| false)",
+        DETACHED,
+    ),
+    Mutant::new(
+        "detached-behind-a-body",
+        "A section that is detached waits for its worker",
+        DETACH,
+        "}; «let_others_take_it();»",
+        "",
+        DETACHED,
+    ),
+    Mutant::new(
+        "detach-forgets-its-rest",
+        "A section that is detached does not go on",
+        DETACH,
+        "if «poll.is_pending()» {",
+        "false",
+        DETACHED,
+    ),
+    Mutant::new(
+        "manager-leaks-to-siblings",
+        "The manager of `with_manager` is seen by what is joined with it",
+        GLOBAL,
+        "«IN_SCOPE.scope(manager, future).await»",
+        "let _leak = Leak(LEAKED.replace(Some(manager))); future.await",
+        DETACHED,
+    )
+    .and(
+        "IN_SCOPE.try_with(LockManager::clone).ok()",
+        "LEAKED.with_borrow(Clone::clone)",
+        "
+thread_local! {
+    static LEAKED: std::cell::RefCell<Option<LockManager>> = const { std::cell::RefCell::new(None) };
+}
+struct Leak(Option<LockManager>);
+impl Drop for Leak {
+    fn drop(&mut self) {
+        LEAKED.with_borrow_mut(|it| *it = self.0.take());
+    }
+}
+",
+    ),
+    // What outlives the task.
+    Mutant::new(
+        "release-ends-with-runtime",
+        "A release does not go on where its runtime has ended",
+        BACKGROUND,
+        "if «!self.done» { let rest",
+        "false",
+        LIFE,
+    )
+    .breaks("whose drop starts the work again on the next runtime"),
+    Mutant::new(
+        "release-not-sent-at-last",
+        "A release is not sent in place where there is no runtime for it",
+        BACKGROUND,
+        "if «!self.section.release_at_once(self.owner)» {",
+        "true",
+        LIFE,
+    ),
+    Mutant::new(
+        "abandoned-is-kept",
+        "A key is kept whose release nobody could send",
+        BACKGROUND,
+        "«self.section.event(Event::Abandoned);»",
+        "",
+        LIFE,
+    ),
+    Mutant::new(
+        "release-not-woken",
+        "A release that is repeated does not hear that the store can be reached again",
+        BACKGROUND,
+        "timeout_at(section.timer(at), ring).await",
+        "timeout_at(section.timer(at), { drop(ring); std::future::pending() }).await",
+        LIFE,
+    ),
+    Mutant::new(
+        "sleep-not-noticed",
+        "The keeper does not notice that the machine has slept",
+        KEEPER,
+        "«by_boot > by_monotonic + Duration::from_millis(10)»",
+        "false && by_boot > by_monotonic",
+        LIFE,
+    )
+    .breaks("compares the clocks, and looks at every lease if the machine slept"),
+];

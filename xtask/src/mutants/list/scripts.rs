@@ -1,0 +1,579 @@
+//! Mistakes in the scripts that run in the server.
+
+use super::super::look::Look::{self, Tests};
+use super::super::look::{RUNTIME, Target, facade};
+use super::super::mutant::Mutant;
+
+const ACQUIRE: &str = "dlock-runtime/src/store/redis/acquire.lua";
+const RENEW: &str = "dlock-runtime/src/store/redis/renew.lua";
+const RELEASE: &str = "dlock-runtime/src/store/redis/release.lua";
+const RAISE: &str = "dlock-runtime/src/store/redis/raise.lua";
+const DROP: &str = "dlock-runtime/src/store/redis/drop.lua";
+const UNLOCK: &str = "dlock-runtime/src/store/redis/unlock.lua";
+const LOOK: &str = "dlock-runtime/src/store/redis/look.lua";
+
+const STORE: Target = Target {
+    package: "dlock-runtime",
+    test: Some("redis_store"),
+};
+
+const SERVER: &[Look] = &[
+    Tests(facade("conformance"), &["redis::"]),
+    Tests(facade("fences"), &[]),
+    Tests(STORE, &[]),
+    Tests(RUNTIME, &["redis"]),
+    Tests(facade("quorum"), &[]),
+];
+
+const MOVED: &[Look] = &[
+    Tests(facade("cluster"), &["migration"]),
+    Tests(facade("cluster"), &[]),
+];
+
+const OPERATOR: &[Look] = &[Tests(facade("admin"), &[])];
+
+pub(super) const ALL: &[Mutant] = &[
+    // acquire
+    Mutant::new(
+        "own-lock-is-anothers",
+        "Whoever asks again for its own lock is told that it is held",
+        ACQUIRE,
+        "if «holder == owner» then",
+        "false",
+        SERVER,
+    )
+    .breaks("each idempotent for its owner"),
+    Mutant::new(
+        "own-ttl-goes-on",
+        "Whoever asks again for its own lock does not get its TTL anew",
+        ACQUIRE,
+        "if holder_label == label then «redis.call('PEXPIRE', lock, ttl)»",
+        "",
+        SERVER,
+    )
+    .breaks("mine → the TTL starts anew"),
+    Mutant::new(
+        "own-label-goes-on",
+        "Whoever asks again for its own lock keeps the label that is there",
+        ACQUIRE,
+        "if «holder_label == label» then",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "own-fence-anew",
+        "Whoever asks again for its own lock is told another fence",
+        ACQUIRE,
+        "return «tonumber(held_fence)» end",
+        "tonumber(held_fence) + 1",
+        SERVER,
+    ),
+    Mutant::new(
+        "foreign-counter-taken",
+        "A counter of fences that is no number of dlock is counted on from",
+        ACQUIRE,
+        "if «not last or last >= 2 ^ 52 or string.find(text, '%D')» then",
+        "not last",
+        SERVER,
+    ),
+    Mutant::new(
+        "holders-fence-forgotten",
+        "The fence of the holder is given again when the counter was deleted",
+        ACQUIRE,
+        "if «held > last» then",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "huge-fence-believed",
+        "A fence in somebody's lock that is too great is counted on from",
+        ACQUIRE,
+        "if «held >= 2 ^ 52» then",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "try-enters-queue",
+        "Whoever does not wait enters the queue of a lock that is held",
+        ACQUIRE,
+        "if «ARGV[3] == '0'» then",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "proposal-ignored",
+        "The fence that a quorum proposes is ignored",
+        ACQUIRE,
+        "local next_fence = «tonumber(ARGV[5]) or» (time[1]",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "fence-not-counted",
+        "The fence of a lock that nobody waits for is not counted",
+        ACQUIRE,
+        "if is_usual then «redis.call('SET', fence, granted)»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "dead-waiter-first",
+        "A waiter that has died keeps its place",
+        ACQUIRE,
+        "if until_ms and «tonumber(until_ms) >= now» then",
+        "true",
+        SERVER,
+    )
+    .breaks("A waiter that died is passed over when its alive time is up"),
+    Mutant::new(
+        "dead-waiters-stay",
+        "A waiter that has died stays among the living",
+        ACQUIRE,
+        "redis.call('ZREM', queue, first) «redis.call('ZREM', living, first)» first",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "place-lost-at-each-look",
+        "Whoever looks again goes to the end of the queue",
+        ACQUIRE,
+        "if «not queued» then",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "arrival-before-the-last",
+        "Whoever comes when the clock was set back goes before the others",
+        ACQUIRE,
+        "if «tail and tonumber(tail) >= now» then",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "alive-for-ever",
+        "A waiter that looks again does not stay alive",
+        ACQUIRE,
+        "«redis.call('ZADD', living, now + alive_for, place_of_owner)»",
+        "if not queued then redis.call('ZADD', living, now + alive_for, place_of_owner) end",
+        SERVER,
+    ),
+    Mutant::new(
+        "queue-without-ttl",
+        "A queue stays when its last waiter has died",
+        ACQUIRE,
+        "if «redis.call('PTTL', key) < keep» then",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "queue-ttl-shortened",
+        "A queue lives as long as who came last, and not as the others",
+        ACQUIRE,
+        "if «redis.call('PTTL', key) < keep» then",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "place-counts-the-dead",
+        "The place of a waiter counts the dead before it",
+        ACQUIRE,
+        "-- For the place: the dead before it do not count. «first_waiter()»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "queue-jumped",
+        "A free lock goes to who asks, and not to the first waiter",
+        ACQUIRE,
+        "if «first and first ~= owner and string.sub(first, -1) ~= '!'» then",
+        "false",
+        SERVER,
+    )
+    .breaks("free, but others wait → the first of them becomes the holder for 3 s and is told"),
+    Mutant::new(
+        "own-place-is-anothers",
+        "The first waiter that asks is told of a grant in place of an answer",
+        ACQUIRE,
+        "if first and «first ~= owner» and string.sub",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "notice-becomes-holder",
+        "A waiter that only wants to be told is made the holder",
+        ACQUIRE,
+        "and «string.sub(first, -1) ~= '!'» then",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "grant-not-counted",
+        "The fence of a lease that is handed on by who asks is not counted",
+        ACQUIRE,
+        "local grant_ttl = 3000 «redis.call('SET', fence, granted)»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "grant-for-long",
+        "A waiter is made the holder for ten times as long",
+        ACQUIRE,
+        "local grant_ttl = «3000»",
+        "30000",
+        SERVER,
+    )
+    .breaks("the first of them becomes the holder for 3 s and is told"),
+    Mutant::new(
+        "granted-stays-queued",
+        "A waiter that is made the holder stays in the queue",
+        ACQUIRE,
+        "'PX', grant_ttl) «redis.call('ZREM', queue, first)»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "grant-is-silent",
+        "A waiter that is made the holder is not told",
+        ACQUIRE,
+        "redis.pcall(«'PUBLISH'», namespace",
+        "'EXISTS'",
+        SERVER,
+    ),
+    Mutant::new(
+        "own-place-stays",
+        "A waiter that takes the lock stays in the queue",
+        ACQUIRE,
+        "if first then «redis.call('ZREM', queue, owner, owner .. '!')»",
+        "",
+        SERVER,
+    ),
+    // renew
+    Mutant::new(
+        "renewal-writes-no-label",
+        "The first renewal of a lease that was handed on writes no label",
+        RENEW,
+        "if «label and string.sub(value, -#label - 1) ~= ' ' .. label» then",
+        "false",
+        SERVER,
+    )
+    .breaks("a lease that was handed on gets its label"),
+    Mutant::new(
+        "renewal-keeps-ttl",
+        "A renewal that writes the label does not start the TTL anew",
+        RENEW,
+        "label«, 'PX', ttl»)",
+        ", 'KEEPTTL'",
+        SERVER,
+    ),
+    Mutant::new(
+        "renewal-does-nothing",
+        "A renewal does not start the TTL anew",
+        RENEW,
+        "«redis.call('PEXPIRE', lock, ttl)»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "renewal-of-prefix",
+        "A renewal takes an owner for its own whose id begins with it",
+        RENEW,
+        "«string.sub(value, 1, #owner + 1) ~= owner .. ' '» then",
+        "string.sub(value, 1, #owner) ~= owner",
+        SERVER,
+    ),
+    Mutant::new(
+        "renewal-reads-replica",
+        "A renewal may be answered from data that is old",
+        RENEW,
+        "redis.call(«'GETEX'», lock)",
+        "'GET'",
+        &[
+            Tests(facade("sentinel"), &[]),
+            Tests(facade("cluster"), &[]),
+            Tests(STORE, &[]),
+        ],
+    ),
+    // release
+    Mutant::new(
+        "queue-place-not-left",
+        "A release of who only waits does not leave the queue",
+        RELEASE,
+        "~= owner .. ' ' then «redis.call('ZREM', queue, owner, owner .. '!')»",
+        "",
+        SERVER,
+    )
+    .breaks("Not mine → I leave the queue"),
+    Mutant::new(
+        "living-place-not-left",
+        "A release of who only waits stays among the living",
+        RELEASE,
+        "«redis.call('ZREM', KEYS[3], owner, owner .. '!')»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "waiters-not-looked-for",
+        "A release looks for no waiters",
+        RELEASE,
+        "if «redis.pcall('EXISTS', queue) == 0» then",
+        "true",
+        SERVER,
+    )
+    .breaks("mine → the first living waiter becomes the holder, or the key is deleted"),
+    Mutant::new(
+        "granted-to-the-dead",
+        "A release makes a waiter the holder that has died",
+        RELEASE,
+        "if until_ms and «tonumber(until_ms) >= now» and not is_owner then",
+        "true",
+        SERVER,
+    )
+    .breaks("A waiter that died is passed over when its alive time is up"),
+    Mutant::new(
+        "granted-to-the-releaser",
+        "A release makes its own owner the holder",
+        RELEASE,
+        "tonumber(until_ms) >= now and «not is_owner» then",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "release-forgets-fence",
+        "The fence of the lock that is released is given again when the counter was deleted",
+        RELEASE,
+        "if «held > last and held < 2 ^ 52» then last = held end local floor",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "release-fence-by-clock",
+        "A grant at a release may have a smaller fence than the last one",
+        RELEASE,
+        "«math.max(last + 1, floor)») return try",
+        "floor",
+        SERVER,
+    ),
+    Mutant::new(
+        "release-fence-not-counted",
+        "The fence of a grant at a release is not counted",
+        RELEASE,
+        "return «try('SET', fence, granted)» and granted",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "release-tells-nobody",
+        "A waiter that is made the holder by a release is not told",
+        RELEASE,
+        "try('ZREM', living, first) «tell(first, granted)»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "notice-is-silent",
+        "A waiter that only wants to be told is not told",
+        RELEASE,
+        "«tell(string.sub(first, 1, -2), '0')»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "notice-stays-queued",
+        "A waiter that was told stays in the queue",
+        RELEASE,
+        "redis.call('DEL', lock) «try('ZREM', queue, first)»",
+        "",
+        SERVER,
+    )
+    .breaks("an `owner!` is told with the fence 0 and leaves the queue"),
+    Mutant::new(
+        "release-grant-for-long",
+        "A release makes a waiter the holder for ten times as long",
+        RELEASE,
+        "local grant_ttl = «3000»",
+        "30000",
+        SERVER,
+    ),
+    Mutant::new(
+        "release-leaves-granted-queued",
+        "A waiter that is made the holder by a release stays in the queue",
+        RELEASE,
+        "'PX', grant_ttl) then «try('ZREM', queue, first)»",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "ungranted-is-kept",
+        "A lock stays held when it cannot be handed on",
+        RELEASE,
+        "tell(first, granted) return 2 end «redis.call('DEL', lock)»",
+        "",
+        SERVER,
+    ),
+    // raise
+    Mutant::new(
+        "raise-of-anybody",
+        "A raise raises the fence of whoever has the lock",
+        RAISE,
+        "if «holder ~= owner or» held_fence",
+        "",
+        SERVER,
+    )
+    .breaks("Confirmed where the lock is gone or was got anew"),
+    Mutant::new(
+        "raise-of-another-grant",
+        "A raise raises the fence of a lock that was got anew",
+        RAISE,
+        "if holder ~= owner« or held_fence ~= from and held_fence ~= fence» then",
+        "",
+        SERVER,
+    )
+    .breaks("Confirmed where the lock is gone or was got anew"),
+    Mutant::new(
+        "raise-not-repeated",
+        "A raise that is repeated finds another fence",
+        RAISE,
+        "held_fence ~= from« and held_fence ~= fence» then",
+        "",
+        SERVER,
+    )
+    .breaks("each idempotent for its owner"),
+    Mutant::new(
+        "raise-lowers-counter",
+        "A raise sets the counter back",
+        RAISE,
+        "if «last < tonumber(fence)» then",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "raise-not-counted",
+        "A raise does not raise the counter",
+        RAISE,
+        "if «last < tonumber(fence)» then",
+        "false",
+        SERVER,
+    )
+    .breaks("the lock's fence and the slot's are not less than this one from now on"),
+    Mutant::new(
+        "raise-leaves-the-lock",
+        "A raise does not raise the fence of the lock",
+        RAISE,
+        "if «tonumber(held_fence) < tonumber(fence)» then",
+        "false",
+        SERVER,
+    )
+    .breaks("the lock's fence and the slot's are not less than this one from now on"),
+    Mutant::new(
+        "raise-ends-ttl",
+        "A raise lets a lock stay for ever",
+        RAISE,
+        "label«, 'KEEPTTL'»)",
+        "",
+        SERVER,
+    ),
+    // drop
+    Mutant::new(
+        "drop-of-anybody",
+        "A release while a slot moves deletes the lock of whoever has it",
+        DROP,
+        "if «not value or string.sub(value, 1, #owner + 1) ~= owner .. ' '» then",
+        "not value",
+        MOVED,
+    )
+    .breaks("if it is the owner's"),
+    Mutant::new(
+        "drop-does-nothing",
+        "A release while a slot moves leaves the lock",
+        DROP,
+        "«redis.call('DEL', lock)»",
+        "",
+        MOVED,
+    )
+    .breaks("mine → the key is deleted, and nobody is told"),
+    // unlock and look
+    Mutant::new(
+        "unlock-by-owner-alone",
+        "An operator takes away a later lease of the same owner than the one that was seen",
+        UNLOCK,
+        "«string.sub(value, 1, #seen) ~= seen»",
+        "string.match(value, '^%S+') ~= string.match(seen, '^%S+')",
+        OPERATOR,
+    )
+    .breaks("takes a lock away if it is still the owner and the fence that were seen"),
+    Mutant::new(
+        "unlock-of-anybody",
+        "An operator takes away whatever lease is there",
+        UNLOCK,
+        "if not value or «seen and string.sub(value, 1, #seen) ~= seen»",
+        "false",
+        OPERATOR,
+    )
+    .breaks("takes a lock away if it is still the owner and the fence that were seen"),
+    Mutant::new(
+        "unlock-of-any-value",
+        "An operator takes away another client's value that has changed since",
+        UNLOCK,
+        "or «not seen and redis.sha1hex(value) ~= ARGV[3]» then",
+        "false",
+        OPERATOR,
+    )
+    .breaks("or another client's value by its SHA-1"),
+    Mutant::new(
+        "unlock-does-not-raise",
+        "The fence of the slot is not raised when an operator takes a lock away",
+        UNLOCK,
+        "«redis.call('SET', KEYS[4], raised)»",
+        "",
+        OPERATOR,
+    ),
+    Mutant::new(
+        "unlock-forgets-fence",
+        "An operator may take a lock away below the fence of its lease",
+        UNLOCK,
+        "if «held > last and held < 2 ^ 52» then",
+        "false",
+        OPERATOR,
+    ),
+    Mutant::new(
+        "unlock-raises-to-the-clock",
+        "An operator may set the fence of the slot back",
+        UNLOCK,
+        "«math.max(last + 1, floor)»",
+        "floor",
+        OPERATOR,
+    ),
+    Mutant::new(
+        "unlock-tells-nobody",
+        "A holder whose lock was taken away is not told",
+        UNLOCK,
+        "if «seen» then local namespace",
+        "false",
+        OPERATOR,
+    )
+    .breaks("tells the old holder by `owner 0 K`"),
+    Mutant::new(
+        "unlock-with-foreign-counter",
+        "An operator takes a lock away whose counter is no number of dlock",
+        UNLOCK,
+        "if «not last or last >= 2 ^ 52 or string.find(text, '%D')» then",
+        "not last",
+        OPERATOR,
+    ),
+    Mutant::new(
+        "look-tells-one-less",
+        "An operator is shown one waiter too few",
+        LOOK,
+        "«tonumber(ARGV[1]) - 1», 'WITHSCORES'",
+        "tonumber(ARGV[1]) - 2",
+        OPERATOR,
+    ),
+    Mutant::new(
+        "look-counts-one-less",
+        "An operator is told of one waiter too few",
+        LOOK,
+        "redis.call('ZRANK', queue, last)« + 1»",
+        "",
+        OPERATOR,
+    ),
+];

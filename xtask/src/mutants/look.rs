@@ -1,0 +1,70 @@
+//! What looks for a mistake: tests, or the simulation.
+
+/// Something that passes on the right code, and should not on the wrong one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// So many runs of the simulation.
+    Simulation { seeds: u64 },
+    /// A test by its whole name.
+    Test(Target, &'static str),
+    /// All tests of a target whose names contain one of these texts; all of it without any.
+    Tests(Target, &'static [&'static str]),
+}
+
+/// A target whose tests are built, as cargo is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Target {
+    pub(super) package: &'static str,
+    /// The name of an integration test; of the others nothing.
+    pub(super) test: Option<&'static str>,
+}
+
+/// The unit tests of the runtime.
+pub(super) const RUNTIME: Target = Target {
+    package: "dlock-runtime",
+    test: None,
+};
+
+/// The unit tests of the command.
+pub(super) const COMMAND: Target = Target {
+    package: "dlock-cli",
+    test: None,
+};
+
+/// The command as it is typed.
+pub(super) const TYPED: Target = Target {
+    package: "dlock-cli",
+    test: Some("cli"),
+};
+
+/// A folder or file of `tests/`.
+pub(super) const fn facade(test: &'static str) -> Target {
+    Target {
+        package: "dlock-rs",
+        test: Some(test),
+    }
+}
+
+impl Target {
+    /// Its name among those of its package.
+    pub(super) fn name(self) -> String {
+        match self.test {
+            Some(test) => format!("`{test}` of {}", self.package),
+            None => format!("the unit tests of {}", self.package),
+        }
+    }
+
+    /// Whether its tests start servers.
+    pub(super) fn needs_server(self) -> bool {
+        self.test.is_some()
+    }
+}
+
+impl Look {
+    pub(super) fn target(&self) -> Option<Target> {
+        match self {
+            Self::Simulation { .. } => None,
+            Self::Test(target, _) | Self::Tests(target, _) => Some(*target),
+        }
+    }
+}

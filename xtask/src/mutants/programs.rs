@@ -1,0 +1,171 @@
+//! The programs that are built once from the copy: test binaries, and the simulation.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::look::Target;
+use super::switch::VARIABLE;
+use super::tree::Tree;
+use crate::cargo;
+
+const SIMULATION: &str = "build --release --locked --package dlock-sim";
+
+pub(super) struct Programs {
+    tests: BTreeMap<Target, Program>,
+    simulation: Option<Program>,
+}
+
+/// A program, and the folder in which cargo would run it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Program {
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+impl Programs {
+    /// Builds what the looks need.
+    pub(super) fn build(
+        tree: &Tree,
+        targets: &[Target],
+        needs_simulation: bool,
+    ) -> Result<Self, String> {
+        let mut tests = BTreeMap::new();
+        let mut packages: Vec<_> = targets.iter().map(|target| target.package).collect();
+        packages.sort_unstable();
+        packages.dedup();
+        for package in packages {
+            let own = targets.iter().filter(|target| target.package == package);
+            let own: Vec<_> = own.copied().collect();
+            let told = built(tree, &call(package, &own))?;
+            for target in own {
+                let program = find(&told, target)
+                    .ok_or_else(|| format!("cargo has not built {}", target.name()))?;
+                tests.insert(target, program);
+            }
+        }
+        let simulation = if needs_simulation {
+            built(tree, SIMULATION)?;
+            Some(Program {
+                path: tree.target.join("release/dlock-sim"),
+                folder: tree.sources.clone(),
+            })
+        } else {
+            None
+        };
+        Ok(Self { tests, simulation })
+    }
+
+    /// A test binary with a mistake switched on.
+    pub(super) fn test(&self, target: Target, mistake: Option<&str>) -> Command {
+        let program = self.tests.get(&target).expect("every target was built");
+        program.command(mistake)
+    }
+
+    pub(super) fn simulation(&self, mistake: Option<&str>) -> Command {
+        let program = self.simulation.as_ref().expect("it was built");
+        program.command(mistake)
+    }
+}
+
+impl Program {
+    fn command(&self, mistake: Option<&str>) -> Command {
+        let mut command = Command::new(&self.path);
+        command.current_dir(&self.folder);
+        command.env("CARGO_MANIFEST_DIR", &self.folder);
+        command.env_remove(VARIABLE);
+        command.envs(mistake.map(|name| (VARIABLE, name)));
+        command
+    }
+}
+
+/// The arguments that build these tests of one package.
+fn call(package: &str, targets: &[Target]) -> String {
+    let mut call = format!("test --no-run --locked --all-features --package {package}");
+    for target in targets {
+        call += match target.test {
+            Some(_) => " --test ",
+            None if package == "dlock-cli" => " --bins",
+            None => " --lib",
+        };
+        call += target.test.unwrap_or_default();
+    }
+    call
+}
+
+/// Runs cargo over the copy, and returns what it has built, a message in each line.
+fn built(tree: &Tree, call: &str) -> Result<String, String> {
+    println!("$ cargo {call}");
+    let mut command = cargo::command(&tree.sources);
+    command.args(call.split(' '));
+    command.arg("--message-format=json-render-diagnostics");
+    command.env("CARGO_TARGET_DIR", &tree.target);
+    // Cargo has set it for this program, and it is not where the copy lies.
+    command.env_remove("CARGO_MANIFEST_DIR");
+    let output = command
+        .output()
+        .map_err(|error| format!("cargo cannot be run: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("cargo {call} fails:\n{said}"))
+}
+
+/// The test binary of `target`, by what cargo says that it has built.
+fn find(told: &str, target: Target) -> Option<Program> {
+    told.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let executable = message["executable"].as_str()?;
+        let is_test = message["profile"]["test"] == true;
+        let manifest = Path::new(message["manifest_path"].as_str()?);
+        let kind = message["target"]["kind"][0].as_str()?;
+        let is_meant = match target.test {
+            Some(test) => kind == "test" && message["target"]["name"] == test,
+            None => kind == "lib" || kind == "bin",
+        };
+        (is_test && is_meant).then(|| Program {
+            path: executable.into(),
+            folder: manifest.parent().unwrap_or_else(|| Path::new("")).into(),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::look::{COMMAND, RUNTIME, TYPED, facade};
+    use super::*;
+
+    #[test]
+    fn the_tests_of_a_package_are_built_by_one_call() {
+        let built = call("dlock-rs", &[facade("fences"), facade("cluster")]);
+        assert!(
+            built.ends_with("--package dlock-rs --test fences --test cluster"),
+            "{built}"
+        );
+        assert!(call("dlock-runtime", &[RUNTIME]).ends_with(" --lib"));
+        assert!(call("dlock-cli", &[COMMAND, TYPED]).ends_with(" --bins --test cli"));
+    }
+
+    #[test]
+    fn a_test_binary_is_found_among_the_messages() {
+        let message = |kind: &str, name: &str, test: bool| {
+            format!(
+                r#"{{"executable":"/t/{name}-1","manifest_path":"/p/Cargo.toml","profile":{{"test":{test}}},"target":{{"kind":["{kind}"],"name":"{name}"}}}}"#
+            )
+        };
+        let told = [
+            "no message".to_owned(),
+            message("bin", "dlock", false),
+            message("bin", "dlock", true),
+            message("test", "cli", true),
+        ];
+        let told = told.join("\n");
+        let path = |target| find(&told, target).map(|program| program.path);
+        assert_eq!(path(COMMAND), Some("/t/dlock-1".into()));
+        assert_eq!(path(TYPED), Some("/t/cli-1".into()));
+        assert_eq!(path(facade("fences")), None);
+    }
+}
