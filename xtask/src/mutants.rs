@@ -13,8 +13,9 @@ mod switch;
 mod tree;
 mod trial;
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use std::{fs, iter};
+use std::{fs, iter, thread};
 
 use clap::Args;
 
@@ -30,6 +31,10 @@ pub(crate) struct Mutants {
     #[arg(long, default_value_t = 0)]
     from: u64,
 
+    /// How many mistakes are tried at a time: most tests wait, and some do not pass beside many others
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+
     /// The mistakes to make, by their names, by the beginning of those, or by a part of the path of a file
     /// with a slash in it [default: all of them]
     #[arg(value_name = "NAME")]
@@ -42,7 +47,8 @@ const PACKAGES: [&str; 2] = ["dlock-runtime", "dlock-cli"];
 /// What became of a mistake.
 struct Verdict {
     mutant: &'static Mutant,
-    found: Option<Found>,
+    /// What has noticed it, if something has; an error if it could not be tried.
+    found: Result<Option<Found>, String>,
 }
 
 impl Mutants {
@@ -56,20 +62,7 @@ impl Mutants {
         let bench = Bench::build(&tree, &looks, self.from)?;
         println!("without a mistake, built in {}", seconds(began.elapsed()));
         bench.finds_nothing(&looks)?;
-        let mut verdicts = Vec::new();
-        for mutant in mutants {
-            println!("{}: {}", mutant.name, mutant.mistake);
-            println!("  at {}", place(mutant));
-            if let Some(rule) = mutant.rule {
-                println!("  breaks: {rule}");
-            }
-            let found = bench.find(mutant.looks, mutant.name);
-            tree.forget_cases(&PACKAGES)?;
-            let found = found.map_err(|reason| format!("`{}`: {reason}", mutant.name))?;
-            let verdict = Verdict { mutant, found };
-            println!("  {}", verdict.text());
-            verdicts.push(verdict);
-        }
+        let verdicts = self.try_all(&bench, &tree, mutants)?;
         println!("\n{}", table(&verdicts));
         println!("{}, in {}", summary(&verdicts), seconds(began.elapsed()));
         let wrong: Vec<_> = verdicts.iter().filter_map(Verdict::error).collect();
@@ -77,6 +70,44 @@ impl Mutants {
             return Ok(());
         }
         Err(wrong.join("; "))
+    }
+
+    /// What became of each, in their order; so many are tried at a time as was asked for.
+    fn try_all(
+        &self,
+        bench: &Bench,
+        tree: &Tree,
+        mutants: Vec<&'static Mutant>,
+    ) -> Result<Vec<Verdict>, String> {
+        let count = mutants.len();
+        let queue = Mutex::new(mutants.into_iter().enumerate());
+        let next = || queue.lock().expect("nothing panics with it").next();
+        let work = || {
+            let mut verdicts = Vec::new();
+            while let Some((at, mutant)) = next() {
+                let found = bench.find(mutant.looks, mutant.name);
+                let verdict = Verdict { mutant, found };
+                println!("{} of {count}, {}", at + 1, verdict.text());
+                verdicts.push((at, verdict));
+                // Beside others that would be taken away from a test that is about to write there.
+                if self.jobs == 1 {
+                    tree.forget_cases(&PACKAGES)?;
+                }
+            }
+            Ok::<_, String>(verdicts)
+        };
+        let mut verdicts = thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+            let done = workers
+                .into_iter()
+                .map(|it| it.join().expect("a worker does not panic"));
+            done.collect::<Result<Vec<_>, String>>()
+        })?
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>();
+        verdicts.sort_by_key(|(at, _)| *at);
+        Ok(verdicts.into_iter().map(|(_, verdict)| verdict).collect())
     }
 }
 
@@ -118,35 +149,50 @@ fn place(mutant: &Mutant) -> String {
 impl Verdict {
     fn name(&self) -> &'static str {
         match (&self.found, self.mutant.equivalent) {
-            (Some(_), None) => "caught",
-            (None, None) => "**survived**",
-            (None, Some(_)) => "equivalent",
-            (Some(_), Some(_)) => "**caught, and listed as equivalent**",
+            (Err(_), _) => "**not tried**",
+            (Ok(Some(_)), None) => "caught",
+            (Ok(None), None) => "**survived**",
+            (Ok(None), Some(_)) => "equivalent",
+            (Ok(Some(_)), Some(_)) => "**caught, and listed as equivalent**",
         }
     }
 
     fn reason(&self) -> &str {
         match &self.found {
-            Some(found) => &found.by,
-            None => self.mutant.equivalent.unwrap_or_default(),
+            Err(error) => error,
+            Ok(Some(found)) => &found.by,
+            Ok(None) => self.mutant.equivalent.unwrap_or_default(),
         }
     }
 
+    fn took(&self) -> String {
+        let found = self.found.as_ref().ok().and_then(Option::as_ref);
+        found.map_or_else(String::new, |found| seconds(found.took))
+    }
+
+    /// All there is to know of it, in some lines.
     fn text(&self) -> String {
-        let took = self.found.as_ref().map(|found| seconds(found.took));
-        let took = took.map_or_else(String::new, |took| format!(" in {took}"));
-        format!("{}{took}: {}", self.name(), self.reason())
+        let Mutant { name, mistake, .. } = self.mutant;
+        let (place, result, reason) = (place(self.mutant), self.name(), self.reason());
+        let took = match &*self.took() {
+            "" => String::new(),
+            took => format!(" in {took}"),
+        };
+        let rule = self.mutant.rule.map(|rule| format!("  breaks: {rule}\n"));
+        let rule = rule.unwrap_or_default();
+        format!("{name}: {mistake}\n  at {place}\n{rule}  {result}{took}: {reason}")
     }
 
     fn error(&self) -> Option<String> {
         let name = self.mutant.name;
         match (&self.found, self.mutant.equivalent) {
-            (None, None) => Some(format!("nothing has noticed `{name}`")),
-            (Some(found), Some(_)) => {
+            (Err(error), _) => Some(format!("`{name}`: {error}")),
+            (Ok(None), None) => Some(format!("nothing has noticed `{name}`")),
+            (Ok(Some(found)), Some(_)) => {
                 let by = &found.by;
                 Some(format!("`{name}` makes a difference after all, by {by}"))
             }
-            _ => None,
+            (Ok(Some(_)), None) | (Ok(None), Some(_)) => None,
         }
     }
 }
@@ -155,9 +201,7 @@ fn table(verdicts: &[Verdict]) -> String {
     let heading = "| Mutant | What is wrong | Result | in | by, or why |\n|---|---|---|---|---|";
     let line = |verdict: &Verdict| {
         let Mutant { name, mistake, .. } = verdict.mutant;
-        let took = verdict.found.as_ref().map(|found| seconds(found.took));
-        let took = took.unwrap_or_default();
-        let (result, reason) = (verdict.name(), verdict.reason());
+        let (result, took, reason) = (verdict.name(), verdict.took(), verdict.reason());
         format!("| `{name}` | {mistake} | {result} | {took} | {reason} |")
     };
     let lines = iter::once(heading.to_owned()).chain(verdicts.iter().map(line));
@@ -165,21 +209,28 @@ fn table(verdicts: &[Verdict]) -> String {
 }
 
 fn summary(verdicts: &[Verdict]) -> String {
-    let count = |found, equivalent| {
+    let count = |found: bool, equivalent: bool| {
         let is_meant = |it: &&Verdict| {
-            it.found.is_some() == found && it.mutant.equivalent.is_some() == equivalent
+            let is_found = it.found.as_ref().map(Option::is_some);
+            is_found == Ok(found) && it.mutant.equivalent.is_some() == equivalent
         };
         verdicts.iter().filter(is_meant).count()
     };
     let (caught, survived) = (count(true, false), count(false, false));
     let (equivalent, wrongly) = (count(false, true), count(true, true));
-    let count = verdicts.len();
-    let all =
-        format!("{count} mistakes: {caught} caught, {survived} survived, {equivalent} equivalent");
-    if wrongly == 0 {
-        return all;
+    let all = verdicts.len();
+    let failed = all - caught - survived - equivalent - wrongly;
+    let mut parts =
+        format!("{all} mistakes: {caught} caught, {survived} survived, {equivalent} equivalent");
+    for (count, what) in [
+        (wrongly, "caught and listed as equivalent"),
+        (failed, "not tried"),
+    ] {
+        if count > 0 {
+            parts = format!("{parts}, {count} {what}");
+        }
     }
-    format!("{all}, {wrongly} caught that are listed as equivalent")
+    parts
 }
 
 fn seconds(time: Duration) -> String {
@@ -278,7 +329,7 @@ mod tests {
             })
         };
         let verdict = |mutant, found| Verdict { mutant, found };
-        let good = [verdict(&WRONG, found()), verdict(&SAME, None)];
+        let good = [verdict(&WRONG, Ok(found())), verdict(&SAME, Ok(None))];
         assert!(good.iter().all(|verdict| verdict.error().is_none()));
         assert_eq!(
             summary(&good),
@@ -293,7 +344,13 @@ mod tests {
             table.contains("| equivalent |  | it is the same |"),
             "{table}"
         );
-        let bad = [verdict(&WRONG, None), verdict(&SAME, found())];
+        let bad = [
+            verdict(&WRONG, Ok(None)),
+            verdict(&SAME, Ok(found())),
+            verdict(&WRONG, Err("there is no test".into())),
+        ];
+        let summed = "1 survived, 0 equivalent, 1 caught and listed as equivalent, 1 not tried";
+        assert!(summary(&bad).ends_with(summed), "{}", summary(&bad));
         assert!(bad.iter().all(|verdict| verdict.error().is_some()));
     }
 }

@@ -402,8 +402,8 @@ pub(super) const ALL: &[Mutant] = &[
         "watchdog-hears-signals",
         "The watchdog ends by a signal that is meant for the whole service",
         WATCHDOG,
-        "let _deaf = «Signals::listen()?»;",
-        "Vec::<Signals>::new()",
+        "let _deaf = Signals::listen()?;",
+        "",
         RUNS,
     ),
     Mutant::new(
