@@ -92,9 +92,6 @@ pub(super) const ALL: &[Mutant] = &[
         "«section.shared.keeper.remove(owner);»",
         "",
         LIFE,
-    )
-    .makes_no_difference(
-        "the keeper forgets a claim that nobody bears when its time comes, and renews none of those",
     ),
     Mutant::new(
         "was-gone-is-well",
@@ -382,9 +379,6 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "«self.shared.keeper.remove(owner);»",
         "",
         LIFE,
-    )
-    .makes_no_difference(
-        "the keeper forgets a claim that nobody bears when its time comes, and renews none of those",
     ),
     Mutant::new(
         "keys-of-claims-are-not-forgotten",

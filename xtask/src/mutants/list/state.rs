@@ -306,8 +306,7 @@ pub(super) const ALL: &[Mutant] = &[
         "since: now, end: «None», entered: false,",
         "self.end",
         STATE,
-    )
-    .makes_no_difference("the end is set again when the section enters, also to none"),
+    ),
     Mutant::new(
         "renewing-looks-early",
         "A renewal is sent beside one that is under way",
@@ -586,10 +585,6 @@ pub(super) const ALL: &[Mutant] = &[
         "if «self.refreshes.len() == KEPT_REFRESHES» {",
         "false",
         STATE,
-    )
-    .makes_no_difference(
-        "only the size grows: an answer that is older than the last four is more than three seconds \
-         old, and a lease that it vouched for has ended",
     ),
     Mutant::new(
         "newest-refresh-forgotten",

@@ -41,8 +41,7 @@ pub(super) const ALL: &[Mutant] = &[
         "self.front.is_none() && «self.behind.is_empty()» && self.aside.is_empty()",
         "true",
         STATE,
-    )
-    .makes_no_difference("somebody of those who wait is always in front, or on the way there"),
+    ),
     Mutant::new(
         "asking-is-anybody",
         "An answer is of use to a task that is in front no more",
@@ -229,6 +228,10 @@ pub(super) const ALL: &[Mutant] = &[
         "let is_over = «matches!(effect, Effect::Forget(_) | Effect::Lose)»;",
         "matches!(effect, Effect::Lose)",
         STATE,
+    )
+    .makes_no_difference(
+        "nobody waits then behind who has gone: when it began to leave, the first of those who look came to \
+         the front, and whoever looks or comes later steps there by itself",
     ),
     Mutant::new(
         "gone-turn-forgotten",
