@@ -22,6 +22,7 @@ const SERVER: &[Look] = &[
     Tests(facade("fences"), &[]),
     Tests(STORE, &[]),
     Tests(RUNTIME, &["redis"]),
+    Tests(facade("contention"), &["dead_parties", "fairness"]),
     Tests(facade("quorum"), &[]),
 ];
 
