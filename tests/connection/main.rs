@@ -13,6 +13,7 @@ mod layouts;
 mod limits;
 mod names;
 mod permissions;
+mod renewals;
 mod resp2;
 mod secrets;
 mod subscriptions;

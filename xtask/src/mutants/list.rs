@@ -7,6 +7,7 @@ mod cluster;
 mod confirm;
 mod guard;
 mod quorum;
+mod renewals;
 mod rules;
 mod run;
 mod scripts;
@@ -22,6 +23,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         rules::ALL,
         state::ALL,
         turns::ALL,
+        renewals::ALL,
         guard::ALL,
         several::ALL,
         confirm::ALL,

@@ -91,14 +91,6 @@ pub(super) const ALL: &[Mutant] = &[
         CLUSTER,
     ),
     Mutant::new(
-        "group-limit-ignored",
-        "Renewals take as long as any request, whatever their limit",
-        ROUTE,
-        "let limit = «limit.min(self.shared.config.response_timeout)»;",
-        "{ let _ = limit; self.shared.config.response_timeout }",
-        CLUSTER,
-    ),
-    Mutant::new(
         "moved-casts-no-doubt",
         "A slot that was moved is no reason to ask for the map",
         ROUTE,

@@ -19,20 +19,11 @@ pub(super) const ALL: &[Mutant] = &[
         "group-not-confirmed",
         "The renewals of two leases do not wait for replicas",
         REDIS,
-        "«return confirmer.renew_all(calls, limit).await;»",
-        "if calls.len() < 2 { return confirmer.renew_all(calls, limit).await; }",
+        "Some(confirmer) => «Connections::Confirmed(confirmer)»,",
+        "if requests.len() < 2 { Connections::Confirmed(confirmer) } else { Connections::Plain(&self.servers) }",
         REPLICAS,
     )
     .breaks("An answer that is not confirmed in time is no answer"),
-    Mutant::new(
-        "renewal-not-confirmed",
-        "The renewal of a lease does not wait for replicas",
-        REDIS,
-        "«return confirmer.renew(call, self.config.response_timeout).await;»",
-        "",
-        REPLICAS,
-    )
-    .breaks("renewals go that way altogether"),
     Mutant::new(
         "grant-not-confirmed",
         "A grant does not wait for replicas",

@@ -17,15 +17,15 @@ pub(super) const ALL: &[Mutant] = &[
         "kept-by-the-first",
         "Of several keys only the first is kept for its `min_hold`",
         SEVERAL,
-        "«guard.sections().for_each(|section| section.end_trial());»",
-        "guard.section().end_trial();",
+        "«guard.sections().for_each(|section| section.end_trial(now));»",
+        "guard.section().end_trial(now);",
         KEYS,
     ),
     Mutant::new(
         "kept-by-none",
         "Of several keys none is kept for its `min_hold`",
         SEVERAL,
-        "«guard.sections().for_each(|section| section.end_trial());»",
+        "«guard.sections().for_each(|section| section.end_trial(now));»",
         "",
         KEYS,
     )

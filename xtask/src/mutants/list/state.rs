@@ -10,10 +10,7 @@ const CLAIM: &str = "dlock-runtime/src/state/claim.rs";
 const WAITER: &str = "dlock-runtime/src/state/waiter.rs";
 const CLOCK: &str = "dlock-runtime/src/clock.rs";
 
-const RENEWAL_LIMIT: &str = "let limit = «around
-            .response_limit
-            .min(self.claim.ttl / 3)
-            .min(then.remaining(now))»;";
+const RENEWAL_LIMIT: &str = "let limit = «usual.max(left / 2).min(left)»;";
 
 const STATE: &[Look] = &[
     Tests(RUNTIME, &["state::"]),
@@ -295,7 +292,7 @@ pub(super) const ALL: &[Mutant] = &[
         "max-hold-from-the-lease",
         "A `max_hold` of a section begins when the store has granted the lease",
         HOLD,
-        "hold.end = timing.max_hold.map(|max_hold| «now».plus(max_hold));",
+        "hold.end = max_hold.map(|max_hold| «now».plus(max_hold));",
         "hold.came",
         STATE,
     ),
@@ -448,13 +445,13 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "granted-renewed-late",
-        "A lease that was handed over is first renewed when a third of the TTL has passed",
+        "A lease that came by a grant is first renewed when a third of its short TTL has passed",
         HOLD,
-        "let renew_at = now.plus(«until.remaining(now) / 3»);",
-        "self.claim.ttl / 3",
+        "let renew_at = «renewal_of_grant(until, now)»;",
+        "now.plus(until.remaining(now) / 3)",
         STATE,
     )
-    .breaks("It renews within a third of the time it has left"),
+    .breaks("It renews 100 to 200 ms after it was woken"),
     Mutant::new(
         "handed-lease-entered-late",
         "A lease that was handed over is entered however long it has lain there",
@@ -510,7 +507,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A renewal may take all the time that is left of the lease",
         HOLD,
         RENEWAL_LIMIT,
-        "around.response_limit.min(then.remaining(now))",
+        "usual.max(left)",
         STATE,
     ),
     Mutant::new(
@@ -518,7 +515,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A renewal is awaited past the deadline of the lease",
         HOLD,
         RENEWAL_LIMIT,
-        "around.response_limit.min(self.claim.ttl / 3)",
+        "usual.max(left / 2)",
         STATE,
     ),
     Mutant::new(

@@ -1,0 +1,147 @@
+//! Mistakes in what renews: the task that waits, the groups that are sent, the thread and connections of their own,
+//! and what notices bodies that nobody polls.
+
+use super::super::look::Look::{self, Tests};
+use super::super::look::{RUNTIME, facade};
+use super::super::mutant::Mutant;
+
+const KEEPER: &str = "dlock-runtime/src/keeper.rs";
+const RENEWALS: &str = "dlock-runtime/src/keeper/renewals.rs";
+const STALL: &str = "dlock-runtime/src/stall.rs";
+const LANE: &str = "dlock-runtime/src/lane.rs";
+const REDIS_LANE: &str = "dlock-runtime/src/store/redis/lane.rs";
+
+const MANY: &[Look] = &[
+    Tests(facade("lifecycle"), &["many_leases"]),
+    Tests(facade("lifecycle"), &[]),
+];
+
+const HOGS: &[Look] = &[Tests(facade("hogs"), &[])];
+
+const CLOCKS: &[Look] = &[Tests(facade("lifecycle"), &["suspended"])];
+
+const UNIT: &[Look] = &[
+    Tests(RUNTIME, &["stall", "lane"]),
+    Tests(facade("hogs"), &[]),
+];
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant::new(
+        "all-groups-at-once",
+        "All renewals that are due are sent at once",
+        RENEWALS,
+        "if «self.under_way >= MOST_UNDER_WAY» {",
+        "false",
+        MANY,
+    )
+    .breaks("Four groups of renewals are under way at a time"),
+    Mutant::new(
+        "late-answer-given-up",
+        "A renewal waits for its answer as long as any request, however much time the lease has left",
+        "dlock-runtime/src/state/attempt/hold.rs",
+        "let limit = «usual.max(left / 2).min(left)»;",
+        "usual.min(left)",
+        MANY,
+    )
+    .breaks("An answer is waited for in half of the time that the lease has left"),
+    Mutant::new(
+        "fewer-answers-are-enough",
+        "A lease that a store does not answer for counts as being renewed for ever",
+        RENEWALS,
+        "let answer = «answers.next().unwrap_or_else(|| Err(no_answer()))»;",
+        "if let Some(answer) = answers.next() { answer } else { self.due.clear(); return; }",
+        MANY,
+    ),
+    Mutant::new(
+        "slot-kept-by-the-slow",
+        "A group that waits long for its answer keeps others from being sent",
+        RENEWALS,
+        "// Others may go on meanwhile. «self.slot = None;»",
+        "",
+        MANY,
+    )
+    .breaks("makes way for the next"),
+    Mutant::new(
+        "no-lane",
+        "Leases are renewed on a runtime of the user's",
+        KEEPER,
+        "«is_wanted.then(lane::runtime).flatten()»",
+        "{ let _ = (is_wanted, lane::runtime); None }",
+        HOGS,
+    )
+    .breaks("The keeper, its timers and its connections are on a thread that all managers of the process share"),
+    Mutant::new(
+        "lane-by-a-paused-clock",
+        "Leases whose bodies have a paused clock are renewed by another",
+        KEEPER,
+        "None => «!lane::has_virtual_clock()»,",
+        "true",
+        &[Tests(facade("lifecycle"), &[])],
+    ),
+    Mutant::new(
+        "paused-clock-unnoticed",
+        "A clock that was paused counts as the machine's",
+        LANE,
+        "«told < before» || told > std::time::Instant::now()",
+        "false",
+        UNIT,
+    ),
+    Mutant::new(
+        "renewals-share-the-connection",
+        "Renewals have no connection of their own",
+        "dlock-runtime/src/keeper/renewals.rs",
+        "«store.prepare_renewals(&Handle::current());»",
+        "",
+        HOGS,
+    ),
+    Mutant::new(
+        "unsent-renewals-not-repeated",
+        "A renewal that its own connection could not send goes nowhere",
+        REDIS_LANE,
+        "if «unsent.is_empty()» || rest.is_zero() {",
+        "true",
+        &[Tests(facade("connection"), &["renewals"]), Tests(facade("hogs"), &[])],
+    )
+    .breaks("what cannot be sent there goes over those of other requests"),
+    Mutant::new(
+        "jump-unnoticed",
+        "A jump of the time of day is no reason to renew",
+        KEEPER,
+        "«(ahead > JUMP).then_some(ahead)»",
+        "None",
+        CLOCKS,
+    )
+    .breaks("When the time of day has jumped ahead of the other clocks, every lease is renewed at once"),
+    Mutant::new(
+        "stall-not-told",
+        "A body that is not polled is not reported",
+        STALL,
+        "} else if «since > ttl && !self.is_told.swap(true, Ordering::Relaxed)» {",
+        "false",
+        UNIT,
+    ),
+    Mutant::new(
+        "stall-told-again",
+        "A body that is not polled is reported with each renewal",
+        STALL,
+        "} else if «since > ttl && !self.is_told.swap(true, Ordering::Relaxed)» {",
+        "since > ttl",
+        UNIT,
+    ),
+    Mutant::new(
+        "quiet-body-not-woken",
+        "A body that only waits is reported as one that is not polled",
+        "dlock-runtime/src/section.rs",
+        "Pulse::Quiet => «self.bell.notify_waiters()»,",
+        "{}",
+        HOGS,
+    ),
+    Mutant::new(
+        "ended-body-watched",
+        "A guard whose body has ended is reported as one that is not polled",
+        "dlock-runtime/src/guard/watch.rs",
+        "«this.lease.place.section.polls.end();»",
+        "",
+        HOGS,
+    ),
+];
