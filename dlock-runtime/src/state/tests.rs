@@ -2,9 +2,12 @@
 
 mod desk;
 mod doubts;
+mod handed;
 mod holds;
+mod late;
 mod orders;
 mod pauses;
+mod traces;
 mod turns;
 mod waits;
 mod world;

@@ -163,3 +163,59 @@ fn a_release_without_an_answer_holds_nobody_up_for_long() {
     assert!(asks(&mut desk, 2));
     assert_eq!(is_released(&mut desk, 1), None, "it has asked");
 }
+
+#[test]
+fn after_a_lease_that_was_lost_nobody_pauses() {
+    let mut desk = over_a_quorum(Timing {
+        max_hold: Some(SECOND),
+        ..Timing::default()
+    });
+    desk.queue([2]);
+    desk.pass(SECOND);
+    assert_eq!(desk.both(1, Event::Tick), (Effect::Lose, Some(2)));
+    assert!(asks(&mut desk, 2));
+}
+
+#[test]
+fn a_pause_ends_with_the_release_that_it_is_for_and_with_no_other() {
+    let mut desk = over_a_quorum(Timing {
+        max_hold: Some(SECOND),
+        ..Timing::default()
+    });
+    desk.queue([2, 3]);
+    desk.pass(SECOND);
+    assert_eq!(desk.both(1, Event::Tick), (Effect::Lose, Some(2)));
+    is_granted(&mut desk, 2, 9);
+    desk.pass(TURN + MS);
+    let owner = desk.owner(2);
+    assert_eq!(
+        desk.both(2, Event::Left),
+        (Effect::Release { owner }, Some(3))
+    );
+    assert_eq!(desk.on(Event::Left), desk.release());
+    assert_eq!(
+        is_released(&mut desk, 1),
+        None,
+        "it says nothing of the second"
+    );
+    desk.pass(NOTICED);
+    assert!(!asks(&mut desk, 3));
+    assert_eq!(is_released(&mut desk, 2), Some(3));
+}
+
+#[test]
+fn a_task_that_comes_back_after_a_long_turn_lets_others_go_first_as_well() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.hands_on = false;
+    desk.queue([2]);
+    desk.pass(2 * ALIVE);
+    // The first does not look, and the second goes on in its place.
+    is_granted(&mut desk, 2, 7);
+    desk.pass(TURN + MS);
+    let (effect, next) = desk.both(2, Event::Left);
+    assert_eq!((effect, next), (desk.release(), None), "nobody else looks");
+    assert!(!asks(&mut desk, 1));
+    assert_eq!(is_released(&mut desk, 2), Some(1));
+    desk.pass(2 * NOTICED);
+    assert!(asks(&mut desk, 1));
+}

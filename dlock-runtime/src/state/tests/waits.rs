@@ -212,3 +212,100 @@ fn closing_refuses_waiters_and_spares_holders_and_revoking_takes_their_leases() 
     assert_eq!(desk.on(Event::Revoked), Effect::Lose);
     assert_eq!(desk.cause(), LostCause::ShutDown);
 }
+
+#[test]
+fn a_question_is_not_waited_for_longer_than_its_lease_would_last() {
+    let ttl = SECOND / 5;
+    let mut desk = Desk::new(Timing {
+        ttl,
+        ..waits(Wait::Forever)
+    });
+    let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
+        panic!("it is in front")
+    };
+    assert_eq!(limit, ttl);
+}
+
+#[test]
+fn a_wait_that_ends_with_its_first_question_unanswered_ends_there() {
+    let mut desk = Desk::waiting(Wait::For(SECOND / 2));
+    let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
+        panic!("it is in front")
+    };
+    let sent = desk.now;
+    desk.pass(limit);
+    let effect = desk.answer(sent, Err(StoreError::timed_out(limit)));
+    let Effect::Refuse(Denial::Unavailable { waited, .. }) = effect else {
+        panic!("{effect:?}")
+    };
+    assert_eq!(waited, SECOND / 2);
+}
+
+#[test]
+fn only_a_question_that_the_end_of_the_wait_cuts_short_says_less_than_the_one_before() {
+    // A failure of another kind says more.
+    let mut desk = Desk::waiting(Wait::For(SECOND));
+    desk.is_busy(6);
+    desk.on(Event::LookAgain);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    desk.pass(SECOND);
+    let effect = desk.answer(sent, Err(failed(StoreErrorKind::Disconnected)));
+    assert!(
+        matches!(effect, Effect::Refuse(Denial::Unavailable { .. })),
+        "{effect:?}"
+    );
+
+    // And so does a server that has not answered for a whole second before the end.
+    let mut desk = Desk::waiting(Wait::For(2 * SECOND));
+    desk.is_busy(6);
+    desk.on(Event::LookAgain);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    desk.pass(SECOND);
+    desk.answer(sent, Err(StoreError::timed_out(SECOND)));
+    desk.pass(SECOND);
+    let effect = desk.on(Event::Woken);
+    assert!(
+        matches!(effect, Effect::Refuse(Denial::Unavailable { .. })),
+        "{effect:?}"
+    );
+}
+
+#[test]
+fn whoever_is_refused_by_a_shutdown_waits_for_no_answer() {
+    for event in [|| Event::Closed, || Event::Revoked] {
+        let mut desk = Desk::waiting(Wait::Forever);
+        assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+        assert!(desk.state.is_asking(desk.owner(1)));
+        assert_eq!(desk.on(event()), Effect::Ring);
+        assert!(!desk.state.is_asking(desk.owner(1)));
+        assert_eq!(desk.on(Event::Woken), Effect::Refuse(Denial::Closed));
+    }
+}
+
+#[test]
+fn somebody_who_does_not_wait_is_told_who_is_before_it_also_while_that_one_asks() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    desk.enter(2, waits(Wait::Never));
+    let Effect::Refuse(Denial::Busy { holder, .. }) = desk.of(2, Event::Woken) else {
+        panic!("somebody of this process is before it")
+    };
+    assert!(holder.is_here);
+
+    // The holder is another process then, and the place in its queue is not this one's.
+    let holder = Holder {
+        ttl: Some(TTL),
+        position: Some(3),
+        label: Some("other@host/1".to_owned()),
+        ..Holder::default()
+    };
+    desk.answer(desk.now, Ok(Acquisition::Busy(holder)));
+    desk.enter(3, waits(Wait::Never));
+    let Effect::Refuse(Denial::Busy { holder, .. }) = desk.of(3, Event::Woken) else {
+        panic!("it is held")
+    };
+    assert_eq!((holder.position, holder.is_here), (None, false));
+    assert_eq!(holder.label.as_deref(), Some("other@host/1"));
+}

@@ -1,0 +1,212 @@
+//! Answers and wake-ups that come late, twice, or in another order than they were sent.
+
+use super::*;
+
+/// The first task has a lease of this TTL, and its renewal is under way when the lease passes to the
+/// second, which does not renew and so asks for itself. Returns when the renewal was sent.
+fn renewal_outlives_its_section(ttl: Duration) -> (Desk, Moment) {
+    let timing = Timing {
+        ttl,
+        ..waits(Wait::Forever)
+    };
+    let mut desk = Desk::holding(timing);
+    desk.enter(
+        2,
+        Timing {
+            renew: false,
+            ..timing
+        },
+    );
+    desk.pass(ttl / 3);
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+    let sent = desk.now;
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    (desk, sent)
+}
+
+/// The second task asks in the claim's name and is granted the lease with this fence.
+fn is_granted_to_the_second(desk: &mut Desk, fence: u64) -> Moment {
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    desk.pass(Duration::from_millis(1));
+    let answer = Ok(Acquisition::Granted { fence });
+    assert!(matches!(
+        desk.of(2, Event::Answered { sent, answer }),
+        Effect::Enter { .. }
+    ));
+    sent
+}
+
+fn renewed(desk: &mut Desk, sent: Moment, answer: Renewal) -> Effect {
+    let (owner, answer) = (desk.owner(1), Ok(answer));
+    let event = Event::Renewed { sent, answer };
+    let told = desk.state.on_claim(owner, event, around!(desk));
+    let (bearer, outcome) = told.expect("the second bears the claim");
+    assert_eq!(bearer, 2);
+    outcome.effect
+}
+
+#[test]
+fn a_stale_not_yours_does_not_end_a_newer_lease() {
+    let (mut desk, sent) = renewal_outlives_its_section(TTL / 1000);
+    // The store had forgotten the first lease: this one has another fence.
+    is_granted_to_the_second(&mut desk, 9);
+    let deadline = desk.lease(2).expect("it holds").deadline;
+    let effect = renewed(&mut desk, sent, Renewal::NotOwner);
+    assert_eq!(effect, Effect::WaitUntil(deadline));
+    assert_eq!(desk.lease(2).map(|held| held.deadline), Some(deadline));
+}
+
+#[test]
+fn a_not_yours_that_was_asked_for_under_this_lease_ends_it_whoever_asked() {
+    let (mut desk, sent) = renewal_outlives_its_section(TTL / 1000);
+    // The same lease: its renewal was sent after it had come.
+    is_granted_to_the_second(&mut desk, 7);
+    assert_eq!(renewed(&mut desk, sent, Renewal::NotOwner), Effect::Lose);
+    let loss = desk.state.loss(desk.owner(2)).expect("it was lost");
+    assert_eq!(loss.cause, LostCause::TakenAway);
+}
+
+#[test]
+fn an_older_answer_takes_nothing_from_what_a_newer_one_has_promised() {
+    let (mut desk, sent) = renewal_outlives_its_section(TTL / 1000);
+    desk.pass(Duration::from_millis(3));
+    is_granted_to_the_second(&mut desk, 7);
+    let deadline = desk.lease(2).expect("it holds").deadline;
+    renewed(&mut desk, sent, Renewal::Renewed);
+    assert_eq!(desk.lease(2).map(|held| held.deadline), Some(deadline));
+}
+
+#[test]
+fn a_lease_that_is_lost_before_its_section_has_looked_is_asked_for_again() {
+    let timing = Timing {
+        ttl: TTL / 1000,
+        ..waits(Wait::Forever)
+    };
+    let mut desk = Desk::holding(timing);
+    desk.enter(2, timing);
+    desk.pass(TTL / 3000);
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+    let sent = desk.now;
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    let told = renewed(&mut desk, sent, Renewal::NotOwner);
+    assert_eq!(
+        told,
+        Effect::Ring,
+        "no section has begun that could lose it"
+    );
+    assert_eq!(desk.state.loss(desk.owner(2)), None);
+    assert!(
+        !desk.state.is_held_by(desk.owner(1)),
+        "nothing to look after"
+    );
+    let first = desk.owner(1);
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == first));
+}
+
+#[test]
+fn a_wake_up_that_comes_again_does_not_bring_back_a_lease_that_the_store_denied() {
+    // Short enough that the renewal is due while the lease may still be handed over.
+    let timing = Timing {
+        ttl: TTL / 1000,
+        ..waits(Wait::Forever)
+    };
+    let mut desk = Desk::new(timing);
+    desk.is_busy(6);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    let Effect::Enter { keep: Some(keep) } = desk.on(Event::Woken) else {
+        panic!("an answer vouches for it")
+    };
+    desk.enter(2, timing);
+    desk.now = keep.at;
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+    let sent = desk.now;
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    assert_eq!(renewed(&mut desk, sent, Renewal::NotOwner), Effect::Ring);
+    let again = Event::Granted { fence: 7 };
+    assert_eq!(desk.of(2, again), Effect::Ring);
+    let asks = desk.of(2, Event::Woken);
+    assert!(matches!(asks, Effect::Ask { .. }), "{asks:?}");
+}
+
+#[test]
+fn news_of_a_grant_are_not_replaced_by_the_word_to_look_again() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Nothing);
+    assert_eq!(desk.on(Event::LookAgain), Effect::Nothing);
+    let holder = Holder {
+        last_fence: 6,
+        ..Holder::default()
+    };
+    let effect = desk.answer(sent, Ok(Acquisition::Busy(holder)));
+    assert!(effect.enters(), "{effect:?}");
+}
+
+#[test]
+fn a_wake_up_is_judged_by_each_of_the_last_answers() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    let mut sent = desk.now;
+    for last_fence in 1..=6 {
+        if last_fence > 1 {
+            desk.on(Event::LookAgain);
+        }
+        // Of the last but one, in the end: the latest that knew a smaller fence than 6.
+        if last_fence < 6 {
+            sent = desk.now;
+        }
+        desk.is_busy(last_fence);
+        desk.pass(SECOND / 4);
+    }
+    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Ring);
+    assert!(desk.on(Event::Woken).enters());
+    assert_eq!(desk.deadline(), sent.plus(Duration::from_millis(2968)));
+}
+
+#[test]
+fn a_wake_up_of_a_section_that_has_begun_changes_nothing() {
+    let max_hold = Some(SECOND);
+    let mut desk = Desk::holding(Timing {
+        max_hold,
+        ..Timing::default()
+    });
+    let end = desk.deadline();
+    desk.pass(SECOND / 2);
+    assert_eq!(desk.on(Event::Woken), Effect::Nothing);
+    assert_eq!(desk.on(Event::LookAgain), Effect::Nothing);
+    assert_eq!(desk.deadline(), end, "`max_hold` does not begin anew");
+}
+
+#[test]
+fn a_release_that_waits_to_be_repeated_is_woken_by_any_word_of_the_store() {
+    for word in [Event::LookAgain, Event::Granted { fence: 9 }] {
+        let mut desk = Desk::holding(Timing::default());
+        assert_eq!(desk.on(Event::Left), desk.release());
+        assert_eq!(desk.on(word), Effect::Ring);
+    }
+}
+
+#[test]
+fn a_wake_up_that_comes_again_makes_a_lease_no_younger() {
+    let mut desk = Desk::new(waits(Wait::Forever));
+    desk.is_busy(6);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert!(desk.on(Event::Woken).enters());
+    // The next one would ask, as it does not renew, and goes before it has.
+    desk.enter(
+        2,
+        Timing {
+            renew: false,
+            ..waits(Wait::Forever)
+        },
+    );
+    desk.queue([3, 4]);
+    desk.pass(Duration::from_millis(10));
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
+    assert_eq!(desk.of(3, Event::Granted { fence: 7 }), Effect::Ring);
+    assert!(matches!(desk.of(3, Event::Woken), Effect::Enter { .. }));
+    desk.pass(Duration::from_micros(1));
+    assert_eq!(desk.both(3, Event::Left), (desk.release(), Some(4)));
+}
