@@ -108,3 +108,14 @@ fn a_lease_that_has_just_come_is_doubted_a_little_later() {
     desk.now = at;
     assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
 }
+
+#[test]
+fn one_doubt_is_a_reason_for_one_renewal() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.pass(SECOND);
+    let effect = desk.on(Event::Granted { fence: 0 });
+    let Effect::WaitUntil(at) = is_renewed(&mut desk, &effect, Renewal::Renewed) else {
+        panic!("it has just been renewed")
+    };
+    assert!(at.remaining(desk.now) > TTL / 4, "as if nobody had doubted");
+}

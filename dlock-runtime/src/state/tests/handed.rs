@@ -83,7 +83,8 @@ fn a_section_counts_from_when_it_has_looked_not_from_when_it_was_handed_the_leas
     desk.pass(SECOND);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Enter { .. }));
     let since = desk.now;
-    assert_eq!(desk.lease(2).map(|held| held.since), Some(since));
+    let held = desk.lease(2).expect("it holds");
+    assert_eq!((held.since, held.deadline), (since, since.plus(2 * SECOND)));
     desk.now = desk.now.plus(2 * SECOND);
     assert_eq!(desk.of(2, Event::Tick), Effect::Lose);
     let loss = desk.state.loss(desk.owner(2)).expect("it was lost");
@@ -252,4 +253,49 @@ fn an_absent_task_that_looks_again_has_its_old_place_before_those_that_came_late
     assert!(matches!(desk.on(Event::Woken), Effect::Queue(_)));
     let (_, next) = desk.both(2, Event::Left);
     assert_eq!(next, Some(1), "the third came later");
+}
+
+#[test]
+fn a_young_lease_whose_renewal_has_failed_goes_back_to_the_store() {
+    let timing = Timing {
+        ttl: TTL / 1000,
+        ..waits(Wait::Forever)
+    };
+    let mut desk = Desk::holding(timing);
+    desk.enter(2, timing);
+    desk.pass(timing.ttl / 3);
+    assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+    let (sent, answer) = (desk.now, Err(failed(StoreErrorKind::Disconnected)));
+    desk.on(Event::Renewed { sent, answer });
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+}
+
+#[test]
+fn a_turn_ends_also_while_the_machine_sleeps() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2]);
+    desk.now.boot += Duration::from_millis(11);
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+}
+
+#[test]
+fn a_loss_that_a_look_finds_lets_the_next_one_ask() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2]);
+    let first = desk.owner(1);
+    assert!(desk.state.is_held_by(first));
+    assert!(!desk.state.is_held_by(desk.owner(2)), "by its own claim");
+    desk.pass(TTL);
+    let outcome = desk.state.check(first, around!(desk));
+    assert_eq!((outcome.effect, outcome.next), (Effect::Lose, Some(2)));
+    let second = desk.owner(2);
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == second));
+}
+
+#[test]
+fn a_task_behind_others_looks_now_and_then_however_long_it_waits() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.enter(2, waits(Wait::For(100 * ALIVE)));
+    let looks = Effect::Queue(desk.now.plus(ALIVE));
+    assert_eq!(desk.of(2, Event::Woken), looks);
 }

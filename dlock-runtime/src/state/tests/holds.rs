@@ -235,3 +235,17 @@ fn a_lease_is_kept_for_the_rest_of_its_min_hold_and_somewhat_longer() {
     desk.on(Event::Left);
     assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
 }
+
+#[test]
+fn a_lease_that_was_renewed_is_renewed_again_after_a_third_of_its_ttl() {
+    let mut desk = Desk::holding(Timing::default());
+    for _ in 0..3 {
+        desk.pass(TTL / 3);
+        assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
+        let (sent, answer) = (desk.now, Ok(Renewal::Renewed));
+        let Effect::WaitUntil(at) = desk.on(Event::Renewed { sent, answer }) else {
+            panic!("it is good for a while")
+        };
+        assert!(at.remaining(sent) <= TTL / 3);
+    }
+}

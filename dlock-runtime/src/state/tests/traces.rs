@@ -193,3 +193,36 @@ fn the_release_of_a_place_in_the_queue_covers_what_may_still_be_granted_to_it() 
     let end = repeated_until(&mut desk, 1);
     assert!(asked.plus(2 * ALIVE).is_reached(end));
 }
+
+#[test]
+fn whoever_takes_over_a_release_goes_on_with_its_pauses() {
+    let mut desk = Desk::holding(Timing::default());
+    assert_eq!(desk.on(Event::Left), desk.release());
+    let mut pause = Duration::ZERO;
+    for _ in 0..5 {
+        let Effect::WaitUntil(at) = desk.on(Event::Released(None)) else {
+            panic!("it is repeated")
+        };
+        pause = at.remaining(desk.now);
+        desk.now = at;
+    }
+    // Its runtime has ended.
+    assert_eq!(desk.on(Event::Left), desk.release());
+    let Effect::WaitUntil(at) = desk.on(Event::Released(None)) else {
+        panic!("it is repeated")
+    };
+    assert!(at.remaining(desk.now) >= pause);
+}
+
+#[test]
+fn what_is_known_of_a_key_does_not_grow_with_the_wait_for_it() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    let mut sizes = Vec::new();
+    for last_fence in 1000..1100 {
+        desk.is_busy(last_fence);
+        sizes.push(format!("{:?}", desk.state).len());
+        desk.pass(2 * SECOND);
+    }
+    let (early, late) = (sizes[10], sizes[99]);
+    assert!(late < early + early / 10, "{early} and then {late}");
+}

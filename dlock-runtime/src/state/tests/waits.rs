@@ -309,3 +309,27 @@ fn somebody_who_does_not_wait_is_told_who_is_before_it_also_while_that_one_asks(
     assert_eq!((holder.position, holder.is_here), (None, false));
     assert_eq!(holder.label.as_deref(), Some("other@host/1"));
 }
+
+#[test]
+fn waiters_do_not_all_look_again_at_the_same_time() {
+    struct Late;
+    impl Random for Late {
+        fn next_u64(&self) -> u64 {
+            200_000
+        }
+    }
+
+    let mut desk = Desk::waiting(Wait::Forever);
+    let (owner, sent) = (desk.owner(1), desk.now);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    let answered = Event::Answered {
+        sent,
+        answer: busy(None),
+    };
+    let around = Surroundings {
+        random: &Late,
+        ..around!(desk)
+    };
+    let effect = desk.state.on_event(owner, answered, around).effect;
+    assert_eq!(effect, Effect::WaitUntil(sent.plus(SECOND * 6 / 5)));
+}
