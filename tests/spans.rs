@@ -238,6 +238,17 @@ async fn a_body_without_its_caller_is_still_inside_its_lock() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_without_its_caller_is_inside_its_callers_span_also_where_that_of_the_lock_is_not_wanted()
+ {
+    let (tree, _guard) = Tree::grow("spans=info");
+    let manager = LockManager::memory();
+    let call = handler(with_manager(manager.clone(), pay(42)));
+    assert!(timeout(Duration::from_secs(1), call).await.is_err());
+    manager.shutdown(Duration::from_secs(5)).await;
+    assert_eq!(tree.events(), ["handler: message=paid"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_waits_no_longer_is_told_of() {
     let (tree, _guard) = Tree::grow("dlock=debug,spans=info");
     let manager = LockManager::memory();

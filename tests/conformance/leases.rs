@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dlock::{LockError, LostCause, OnLost};
+use dlock::{LockError, LockManager, LostCause, OnLost, distributed_lock};
 use tokio::{
     task::yield_now,
     time::{Instant, sleep},
@@ -160,6 +160,40 @@ pub(crate) async fn a_release_tells_that_the_lease_was_gone<E: Env>() {
         let told = is_lost(&outcome, |cause| *cause == LostCause::TakenAway);
         assert_eq!(told, is_told, "{outcome:?}");
     }
+    env.assert_clean(1, &[&manager]).await;
+}
+
+/// Its body ends before any renewal could tell: the release does.
+pub(crate) async fn a_short_body_whose_lock_was_deleted_is_no_success<E: Env>() {
+    #[distributed_lock(key = "order:42", manager = locks)]
+    async fn settle<E: Env>(locks: &LockManager, env: &E) -> Result<&'static str, LockError> {
+        env.delete("order:42").await;
+        Ok("settled")
+    }
+
+    #[distributed_lock(key = "order:42", manager = locks, on_lost = finish)]
+    async fn settle_anyway<E: Env>(
+        locks: &LockManager,
+        env: &E,
+    ) -> Result<&'static str, LockError> {
+        env.delete("order:42").await;
+        Ok("settled")
+    }
+
+    let env = E::start().await;
+    let manager = env.manager().await;
+    let lock = manager.lock("order:42");
+    let body = async |_: &dlock::Lease| env.delete("order:42").await;
+    let built = soon(lock.clone().run(body)).await;
+    let attributed = soon(settle(&manager, &env)).await;
+    for outcome in [built.map(|()| "settled"), attributed] {
+        let told = is_lost(&outcome, |cause| *cause == LostCause::TakenAway);
+        assert!(told, "{outcome:?}");
+    }
+    let built = soon(lock.on_lost(OnLost::Finish).run(body)).await;
+    assert_eq!(built, Ok(()));
+    let attributed = soon(settle_anyway(&manager, &env)).await;
+    assert_eq!(attributed, Ok("settled"));
     env.assert_clean(1, &[&manager]).await;
 }
 

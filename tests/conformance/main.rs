@@ -56,6 +56,7 @@ macro_rules! cases_of_every_store {
                 a_body_is_cancelled_when_the_store_says_it_is_lost,
                 a_body_that_may_finish_does_so_without_its_lease,
                 a_release_tells_that_the_lease_was_gone,
+                a_short_body_whose_lock_was_deleted_is_no_success,
                 a_lost_lease_does_not_harm_its_successor,
             }
         }

@@ -2,6 +2,8 @@
 
 use dlock::{AlreadyInstalled, LockError, LockManager, Shutdown, distributed_lock, with_manager};
 
+use tokio::{sync::Barrier, task::yield_now};
+
 use crate::{TTL, assert_clean, hold, memory};
 
 #[distributed_lock(key = "order:<id>", wait = never)]
@@ -64,4 +66,42 @@ async fn the_innermost_one_in_scope_is_used() {
     .await;
     held_outside.release().await.unwrap();
     held_inside.release().await.unwrap();
+}
+
+/// What is awaited beside it in the same task is polled in between.
+#[tokio::test]
+async fn a_manager_in_scope_is_none_of_those_that_are_awaited_beside_it() {
+    // The locks of each are held elsewhere, so that a call tells by its failure which it has used.
+    let [one, two] = [LockManager::memory(), LockManager::memory()];
+    let guards = [hold(&one, "order:1").await, hold(&two, "order:2").await];
+    let in_step = Barrier::new(3);
+    let calls = async |busy: u32, free: u32| {
+        for _ in 0..3 {
+            in_step.wait().await;
+            assert!(settle(busy).await.unwrap_err().is_busy());
+            in_step.wait().await;
+            yield_now().await;
+            assert_eq!(settle(free).await, Ok(i64::from(free)));
+        }
+    };
+    // A third manager, as one may be installed for the whole process by another test.
+    let beside = LockManager::memory();
+    let outer = with_manager(beside, async {
+        tokio::join!(
+            with_manager(one.clone(), calls(1, 2)),
+            async {
+                for _ in 0..6 {
+                    in_step.wait().await;
+                    for id in [1, 2] {
+                        assert_eq!(settle(id).await, Ok(i64::from(id)), "neither of theirs");
+                    }
+                }
+            },
+            with_manager(two.clone(), calls(2, 1)),
+        )
+    });
+    outer.await;
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
 }

@@ -1,11 +1,18 @@
 //! Bodies that panic.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use dlock::{KeyPart, LockError, LockManager, PartWriter, distributed_lock};
-use tokio::task::yield_now;
+use tokio::{task::yield_now, time::Instant};
 
-use crate::{assert_clean, common::soon, hold, memory, threads};
+use crate::{
+    assert_clean,
+    common::{Faulty, is_busy, soon},
+    hold, memory, threads,
+};
 
 #[tokio::test]
 async fn a_body_that_panics_gives_the_lock_back() {
@@ -92,4 +99,44 @@ async fn a_value_that_panics_in_the_key_leaves_nothing() {
     assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
     assert_eq!(manager.active(), 0);
     assert_clean(&store, &manager).await;
+}
+
+/// What the lock is held for at least does not depend on how its body ends.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_panics_is_kept_for_its_min_hold() {
+    #[distributed_lock(key = "order:<id>", manager = locks, min_hold = "1m")]
+    async fn settle(locks: LockManager, id: u32) -> Result<(), LockError> {
+        panic!("on purpose");
+    }
+
+    let least = Duration::from_secs(60);
+    for is_attribute in [true, false] {
+        let faulty = Faulty::start();
+        let before = Instant::now();
+        let panicked = if is_attribute {
+            tokio::spawn(settle(faulty.manager.clone(), 42)).await
+        } else {
+            let lock = faulty.manager.lock("order:42").min_hold(least);
+            let body = lock.run(async |_| panic!("on purpose"));
+            tokio::spawn(body).await
+        };
+        assert!(panicked.unwrap_err().is_panic());
+        let lock = faulty.other.lock("order:42").wait(Duration::from_secs(90));
+        let guard = lock.acquire().await.unwrap();
+        let kept = before.elapsed();
+        assert!(kept >= least, "{kept:?}");
+        guard.release().await.unwrap();
+        // A guard that is dropped while its task unwinds.
+        let before = Instant::now();
+        let manager = faulty.manager.clone();
+        let panicked = tokio::spawn(async move {
+            let lock = manager.lock("order:42").min_hold(least);
+            let _guard = lock.acquire().await.unwrap();
+            panic!("on purpose");
+        });
+        let panicked: Result<(), _> = panicked.await;
+        assert!(panicked.unwrap_err().is_panic());
+        tokio::time::sleep_until(before + least - Duration::from_millis(10)).await;
+        assert!(is_busy(&faulty.other, "order:42").await);
+    }
 }

@@ -145,3 +145,40 @@ async fn a_jump_of_the_time_of_day_has_leases_renewed_that_are_not_due() {
     );
     assert_clean(&store, &manager).await;
 }
+
+/// The keeper has gone to sleep for its second before the machine does, and notices by the clocks alone.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_of_the_machine_is_noticed_by_a_keeper_that_has_long_been_running() {
+    let (store, clock, manager) = sleepy();
+    let ttl = Duration::from_secs(3600);
+    let body = manager.lock("order:42").ttl(ttl).run(async |_| {
+        tokio::time::sleep(Duration::from_millis(5500)).await;
+        clock.suspend(ttl);
+        // Nobody else looks at the clocks.
+        std::future::pending::<()>().await;
+    });
+    let before = Instant::now();
+    let outcome = body.await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::Expired),
+        "{outcome:?}"
+    );
+    let took = before.elapsed();
+    assert!(took <= Duration::from_millis(6600), "{took:?}");
+    assert_clean(&store, &manager).await;
+
+    // A shorter sleep than the lease: it is renewed, and not after a third of an hour.
+    let store = MemoryStore::new();
+    let (wire, clock) = (Wire::new(store.clone()), TestClock::new());
+    let builder = LockManager::builder().clock(clock.clone());
+    let manager = builder.store(wire.clone()).unwrap();
+    let guard = manager.lock("order:42").ttl(ttl).acquire().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5500)).await;
+    assert_eq!(wire.count(Kind::Renew), 0);
+    clock.suspend(ttl / 2);
+    let before = Instant::now();
+    wire.until_sent(Kind::Renew, 1).await;
+    assert!(before.elapsed() <= Duration::from_millis(1100));
+    guard.release().await.unwrap();
+    assert_idle(&[&manager]).await;
+}

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use dlock::{KeyFault, LockError, LockManager, LostCause, OnLost, Wait};
+use dlock::{
+    KeyFault, LockError, LockManager, LostCause, OnLost, Wait, store::memory::MemoryStore,
+};
 use dlock_testkit::eventually;
 use futures_util::future::OptionFuture;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::common::{Fate, Faulty, Kind, LIMIT, OneKey, assert_idle, is_lost, soon};
+use crate::common::{
+    Fate, Faulty, Kind, LIMIT, OneKey, TestClock, Wire, assert_idle, is_busy, is_lost, soon,
+};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -232,6 +236,165 @@ async fn a_min_hold_is_for_bodies_that_have_run() {
     }
     assert_idle(&[&faulty.manager, &faulty.other]).await;
     assert!(faulty.store.is_empty());
+}
+
+/// A caller that may try again at once is not to find them busy with this call.
+#[tokio::test(start_paused = true)]
+async fn what_was_got_is_free_again_before_a_refusal_is_told() {
+    for wait in [Wait::Never, Wait::For(Duration::from_millis(500))] {
+        let faulty = Faulty::with_response_timeout(Duration::from_secs(20));
+        let holder = faulty.other.lock("b").acquire().await.unwrap();
+        let (gate, opened) = tokio::sync::watch::channel(false);
+        faulty.wire.next(Kind::Release, Fate::Stalled(opened));
+        let call = faulty.manager.lock_all(["a", "b"]).wait(wait);
+        let call = tokio::spawn(call.acquire());
+        sleep(Duration::from_secs(2)).await;
+        assert!(!call.is_finished(), "`a` is still held");
+        gate.send_replace(true);
+        let error = soon(call).await.unwrap().unwrap_err();
+        assert!(error.is_busy() && error.key() == "b", "{error}");
+        assert!(!is_busy(&faulty.other, "a").await);
+        holder.release().await.unwrap();
+        faulty.assert_clean().await;
+    }
+}
+
+/// Of several that are busy it is the first, in the order of all keys, that is named.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_names_the_first_key_that_is_busy() {
+    let faulty = Faulty::start();
+    let held = faulty.other.lock_all(["b", "c"]).acquire().await.unwrap();
+    let call = faulty.manager.lock_all(["c", "a", "b"]).wait(Wait::Never);
+    let error = call.acquire().await.unwrap_err();
+    assert!(error.is_busy() && error.key() == "b", "{error}");
+    held.release().await.unwrap();
+    faulty.assert_clean().await;
+}
+
+/// The pause after which it would start over does not fit in any more.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_loses_a_lease_just_before_its_wait_ends_ends_no_later() {
+    let faulty = Faulty::start();
+    let holder = faulty.other.lock("b").acquire().await.unwrap();
+    let wait = Duration::from_millis(1005);
+    let before = Instant::now();
+    let call = faulty.manager.lock_all(["a", "b"]).wait(wait);
+    let error = call.max_hold(Duration::from_secs(1)).acquire().await;
+    let took = before.elapsed();
+    assert!(took <= wait, "{took:?}");
+    let error = error.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    assert_eq!(error.key(), "a");
+    holder.release().await.unwrap();
+    faulty.assert_clean().await;
+}
+
+/// However long the first is waited for, the second never becomes a lock.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_key_that_can_never_be_had_is_told_of_while_another_is_waited_for() {
+    let server = dlock_testkit::RedisServer::start().await;
+    let connect = async || LockManager::connect(&server.url()).await.unwrap();
+    let [manager, other] = [connect().await, connect().await];
+    let holder = soon(other.lock("a").acquire()).await.unwrap();
+    let mut push = redis::cmd("RPUSH");
+    let push = push.arg("dlock:{b}").arg("somebody's");
+    let mut behind = server.connection().await;
+    push.exec_async(&mut behind).await.unwrap();
+    let call = manager.lock_all(["a", "b"]).wait(Wait::Forever);
+    let error = soon(call.acquire()).await.unwrap_err();
+    let LockError::Unavailable { key, reason, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(key.as_str(), "b");
+    assert_eq!(reason.kind(), dlock::store::StoreErrorKind::WrongType);
+    soon(holder.release()).await.unwrap();
+    assert_idle(&[&manager, &other]).await;
+}
+
+/// Whoever asks for one of them alone finds it kept, whichever it is.
+#[tokio::test(start_paused = true)]
+async fn each_of_several_keys_is_kept_for_its_min_hold() {
+    let least = Duration::from_secs(60);
+    for dropped in [false, true] {
+        let faulty = Faulty::start();
+        let call = faulty.manager.lock_all(["c", "a", "b"]).min_hold(least);
+        let before = Instant::now();
+        if dropped {
+            drop(call.acquire().await.unwrap());
+        } else {
+            call.run(async |_| ()).await.unwrap();
+        }
+        tokio::time::sleep_until(before + least - Duration::from_millis(1)).await;
+        for key in ["a", "b", "c"] {
+            assert!(is_busy(&faulty.other, key).await, "{key} is kept");
+        }
+        sleep(Duration::from_secs(1)).await;
+        for key in ["a", "b", "c"] {
+            assert!(!is_busy(&faulty.other, key).await, "{key} is free again");
+        }
+    }
+}
+
+/// The machine sleeps while the last is waited for, and nobody has looked at the first since.
+#[tokio::test(start_paused = true)]
+async fn a_first_lease_that_has_expired_when_the_last_one_comes_is_taken_again() {
+    let store = MemoryStore::new();
+    let clock = TestClock::new();
+    let builder = LockManager::builder().store(store.clone());
+    let other = builder.unwrap();
+    let wire = Wire::new(store.clone());
+    let manager = LockManager::builder().clock(clock.clone());
+    let manager = manager.store(wire.clone()).unwrap();
+    let holder = other.lock("b").acquire().await.unwrap();
+    let call = manager.lock_all(["a", "b"]).ttl(TTL).wait(Wait::Forever);
+    let mut call = Box::pin(call.acquire());
+    assert!(
+        timeout(Duration::from_millis(500), &mut call)
+            .await
+            .is_err()
+    );
+    let first = wire.sent()[0].fence.expect("`a` was free");
+    // From here to the grant no timer fires: the keeper has no time to notice.
+    clock.suspend(2 * TTL);
+    holder.release().await.unwrap();
+    let guard = soon(call).await.unwrap();
+    assert_eq!(guard.ensure(), Ok(()), "of none that has ended");
+    let token = guard.fencing_token_of("a").unwrap();
+    assert!(token.fence() > first, "it was asked for again");
+    guard.release().await.unwrap();
+    assert_idle(&[&manager, &other]).await;
+    assert!(store.is_empty());
+}
+
+/// A caller that does not wait is told of it instead.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_taken_away_before_the_others_have_come_is_no_success() {
+    let faulty = Faulty::with_response_timeout(Duration::from_secs(20));
+    let (gate, opened) = tokio::sync::watch::channel(false);
+    let (_open, at_once) = tokio::sync::watch::channel(true);
+    faulty.wire.next(Kind::Acquire, Fate::ReplyHeld(at_once));
+    faulty.wire.next(Kind::Acquire, Fate::ReplyHeld(opened));
+    let call = faulty.manager.lock_all(["a", "b"]).wait(Wait::Never);
+    let call = tokio::spawn(call.acquire());
+    eventually(LIMIT, "the first is granted", async || {
+        faulty
+            .wire
+            .sent()
+            .first()
+            .is_some_and(|it| it.fence.is_some())
+    })
+    .await;
+    let first = faulty.wire.sent()[0].owner;
+    OneKey::new(faulty.store.clone(), "a").release(first).await;
+    // Its renewal tells, after a third of the TTL.
+    faulty.wire.until_sent(Kind::Renew, 1).await;
+    sleep(Duration::from_secs(1)).await;
+    gate.send_replace(true);
+    let error = soon(call).await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    assert_eq!(error.key(), "a");
+    faulty.assert_clean().await;
 }
 
 /// A release that fails is repeated in the background, and hinders the others in nothing.

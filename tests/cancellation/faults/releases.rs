@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock::Wait;
+use dlock::{LostCause, Wait};
 use dlock_testkit::eventually;
 use tokio::{
     sync::watch,
@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     TTL,
-    common::{Fate, Faulty, Kind, assert_idle, soon},
+    common::{Fate, Faulty, Kind, assert_idle, is_lost, soon},
 };
 
 /// The body's result stands, and the release is repeated behind the caller's back.
@@ -118,6 +118,58 @@ async fn a_min_hold_is_kept_although_a_renewal_is_due() {
             assert!(faulty.store.is_empty());
         }
     }
+}
+
+/// Not every store carries out requests in the order in which they were sent: the renewal would put the
+/// whole TTL, or less than the rest, in place of what the lease is kept for.
+#[tokio::test(start_paused = true)]
+async fn a_min_hold_is_not_asked_for_before_a_renewal_under_way_has_its_answer() {
+    let least = 2 * TTL;
+    for is_dropped in [false, true] {
+        let faulty = Faulty::with_response_timeout(Duration::from_secs(9));
+        let (gate, opened) = watch::channel(false);
+        faulty.wire.next(Kind::Renew, Fate::ReplyHeld(opened));
+        let before = Instant::now();
+        let lock = faulty.manager.lock("order:42").ttl(TTL).min_hold(least);
+        let guard = lock.acquire().await.unwrap();
+        faulty.wire.until_sent(Kind::Renew, 1).await;
+        let leaving = tokio::spawn(async move {
+            if is_dropped {
+                drop(guard);
+                Ok(())
+            } else {
+                guard.release().await
+            }
+        });
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(faulty.wire.count(Kind::Renew), 1, "the renewal goes first");
+        gate.send_replace(true);
+        assert_eq!(leaving.await.unwrap(), Ok(()));
+        assert_idle(&[&faulty.manager]).await;
+        assert_eq!(faulty.wire.count(Kind::Renew), 2);
+        assert_eq!(faulty.wire.count(Kind::Release), 0);
+        let lock = faulty.other.lock("order:42").wait(Wait::Forever);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let kept = before.elapsed();
+        assert!(
+            kept >= least && kept < least + Duration::from_secs(2),
+            "{kept:?}"
+        );
+    }
+}
+
+/// To keep it is a question as well, and the answer counts as that to a release does.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_gone_when_it_is_to_be_kept_is_lost() {
+    let faulty = Faulty::start();
+    let lock = faulty.manager.lock("order:42").min_hold(2 * TTL);
+    let outcome = lock.run(async |_| faulty.store.forget()).await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        "{outcome:?}"
+    );
+    assert_idle(&[&faulty.manager]).await;
+    assert!(faulty.store.is_empty());
 }
 
 /// When nothing gets through, the store's TTL has to do; the manager does not try for ever.
