@@ -26,6 +26,42 @@ async fn a_lease_that_has_changed_hands_stays() {
     soon(guard.release()).await.unwrap();
 }
 
+/// A waiter keeps its owner id when it loses a grant and gets another: its fence tells the two leases apart.
+#[tokio::test]
+async fn a_later_lease_of_the_same_owner_stays() {
+    let server = RedisServer::start().await;
+    let (manager, inspector) = (manager(&server.url()).await, inspector(&server.url()).await);
+    let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
+    let seen = look(&inspector, "order:42").await.unwrap();
+    let mut behind = server.connection().await;
+    let mut value = redis::cmd("GET");
+    let value = value.arg("dlock:{order:42}");
+    let value: String = soon(value.query_async(&mut behind)).await.unwrap();
+    let [owner, fence, label] = value.split(' ').collect::<Vec<_>>()[..] else {
+        panic!("{value}");
+    };
+    let later: u64 = fence.parse::<u64>().unwrap() + 1;
+    // Longer than the one that was seen, and its beginning.
+    for later in [later.to_string(), format!("{fence}0")] {
+        let again = format!("{owner} {later} {label}");
+        let mut set = redis::cmd("SET");
+        set.arg("dlock:{order:42}").arg(&again).arg("KEEPTTL");
+        soon(set.exec_async(&mut behind)).await.unwrap();
+        assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
+        let mut value = redis::cmd("GET");
+        let value = value.arg("dlock:{order:42}");
+        let value: String = soon(value.query_async(&mut behind)).await.unwrap();
+        assert_eq!(value, again, "nothing was done");
+    }
+    // The same lease by another label is the one that was seen.
+    let mut set = redis::cmd("SET");
+    let relabelled = format!("{owner} {fence} other");
+    set.arg("dlock:{order:42}").arg(relabelled).arg("KEEPTTL");
+    soon(set.exec_async(&mut behind)).await.unwrap();
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    soon(guard.lost()).await;
+}
+
 #[tokio::test]
 async fn the_first_waiter_gets_it_and_the_holders_body_ends_at_once() {
     let server = RedisServer::start().await;

@@ -6,15 +6,19 @@ use std::{
 };
 
 use dlock::{
-    ConnectError, LockError, LockManager, LockManagerBuilder, LostCause, Wait,
-    store::StoreErrorKind,
+    ConnectError, LockError, LockManager, LockManagerBuilder, LockStore, LostCause, StoreError,
+    Wait,
+    store::{
+        Renewal, StoreErrorKind,
+        redis::{RedisConfig, RedisStore},
+    },
 };
 use dlock_testkit::{RedisServer, Sentinels, eventually};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 use crate::{
     LONG,
-    common::{is_lost, soon},
+    common::{OneKey, is_lost, soon},
     manager_with,
 };
 
@@ -165,6 +169,43 @@ async fn many_leases_are_confirmed_by_few_waits() {
     for guard in guards {
         soon(guard.unwrap().release()).await.unwrap();
     }
+}
+
+/// However they are sent: alone, together, or as the raise of a fence.
+#[tokio::test]
+async fn no_renewal_and_no_raise_counts_that_no_replica_has_confirmed() {
+    let server = RedisServer::start().await;
+    let config = |min_replicas| RedisConfig {
+        min_replicas,
+        ..RedisConfig::new(server.url())
+    };
+    let connect = async |replicas| RedisStore::connect(config(replicas)).await.unwrap();
+    let confirmed = connect(1).await;
+    let owner = OneKey::<RedisStore>::owner();
+    let (mut keys, mut fences) = (Vec::new(), Vec::new());
+    for key in ["a", "b", "c"] {
+        let key = OneKey::new(connect(0).await, key);
+        fences.push(key.granted(owner, LONG).await);
+        keys.push(key);
+    }
+    let renewals: Vec<_> = keys.iter().map(|key| key.renewal(owner)).collect();
+    let is_refused = |error: StoreError| {
+        assert_eq!(error.kind(), StoreErrorKind::TooFewReplicas, "{error}");
+    };
+    for together in 1..=keys.len() {
+        let answers = soon(confirmed.renew_all(&renewals[..together], LONG)).await;
+        assert_eq!(answers.len(), together);
+        for answer in answers {
+            is_refused(answer.expect_err("there is no replica"));
+        }
+    }
+    is_refused(soon(confirmed.renew(renewals[0])).await.unwrap_err());
+    let (key, fence) = (&keys[0].key, fences[0]);
+    let raised = soon(confirmed.raise(key, owner, fence, fence + 1)).await;
+    is_refused(raised.unwrap_err());
+    // The same without replicas, as nobody asks for any.
+    let answers = soon(keys[0].store.renew_all(&renewals, LONG)).await;
+    assert_eq!(answers, [(); 3].map(|()| Ok(Renewal::Renewed)));
 }
 
 #[tokio::test]

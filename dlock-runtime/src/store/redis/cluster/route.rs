@@ -1,5 +1,8 @@
 //! How a request finds its node, and follows those who say that it belongs elsewhere.
 
+#[cfg(test)]
+mod tests;
+
 use std::{future::Future, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;

@@ -286,3 +286,32 @@ async fn a_stale_majority_that_is_faster_does_not_lead_back() {
     let found = sentinels.find(2 * LIMIT).await.unwrap();
     assert_eq!(found.address(), &old.address);
 }
+
+/// One that was cut off answers first, and nothing is known yet that it could be measured by.
+#[tokio::test]
+async fn a_master_is_not_believed_in_before_a_majority_has_named_one() {
+    let (old, new) = (master(3, 1), master(4, 2));
+    let may_answer = Arc::new(Notify::new());
+    let fakes = [
+        fake(&old, 0, None).await,
+        fake(&new, 0, Some(&may_answer)).await,
+        fake(&new, usize::MAX, None).await,
+    ];
+    let sentinels = over(&fakes);
+    let mut found = pin!(sentinels.find(LONG));
+    let brief = Duration::from_millis(300);
+    let early = timeout(brief, found.as_mut()).await;
+    assert!(early.is_err(), "one of three is no majority: {early:?}");
+    may_answer.notify_one();
+    assert_eq!(found.await.unwrap().address(), &new.address);
+
+    // When no majority is to be had, what is left must do: a known master needs no Sentinel at all.
+    let fakes = [
+        fake(&old, 0, None).await,
+        fake(&new, usize::MAX, None).await,
+        fake(&new, usize::MAX, None).await,
+    ];
+    let sentinels = over(&fakes);
+    let found = sentinels.find(LIMIT).await.unwrap();
+    assert_eq!(found.address(), &old.address);
+}

@@ -1,0 +1,198 @@
+//! Nodes that send requests elsewhere, or never answer, as no real one can be made to on time.
+
+use std::sync::{
+    Mutex, OnceLock,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use super::*;
+use crate::{
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+    store::{
+        AcquireRequest, LockStore, RenewRequest, Renewal,
+        redis::{
+            RedisConfig, RedisStore,
+            fake::{Fake, courtesy},
+        },
+    },
+};
+
+/// Longer than anything here takes on a loaded machine, unless nobody answers.
+const LONG: Duration = Duration::from_secs(30);
+const TTL: Duration = Duration::from_secs(60);
+
+/// What a node answers to a script for one of the keys; none for no answer.
+type Answer = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// The scripts that nodes were asked to run, by their keys, and the word that goes before some of them.
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// A node by whose word all slots are `owner`'s.
+async fn node(owner: &Arc<OnceLock<u16>>, seen: &Seen, answer: Arc<Answer>) -> Fake {
+    let (owner, seen) = (owner.clone(), seen.clone());
+    Fake::start(move |words| {
+        let (owner, seen, answer) = (owner.clone(), seen.clone(), answer.clone());
+        let note = move |what: &str| seen.lock().unwrap().push(what.to_owned());
+        async move {
+            match words[0].as_str() {
+                "CLUSTER" => {
+                    let port = owner.get().expect("it is known before anybody asks");
+                    format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+                }
+                "EVALSHA" => {
+                    note(&words[3]);
+                    match answer(&words[3]) {
+                        Some(answer) => answer,
+                        None => std::future::pending().await,
+                    }
+                }
+                word => {
+                    if word == "ASKING" {
+                        note(word);
+                    }
+                    courtesy(&words)
+                }
+            }
+        }
+    })
+    .await
+}
+
+async fn store_at(port: u16, response_timeout: Duration) -> RedisStore {
+    let config = RedisConfig {
+        response_timeout,
+        connect_timeout: LONG,
+        ..RedisConfig::new(format!("redis-cluster://127.0.0.1:{port}"))
+    };
+    RedisStore::connect(config).await.unwrap()
+}
+
+fn owner() -> OwnerId {
+    OwnerId::new(ClientId::new(&SystemRandom), 1)
+}
+
+fn renewals(keys: &[LockKey], owner: OwnerId) -> Vec<RenewRequest<'_>> {
+    let renewal = |key| RenewRequest {
+        key,
+        owner,
+        ttl: TTL,
+        label: "",
+        function: "",
+    };
+    keys.iter().map(renewal).collect()
+}
+
+fn keys(names: &[&str]) -> Vec<LockKey> {
+    let key = |name: &&str| LockKey::new(*name).unwrap();
+    names.iter().map(key).collect()
+}
+
+/// Were it taken for one that was never sent, nothing would be released.
+#[tokio::test]
+async fn a_request_without_an_answer_in_time_may_have_been_carried_out() {
+    let port = Arc::new(OnceLock::new());
+    let silent = node(&port, &Seen::default(), Arc::new(|_: &str| None)).await;
+    port.set(silent.port).unwrap();
+    let limit = Duration::from_millis(100);
+    let keys = keys(&["a", "b"]);
+
+    let store = store_at(silent.port, limit).await;
+    let asks = AcquireRequest::new(&keys[0], owner(), TTL);
+    let error = store.acquire(asks).await.expect_err("nobody answers");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    assert!(!error.left_nothing(), "{error}");
+
+    // And so may those that were sent together.
+    let store = store_at(silent.port, limit).await;
+    let renewals = renewals(&keys, owner());
+    for answer in store.renew_all(&renewals, limit).await {
+        let error = answer.expect_err("nobody answers");
+        assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+        assert!(!error.left_nothing(), "{error}");
+    }
+}
+
+/// A node is known by its slots, and has not let anybody in yet.
+#[tokio::test]
+async fn a_request_that_no_connection_took_was_never_sent() {
+    let port = Arc::new(OnceLock::new());
+    let closed = Fake::silent_at_first(usize::MAX, |words| async move { courtesy(&words) }).await;
+    let open = node(&port, &Seen::default(), Arc::new(|_: &str| None)).await;
+    port.set(closed.port).unwrap();
+    let config = RedisConfig {
+        response_timeout: Duration::from_millis(200),
+        ..RedisConfig::new(format!("redis-cluster://127.0.0.1:{}", open.port))
+    };
+    let store = RedisStore::lazy(config).unwrap();
+    let keys = keys(&["a"]);
+    for _ in 0..3 {
+        let asks = AcquireRequest::new(&keys[0], owner(), TTL);
+        let error = store.acquire(asks).await.expect_err("nobody is there");
+        assert!(error.left_nothing(), "{error}");
+    }
+}
+
+/// Of those that go to a node together each is answered, and goes on alone if it is sent elsewhere.
+#[tokio::test]
+async fn renewals_that_go_together_follow_their_redirects_one_by_one() {
+    let port = Arc::new(OnceLock::new());
+    let [at_first, at_other] = [Seen::default(), Seen::default()];
+    let is_mine = |key: &str| u8::from(key != "dlock:{gone}" && key != "dlock:{moved:gone}");
+    let other = move |key: &str| Some(format!(":{}\r\n", is_mine(key)));
+    let other = node(&port, &at_other, Arc::new(other)).await;
+    let (elsewhere, again) = (other.port, AtomicUsize::new(0));
+    let first = move |key: &str| {
+        let place = format!("1 127.0.0.1:{elsewhere}");
+        Some(match key {
+            "dlock:{moved}" | "dlock:{moved:gone}" => format!("-MOVED {place}\r\n"),
+            "dlock:{asked}" => format!("-ASK {place}\r\n"),
+            "dlock:{again}" if again.fetch_add(1, Ordering::Relaxed) == 0 => {
+                "-TRYAGAIN Multiple keys request during rehashing of slot\r\n".to_owned()
+            }
+            key => format!(":{}\r\n", is_mine(key)),
+        })
+    };
+    let first = node(&port, &at_first, Arc::new(first)).await;
+    port.set(first.port).unwrap();
+    let store = store_at(first.port, LONG).await;
+    let keys = keys(&["here", "moved", "gone", "asked", "again", "moved:gone"]);
+    let answers = store.renew_all(&renewals(&keys, owner()), LONG).await;
+    let (mine, gone) = (Ok(Renewal::Renewed), Ok(Renewal::NotOwner));
+    let expected = [&mine, &mine, &gone, &mine, &mine, &gone];
+    assert_eq!(answers.iter().collect::<Vec<_>>(), expected);
+    let [at_first, at_other] = [at_first, at_other].map(|seen| seen.lock().unwrap().clone());
+    let times = |seen: &[String], key: &str| seen.iter().filter(|it| *it == key).count();
+    assert_eq!(times(&at_first, "dlock:{here}"), 1, "{at_first:?}");
+    assert_eq!(times(&at_first, "dlock:{again}"), 2, "{at_first:?}");
+    assert_eq!(times(&at_other, "dlock:{moved}"), 1, "{at_other:?}");
+    assert_eq!(times(&at_other, "dlock:{asked}"), 1, "{at_other:?}");
+    let asking = ["ASKING", "dlock:{asked}"];
+    assert!(at_other.windows(2).any(|it| it == asking), "{at_other:?}");
+}
+
+/// Nodes that send a request to and fro have carried out nothing, and say so in time.
+#[tokio::test]
+async fn a_request_that_is_sent_in_circles_ends_in_time_and_has_done_nothing() {
+    let port = Arc::new(OnceLock::new());
+    let itself = port.clone();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let answer = move |_: &str| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let port = itself.get().expect("it is known");
+        Some(format!("-MOVED 1 127.0.0.1:{port}\r\n"))
+    };
+    let circling = node(&port, &Seen::default(), Arc::new(answer)).await;
+    port.set(circling.port).unwrap();
+    let limit = Duration::from_secs(4);
+    let store = store_at(circling.port, limit).await;
+    let keys = keys(&["a"]);
+    let asks = AcquireRequest::new(&keys[0], owner(), TTL);
+    let error = store.acquire(asks).await.expect_err("it goes in circles");
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.left_nothing(), "{error}");
+    // Four in a row, and then a pause, each longer than the one before.
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((5..=600).contains(&asked), "{asked}");
+}
