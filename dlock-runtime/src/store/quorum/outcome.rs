@@ -232,6 +232,13 @@ mod tests {
     }
 
     #[test]
+    fn holders_of_one_fence_and_two_names_are_two() {
+        let held = |label| busy(label, 5, Some(9), None);
+        let refusal = round([granted(), held("a"), held("b"), held("a"), granted()]);
+        assert!(matches!(refusal, Refusal::Split(_)), "{refusal:?}");
+    }
+
+    #[test]
     fn what_is_said_of_the_holder_is_when_a_majority_may_be_free() {
         let refusal = round([
             busy("a", 5, Some(30), Some(4)),

@@ -236,3 +236,48 @@ impl Drop for Refilling<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    /// For every way in which five nodes can have answered: what they have said is told as soon as no
+    /// other answer could change it, and no sooner.
+    #[test]
+    fn a_verdict_waits_for_those_who_could_change_it_and_for_nobody_else() {
+        const COUNT: usize = 5;
+        let verdict = |renewed, gone, failed: usize, pending| {
+            let error = StoreError::new(StoreErrorKind::Disconnected, "it broke");
+            let count = Count {
+                renewed,
+                gone: (0..gone).collect(),
+                failures: (0..failed).map(|node| (node, error.clone())).collect(),
+            };
+            count.verdict(COUNT, pending)
+        };
+        let mut tried = 0;
+        for renewed in 0..=COUNT {
+            for gone in 0..=COUNT - renewed {
+                for failed in 0..=COUNT - renewed - gone {
+                    let pending = COUNT - renewed - gone - failed;
+                    let told = verdict(renewed, gone, failed, pending);
+                    let case = format!("{renewed} {gone} {failed} {pending}: {told:?}");
+                    let is_open =
+                        renewed < 3 && gone < 3 && (renewed + pending >= 3 || gone + pending >= 3);
+                    match told {
+                        None => assert!(is_open, "{case}"),
+                        Some(Ok(Renewal::Renewed)) => assert!(renewed >= 3, "{case}"),
+                        Some(Ok(Renewal::NotOwner)) => assert!(gone >= 3, "{case}"),
+                        Some(Err(error)) => {
+                            assert!(!is_open && renewed < 3 && gone < 3, "{case}");
+                            assert!(!error.left_nothing(), "{case}");
+                        }
+                    }
+                    tried += 1;
+                }
+            }
+        }
+        assert_eq!(tried, 56);
+    }
+}

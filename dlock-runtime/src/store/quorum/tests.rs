@@ -1,6 +1,7 @@
 //! A quorum of stores in memory, each behind a network of its own, in paused time.
 
 mod fences;
+mod majorities;
 mod model;
 mod rounds;
 mod waiting;
@@ -47,6 +48,12 @@ struct Way {
     back: Duration,
     /// No answer comes.
     mute: bool,
+    /// What is sent is carried out by nobody, and no answer comes.
+    swallows: bool,
+    /// What is sent is refused.
+    fails: bool,
+    /// By how much more than usual the clocks may disagree.
+    drift: Duration,
     /// After so many questions no other is sent.
     down_after: Option<usize>,
 }
@@ -57,6 +64,7 @@ struct View {
     store: MemoryStore,
     way: Arc<Mutex<Way>>,
     asked: Arc<AtomicUsize>,
+    releases: Arc<AtomicUsize>,
 }
 
 impl View {
@@ -65,6 +73,7 @@ impl View {
             store: store.clone(),
             way: Arc::default(),
             asked: Arc::default(),
+            releases: Arc::default(),
         }
     }
 
@@ -152,6 +161,15 @@ impl LockStore for View {
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        self.releases.fetch_add(1, Ordering::Relaxed);
+        let way = self.way();
+        if way.swallows {
+            pending::<()>().await;
+        }
+        if way.fails {
+            let kind = StoreErrorKind::Refused;
+            return Err(StoreError::new(kind, "it does nothing just now"));
+        }
         let (store, key) = (self.store.clone(), key.clone());
         let work = async move { store.release(&key, owner).await };
         self.go(self.way().there, work).await
@@ -171,6 +189,10 @@ impl LockStore for View {
 
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.store.attach(client, hints);
+    }
+
+    fn drift(&self, ttl: Duration) -> Duration {
+        self.store.drift(ttl) + self.way().drift
     }
 }
 

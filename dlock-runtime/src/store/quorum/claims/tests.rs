@@ -130,3 +130,42 @@ async fn what_is_being_given_back_is_neither_renewed_nor_touched() {
         "an answer that comes too late"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_or_renewed_again_is_not_forgotten_before_its_time() {
+    let (claims, owner, key, all) = claim();
+    let other = LockKey::new("order:43").unwrap();
+    let first = claims.ask(owner, &key, TTL, all).unwrap();
+    claims.ask(owner, &other, TTL, all).unwrap();
+    for number in 100..200 {
+        let until = Instant::now() + TTL;
+        // One is asked for again and again, the other is renewed.
+        let asked = claims.ask(owner, &key, TTL, all).unwrap();
+        claims.granted(owner, &key, &asked, all, 9, until);
+        claims.renew(owner, &other, TTL).unwrap();
+        tokio::time::advance(TTL / 3).await;
+        for turn in 0..10 {
+            let passing = OwnerId::new(owner.client(), 1000 * number + turn);
+            claims.ask(passing, &key, TTL, all);
+        }
+    }
+    let last = claims.release(owner, &key).expect("it is known");
+    assert_eq!(last.ids, first.ids, "it is the same claim");
+    assert!(claims.release(owner, &other).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_of_a_lease_that_was_lost_says_nothing_of_the_next_one() {
+    let (claims, owner, key, all) = claim();
+    let now = Instant::now();
+    let asked = claims.ask(owner, &key, TTL, all).unwrap();
+    assert!(claims.granted(owner, &key, &asked, all, 9, now + TTL));
+    let renewed = claims.renew(owner, &key, TTL).unwrap();
+    claims.lost(owner, &key, &renewed);
+    let asked = claims.ask(owner, &key, TTL, all).unwrap();
+    assert!(claims.granted(owner, &key, &asked, all, 10, now + TTL));
+    claims.renewed(owner, &key, &renewed, now + 9 * TTL);
+    tokio::time::advance(TTL).await;
+    let asked = claims.ask(owner, &key, TTL, all).unwrap();
+    assert_eq!(asked.fence, None, "it has ended");
+}

@@ -137,3 +137,65 @@ async fn nodes_that_are_far_away_are_waited_for_when_the_vote_looks_split() {
         granted(ask(&Quorum::of(seen).unwrap(), owner()).await);
     }
 }
+
+/// A majority has granted without it, and by the time it gets to the question the lease has been
+/// released: over another connection, say.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_after_the_release_is_given_back() {
+    let stores = stores();
+    let seen = views(&stores);
+    seen[4].set(|way| way.there = ms(300));
+    let quorum = Quorum::of(seen.clone()).unwrap();
+    let id = owner();
+    granted(ask(&quorum, id).await);
+    seen[4].set(|way| way.there = ms(0));
+    let released = LockStore::release(&quorum, &key(), id).await;
+    assert_eq!(released, Ok(Released::WasHeld));
+    sleep(ms(299)).await;
+    assert!(stores[4].is_empty(), "it has yet to come");
+    sleep(ms(100)).await;
+    assert!(stores.iter().all(MemoryStore::is_empty), "for a whole TTL");
+}
+
+/// A late node takes part in a lease that is still held, and is released with the rest.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_late_is_kept_as_long_as_the_lease_is_held() {
+    let stores = stores();
+    let seen = views(&stores);
+    seen[4].set(|way| way.there = ms(300));
+    let quorum = Quorum::of(seen.clone()).unwrap();
+    let id = owner();
+    granted(ask(&quorum, id).await);
+    assert!(stores[4].is_empty());
+    sleep(ms(400)).await;
+    assert!(!stores[4].is_empty(), "the more have it the better");
+    seen[4].set(|way| way.there = ms(0));
+    LockStore::release(&quorum, &key(), id).await.unwrap();
+    sleep(ms(100)).await;
+    assert!(stores.iter().all(MemoryStore::is_empty));
+}
+
+/// Whoever has released no longer counts on the answer: it must not believe in a lease that is being given back.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_was_released_meanwhile_is_granted_nothing() {
+    let stores = stores();
+    let seen = views(&stores);
+    for view in &seen {
+        view.set(|way| way.there = ms(100));
+    }
+    let quorum = Quorum::of(seen.clone()).unwrap();
+    let id = owner();
+    let asking = tokio::spawn({
+        let quorum = quorum.clone();
+        async move { ask(&quorum, id).await }
+    });
+    sleep(ms(50)).await;
+    for view in &seen {
+        view.set(|way| way.there = ms(0));
+    }
+    LockStore::release(&quorum, &key(), id).await.unwrap();
+    let error = asking.await.unwrap().expect_err("it was released");
+    assert!(!error.left_nothing(), "{error}");
+    sleep(ms(100)).await;
+    assert!(stores.iter().all(MemoryStore::is_empty), "for a whole TTL");
+}
