@@ -229,3 +229,61 @@ async fn a_long_command_keeps_its_lock_and_its_watchdog_quiet() {
     );
     assert!(locks(&server).await.is_empty());
 }
+
+/// Takes longer to end than its lease would have lasted.
+const SLOW: &str =
+    "trap 'sleep 4; echo ended by itself; exit 0' TERM; echo in; while :; do sleep 0.02; done";
+
+/// Ends when it is asked to; what it has started does not.
+const DEAF_CHILD: &str = "sh -c 'trap \"\" TERM; echo in; while :; do sleep 0.02; done' & wait";
+
+#[tokio::test]
+async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "1s", "--kill-after", "1h"];
+    let worker = running(&server, &options, SLOW).await;
+    run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
+    let ended = ended(&worker).await.with(76);
+    assert!(ended.stdout.contains("ended by itself"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("stands still"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn a_command_whose_lease_cannot_be_renewed_has_no_longer_than_the_lease() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "2s", "--kill-after", "1h"];
+    let worker = running(&server, &options, DEAF).await;
+    server.kill();
+    let ended = ended(&worker).await.with(76);
+    let says = "the lease cannot be renewed: ending the command, with SIGKILL in";
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn what_a_killed_dlock_has_left_has_no_longer_than_the_lease() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "3s", "--kill-after", "1h"];
+    let worker = running(&server, &options, DEAF).await;
+    renewed(&server).await;
+    worker.kill();
+    // The output is complete when nobody is left to write.
+    ended(&worker).await;
+    let says = "`dlock run` was killed: ending the command";
+    assert!(worker.stderr().contains(says), "{}", worker.stderr());
+    eventually_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn what_a_command_has_started_is_killed_when_the_command_itself_has_ended_in_time() {
+    let server = RedisServer::start().await;
+    let options = ["--max-hold", "300ms", "--kill-after", "500ms"];
+    let worker = running(&server, &options, DEAF_CHILD).await;
+    // The output is complete when nobody is left to write.
+    ended(&worker).await.with(76);
+    assert!(locks(&server).await.is_empty());
+
+    let options = ["--ttl", "1s", "--kill-after", "300ms"];
+    let worker = running(&server, &options, DEAF_CHILD).await;
+    run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
+    ended(&worker).await.with(76);
+}
