@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use dlock::{ConnectError, LockManager, store::memory::MemoryStore};
+use dlock::{ConnectError, LockManager, LockManagerBuilder, store::memory::MemoryStore};
 
 use crate::{
     Cli,
@@ -43,7 +43,7 @@ impl Seat {
         thread::spawn(move || {
             let to = said.clone();
             let say: Say = Box::new(move |text| tell(&to, number, Some(text)));
-            let locks = async { LockManager::builder().store(store) };
+            let locks = async { builder().store(store) };
             let place = Place { say, orders, board };
             if let Err(error) = stand(number, locks, place, on_lost, without_lock) {
                 tell(&said, number, Some(format!("cannot go on: {error}")));
@@ -119,7 +119,7 @@ pub(crate) fn run_here(cli: &Cli, number: usize, board: &Path) -> Result<(), Box
     });
     let say: Say = Box::new(|text| println!("{text}"));
     let board = Board(board.to_owned());
-    let locks = LockManager::builder().application("leader").connect_env();
+    let locks = builder().application("leader").connect_env();
     let place = Place { say, orders, board };
     stand(number, locks, place, cli.on_lost, cli.without_lock)
 }
@@ -150,4 +150,10 @@ fn stand(
         };
         Ok(candidate.run(on_lost, without_lock).await?)
     })
+}
+
+/// Leases are renewed on the one thread that is held up here, as if all of the process were: a service leaves renewals
+/// to the thread of their own, which goes on.
+fn builder() -> LockManagerBuilder {
+    LockManager::builder().renewal_thread(false)
 }

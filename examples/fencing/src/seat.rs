@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-use dlock::{ConnectError, LockManager, store::memory::MemoryStore};
+use dlock::{ConnectError, LockManager, LockManagerBuilder, store::memory::MemoryStore};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::{How, sell::Seller, stock::Stock};
@@ -50,7 +50,7 @@ impl Seat {
                     woken.recv().ok();
                 }),
             };
-            let locks = async { LockManager::builder().store(store) };
+            let locks = async { builder().store(store) };
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
@@ -138,7 +138,7 @@ pub(crate) async fn run_here(database: &Path, how: How) -> Result<(), Box<dyn Er
         // The process is stopped here each time, and not only when somebody is unlucky.
         stall: Box::new(|| drop(io::stdin().read_line(&mut String::new()))),
     };
-    let locks = LockManager::builder().application("fencing").connect_env();
+    let locks = builder().application("fencing").connect_env();
     sell_here(locks, database, how, voice).await
 }
 
@@ -161,4 +161,10 @@ async fn sell_here(
         stall: how.stall.then_some(stall),
     };
     Ok(seller.run().await?)
+}
+
+/// Leases are renewed on the one thread that is held up here, as if all of the process were: a service leaves renewals
+/// to the thread of their own, which goes on.
+fn builder() -> LockManagerBuilder {
+    LockManager::builder().renewal_thread(false)
 }

@@ -120,12 +120,12 @@ fn a_lease_of_several_is_kept_for_its_min_hold_from_when_all_are_there() {
     };
     let mut desk = Desk::holding(timing);
     assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
-    desk.state.end_trial(desk.owner(1));
+    desk.state.end_trial(desk.owner(1), desk.now);
     let kept = desk.state.kept_for(desk.owner(1), desk.now);
     assert_eq!(kept, Some(TTL + Duration::from_millis(1)));
     // It is another one's lease that is meant.
     let mut desk = Desk::holding(timing);
-    desk.state.end_trial(desk.owner(2));
+    desk.state.end_trial(desk.owner(2), desk.now);
     assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
 }
 
