@@ -11,9 +11,9 @@ use std::{
 
 /// How many rows each section has.
 const SECTIONS: [(char, usize); 8] = [
-    ('A', 16),
+    ('A', 17),
     ('B', 19),
-    ('C', 14),
+    ('C', 16),
     ('D', 22),
     ('E', 13),
     ('F', 12),
