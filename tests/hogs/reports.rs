@@ -1,7 +1,7 @@
 //! A body that is not polled keeps its lock, and is reported.
 
 use std::{
-    fmt::Debug,
+    fmt::{Debug, Write as _},
     sync::{Mutex, OnceLock, PoisonError},
     thread,
     time::Duration,
@@ -45,7 +45,7 @@ impl<S: Subscriber> Layer<S> for Listens {
         struct Text(String);
         impl Visit for Text {
             fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-                self.0 += &format!("{}={value:?} ", field.name());
+                write!(self.0, "{}={value:?} ", field.name()).unwrap();
             }
         }
         let mut text = Text(String::new());

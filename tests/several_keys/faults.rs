@@ -179,7 +179,7 @@ async fn a_max_hold_counts_from_when_the_body_begins() {
     let limit = TTL / 6;
     let waits = [
         None,
-        Some(limit - Duration::from_millis(300)),
+        Some(limit.saturating_sub(Duration::from_millis(300))),
         Some(3 * limit),
     ];
     for waited in waits {

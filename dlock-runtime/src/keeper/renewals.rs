@@ -206,13 +206,12 @@ impl Renewing {
         }
         let answers = {
             let mut asked = pin!(ask(&self.shared, &self.due));
-            match timeout(self.shared.response_limit, &mut asked).await {
-                Ok(answers) => answers,
-                Err(_) => {
-                    // Others may go on meanwhile.
-                    self.slot = None;
-                    asked.await
-                }
+            if let Ok(answers) = timeout(self.shared.response_limit, &mut asked).await {
+                answers
+            } else {
+                // Others may go on meanwhile.
+                self.slot = None;
+                asked.await
             }
         };
         drop(alone);

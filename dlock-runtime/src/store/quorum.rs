@@ -156,7 +156,7 @@ impl Quorum {
     }
 
     /// How long to wait for one store, at most a quarter of the TTL. If not set, 500 ms; a request
-    /// to the quorum takes up to twice as long.
+    /// to the quorum takes up to twice as long. A renewal waits as long as its lease allows.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -152,7 +152,7 @@ fn renewal_after(sent: Moment, ttl: Duration) -> Moment {
 fn renewal_of_grant(until: Moment, now: Moment) -> Moment {
     let past_step = now.boot.as_nanos() % GRANT_STEP.as_nanos();
     let past_step = Duration::from_nanos(u64::try_from(past_step).unwrap_or(0));
-    let soon = 2 * GRANT_STEP - past_step;
+    let soon = (2 * GRANT_STEP).saturating_sub(past_step);
     now.plus(soon.min(until.remaining(now) / 3))
 }
 

@@ -663,7 +663,7 @@ fn a_section_that_was_woken_asks_for_its_ttl_soon_and_a_shorter_one_never() {
         };
         let after = keep.at.remaining(desk.now);
         assert!((100..=200).contains(&after.as_millis()), "{after:?}");
-        desk.pass(after - Duration::from_millis(1));
+        desk.pass(after.saturating_sub(Duration::from_millis(1)));
         assert_eq!(desk.on(Event::Tick), Effect::WaitUntil(keep.at));
         desk.now = keep.at;
         assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));

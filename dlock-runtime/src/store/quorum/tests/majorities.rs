@@ -116,7 +116,7 @@ async fn a_lease_that_is_lost_is_given_to_no_node_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_wait_no_longer_for_a_node_than_a_quarter_of_the_shortest_ttl() {
+async fn renewals_wait_as_long_as_their_caller_says_and_no_longer() {
     let (_stores, seen, quorum, id) = held().await;
     let (long, short) = (key(), LockKey::new("short").unwrap());
     let other = owner();
@@ -128,7 +128,8 @@ async fn renewals_wait_no_longer_for_a_node_than_a_quarter_of_the_shortest_ttl()
     let answers = quorum.renew_all(&requests, Duration::from_secs(1)).await;
     assert!(answers.iter().all(Result::is_err), "{answers:?}");
     let took = before.elapsed();
-    assert!(took <= ms(101), "{took:?}");
+    // Longer than for any other request: an answer that comes late has renewed the leases all the same.
+    assert!(took >= ms(999) && took <= ms(1001), "{took:?}");
 }
 
 /// The node has got the first question, and cannot be reached for the second, which is granted without it.

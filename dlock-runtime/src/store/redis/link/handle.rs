@@ -80,13 +80,12 @@ impl Handle {
         let unanswered = Unanswered(Some(&self.health));
         let answers = {
             let mut answers = pin!(Call::run_all(calls, last, &mut self.connection));
-            match timeout(self.limit, &mut answers).await {
-                Ok(answers) => answers,
-                Err(_) => {
-                    // The caller may have more time than that, but a connection that is dead must not take it.
-                    self.health.suspect();
-                    answers.await
-                }
+            if let Ok(answers) = timeout(self.limit, &mut answers).await {
+                answers
+            } else {
+                // The caller may have more time than that, but a connection that is dead must not take it.
+                self.health.suspect();
+                answers.await
             }
         };
         unanswered.has_ended(answers.as_ref().err());
