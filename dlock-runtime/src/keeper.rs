@@ -8,11 +8,13 @@
 //! so a short section costs an entry in a map and neither spawns nor wakes anything.
 
 mod renewals;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
@@ -34,6 +36,7 @@ use crate::{
     owner::OwnerId,
     section::{Section, runs_by_itself},
     state::{Effect, Event, Keep},
+    sync::{Mutex, MutexGuard},
 };
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);

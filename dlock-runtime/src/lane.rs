@@ -8,17 +8,14 @@
 //! It starts with the first lease of the process that is to be renewed: a runtime that is stuck could not
 //! start it later. Without work it sleeps.
 
-use std::{
-    future::pending,
-    io, process,
-    sync::{Mutex, PoisonError},
-    thread,
-};
+use std::{future::pending, io, process, sync::PoisonError, thread};
 
 use tokio::{
     runtime::{Builder, Handle},
     time::Instant,
 };
+
+use crate::sync::Mutex;
 
 /// The thread's runtime, and the process that has the thread: a fork copies one and not the other.
 static LANE: Mutex<Option<(u32, Handle)>> = Mutex::new(None);

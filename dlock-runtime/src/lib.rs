@@ -52,6 +52,9 @@ mod state;
 pub mod store;
 #[doc(hidden)]
 pub mod support;
+mod sync;
+#[cfg(test)]
+mod threads;
 #[cfg(any(feature = "axum", feature = "actix"))]
 pub mod web;
 

@@ -2,12 +2,16 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
 };
 
 use tokio::sync::Notify;
 
-use crate::{key::LockKey, state::KeyState};
+use crate::{
+    key::LockKey,
+    state::KeyState,
+    sync::{Mutex, MutexGuard},
+};
 
 /// One entry for each key that is held or wanted. `T` is how to ring a task.
 pub(crate) struct Local<T> {

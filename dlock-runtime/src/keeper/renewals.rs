@@ -9,11 +9,14 @@
 //! A runtime that shuts down drops its tasks, at any await and even before their first poll. So a request is a
 //! value, made before its task is spawned, whose drop says that it got no answer.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -32,6 +35,7 @@ use crate::{
     section::Section,
     state::Event,
     store::{Renewal, StoreError, StoreErrorKind},
+    sync::{Mutex, MutexGuard},
 };
 
 /// More renewals than this do not go in one request: others wait for the server meanwhile.

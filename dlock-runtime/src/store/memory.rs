@@ -5,7 +5,7 @@ mod queue;
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -20,6 +20,7 @@ use crate::{
     fence::fence_by_the_clock,
     key::LockKey,
     owner::{ClientId, OwnerId},
+    sync::{Mutex, MutexGuard},
 };
 
 /// A store in this process's memory, for tests, examples and services of one process.

@@ -1,0 +1,75 @@
+//! Which of several threads sends what is due: no renewal is left behind.
+
+use super::*;
+use crate::{
+    manager::LockManager,
+    threads::{Body, Requests, StillClock, explore, runtime, seeds},
+};
+
+const KEYS: u32 = 9;
+
+impl Renewals {
+    /// Whether nothing is due or under way.
+    pub(in crate::keeper) fn is_empty(&self) -> bool {
+        let queue = self.queue();
+        queue.waiting.is_empty() && queue.under_way == 0
+    }
+}
+
+/// What is due of all leases of `manager`, so different that each makes a group of its own.
+fn all_due(manager: &LockManager) -> Vec<Due> {
+    let leases = manager.shared().keeper.leases().into_iter();
+    let due = leases.enumerate().map(|(index, (owner, section))| {
+        let longer = 3u32.pow(u32::try_from(index).unwrap());
+        let limit = Duration::from_secs(1) * longer;
+        Due {
+            deadline: Instant::now() + limit,
+            section,
+            owner,
+            limit,
+        }
+    });
+    due.collect()
+}
+
+/// Threads bring renewals while others send and end some. One that nobody serves would be sent when something
+/// else is due, if that is before the lease ends.
+#[test]
+fn whoever_serves_sends_what_others_bring_meanwhile() {
+    for seed in seeds(200) {
+        let (store, before) = (Requests::new(seed), runtime());
+        let manager = store.manager(StillClock::new());
+        let guards: Vec<_> = (0..KEYS)
+            .map(|key| before.block_on(manager.lock(format!("k{key}")).acquire()))
+            .collect();
+        let mut due = all_due(&manager);
+        assert_eq!(due.len(), guards.len());
+        let mut bodies: Vec<Body> = Vec::new();
+        while !due.is_empty() {
+            // With a runtime end its renewals, which are then due again later.
+            let ends = seed % 3 == 0;
+            let (shared, some) = (manager.shared(), due.split_off(due.len() - 3));
+            bodies.push(Box::new(move |me| {
+                for due in some {
+                    me.on_runtime(|| renew(&shared, vec![due]));
+                    if ends && me.draw(3) == 0 {
+                        me.end_runtime();
+                    }
+                }
+            }));
+        }
+        explore(seed, bodies, || {
+            let shared = manager.shared();
+            let queue = shared.keeper.renewals.queue();
+            assert_eq!(queue.waiting.len(), 0, "nobody sends them");
+            assert_eq!((queue.under_way, queue.is_served), (0, false));
+            drop(queue);
+            let renewed = store.renewed().len();
+            assert!(
+                seed % 3 == 0 || renewed == guards.len(),
+                "only {renewed} were sent"
+            );
+        });
+        drop(guards);
+    }
+}

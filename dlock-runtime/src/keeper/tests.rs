@@ -1,0 +1,117 @@
+//! The keeper's task, which ends by itself or with its runtime while other threads bring leases.
+
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+use crate::{
+    guard::LockGuard,
+    manager::LockManager,
+    threads::{Body, Me, Requests, StillClock, explore, interrupt, seeds},
+};
+
+impl Keeper {
+    /// The leases that are looked after, in the order in which they are due.
+    pub(crate) fn leases(&self) -> Vec<(OwnerId, Arc<Section>)> {
+        let schedule = self.schedule();
+        let due = schedule.due.iter();
+        due.map(|((_, owner), section)| (*owner, section.clone()))
+            .collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.schedule().due.is_empty() && self.renewals.is_empty()
+    }
+}
+
+const THREADS: usize = 3;
+
+/// Renewals are due before the task would look by itself.
+const TTL: Duration = Duration::from_millis(1500);
+
+struct World {
+    manager: LockManager,
+    store: Requests,
+    clock: StillClock,
+    /// How many threads have done their work.
+    ready: AtomicUsize,
+    guards: std::sync::Mutex<Vec<LockGuard>>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let (store, clock) = (Requests::new(seed), StillClock::new());
+        Self {
+            manager: store.manager(clock.clone()),
+            store,
+            clock,
+            ready: AtomicUsize::new(0),
+            guards: std::sync::Mutex::default(),
+        }
+    }
+
+    fn acquire(&self, me: &mut Me, key: &str) -> LockGuard {
+        let lock = self.manager.lock(key).ttl(TTL);
+        me.block_on(lock.acquire()).unwrap()
+    }
+
+    /// Comes and goes, and then holds its lock.
+    fn hold(&self, me: &mut Me, key: &str) {
+        for _ in 0..me.draw(5) {
+            let guard = self.acquire(me, key);
+            me.on_runtime(|| drop(guard));
+            if me.draw(4) == 0 {
+                me.end_runtime();
+            }
+        }
+        let guard = self.acquire(me, key);
+        self.guards.lock().unwrap().push(guard);
+        self.end(me);
+    }
+
+    /// Has the task look, so that it ends when there is nothing to keep, and ends the runtime that it may be on.
+    fn disturb(&self, me: &mut Me) {
+        for _ in 0..12 {
+            for _ in 0..me.draw(6) {
+                interrupt();
+            }
+            match me.draw(12) {
+                0 => {
+                    let guard = self.acquire(me, "c");
+                    me.on_runtime(|| drop(guard));
+                }
+                1 => me.end_runtime(),
+                _ => me.on_runtime(|| self.manager.shared().keeper.wake()),
+            }
+        }
+        self.end(me);
+    }
+
+    /// With the last of them, all leases are due, and somebody must notice by himself.
+    fn end(&self, me: &Me) {
+        if self.ready.fetch_add(1, Ordering::SeqCst) == THREADS - 1 {
+            let time = TTL / 2;
+            self.clock.advance(time);
+            me.advance(time);
+        }
+    }
+}
+
+/// A lease that comes while the task ends must have another one.
+#[test]
+fn what_is_held_is_renewed_whenever_the_task_ended() {
+    for seed in seeds(400) {
+        let world = Arc::new(World::new(seed));
+        let mut bodies: Vec<Body> = Vec::new();
+        for key in ["a", "b"] {
+            let world = world.clone();
+            bodies.push(Box::new(move |me| world.hold(me, key)));
+        }
+        let disturbs = world.clone();
+        bodies.push(Box::new(move |me| disturbs.disturb(me)));
+        assert_eq!(bodies.len(), THREADS);
+        explore(seed, bodies, || {
+            let renewed = world.store.renewed();
+            assert_eq!(renewed.len(), 2, "only {renewed:?} were renewed");
+        });
+    }
+}

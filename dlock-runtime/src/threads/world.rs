@@ -1,0 +1,175 @@
+//! What managers under a schedule are made of: a clock that goes on when it is told to, and a store that takes its time.
+
+use std::{
+    collections::BTreeMap,
+    future::pending,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::task::yield_now;
+
+use super::{draw, interrupt, row};
+use crate::{
+    clock::{Clock, Moment, SystemClock},
+    key::LockKey,
+    manager::LockManager,
+    owner::{ClientId, OwnerId},
+    store::{
+        AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
+        StoreError, memory::MemoryStore,
+    },
+};
+
+/// Where all clocks under a schedule begin: so far ahead that a runtime which is made later can be put there too. Else a timer
+/// that has rung would be too early for this clock, again and again.
+pub(super) fn start() -> Moment {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    static START: OnceLock<Moment> = OnceLock::new();
+    *START.get_or_init(|| SystemClock.now().plus(DAY))
+}
+
+/// A clock that only a test moves.
+#[derive(Clone)]
+pub(crate) struct StillClock {
+    start: Moment,
+    milliseconds: Arc<AtomicU64>,
+}
+
+impl StillClock {
+    pub(crate) fn new() -> Self {
+        Self {
+            start: start(),
+            milliseconds: Arc::default(),
+        }
+    }
+
+    pub(crate) fn advance(&self, time: Duration) {
+        let milliseconds = u64::try_from(time.as_millis()).expect("a short time");
+        self.milliseconds.fetch_add(milliseconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for StillClock {
+    fn now(&self) -> Moment {
+        interrupt();
+        let milliseconds = self.milliseconds.load(Ordering::SeqCst);
+        self.start.plus(Duration::from_millis(milliseconds))
+    }
+}
+
+/// A store in memory that answers some requests at once and some later, and knows which leases it has renewed.
+#[derive(Clone)]
+pub(crate) struct Requests {
+    pub(crate) store: MemoryStore,
+    /// Whether it answers no question for a lease.
+    is_silent: bool,
+    drawn: Arc<AtomicU64>,
+    renewed: Arc<Mutex<BTreeMap<String, usize>>>,
+}
+
+impl Requests {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            store: MemoryStore::new(),
+            is_silent: false,
+            drawn: Arc::new(AtomicU64::new(row(seed))),
+            renewed: Arc::default(),
+        }
+    }
+
+    pub(crate) fn silent(seed: u64) -> Self {
+        let mut silent = Self::new(seed);
+        silent.is_silent = true;
+        silent
+    }
+
+    /// A manager over this store, whose leases are renewed on the runtimes of users.
+    pub(crate) fn manager(&self, clock: impl Clock) -> LockManager {
+        let builder = LockManager::builder().renewal_thread(false).clock(clock);
+        builder.over(self.clone())
+    }
+
+    /// How often each lease was renewed.
+    pub(crate) fn renewed(&self) -> BTreeMap<String, usize> {
+        let renewed = self.renewed.lock();
+        renewed.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn take_time(&self) {
+        interrupt();
+        let drawn = draw(self.drawn.load(Ordering::SeqCst));
+        self.drawn.store(drawn, Ordering::SeqCst);
+        if (drawn >> 20).is_multiple_of(4) {
+            yield_now().await;
+        }
+        interrupt();
+    }
+}
+
+impl LockStore for Requests {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        self.take_time().await;
+        let answer = self.store.acquire(request).await;
+        self.take_time().await;
+        if self.is_silent {
+            pending::<()>().await;
+        }
+        answer
+    }
+
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        self.take_time().await;
+        let answer = self.store.renew(request).await;
+        if answer == Ok(Renewal::Renewed) {
+            let renewed = self.renewed.lock();
+            let mut renewed = renewed.unwrap_or_else(PoisonError::into_inner);
+            *renewed.entry(request.key.to_string()).or_default() += 1;
+        }
+        answer
+    }
+
+    async fn renew_all(
+        &self,
+        requests: &[RenewRequest<'_>],
+        _limit: Duration,
+    ) -> Vec<Result<Renewal, StoreError>> {
+        let mut answers = Vec::new();
+        for request in requests {
+            answers.push(self.renew(*request).await);
+        }
+        answers
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        self.take_time().await;
+        let answer = self.store.release(key, owner).await;
+        self.take_time().await;
+        answer
+    }
+
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        self.store.raise(key, owner, from, to).await
+    }
+
+    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        self.store.release_at_once(key, owner)
+    }
+
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        LockStore::attach(&self.store, client, hints);
+    }
+
+    fn drift(&self, ttl: Duration) -> Duration {
+        LockStore::drift(&self.store, ttl)
+    }
+}
