@@ -12,7 +12,7 @@ use std::{
 /// How many rows each section has.
 const SECTIONS: [(char, usize); 8] = [
     ('A', 17),
-    ('B', 19),
+    ('B', 20),
     ('C', 16),
     ('D', 22),
     ('E', 13),
