@@ -99,7 +99,7 @@ impl World {
 /// A lease that comes while the task ends must have another one.
 #[test]
 fn what_is_held_is_renewed_whenever_the_task_ended() {
-    for seed in seeds(400) {
+    for seed in seeds(700) {
         let world = Arc::new(World::new(seed));
         let mut bodies: Vec<Body> = Vec::new();
         for key in ["a", "b"] {

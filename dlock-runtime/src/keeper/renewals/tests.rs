@@ -48,10 +48,13 @@ fn whoever_serves_sends_what_others_bring_meanwhile() {
         while !due.is_empty() {
             // With a runtime end its renewals, which are then due again later.
             let ends = seed % 3 == 0;
-            let (shared, some) = (manager.shared(), due.split_off(due.len() - 3));
+            let (shared, mut some) = (manager.shared(), due.split_off(due.len() - 3));
             bodies.push(Box::new(move |me| {
-                for due in some {
-                    me.on_runtime(|| renew(&shared, vec![due]));
+                // Together they are more than may be under way.
+                let at_once = if me.draw(2) == 0 { some.len() } else { 1 };
+                while !some.is_empty() {
+                    let now = some.split_off(some.len() - at_once);
+                    me.on_runtime(|| renew(&shared, now));
                     if ends && me.draw(3) == 0 {
                         me.end_runtime();
                     }
