@@ -305,7 +305,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A body that panics gives up its `min_hold`",
         SECTION,
         "«»release_in_background(self, owner);",
-        "if thread::panicking() && self.shared.store.release_at_once(self.key(), owner) {}",
+        "if thread::panicking() && self.shared.store.at(now).is_ok_and(|store| store.release_at_once(self.key(), owner)) {}",
         LIFE,
     ),
     Mutant::new(
