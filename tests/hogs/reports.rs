@@ -89,6 +89,9 @@ fn a_body_that_is_not_polled_is_reported_once_and_one_that_only_waits_is_not() {
             .lock("thread-is-blocked")
             .run(async |_| thread::sleep(BLOCKED));
         tokio::spawn(blocks).await.unwrap().unwrap();
+        // A guard that is kept after its body has ended has nothing to be polled.
+        let kept = manager.lock("body-has-ended").acquire().await.unwrap();
+        kept.watch(async {}).await.unwrap();
         // Its future is there, and nobody polls it.
         let forgotten = manager.lock("forgotten").run(async |_| sleep(LIMIT).await);
         let mut forgotten = Box::pin(forgotten);
@@ -109,6 +112,8 @@ fn a_body_that_is_not_polled_is_reported_once_and_one_that_only_waits_is_not() {
             0,
             "it could be polled at any time"
         );
+        assert_eq!(stalls_told("body-has-ended"), 0);
+        kept.release().await.unwrap();
         assert!(stalls_counted(metrics) >= 2);
     });
 }

@@ -18,7 +18,7 @@ use dlock::{
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::assert_clean;
+use crate::{assert_clean, common::TestClock};
 
 /// How long the server of the store takes for one renewal.
 const EACH: Duration = Duration::from_millis(1);
@@ -93,6 +93,89 @@ async fn are_all_kept_and_asked_for_once_in_each_round() {
     sleep(TTL).await;
     assert!(guards.iter().all(|guard| !guard.is_lost()));
     join_all(guards.into_iter().map(dlock::LockGuard::release)).await;
+    assert_clean(&store.store, &manager).await;
+}
+
+/// A store that takes its time for a group, never answers for keys that begin with `dead:`, and counts the groups
+/// that are under way.
+#[derive(Clone, Default)]
+struct InGroups {
+    store: MemoryStore,
+    under_way: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl LockStore for InGroups {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        self.store.acquire(request).await
+    }
+
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        self.store.renew(request).await
+    }
+
+    async fn renew_all(
+        &self,
+        requests: &[RenewRequest<'_>],
+        _limit: Duration,
+    ) -> Vec<Result<Renewal, StoreError>> {
+        let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(under_way, Ordering::Relaxed);
+        if requests[0].key.as_str().starts_with("dead:") {
+            std::future::pending::<()>().await;
+        }
+        sleep(20 * EACH).await;
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        join_all(requests.iter().map(|request| self.renew(*request))).await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        self.store.release(key, owner).await
+    }
+}
+
+async fn hold_all(manager: &LockManager, what: &str, count: usize) -> Vec<dlock::LockGuard> {
+    let all = (0..count).map(|number| manager.lock(format!("{what}:{number}")).acquire());
+    join_all(all)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn are_asked_for_in_few_groups_at_a_time() {
+    const TTL: Duration = Duration::from_secs(10);
+    let store = InGroups::default();
+    let manager = LockManager::builder()
+        .ttl(TTL)
+        .store(store.clone())
+        .unwrap();
+    let guards = hold_all(&manager, "order", 3000).await;
+    sleep(2 * TTL).await;
+    assert!(guards.iter().all(|guard| !guard.is_lost()));
+    assert_eq!(store.most.load(Ordering::Relaxed), 4);
+    drop(guards);
+    assert_clean(&store.store, &manager).await;
+}
+
+/// A part of the store does not answer, as a master of a cluster that has died. Its leases are due first.
+#[tokio::test(start_paused = true)]
+async fn are_asked_for_while_others_wait_long_for_their_answer() {
+    const TTL: Duration = Duration::from_secs(10);
+    let store = InGroups::default();
+    // By this clock they fall due at the same moment: groups are of one sort.
+    let builder = LockManager::builder().ttl(TTL).clock(TestClock::new());
+    let manager = builder.store(store.clone()).unwrap();
+    let dead = hold_all(&manager, "dead", 4 * 256).await;
+    sleep(TTL / 20).await;
+    let alive = hold_all(&manager, "alive", 100).await;
+    // A third of the TTL, and the time for an answer.
+    sleep(TTL / 2).await;
+    for guard in &alive {
+        assert!(guard.remaining() > TTL * 3 / 4, "{:?}", guard.remaining());
+    }
+    drop((dead, alive));
     assert_clean(&store.store, &manager).await;
 }
 
