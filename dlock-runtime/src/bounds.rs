@@ -1,4 +1,4 @@
-//! What one manager keeps at most, whatever its callers and its store do: memory, tasks and requests in flight.
+//! Bounds of one manager on memory, tasks and requests in flight, whatever its callers and its store do.
 //!
 //! At a bound new calls are refused before anything is asked or entered. What has begun is never dropped.
 

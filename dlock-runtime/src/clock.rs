@@ -194,7 +194,7 @@ pub trait Clock: Send + Sync + 'static {
 
     /// The time of day, which decides nothing: where it has run ahead of the other clocks, the machine may have
     /// stood still without their knowledge, as a virtual machine that was paused, and leases are renewed at
-    /// once. If not given, nobody looks.
+    /// once. Without it, such a jump goes unnoticed.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

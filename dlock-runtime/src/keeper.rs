@@ -103,6 +103,12 @@ impl Schedule {
         }
         due
     }
+
+    fn all(&self) -> Vec<(OwnerId, Arc<Section>)> {
+        let due = self.due.iter();
+        due.map(|((_, owner), section)| (*owner, section.clone()))
+            .collect()
+    }
 }
 
 /// Takes a lease into its manager's care; `section` has just entered it.
@@ -266,10 +272,8 @@ impl Drop for Running {
         let hopeless = panicked && schedule.avoids_home;
         schedule.avoids_home |= panicked;
         // Else it has ended by itself, or `start` goes on with the next runtime.
-        let orphans: Vec<_> = if died && !hopeless {
-            let due = schedule.due.iter();
-            due.map(|((_, owner), section)| (*owner, section.clone()))
-                .collect()
+        let orphans = if died && !hopeless {
+            schedule.all()
         } else {
             Vec::new()
         };
@@ -346,19 +350,11 @@ impl Running {
             self.has_waited = true;
         }
     }
-}
 
-impl Running {
     /// Has every lease renewed: the machine may have stood still, and no clock that counts says so.
     fn doubt_all(&self, ahead: Duration) {
         observe::clock_jumped(ahead);
-        let all: Vec<_> = {
-            let schedule = self.shared.keeper.schedule();
-            let due = schedule.due.iter();
-            due.map(|((_, owner), section)| (*owner, section.clone()))
-                .collect()
-        };
-        let all = all.into_iter();
+        let all = self.shared.keeper.schedule().all().into_iter();
         let renewals = all.filter_map(|(owner, section)| look(&section, owner, Event::Doubted));
         renewals::renew(&self.shared, renewals.collect());
     }

@@ -2,8 +2,9 @@
 //!
 //! A renewal must not depend on the runtimes that users bring. A body that blocks its thread may be the one
 //! that tokio has just let drive its timers and sockets: then everything that waits for either stands
-//! still, also on workers that idle. So the renewer, its timers and its connections are on this thread,
-//! which runs nothing of a user's but the recorders and subscribers that are told of a renewal.
+//! still, also on workers that idle. So the renewer, its timers and its connections are on this thread. Of a
+//! user's code it runs only what must answer at once: the recorders and subscribers that are told of a renewal, the
+//! manager's clock and random numbers, and the source of credentials.
 //!
 //! It starts with the first lease of the process that is to be renewed: a runtime that is stuck could not
 //! start it later. Without work it sleeps.

@@ -267,8 +267,8 @@ impl Section {
         mut now: Moment,
     ) -> Result<Released, StoreError> {
         let limit = self.shared.response_limit;
-        // Carried out after it, a renewal would put the lease's TTL in place of the rest. One that
-        // does not end is on a runtime that nobody runs.
+        // A renewal that is carried out after it would put the lease's TTL in place of the rest, and keep the
+        // lock for longer. That is all it would do, so one without an answer is not awaited for ever.
         let _alone = match &self.setting_ttl {
             Some(setting) if self.kept_for().is_some() => {
                 let alone = timeout(limit, setting.lock()).await.ok();

@@ -63,6 +63,15 @@ impl LockStore for OneByOne {
     }
 }
 
+async fn hold_all(manager: &LockManager, what: &str, count: usize) -> Vec<dlock::LockGuard> {
+    let all = (0..count).map(|number| manager.lock(format!("{what}:{number}")).acquire());
+    join_all(all)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect()
+}
+
 /// They are due at the same time, and renewing them takes three times as long as the manager waits for an answer by
 /// default. If all were asked for at once, most answers would come too late, and asking again would only make
 /// the rest later.
@@ -75,12 +84,7 @@ async fn are_all_kept_and_asked_for_once_in_each_round() {
         .ttl(TTL)
         .store(store.clone())
         .unwrap();
-    let all = (0..LEASES).map(|number| manager.lock(format!("order:{number}")).acquire());
-    let guards: Vec<_> = join_all(all)
-        .await
-        .into_iter()
-        .map(Result::unwrap)
-        .collect();
+    let guards = hold_all(&manager, "order", LEASES).await;
     sleep(3 * TTL).await;
     assert!(guards.iter().all(|guard| !guard.is_lost()));
     let rounds = store.asked.load(Ordering::Relaxed).div_ceil(LEASES);
@@ -132,15 +136,6 @@ impl LockStore for InGroups {
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
         self.store.release(key, owner).await
     }
-}
-
-async fn hold_all(manager: &LockManager, what: &str, count: usize) -> Vec<dlock::LockGuard> {
-    let all = (0..count).map(|number| manager.lock(format!("{what}:{number}")).acquire());
-    join_all(all)
-        .await
-        .into_iter()
-        .map(Result::unwrap)
-        .collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -167,7 +167,7 @@ async fn a_killed_dlock_leaves_no_command_behind() {
         let worker = running(&server, &options, script).await;
         renewed(&server).await;
         worker.kill();
-        // The output is complete when nobody is left to write.
+        // The output is complete when its last writer has ended.
         assert_eq!(ended(&worker).await.code, None);
         assert_eq!(worker.stdout().contains("asked"), script == POLITE);
         assert!(
@@ -266,7 +266,7 @@ async fn what_a_killed_dlock_has_left_has_no_longer_than_the_lease() {
     let worker = running(&server, &options, DEAF).await;
     renewed(&server).await;
     worker.kill();
-    // The output is complete when nobody is left to write.
+    // The output is complete when its last writer has ended.
     ended(&worker).await;
     let says = "`dlock run` was killed: ending the command";
     assert!(worker.stderr().contains(says), "{}", worker.stderr());
@@ -278,7 +278,7 @@ async fn what_a_command_has_started_is_killed_when_the_command_itself_has_ended_
     let server = RedisServer::start().await;
     let options = ["--max-hold", "300ms", "--kill-after", "500ms"];
     let worker = running(&server, &options, DEAF_CHILD).await;
-    // The output is complete when nobody is left to write.
+    // The output is complete when its last writer has ended.
     ended(&worker).await.with(76);
     assert!(locks(&server).await.is_empty());
 

@@ -291,7 +291,7 @@ impl LockManagerBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockManager;
     ///
-    /// // Who would wait behind so many others need not begin.
+    /// // A queue of 100 calls takes longer than the callers would wait.
     /// let builder = LockManager::builder().max_waiters_per_key(100);
     /// # drop(builder);
     /// ```
@@ -312,8 +312,8 @@ impl LockManagerBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockManager;
     ///
-    /// // It drops more guards than that at once.
-    /// let builder = LockManager::builder().max_pending_releases(100_000);
+    /// // This program drops more than 100,000 guards at once.
+    /// let builder = LockManager::builder().max_pending_releases(500_000);
     /// # drop(builder);
     /// ```
     pub fn max_pending_releases(mut self, releases: usize) -> Self {

@@ -34,7 +34,7 @@ use crate::{
     owner::OwnerId,
     section::Section,
     state::Event,
-    store::{Renewal, StoreError, StoreErrorKind},
+    store::{DynStore, Renewal, StoreError, StoreErrorKind},
     sync::{Mutex, MutexGuard},
 };
 
@@ -70,7 +70,7 @@ struct Queue {
     /// By deadline.
     waiting: BTreeMap<(Instant, OwnerId), Due>,
     under_way: usize,
-    /// Somebody is sending them, and will see what comes meanwhile.
+    /// A call of `serve` sends them, and will see what comes meanwhile.
     is_served: bool,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn renew(shared: &Arc<Shared>, due: Vec<Due>) {
 
 /// Sends what may be sent now.
 fn serve(shared: &Arc<Shared>) {
-    /// While it lives, nobody else sends: a group that ends while it is being sent would else send the next
+    /// While it lives, no other call sends: a group that ends while it is being sent would else send the next
     /// from within its own drop, and that one the next.
     struct Serving<'a>(&'a Renewals);
 
@@ -186,13 +186,10 @@ impl Renewing {
         // While it has these, nothing else sets the TTL of the leases.
         let mut alone = Vec::new();
         self.due.retain(|due| {
-            let guard = match due.section.setting_ttl.clone() {
-                None => None,
-                Some(setting) => match setting.try_lock_owned() {
-                    Ok(guard) => Some(guard),
-                    // What keeps it for its `min_hold` is under way.
-                    Err(_) => return false,
-                },
+            let setting = due.section.setting_ttl.clone();
+            // Its `min_hold` may be being set.
+            let Ok(guard) = setting.map(tokio::sync::Mutex::try_lock_owned).transpose() else {
+                return false;
             };
             // Some may have been given back before they could be sent.
             let is_held = due.section.is_held_by(due.owner);
@@ -203,13 +200,14 @@ impl Renewing {
             return;
         };
         let sent = first.section.now();
+        let store = self.shared.store.at(sent);
         if self.shared.keeper.is_on_lane()
-            && let Ok(store) = self.shared.store.at(sent)
+            && let Ok(store) = &store
         {
             store.prepare_renewals(&Handle::current());
         }
         let answers = {
-            let mut asked = pin!(ask(&self.shared, &self.due));
+            let mut asked = pin!(ask(store, &self.due));
             if let Ok(answers) = timeout(self.shared.response_limit, &mut asked).await {
                 answers
             } else {
@@ -243,7 +241,10 @@ impl Drop for Renewing {
 }
 
 /// One answer for each, as far as the store gives one.
-async fn ask(shared: &Shared, due: &VecDeque<Due>) -> Vec<Result<Renewal, StoreError>> {
+async fn ask(
+    store: Result<&dyn DynStore, StoreError>,
+    due: &VecDeque<Due>,
+) -> Vec<Result<Renewal, StoreError>> {
     let now = Instant::now();
     let limits = due.iter().map(|due| due.limit_at(now));
     let limit = limits.min().unwrap_or_default();
@@ -252,7 +253,7 @@ async fn ask(shared: &Shared, due: &VecDeque<Due>) -> Vec<Result<Renewal, StoreE
         .map(|due| due.section.renewal(due.owner, due.section.timing.ttl))
         .collect();
     let sent = Request::Renew.sent();
-    let answers = match shared.store.at(shared.clock.now()) {
+    let answers = match store {
         Ok(store) => timeout(limit, store.renew_all(&requests, limit))
             .await
             .unwrap_or_else(|_| vec![Err(StoreError::timed_out(limit)); due.len()]),

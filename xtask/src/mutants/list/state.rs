@@ -12,7 +12,7 @@ const CLOCK: &str = "dlock-runtime/src/clock.rs";
 
 const RENEWAL_LIMIT: &str = "let limit = «usual.max(left / 2).min(left)»;";
 
-const STATE: &[Look] = &[
+pub(super) const STATE: &[Look] = &[
     Tests(RUNTIME, &["state::"]),
     Tests(RUNTIME, &[]),
     Tests(facade("lifecycle"), &[]),

@@ -1,20 +1,13 @@
 //! Mistakes in who of a process comes next, and with what.
 
-use super::super::look::Look::{self, Tests};
-use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
+use super::state::STATE;
 
 const STATE_FILE: &str = "dlock-runtime/src/state.rs";
 const TURNS: &str = "dlock-runtime/src/state/turns.rs";
 const PASS: &str = "dlock-runtime/src/state/attempt/pass.rs";
 const PAUSE: &str = "dlock-runtime/src/state/attempt/pause.rs";
 const LOCAL: &str = "dlock-runtime/src/local.rs";
-
-const STATE: &[Look] = &[
-    Tests(RUNTIME, &["state::"]),
-    Tests(RUNTIME, &[]),
-    Tests(facade("lifecycle"), &[]),
-];
 
 pub(super) const ALL: &[Mutant] = &[
     // Who is in front.
