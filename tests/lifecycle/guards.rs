@@ -64,6 +64,26 @@ fn one_that_outlives_its_runtime_is_released_where_the_manager_was_made() {
     home.block_on(assert_clean(&store, &manager));
 }
 
+/// Its renewals were to run on the runtime that has ended. They begin anew where its body runs.
+#[test]
+fn one_that_outlives_its_runtime_is_renewed_where_its_body_runs() {
+    let (first, second) = (one_thread(), one_thread());
+    let (wire, guard) = first.block_on(async {
+        let wire = Wire::new(MemoryStore::new());
+        let builder = LockManager::builder().renewal_thread(false);
+        let manager = builder
+            .ttl(Duration::from_secs(6))
+            .store(wire.clone())
+            .unwrap();
+        (wire, hold(&manager, "order:42").await)
+    });
+    drop(first);
+    second.block_on(async {
+        let body = guard.watch(wire.until_sent(Kind::Renew, 1));
+        soon(body).await.unwrap();
+    });
+}
+
 /// Nobody is left to release, so the TTL has to do; but nothing panics and nothing hangs.
 #[test]
 fn one_that_outlives_all_runtimes_is_left_to_its_ttl() {

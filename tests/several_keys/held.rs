@@ -91,19 +91,41 @@ pub(crate) async fn a_lease_that_is_taken_away_ends_the_body<E: Env>() {
     for (place, key) in ["a", "b", "c"].iter().enumerate() {
         let asked = one.wire.sent().len();
         let call = one.manager.lock_all(keys).ttl(E::BRIEF);
-        let body = call.run(async |lease| {
+        let body = call.run(async |_| {
             // Asked for in their order, whatever that of the call.
             let owner = one.wire.sent()[asked + place].owner;
             OneKey::new(env.store().await, key).release(owner).await;
-            let lost = lease.lost().await;
-            assert!(lease.is_lost() && lease.remaining().is_zero());
-            assert_eq!(lost.key(), *key);
             pending::<()>().await;
         });
         let outcome = soon(body).await;
         let taken = |cause: &LostCause| *cause == LostCause::TakenAway;
         assert!(is_lost(&outcome, taken), "{outcome:?}");
         assert_eq!(outcome.unwrap_err().key(), *key);
+        for key in keys {
+            other.assert_free(key).await;
+        }
+    }
+    assert_clean(&env, 3, &[&one, &other]).await;
+}
+
+/// The owner of a guard has to find out by itself: nothing of its own is stopped.
+pub(crate) async fn a_guard_tells_the_loss_of_any_of_its_leases<E: Env>() {
+    let (env, one, other) = two::<E>().await;
+    let keys = ["b", "a", "c"];
+    for (place, key) in ["a", "b", "c"].iter().enumerate() {
+        let asked = one.wire.sent().len();
+        let call = one.manager.lock_all(keys).ttl(E::BRIEF);
+        let guard = soon(call.acquire()).await.unwrap();
+        assert!(!guard.is_lost() && guard.ensure().is_ok());
+        let owner = one.wire.sent()[asked + place].owner;
+        OneKey::new(env.store().await, key).release(owner).await;
+        let lost = soon(guard.lost()).await;
+        assert_eq!(lost.key(), *key);
+        assert!(guard.is_lost());
+        assert!(guard.remaining().is_zero());
+        assert_eq!(guard.ensure().unwrap_err().key(), *key);
+        let released = soon(guard.release()).await;
+        assert_eq!(released.unwrap_err().key(), *key);
         for key in keys {
             other.assert_free(key).await;
         }

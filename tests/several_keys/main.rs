@@ -22,6 +22,7 @@ common::for_every_store! {
         each_key_has_a_token_that_grows,
         equal_keys_are_taken_once,
         a_lease_that_is_taken_away_ends_the_body,
+        a_guard_tells_the_loss_of_any_of_its_leases,
         sections_that_hold_one_of_the_keys_would_wait_for_themselves,
     }
     contended {

@@ -17,6 +17,7 @@ const BACKGROUND: &str = "dlock-runtime/src/background.rs";
 const KEEPER: &str = "dlock-runtime/src/keeper.rs";
 
 const LIFE: &[Look] = &[
+    Tests(facade("conformance"), &["memory::"]),
     Tests(RUNTIME, &[]),
     Tests(facade("lifecycle"), &[]),
     Tests(facade("interrupted"), &[]),
@@ -59,6 +60,10 @@ pub(super) const ALL: &[Mutant] = &[
         "// Whether it arrived is unknown: dropping the place repeats it. return Ok(()); }; «place.left = true;»",
         "",
         LIFE,
+    )
+    .makes_no_difference(
+        "the drop tells the state of an attempt that it has forgotten, which does nothing, and the end of a section is \
+         counted once",
     ),
     Mutant::new(
         "handed-and-left",
@@ -67,6 +72,10 @@ pub(super) const ALL: &[Mutant] = &[
         "// The next one in this process has it already. «place.left = true;»",
         "",
         LIFE,
+    )
+    .makes_no_difference(
+        "the drop tells the state of an attempt that it has forgotten, which does nothing, and the end of a section is \
+         counted once",
     ),
     Mutant::new(
         "unanswered-release-not-repeated",

@@ -303,6 +303,9 @@ pub(super) const ALL: &[Mutant] = &[
         "since: now, end: «None», entered: false,",
         "self.end",
         STATE,
+    )
+    .makes_no_difference(
+        "the section sets it anew when it enters, and nothing reads it before",
     ),
     Mutant::new(
         "renewing-looks-early",
@@ -426,6 +429,9 @@ pub(super) const ALL: &[Mutant] = &[
         "renewed && «until.remaining(now) >= least»",
         "!until.is_reached(now)",
         STATE,
+    )
+    .makes_no_difference(
+        "the task looks at the lease before it enters, applies the same limit, and asks",
     ),
     Mutant::new(
         "hint-believed-without-renewal",
@@ -484,6 +490,9 @@ pub(super) const ALL: &[Mutant] = &[
         "Phase::Holding(hold) if «hold.entered && hold.deadline().is_reached(now)» =>",
         "hold.deadline().is_reached(now)",
         STATE,
+    )
+    .makes_no_difference(
+        "its task, which is woken, finds the same when it looks, and asks again as it would without",
     ),
     Mutant::new(
         "absent-is-renewed",
@@ -679,6 +688,9 @@ pub(super) const ALL: &[Mutant] = &[
         "self.timing.wait == Wait::Never && «!self.refused»",
         "true",
         STATE,
+    )
+    .makes_no_difference(
+        "when it comes to the front it is refused before it could ask, with the same denial",
     ),
     // Clocks.
     Mutant::new(

@@ -425,6 +425,9 @@ pub(super) const ALL: &[Mutant] = &[
         "let may_wait = «!around.hands_on && !self.waiter.is_over(now)»;",
         "!around.hands_on",
         STATE,
+    )
+    .makes_no_difference(
+        "a pause is at most half of what is left of the wait, which is nothing: it asks at once",
     ),
     Mutant::new(
         "pauses-after-a-loss",
