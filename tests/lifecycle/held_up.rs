@@ -1,9 +1,11 @@
 //! Bodies that are held up, leave something behind, or hold something themselves when their lease ends.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
     thread,
     time::Duration,
@@ -20,7 +22,7 @@ use tokio::{sync::Notify, task::yield_now, time::advance};
 
 use crate::{
     TTL, assert_clean,
-    common::{TestClock, is_lost, soon},
+    common::{LIMIT, TestClock, is_lost, soon},
     hold, memory, one_thread, threads,
 };
 
@@ -46,6 +48,35 @@ fn a_body_that_hogs_the_only_thread_past_its_lease_ends_at_its_next_await() {
             "{outcome:?}"
         );
         assert!(asked.load(Ordering::Relaxed) && !went_on.load(Ordering::Relaxed));
+        assert_clean(&store, &manager).await;
+    });
+}
+
+/// The lease is handed over by a release, after which the same task blocks its thread. The waiter runs on another.
+#[test]
+fn a_waiter_enters_while_the_task_before_it_blocks_its_thread() {
+    threads(2).block_on(async {
+        let (store, manager) = memory();
+        let guard = hold(&manager, "order:42").await;
+        let (entered, has_entered) = mpsc::channel();
+        let body = async move |_: &dlock::Lease| entered.send(()).unwrap();
+        let mut next = Box::pin(manager.lock("order:42").run(body));
+        let waits = Arc::new(Notify::new());
+        let told = waits.clone();
+        let next = tokio::spawn(poll_fn(move |context| {
+            let outcome = next.as_mut().poll(context);
+            if outcome.is_pending() {
+                told.notify_one();
+            }
+            outcome
+        }));
+        soon(waits.notified()).await;
+        let blocked = tokio::spawn(async move {
+            guard.release().await.unwrap();
+            has_entered.recv_timeout(LIMIT)
+        });
+        assert_eq!(blocked.await.unwrap(), Ok(()));
+        soon(next).await.unwrap().unwrap();
         assert_clean(&store, &manager).await;
     });
 }

@@ -1,6 +1,7 @@
 //! A machine that was suspended. tokio's clock stood still, the store's went on.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -102,6 +103,30 @@ async fn a_body_is_never_started_with_a_lease_that_has_ended() {
         drop(guard);
         assert_clean(&store, &manager).await;
     }
+}
+
+/// What a body has borrowed or locked is free when its caller hears of the loss, whether or not that drops the future.
+#[tokio::test(start_paused = true)]
+async fn a_body_is_dropped_before_its_caller_hears_of_the_loss() {
+    let (store, clock, manager) = sleepy();
+    let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    let in_use = Arc::new(());
+    let body_uses = in_use.clone();
+    {
+        let mut watch = pin!(guard.watch(async move {
+            clock.suspend(TTL);
+            std::future::pending::<()>().await;
+            drop(body_uses);
+        }));
+        let outcome = watch.as_mut().await;
+        assert!(
+            is_lost(&outcome, |cause| *cause == LostCause::Expired),
+            "{outcome:?}"
+        );
+        assert_eq!(Arc::strong_count(&in_use), 1, "the body is gone");
+    }
+    drop(guard);
+    assert_clean(&store, &manager).await;
 }
 
 /// A body that computes through the end of its lease is stopped at its next await.
