@@ -116,6 +116,20 @@ fn one_that_outlives_all_runtimes_is_released_in_memory() {
     }
 }
 
+/// Freed at once, it would be free before its time: its TTL at least keeps others out.
+#[test]
+fn one_with_a_min_hold_that_outlives_all_runtimes_is_left_to_its_ttl() {
+    for runtime in [one_thread(), threads(2)] {
+        let (store, manager) = memory();
+        let lock = manager.lock("order:42").min_hold(LIMIT);
+        let guard = runtime.block_on(soon(lock.acquire())).unwrap();
+        drop(runtime);
+        drop(guard);
+        assert_eq!(manager.active(), 0);
+        assert_eq!(store.len(), 1);
+    }
+}
+
 /// The release is under way when its runtime ends, and another one could repeat it.
 #[test]
 fn a_release_that_dies_with_its_runtime_is_repeated_on_another() {

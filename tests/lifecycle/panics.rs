@@ -140,3 +140,21 @@ async fn a_body_that_panics_is_kept_for_its_min_hold() {
         assert!(is_busy(&faulty.other, "order:42").await);
     }
 }
+
+/// The same in memory, where a lock could be freed in a destructor.
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_dropped_in_a_panic_is_kept_for_its_min_hold_in_memory() {
+    let least = Duration::from_secs(60);
+    let (store, manager) = memory();
+    let other = LockManager::builder().store(store).unwrap();
+    let before = Instant::now();
+    let panicked = tokio::spawn(async move {
+        let lock = manager.lock("order:42").min_hold(least);
+        let _guard = lock.acquire().await.unwrap();
+        panic!("on purpose");
+    });
+    let panicked: Result<(), _> = panicked.await;
+    assert!(panicked.unwrap_err().is_panic());
+    tokio::time::sleep_until(before + least - Duration::from_millis(10)).await;
+    assert!(is_busy(&other, "order:42").await);
+}
