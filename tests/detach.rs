@@ -9,7 +9,8 @@ use std::{
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex},
     task::Poll,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use dlock::{LockError, LockManager, distributed_lock, store::memory::MemoryStore, with_manager};
@@ -18,7 +19,7 @@ use tokio::sync::Notify;
 
 mod common;
 
-use common::{Log, assert_idle, soon};
+use common::{LIMIT, Log, assert_idle, soon};
 
 /// What bodies and their arguments did, in order.
 #[derive(Clone, Default)]
@@ -240,6 +241,34 @@ async fn it_owns_all_of_its_arguments() {
     assert_eq!(diary.read(), ["ended", "argument dropped under the lock"]);
     let next = manager.lock("order:42").try_acquire().await.unwrap();
     assert!(next.is_none(), "it is kept for its `min_hold`");
+}
+
+/// The caller goes, and its thread is blocked at once by what comes next in its task.
+#[test]
+fn it_goes_on_while_the_thread_of_its_caller_is_blocked() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let manager = LockManager::memory();
+        let (go_on, diary) = (Arc::new(Notify::new()), Diary::default());
+        let paying = pay(42, go_on.clone(), diary.clone());
+        let mut caller = Box::pin(with_manager(manager.clone(), paying));
+        let blocked = tokio::spawn(async move {
+            begin(&mut caller).await;
+            go_on.notify_one();
+            drop(caller);
+            let limit = Instant::now() + LIMIT;
+            while diary.read() != ["began", "ended"] && Instant::now() < limit {
+                thread::sleep(Duration::from_millis(1));
+            }
+            diary.read()
+        });
+        assert_eq!(blocked.await.unwrap(), ["began", "ended"]);
+        assert_idle(&[&manager]).await;
+    });
 }
 
 /// A runtime that ends takes its tasks with it; the lock is given back by another one.

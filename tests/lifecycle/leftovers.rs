@@ -1,10 +1,26 @@
 //! What is left when nothing is held any more.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use dlock::{LockManager, Random, SystemRandom, store::memory::MemoryStore};
+use dlock::{
+    ClientId, LockKey, LockManager, LockStore, OwnerId, Random, SystemRandom,
+    store::{
+        AcquireRequest, Acquisition, HintSink, Released, RenewRequest, Renewal, StoreError,
+        StoreErrorKind, memory::MemoryStore,
+    },
+};
 use dlock_testkit::eventually;
-use tokio::{runtime::Handle, time::sleep};
+use tokio::{
+    runtime::Handle,
+    task::yield_now,
+    time::{Instant, sleep},
+};
 
 use crate::{
     TTL, assert_clean,
@@ -92,4 +108,54 @@ impl Random for Witness {
     fn next_u64(&self) -> u64 {
         SystemRandom.next_u64()
     }
+}
+
+/// A store in memory whose connection breaks with the first release, and comes back when the test says so.
+#[derive(Clone, Default)]
+struct Breaking {
+    store: MemoryStore,
+    sink: Arc<OnceLock<HintSink>>,
+    releases: Arc<AtomicUsize>,
+}
+
+impl LockStore for Breaking {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        self.store.acquire(request).await
+    }
+
+    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        self.store.renew(request).await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        if self.releases.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Err(StoreError::new(StoreErrorKind::Disconnected, "on purpose"));
+        }
+        self.store.release(key, owner).await
+    }
+
+    fn attach(&self, _client: ClientId, hints: HintSink) {
+        assert!(self.sink.set(hints).is_ok(), "one manager has it");
+    }
+}
+
+/// The pause before it is repeated is cut short by the news that the store can be reached again.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_repeated_as_soon_as_the_store_is_back() {
+    let store = Breaking::default();
+    let manager = LockManager::builder().store(store.clone()).unwrap();
+    drop(hold(&manager, "order:42").await);
+    let before = Instant::now();
+    let until_sent = async |count| {
+        // Time stands still as long as there is something to do.
+        for _ in 0..1000 {
+            yield_now().await;
+        }
+        assert_eq!(store.releases.load(Ordering::Relaxed), count);
+    };
+    until_sent(1).await;
+    assert!(store.sink.get().unwrap().look_again());
+    until_sent(2).await;
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    assert_clean(&store.store, &manager).await;
 }

@@ -20,7 +20,7 @@ const LIFE: &[Look] = &[
     Tests(facade("conformance"), &["memory::"]),
     Tests(RUNTIME, &[]),
     Tests(facade("lifecycle"), &[]),
-    Tests(facade("interrupted"), &[]),
+    Tests(facade("interrupted"), &["although_releases_are_swallowed"]),
     Tests(facade("cancellation"), &[]),
     Tests(facade("spans"), &[]),
 ];
@@ -380,6 +380,9 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "let effect = bearer.settle(outcome, «is_idle»);",
         "false && is_idle",
         LIFE,
+    )
+    .makes_no_difference(
+        "what a claim hears of are grants, doubts, ticks and renewals, and none of these ends an attempt",
     ),
     Mutant::new(
         "release-prefers-the-still",
@@ -430,6 +433,9 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "if «is_sent» && ring.as_mut()",
         "true",
         LIFE,
+    )
+    .makes_no_difference(
+        "it looks once more whether the question is of use, and sends it then",
     ),
     Mutant::new(
         "holder-is-never-here",
