@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use dlock::{
-    KeyFault, LockError, LockManager, LostCause, OnLost, Wait, store::memory::MemoryStore,
+    KeyFault, LockError, LockGuard, LockManager, LostCause, OnLost, Wait,
+    store::memory::MemoryStore,
 };
 use dlock_testkit::eventually;
 use futures_util::future::OptionFuture;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::{JoinHandle, yield_now},
+    time::{Instant, sleep, timeout},
+};
 
 use crate::common::{
     Fate, Faulty, Kind, LIMIT, OneKey, TestClock, Wire, assert_idle, is_busy, is_lost, soon,
@@ -167,6 +171,66 @@ async fn leases_that_end_before_the_others_come_are_no_reason_to_wait_longer() {
     assert!(error.is_busy() && error.key() == "b", "{error}");
     let asked = faulty.wire.count(Kind::Acquire);
     assert!((20..60).contains(&asked), "{asked}");
+    holder.release().await.unwrap();
+    faulty.assert_clean().await;
+}
+
+/// A call for `a` and `b` that has `a` and waits for `b`, and what takes `a` away from it.
+async fn half_way(
+    faulty: &Faulty,
+    wait: Wait,
+) -> (
+    JoinHandle<Result<LockGuard, LockError>>,
+    impl AsyncFnOnce() + use<>,
+) {
+    let call = faulty.manager.lock_all(["a", "b"]).wait(wait);
+    let call = tokio::spawn(call.ttl(Duration::from_millis(600)).acquire());
+    eventually(LIMIT, "it has the first lease", async || {
+        let sent = faulty.wire.sent();
+        sent.first().is_some_and(|first| first.fence.is_some())
+    })
+    .await;
+    let owner = faulty.wire.sent()[0].owner;
+    let thief = OneKey::new(faulty.store.clone(), "a");
+    (call, async move || drop(thief.release(owner).await))
+}
+
+/// What has ended the one lease may end the next.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_lost_a_lease_does_not_start_over_at_once() {
+    let faulty = Faulty::start();
+    let holder = faulty.other.lock("b").acquire().await.unwrap();
+    let (call, steal) = half_way(&faulty, Wait::Forever).await;
+    let asked = faulty.wire.count(Kind::Acquire);
+    steal().await;
+    faulty.wire.until_sent(Kind::Renew, 1).await;
+    // It hears of the loss without any time passing.
+    for _ in 0..1000 {
+        yield_now().await;
+    }
+    assert_eq!(faulty.wire.count(Kind::Acquire), asked);
+    holder.release().await.unwrap();
+    let guard = soon(call).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    faulty.assert_clean().await;
+}
+
+/// The first key is not free any more when it starts over.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_starts_over_waits_for_the_rest_of_its_wait() {
+    let wait = Duration::from_secs(10);
+    let faulty = Faulty::start();
+    let holder = faulty.other.lock("b").acquire().await.unwrap();
+    let before = Instant::now();
+    let (call, steal) = half_way(&faulty, Wait::For(wait)).await;
+    sleep(wait / 2).await;
+    steal().await;
+    let other = faulty.other.lock("a").acquire().await.unwrap();
+    let error = call.await.unwrap().unwrap_err();
+    assert!(error.is_busy() && error.key() == "a", "{error}");
+    let late = before.elapsed() - wait;
+    assert!(late < Duration::from_millis(10), "{late:?}");
+    other.release().await.unwrap();
     holder.release().await.unwrap();
     faulty.assert_clean().await;
 }

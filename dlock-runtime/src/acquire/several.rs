@@ -75,7 +75,7 @@ pub(crate) async fn acquire(
             asking.entered(guard.fencing_token(), call.began.elapsed(now), now);
             Ok(guard)
         }
-        Err(error) => Err(asking.refused(timing.wait, call.refusal(error))),
+        Err(error) => Err(asking.refused(timing.wait, refusal(error, call.waited()))),
     }
 }
 
@@ -266,36 +266,35 @@ impl Call {
             reason: StoreError::timed_out(waited),
         }
     }
+}
 
-    /// `error` as one of the whole call, whose body has not run.
-    fn refusal(&self, error: LockError) -> LockError {
-        let waited = self.waited();
-        match error {
-            LockError::Busy { key, holder, .. } => LockError::Busy {
+/// `error` as one of the whole call, which has `waited` and whose body has not run.
+fn refusal(error: LockError, waited: Duration) -> LockError {
+    match error {
+        LockError::Busy { key, holder, .. } => LockError::Busy {
+            key,
+            waited,
+            holder,
+        },
+        LockError::Unavailable { key, reason, .. } => LockError::Unavailable {
+            key,
+            waited,
+            reason,
+        },
+        LockError::Lost {
+            key,
+            cause: LostCause::ShutDown,
+            ..
+        } => LockError::Closed { key },
+        LockError::Lost { key, cause, .. } => {
+            let text = format!("its lease ended before those of the other keys came: {cause}");
+            LockError::Unavailable {
                 key,
                 waited,
-                holder,
-            },
-            LockError::Unavailable { key, reason, .. } => LockError::Unavailable {
-                key,
-                waited,
-                reason,
-            },
-            LockError::Lost {
-                key,
-                cause: LostCause::ShutDown,
-                ..
-            } => LockError::Closed { key },
-            LockError::Lost { key, cause, .. } => {
-                let text = format!("its lease ended before those of the other keys came: {cause}");
-                LockError::Unavailable {
-                    key,
-                    waited,
-                    reason: StoreError::new(StoreErrorKind::TimedOut, text),
-                }
+                reason: StoreError::new(StoreErrorKind::TimedOut, text),
             }
-            error => error,
         }
+        error => error,
     }
 }
 
@@ -320,4 +319,34 @@ async fn any_lost(held: &[LockGuard]) -> LockError {
     }
     let losses = held.iter().map(|guard| Box::pin(guard.lost()));
     select_all(losses).await.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shutdown that takes the first lease just before the wait for the second is over.
+    #[test]
+    fn a_lease_that_ends_before_the_others_are_there_was_never_the_callers_to_lose() {
+        let waited = Duration::from_secs(2);
+        let refused = |cause| {
+            let lost = LockError::Lost {
+                key: LockKey::new("order:42").unwrap(),
+                held_for: Duration::from_secs(1),
+                cause,
+            };
+            refusal(lost, waited)
+        };
+        let error = refused(LostCause::ShutDown);
+        assert!(matches!(error, LockError::Closed { .. }), "{error}");
+        assert_eq!(error.key(), "order:42");
+        for cause in [LostCause::Expired, LostCause::TakenAway, LostCause::MaxHold] {
+            let error = refused(cause.clone());
+            let LockError::Unavailable { waited: told, .. } = &error else {
+                panic!("{cause}: {error}");
+            };
+            assert_eq!(*told, waited);
+            assert!(error.to_string().contains(&cause.to_string()), "{error}");
+        }
+    }
 }

@@ -150,7 +150,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A call waits for a key with those behind it in hand",
         SEVERAL,
         "refuse_if_hopeless(&answers)?; «drop(answers);»",
-        "let _answers = answers;",
+        "std::mem::forget(answers);",
         KEYS,
     )
     .breaks("So nobody waits for a key that comes before one it holds"),
