@@ -192,7 +192,7 @@ async fn half_way(
     .await;
     let owner = faulty.wire.sent()[0].owner;
     let thief = OneKey::new(faulty.store.clone(), "a");
-    (call, async move || drop(thief.release(owner).await))
+    (call, async move || _ = thief.release(owner).await)
 }
 
 /// What has ended the one lease may end the next.
