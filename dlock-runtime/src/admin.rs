@@ -1,7 +1,8 @@
 //! What people who run services can see of the locks in a server, and do about them.
 //!
 //! An [`Inspector`] looks at a server, takes no locks, and holds nobody up: it goes through the
-//! keys in small steps, and looks at each lock by a script that only reads.
+//! keys in small steps that take at most 5 % of the server's time, and looks at each lock by a script that
+//! only reads.
 //!
 //! # Permissions
 //!
@@ -157,6 +158,28 @@ pub struct ProcessInfo {
     pub started: SystemTime,
     /// The version of dlock in it.
     pub version: String,
+}
+
+/// All locks and all processes, as [`Inspector::overview`] finds them.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::admin::Overview;
+///
+/// /// One line for all of it.
+/// fn line(seen: &Overview) -> String {
+///     let waiting: usize = seen.locks.iter().map(|lock| lock.waiter_count).sum();
+///     format!("{} locks, {waiting} wait, {} processes", seen.locks.len(), seen.processes.len())
+/// }
+/// # let _ = line;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Overview {
+    /// Those that are held or waited for, in the order of their keys.
+    pub locks: Vec<LockInfo>,
+    /// Those that have a manager, in the order of their labels.
+    pub processes: Vec<ProcessInfo>,
 }
 
 /// How an attempt to end somebody's lease went.

@@ -231,7 +231,7 @@ async fn a_thousand_locks_among_many_other_keys() {
         let locks = (0..LOCKS).map(|number| manager.lock(format!("n:{number:04}")).ttl(TTL));
         let guards = soon(join_all(locks.map(LockRequest::acquire))).await;
         let guards: Vec<_> = guards.into_iter().map(Result::unwrap).collect();
-        let inspector = inspector(&url).await;
+        let inspector = inspector(&url).await.at_full_speed();
         let listed = soon(inspector.locks(None)).await.unwrap();
         let keys: Vec<_> = listed.iter().map(|lock| lock.key.clone()).collect();
         let expected: Vec<_> = (0..LOCKS).map(|number| format!("n:{number:04}")).collect();

@@ -5,6 +5,7 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+mod budget;
 #[path = "../common/mod.rs"]
 mod common;
 mod foreign;

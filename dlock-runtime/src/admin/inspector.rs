@@ -9,7 +9,8 @@ use std::{
 use futures_util::future::join_all;
 
 use super::{
-    ClockReading, Denied, HandOffs, LockInfo, ProcessInfo, ReplicaReport, ServerReport, Unlocked,
+    ClockReading, Denied, HandOffs, LockInfo, Overview, ProcessInfo, ReplicaReport, ServerReport,
+    Unlocked,
     merge::{self, At},
 };
 use crate::{
@@ -19,7 +20,10 @@ use crate::{
     random::SystemRandom,
     store::{
         StoreError, StoreErrorKind,
-        redis::{Facts, Independent, Introduction, Listener, RedisConfig, RedisStore, Sight},
+        redis::{
+            Facts, Independent, Introduction, Listener, RedisConfig, RedisStore, Sight, Survey,
+            Wanted,
+        },
     },
 };
 
@@ -88,7 +92,9 @@ impl Inspector {
     /// keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
     ///
     /// It goes through all keys of the server, a thousand in a step, so that nobody else has to
-    /// wait. What comes or goes meanwhile may be seen or not. Of one lock the first 4096 waiters
+    /// wait. All looks of an inspector together take a server at most 5 % of its time, by its own clock: a
+    /// million keys of others take about 20 s, or one without [that pace](Self::at_full_speed).
+    /// What comes or goes meanwhile may be seen or not. Of one lock the first 4096 waiters
     /// are told, and how many there are. A string of another client is a lock as well, but with raw keys only if somebody
     /// waits for it; data of other types is left out.
     ///
@@ -113,18 +119,97 @@ impl Inspector {
     /// # Ok(()) }
     /// ```
     pub async fn locks(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
-        let pattern = pattern.unwrap_or("*");
-        let asked = self.stores.iter().map(|store| store.sights(pattern));
-        let told = of_some(join_all(asked).await)?;
-        let servers = told.len();
-        let mut by_key: BTreeMap<LockKey, Vec<At<Sight>>> = BTreeMap::new();
-        for (server, sights) in told {
-            for (key, sight) in sights {
-                let seen = by_key.entry(key).or_default();
-                seen.push(At { server, it: sight });
-            }
-        }
-        Ok(self.describe(by_key, servers).await)
+        let wanted = Wanted::Locks(pattern.unwrap_or("*"));
+        let (locks, known, servers) = self.survey(wanted).await?;
+        Ok(self.describe(locks, known, servers).await)
+    }
+
+    /// All [locks](Self::locks) and all [processes](Self::processes) with one walk through the keys instead
+    /// of two.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is changed by it, however far it has got.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// let seen = inspector.overview().await?;
+    /// println!("{} locks, {} processes", seen.locks.len(), seen.processes.len());
+    /// # Ok(()) }
+    /// ```
+    pub async fn overview(&self) -> Result<Overview, StoreError> {
+        let (locks, known, servers) = self.survey(Wanted::All).await?;
+        let processes = sorted(known.clone());
+        let locks = self.describe(locks, known, servers).await;
+        Ok(Overview { locks, processes })
+    }
+
+    /// From now on looks at all locks take the servers as much of their time as they can get, one step of
+    /// about a millisecond after the other, instead of 5 %.
+    ///
+    /// For a single look at servers that have time to spare.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// let locks = inspector.at_full_speed().locks(None).await?;
+    /// # drop(locks);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn at_full_speed(self) -> Self {
+        self.stores.iter().for_each(|store| store.pace().lift());
+        self
+    }
+
+    /// How much of a walk through all keys is done, from 0 to 1; `None` while none is under way.
+    ///
+    /// It is what the server's cursor says, or in a cluster how many nodes are done. Of a quorum it is the
+    /// server that is behind the others.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    /// let look = inspector.locks(None);
+    /// tokio::pin!(look);
+    /// let locks = loop {
+    ///     tokio::select! {
+    ///         locks = &mut look => break locks?,
+    ///         _ = ticks.tick() => {
+    ///             let part = inspector.progress().unwrap_or_default();
+    ///             println!("{:.0} %", part * 100.0);
+    ///         }
+    ///     }
+    /// };
+    /// # drop(locks);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn progress(&self) -> Option<f64> {
+        let of_stores = self
+            .stores
+            .iter()
+            .filter_map(|store| store.pace().progress());
+        of_stores.min_by(f64::total_cmp)
     }
 
     /// One lock; `None` if nobody holds it or waits for it.
@@ -164,7 +249,7 @@ impl Inspector {
             return Ok(None);
         }
         let by_key = BTreeMap::from([(key.clone(), sights)]);
-        Ok(self.describe(by_key, servers).await.pop())
+        Ok(self.describe(by_key, Known::new(), servers).await.pop())
     }
 
     /// The processes that have a manager, in the order of their labels: each says every ten seconds
@@ -191,18 +276,8 @@ impl Inspector {
     /// # Ok(()) }
     /// ```
     pub async fn processes(&self) -> Result<Vec<ProcessInfo>, StoreError> {
-        let asked = self.stores.iter().map(RedisStore::introduced);
-        let told = of_some(join_all(asked).await)?;
-        let known: BTreeMap<_, _> = told.into_iter().flat_map(|(_, known)| known).collect();
-        let known = known.into_iter();
-        let mut processes: Vec<_> = known
-            .map(|(client, said)| merge::process(client, said))
-            .collect();
-        processes.sort_by(|one, other| {
-            let place = |it: &ProcessInfo| (it.label.clone(), it.started, it.client);
-            place(one).cmp(&place(other))
-        });
-        Ok(processes)
+        let (_, known, _) = self.survey(Wanted::Processes).await?;
+        Ok(sorted(known))
     }
 
     /// Takes a lock away from who was `seen` with it, if it is still that lease, and gives it to the
@@ -326,23 +401,35 @@ impl Inspector {
         told.into_iter().flatten().map(report).collect()
     }
 
+    /// What is found in all servers, and how many tell.
+    async fn survey(&self, wanted: Wanted<'_>) -> Result<(Sights, Known, usize), StoreError> {
+        let asked = self.stores.iter().map(|store| store.survey(wanted));
+        let told = of_some(join_all(asked).await)?;
+        let servers = told.len();
+        let (mut sights, mut known) = (Sights::new(), Known::new());
+        for (server, Survey { locks, processes }) in told {
+            for (key, sight) in locks {
+                let seen = sights.entry(key).or_default();
+                seen.push(At { server, it: sight });
+            }
+            known.extend(processes);
+        }
+        Ok((sights, known, servers))
+    }
+
     /// What has been seen of locks, with the processes that are in it.
-    async fn describe(
-        &self,
-        by_key: BTreeMap<LockKey, Vec<At<Sight>>>,
-        servers: usize,
-    ) -> Vec<LockInfo> {
+    async fn describe(&self, by_key: Sights, mut known: Known, servers: usize) -> Vec<LockInfo> {
         let clients: BTreeSet<_> = by_key
             .values()
             .flatten()
             .flat_map(|sight| merge::clients(&sight.it))
+            .filter(|client| !known.contains_key(client))
             .collect();
         let asked = self.stores.iter();
         let asked = asked.map(|store| store.introductions(&clients));
         // Who they are is good to know, and no more.
         let told = of_some(join_all(asked).await).unwrap_or_default();
-        let known: BTreeMap<ClientId, Introduction> =
-            told.into_iter().flat_map(|(_, known)| known).collect();
+        known.extend(told.into_iter().flat_map(|(_, known)| known));
         let majority = self.stores.len() / 2 + 1;
         let locks = by_key.into_iter();
         locks
@@ -357,6 +444,24 @@ impl fmt::Debug for Inspector {
             .field("stores", &self.stores)
             .finish_non_exhaustive()
     }
+}
+
+/// What was seen of each lock, at each server.
+type Sights = BTreeMap<LockKey, Vec<At<Sight>>>;
+
+/// What processes have said of themselves.
+type Known = BTreeMap<ClientId, Introduction>;
+
+fn sorted(known: Known) -> Vec<ProcessInfo> {
+    let known = known.into_iter();
+    let mut processes: Vec<_> = known
+        .map(|(client, said)| merge::process(client, said))
+        .collect();
+    processes.sort_by(|one, other| {
+        let place = |it: &ProcessInfo| (it.label.clone(), it.started, it.client);
+        place(one).cmp(&place(other))
+    });
+    processes
 }
 
 /// What the servers answer, with their numbers; an error if none of them does.

@@ -89,7 +89,7 @@ pub use self::{
 pub(crate) use self::{
     introductions::Introduction,
     listen::Listener,
-    look::{Occupant, Seen, Sight},
+    look::{Occupant, Pace, Seen, Sight, Survey, Wanted},
     report::Facts,
 };
 use super::{
@@ -162,6 +162,9 @@ pub struct RedisStore {
     way: Way,
     /// Where renewals go, from the first on.
     lane: OnceLock<Lane>,
+    /// Of looks at all locks.
+    #[cfg(feature = "admin")]
+    pace: Pace,
 }
 
 impl RedisStore {
@@ -228,6 +231,8 @@ impl RedisStore {
                     confirmer: None,
                     way,
                     lane: OnceLock::new(),
+                    #[cfg(feature = "admin")]
+                    pace: Pace::default(),
                 });
             }
             Layout::Independent => {
@@ -278,6 +283,8 @@ impl RedisStore {
             confirmer,
             way,
             lane: OnceLock::new(),
+            #[cfg(feature = "admin")]
+            pace: Pace::default(),
         }
     }
 

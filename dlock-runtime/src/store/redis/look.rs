@@ -1,15 +1,18 @@
 //! What operators see of locks, and how they take one away.
 
+mod pace;
 mod scan;
 mod sight;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
+use tokio::time::Instant;
 
+pub(crate) use self::pace::Pace;
 pub(super) use self::scan::escaped;
 pub(crate) use self::sight::{Occupant, Seen, Sight};
-use self::{scan::Scan, sight::read_sight};
+use self::{pace::run_timed, scan::Scan, sight::read_sight};
 use super::{
     Introduction, RedisConfig, RedisStore, names,
     script::{self, Call},
@@ -25,6 +28,24 @@ use crate::{
 /// How many locks are looked at in one write.
 const LOCKS_AT_ONCE: usize = 64;
 
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// Locks whose keys match.
+    Locks(&'a str),
+    Processes,
+    All,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Those that are held or waited for.
+    pub(crate) locks: BTreeMap<LockKey, Sight>,
+    /// All that have said what they are.
+    pub(crate) processes: BTreeMap<ClientId, Introduction>,
+}
+
 /// More waiters of one lock are not told of: a server must not be held up by them.
 const MOST_WAITERS: usize = 4096;
 
@@ -37,28 +58,74 @@ impl RedisStore {
         store.when_ready(limit).await
     }
 
-    /// All locks whose keys match, which are held or waited for.
-    pub(crate) async fn sights(
-        &self,
-        pattern: &str,
-    ) -> Result<BTreeMap<LockKey, Sight>, StoreError> {
-        let mut found = BTreeMap::new();
-        let namespace = escaped(&self.config.namespace);
-        for master in self.masters()? {
-            if self.config.raw_keys {
-                let mut scan = Scan::new(&master, pattern.to_owned(), true);
+    /// The pace of looks, which is that of all who look.
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// Goes through all keys of all servers, once, or twice if locks lie at their own names.
+    pub(crate) async fn survey(&self, wanted: Wanted<'_>) -> Result<Survey, StoreError> {
+        let mut found = Survey::default();
+        let walk = self.pace.walk();
+        let masters = self.masters()?;
+        let scans = self.scans(wanted);
+        // The cursor of a cluster's node counts slots as well.
+        let tells = !matches!(*self.servers, Servers::Cluster(_));
+        let (mut done, all) = (0.0, masters.len() * scans.len());
+        let all = f64::from(u32::try_from(all).unwrap_or(u32::MAX));
+        for master in masters {
+            for (pattern, strings) in &scans {
+                let mut scan = Scan::new(&master, &self.pace, pattern.clone(), *strings);
                 while let Some(names) = scan.next().await? {
-                    let keys = names.iter().filter_map(|name| key_of(name));
-                    self.look_at_all(keys.collect(), &mut found).await?;
+                    self.sort(&names, *strings, wanted, &mut found).await?;
+                    let part = scan.progress().filter(|_| tells).unwrap_or_default();
+                    walk.is_at((done + part) / all);
                 }
-            }
-            let mut scan = Scan::new(&master, format!("{namespace}:{{{pattern}}}*"), false);
-            while let Some(names) = scan.next().await? {
-                let keys = names.iter().filter_map(|name| self.lock_of(name));
-                self.look_at_all(keys.collect(), &mut found).await?;
+                done += 1.0;
             }
         }
         Ok(found)
+    }
+
+    /// What is gone through, each a pattern of names, and whether locks lie at their own names there.
+    fn scans(&self, wanted: Wanted<'_>) -> Vec<(String, bool)> {
+        let namespace = escaped(&self.config.namespace);
+        let (own, raw) = match wanted {
+            Wanted::Locks(pattern) => (format!("{{{pattern}}}*"), Some(pattern)),
+            Wanted::Processes => ("process:{*}".to_owned(), None),
+            Wanted::All => ("*".to_owned(), Some("*")),
+        };
+        let raw = raw.filter(|_| self.config.raw_keys);
+        let raw = raw.map(|pattern| (pattern.to_owned(), true));
+        let own = (format!("{namespace}:{own}"), false);
+        raw.into_iter().chain([own]).collect()
+    }
+
+    /// Looks at what lies at some names.
+    async fn sort(
+        &self,
+        names: &[String],
+        raw: bool,
+        wanted: Wanted<'_>,
+        found: &mut Survey,
+    ) -> Result<(), StoreError> {
+        if !matches!(wanted, Wanted::Processes) {
+            let lock = |name: &String| {
+                if raw {
+                    key_of(name)
+                } else {
+                    self.lock_of(name)
+                }
+            };
+            let locks = names.iter().filter_map(lock).collect();
+            self.look_at_all(locks, &mut found.locks).await?;
+        }
+        if !matches!(wanted, Wanted::Locks(_)) && !raw {
+            let clients = names.iter().filter_map(|name| self.process_of(name));
+            let told = self.introductions(&clients.collect()).await?;
+            found.processes.extend(told);
+        }
+        Ok(())
     }
 
     /// One lock, be it another client's; `None` if nobody holds or wants it.
@@ -89,25 +156,6 @@ impl RedisStore {
         }
     }
 
-    /// All processes that have said what they are.
-    pub(crate) async fn introduced(&self) -> Result<BTreeMap<ClientId, Introduction>, StoreError> {
-        let mut known = BTreeMap::new();
-        let prefix = format!("{}:process:{{", self.config.namespace);
-        let pattern = format!("{}:process:{{*}}", escaped(&self.config.namespace));
-        for master in self.masters()? {
-            let mut scan = Scan::new(&master, pattern.clone(), false);
-            while let Some(names) = scan.next().await? {
-                let client = |name: &String| {
-                    let client = name.strip_prefix(&*prefix)?.strip_suffix('}')?;
-                    client.parse().ok()
-                };
-                let clients = names.iter().filter_map(client).collect();
-                known.extend(self.introductions(&clients).await?);
-            }
-        }
-        Ok(known)
-    }
-
     /// What some processes have said of themselves; the others may have ended.
     pub(crate) async fn introductions(
         &self,
@@ -130,6 +178,13 @@ impl RedisStore {
             }
         }
         Ok(known)
+    }
+
+    /// The process that has said what it is by this name.
+    fn process_of(&self, name: &str) -> Option<ClientId> {
+        let name = name.strip_prefix(&*self.config.namespace)?;
+        let client = name.strip_prefix(":process:{")?.strip_suffix('}')?;
+        client.parse().ok()
     }
 
     /// The lock that one of its keys, which begin with the namespace, belongs to.
@@ -175,10 +230,20 @@ impl RedisStore {
         Ok(())
     }
 
+    /// One step of a look.
     async fn call_all(&self, calls: &[Call]) -> Vec<Result<Value, StoreError>> {
-        self.servers
-            .run_all(calls, self.config.response_timeout)
-            .await
+        let step = async {
+            match &*self.servers {
+                Servers::One(node) => run_timed(node, &calls.iter().collect::<Vec<_>>()).await,
+                // Several may have something to do, none of them for longer than all.
+                Servers::Cluster(cluster) => {
+                    let sent = Instant::now();
+                    let answers = cluster.run_all(calls, self.config.response_timeout);
+                    (answers.await, sent.elapsed())
+                }
+            }
+        };
+        self.pace.step(step).await
     }
 
     /// Each server that has locks.

@@ -145,6 +145,15 @@ impl Call {
         }
     }
 
+    /// A command that has no key, for a server that is chosen otherwise.
+    #[cfg(feature = "admin")]
+    pub(super) fn plain(command: Cmd) -> Self {
+        Self {
+            script: None,
+            command,
+        }
+    }
+
     /// The call with its first key.
     fn new(script: &'static Script, config: &RedisConfig, key: &LockKey) -> Self {
         // Enough for all but the longest keys: every call of a section is made here, and must not

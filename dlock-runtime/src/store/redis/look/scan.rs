@@ -2,9 +2,10 @@
 
 use redis::Value;
 
+use super::pace::{Pace, run_timed};
 use crate::store::{
     StoreError,
-    redis::{errors, node::Node},
+    redis::{errors, node::Node, script::Call},
 };
 
 /// Through how many keys a server goes in one step, which takes it less than a millisecond.
@@ -25,6 +26,7 @@ pub(crate) fn escaped(text: &str) -> String {
 /// A walk through the keys of a server, in steps.
 pub(super) struct Scan<'a> {
     node: &'a Node,
+    pace: &'a Pace,
     pattern: String,
     /// Only of these can a lock be.
     strings: bool,
@@ -33,9 +35,10 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(node: &'a Node, pattern: String, strings: bool) -> Self {
+    pub(super) fn new(node: &'a Node, pace: &'a Pace, pattern: String, strings: bool) -> Self {
         Self {
             node,
+            pace,
             pattern,
             strings,
             cursor: Some("0".to_owned()),
@@ -53,8 +56,10 @@ impl<'a> Scan<'a> {
         if self.strings {
             question.arg("TYPE").arg("string");
         }
-        let asked = self.node.ask(&question).await;
-        let answer = asked.map_err(|error| error.at(self.node.shown()))?;
+        let question = Call::plain(question);
+        let asked = self.pace.step(run_timed(self.node, &[&question])).await;
+        let answer = asked.into_iter().next().expect("one was asked");
+        let answer = answer.map_err(|error| error.at(self.node.shown()))?;
         let nonsense = || errors::bad_answer("the answer to `SCAN` makes no sense");
         let Value::Array(fields) = answer else {
             return Err(nonsense());
@@ -70,11 +75,48 @@ impl<'a> Scan<'a> {
         });
         Ok(Some(names.collect()))
     }
+
+    /// How much of the keys is behind, from 0 to 1; `None` if the server's cursor does not say that.
+    pub(super) fn progress(&self) -> Option<f64> {
+        self.cursor.as_deref().map_or(Some(1.0), part)
+    }
+}
+
+/// How much lies before a cursor: servers count in it from the highest bit of a table's index to the
+/// lowest, so that it stays good when the table grows.
+fn part(cursor: &str) -> Option<f64> {
+    let cursor: u64 = cursor.parse().ok()?;
+    let highest = u32::try_from(cursor.reverse_bits() >> 32).ok()?;
+    Some(f64::from(highest) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The next cursor of a table, as servers count.
+    fn next(cursor: u64, size: u64) -> u64 {
+        let above = cursor | !(size - 1);
+        above.reverse_bits().wrapping_add(1).reverse_bits()
+    }
+
+    #[test]
+    fn a_cursor_tells_how_much_is_behind() {
+        let (mut cursor, mut behind) = (0, 0.0);
+        for bucket in 0..1024_u32 {
+            // The table may grow meanwhile.
+            let size = if bucket < 512 { 1024 } else { 2048 };
+            let now = part(&cursor.to_string()).unwrap();
+            assert!(now >= behind && now < 1.0, "{bucket}: {now}");
+            if bucket == 512 {
+                assert!((now - 0.5).abs() < 0.01, "{now}");
+            }
+            behind = now;
+            cursor = next(cursor, size);
+        }
+        assert!(behind > 0.7, "{behind}");
+        assert_eq!(part("a cursor of another make"), None);
+    }
 
     #[test]
     fn a_namespace_stands_for_itself() {
