@@ -173,7 +173,7 @@ pub struct ProcessInfo {
 /// }
 /// # let _ = line;
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overview {
     /// Those that are held or waited for, in the order of their keys.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dlock::LockKey;
 use dlock_testkit::RedisServer;
 
 use crate::{common::soon, inspector, manager};
@@ -86,6 +87,28 @@ async fn a_look_through_keys_of_others_keeps_to_it() {
     assert_eq!(both.scans - after.scans, after.scans - before.scans);
     assert_within_budget(&after, &both);
     soon(guard.release()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_look_at_some_locks_is_no_walk() {
+    let server = RedisServer::start().await;
+    let (manager, inspector) = (manager(&server.url()).await, inspector(&server.url()).await);
+    let guards = ["a", "b"].map(|key| manager.lock(key).acquire());
+    let guards = futures_util::future::join_all(guards).await;
+    let before = told(&server).await;
+    let keys = ["b", "free", "b"].map(|key| LockKey::new(key).unwrap());
+    let seen = inspector.locks_of(&keys).await.unwrap();
+    assert_eq!(told(&server).await.scans, before.scans);
+    let all = inspector.locks(None).await.unwrap();
+    assert_eq!((&all[0].key[..], &all[1].key[..], all.len()), ("a", "b", 2));
+    assert_eq!(
+        (&seen[0].key, &seen[0].holder.as_ref().unwrap().owner),
+        (&all[1].key, &all[1].holder.as_ref().unwrap().owner)
+    );
+    assert_eq!(seen.len(), 1);
+    for guard in guards {
+        guard.unwrap().release().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ use self::{
 use crate::{
     cli::Global,
     exit::{Exit, Failure},
+    looking::{SLOW, with_progress},
     output,
 };
 
@@ -48,6 +49,10 @@ pub(crate) struct DoctorArgs {
     /// for the exit code
     #[arg(long, verbatim_doc_comment, value_name = "TOPIC", value_delimiter = ',', value_parser = known())]
     accept: Vec<Known>,
+    /// Looks for locks as fast as the servers can, instead of
+    /// taking at most 5 % of their time
+    #[arg(long, verbatim_doc_comment)]
+    fast: bool,
 }
 
 pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Failure> {
@@ -79,7 +84,7 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
         Ok(inspector) => {
             let reports = inspector.servers().await;
             facts.servers = reports.into_iter().map(ServerFacts::from).collect();
-            facts.locks = locks(&inspector).await;
+            facts.locks = locks(global, args, inspector).await;
         }
         // What a server says of itself while it is refused is a finding like any other.
         Err(ConnectError::Unavailable { url, reason }) => {
@@ -94,10 +99,18 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
     Ok(facts)
 }
 
-async fn locks(inspector: &Inspector) -> Result<LockFacts, String> {
-    let locks = inspector.locks(None).await.map_err(|it| it.to_string())?;
-    let processes = inspector.processes().await.map_err(|it| it.to_string())?;
-    Ok(LockFacts::of(&locks, &processes))
+async fn locks(
+    global: &Global,
+    args: &DoctorArgs,
+    mut inspector: Inspector,
+) -> Result<LockFacts, String> {
+    if args.fast {
+        inspector = inspector.at_full_speed();
+    }
+    let advice = if args.fast { "" } else { SLOW };
+    let look = with_progress(global, &inspector, advice, inspector.overview());
+    let seen = look.await.map_err(|it| it.to_string())?;
+    Ok(LockFacts::of(&seen.locks, &seen.processes))
 }
 
 fn verdict(facts: &Facts, findings: &[Finding]) -> Exit {

@@ -23,6 +23,7 @@ use self::{
 use crate::{
     cli::Global,
     exit::{Exit, Failure},
+    looking::with_progress,
     output,
     view::LockView,
 };
@@ -58,18 +59,21 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
     }
     let server = Server::ask(&inspector).await;
     if global.json {
-        let locks = inspector.locks(None).await?;
+        let seen = inspector.overview().await?;
         let now = server.now();
-        let locks: Vec<_> = locks.iter().map(|it| LockView::of(it, now)).collect();
+        let locks = seen.locks.iter();
+        let locks: Vec<_> = locks.map(|it| LockView::of(it, now)).collect();
         output::document(&json!({
             "server": server.name,
             "version": server.version,
             "namespace": global.namespace,
-            "processes": inspector.processes().await?.len(),
+            "processes": seen.processes.len(),
             "locks": locks,
         }))?;
     } else {
-        let picture = Picture::take(&inspector, &server).await?;
+        let look = Picture::take(&inspector, &server);
+        let advice = ", slowly, to spare the server";
+        let picture = with_progress(global, &inspector, advice, look).await?;
         let mut model = Model::new(&global.namespace, server);
         let _step = model.update(Message::Picture(picture));
         output::text(&view::text(&model, width()))?;

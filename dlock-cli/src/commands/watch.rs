@@ -5,13 +5,14 @@
 
 mod difference;
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use clap::Args;
-use dlock::{
-    StoreError,
-    admin::{HandOffs, Inspector},
-};
+use dlock::admin::{HandOffs, Inspector};
+use futures_util::FutureExt;
 use jiff::Zoned;
 use tokio::time::{Instant, sleep_until};
 
@@ -19,6 +20,7 @@ use self::difference::{Change, Event, differences};
 use crate::{
     cli::Global,
     exit::{Exit, Failure, note},
+    follow::Follower,
     output,
     text::{printable, rough},
     view::{HolderView, LockView, moment},
@@ -50,7 +52,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failure> {
-    let inspector = Inspector::connect(global.config()).await?;
+    let inspector = Arc::new(Inspector::connect(global.config()).await?);
     tokio::select! {
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
@@ -61,7 +63,9 @@ pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failur
 }
 
 /// Looks for ever, or until there is no use in it.
-async fn watch(global: &Global, args: &WatchArgs, inspector: &Inspector) -> Failure {
+async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) -> Failure {
+    let mut follower = Follower::new(inspector.clone(), args.pattern.clone());
+    let mut lag = Lag::default();
     let mut known = Vec::new();
     let mut is_first = true;
     let mut is_out = false;
@@ -76,9 +80,16 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Inspector) -> Fail
                 Err(error) => may_listen = !error.is_final(),
             }
         }
-        let found = look(inspector, args).await;
+        while let Some(Some(key)) = next(&mut hand_offs).now_or_never() {
+            follower.hear_of(&key);
+        }
+        let found = follower.look(args.interval, next(&mut hand_offs)).await;
         let told = match found {
-            Ok(locks) => {
+            Ok(seen) => {
+                lag.tell(global, seen.lag);
+                let now = SystemTime::now();
+                let locks = seen.locks.iter();
+                let locks: Vec<_> = locks.map(|it| LockView::of(it, now)).collect();
                 let back = is_out.then(|| Event::of_server(Change::Back, None));
                 let events = differences(&known, &locks, is_first);
                 known = locks;
@@ -99,55 +110,76 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Inspector) -> Fail
         if let Err(failure) = told {
             return failure;
         }
-        // Looking at a great many locks must not become all that the server does.
-        let took = began.elapsed();
-        let soonest = Instant::now() + (took * 9).max(args.interval / 10);
+        // So that a lock which goes from hand to hand all the time is not looked at all the time.
+        let soonest = Instant::now() + args.interval / 10;
         let latest = soonest.max(began + args.interval);
-        if let Err(failure) = pause(&mut hand_offs, soonest, latest).await {
-            return failure;
+        match pause(&mut hand_offs, soonest, latest).await {
+            Ok(None) => {}
+            Ok(Some(key)) => follower.hear_of(&key),
+            Err(failure) => return failure,
         }
     }
 }
 
-async fn look(inspector: &Inspector, args: &WatchArgs) -> Result<Vec<LockView>, StoreError> {
-    let locks = inspector.locks(args.pattern.as_deref()).await?;
-    let now = SystemTime::now();
-    Ok(locks.iter().map(|lock| LockView::of(lock, now)).collect())
+/// How long it takes to look at all keys, where that is longer than the user wants.
+#[derive(Default)]
+struct Lag(Option<Duration>);
+
+impl Lag {
+    /// Says so when it has begun to, and when it takes twice as long as was said.
+    fn tell(&mut self, global: &Global, lag: Option<Duration>) {
+        match (self.0, lag) {
+            (Some(told), Some(now)) if now < told * 2 => {}
+            (_, Some(now)) => {
+                self.0 = lag;
+                let now = rough(now);
+                let text = format!(
+                    "a look at all keys takes {now}, so as not to hold up the server: a lock that nobody waits \
+                     for is seen so late"
+                );
+                note(global.json, &text);
+            }
+            (_, None) => self.0 = None,
+        }
+    }
 }
 
-/// Waits for a hand-off, but until `soonest` in any case, and until `latest` at most.
+/// The next lock that goes from hand to hand. A connection that is gone is made anew at the next look.
+async fn next(hand_offs: &mut Option<HandOffs>) -> Option<String> {
+    let Some(it) = hand_offs else {
+        return std::future::pending().await;
+    };
+    let hand_off = it.next().await;
+    if hand_off.is_none() {
+        *hand_offs = None;
+    }
+    hand_off.map(|it| it.key)
+}
+
+/// Waits for a hand-off, but until `soonest` in any case, and until `latest` at most; yields its key.
 async fn pause(
     hand_offs: &mut Option<HandOffs>,
     soonest: Instant,
     latest: Instant,
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     /// How long it may take to notice that nobody reads any more.
     const LOOK_AT_OUTPUT: Duration = Duration::from_millis(250);
 
-    let next = async {
-        match hand_offs {
-            Some(it) => it.next().await.is_some(),
-            None => std::future::pending().await,
-        }
-    };
     let reader_gone = async {
         while !output::is_closed() {
             tokio::time::sleep(LOOK_AT_OUTPUT).await;
         }
     };
-    tokio::select! {
+    let heard = tokio::select! {
         biased;
         () = reader_gone => {
             return Err(Failure::new(Exit::Success, "nobody reads the output"));
         }
-        is_there = next => if !is_there {
-            // The connection is gone: there is a new one at the next look.
-            *hand_offs = None;
-        },
-        () = sleep_until(latest) => {}
-    }
+        heard = next(hand_offs) => heard,
+        () = sleep_until(latest) => None,
+    };
     sleep_until(soonest).await;
-    Ok(())
+    Ok(heard)
 }
 
 fn tell(global: &Global, event: &Event) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod bench;
+mod budget;
 mod doctor;
 mod documented;
 mod layouts;

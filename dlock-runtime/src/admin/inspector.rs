@@ -124,6 +124,41 @@ impl Inspector {
         Ok(self.describe(locks, known, servers).await)
     }
 
+    /// Those of some locks that are held or waited for, in the order of their keys. A look at them costs no
+    /// walk through the keys of a server, and else goes by the same pace as [`locks`](Self::locks).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is changed by it, however far it has got.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{LockKey, admin::Inspector, store::redis::RedisConfig};
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// let keys = [LockKey::new("order:42")?, LockKey::new("order:43")?];
+    /// for lock in inspector.locks_of(&keys).await? {
+    ///     println!("{}: {} wait", lock.key, lock.waiter_count);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn locks_of(&self, keys: &[LockKey]) -> Result<Vec<LockInfo>, StoreError> {
+        let asked = self.stores.iter().map(|store| store.sights_of(keys));
+        let told = of_some(join_all(asked).await)?;
+        let servers = told.len();
+        let mut sights = Sights::new();
+        for (server, found) in told {
+            collect(&mut sights, server, found);
+        }
+        Ok(self.describe(sights, Known::new(), servers).await)
+    }
+
     /// All [locks](Self::locks) and all [processes](Self::processes) with one walk through the keys instead
     /// of two.
     ///
@@ -408,10 +443,7 @@ impl Inspector {
         let servers = told.len();
         let (mut sights, mut known) = (Sights::new(), Known::new());
         for (server, Survey { locks, processes }) in told {
-            for (key, sight) in locks {
-                let seen = sights.entry(key).or_default();
-                seen.push(At { server, it: sight });
-            }
+            collect(&mut sights, server, locks);
             known.extend(processes);
         }
         Ok((sights, known, servers))
@@ -451,6 +483,13 @@ type Sights = BTreeMap<LockKey, Vec<At<Sight>>>;
 
 /// What processes have said of themselves.
 type Known = BTreeMap<ClientId, Introduction>;
+
+/// What one server has shown.
+fn collect(sights: &mut Sights, server: usize, found: BTreeMap<LockKey, Sight>) {
+    for (key, it) in found {
+        sights.entry(key).or_default().push(At { server, it });
+    }
+}
 
 fn sorted(known: Known) -> Vec<ProcessInfo> {
     let known = known.into_iter();

@@ -20,6 +20,8 @@ pub(crate) enum Message {
     Server(Server),
     /// It did not tell, and why.
     Outage(String),
+    /// So much in a hundred of the keys has been looked at, if a look is under way.
+    Progress(Option<u8>),
     /// Hand-offs are told from now on.
     Seeing,
     /// Hand-offs are not told, and why.
@@ -102,6 +104,8 @@ pub(crate) struct Model {
     pub(crate) outage: Option<String>,
     /// How many seconds ago it was taken.
     pub(crate) age: u64,
+    /// How far the look is that is under way.
+    pub(crate) progress: Option<u8>,
     pub(crate) rates: Rates,
     pub(crate) mode: Mode,
     pub(crate) paused: bool,
@@ -128,6 +132,7 @@ impl Model {
             picture: None,
             outage: None,
             age: 0,
+            progress: None,
             rates: Rates::default(),
             mode: Mode::default(),
             paused: false,
@@ -152,6 +157,7 @@ impl Model {
             }
             Message::Server(server) => self.server = server,
             Message::Outage(reason) => self.outage = Some(reason),
+            Message::Progress(percent) => self.progress = percent,
             Message::Seeing => self.rates.seeing(),
             Message::Blind(reason) => self.rates.blind(reason),
             Message::Second(hand_offs) => {

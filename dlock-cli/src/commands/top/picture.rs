@@ -23,6 +23,8 @@ pub(crate) struct Server {
 pub(crate) struct Picture {
     pub(crate) locks: Vec<Lock>,
     pub(crate) processes: usize,
+    /// How often all keys are looked at, if that is less often than the user wants.
+    pub(crate) lag: Option<Duration>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,13 +117,22 @@ fn version(report: &ServerReport) -> Option<String> {
 
 impl Picture {
     pub(crate) async fn take(inspector: &Inspector, server: &Server) -> Result<Self, StoreError> {
-        let locks = inspector.locks(None).await?;
+        let seen = inspector.overview().await?;
+        Ok(Self::of(seen.locks, seen.processes.len(), None, server))
+    }
+
+    pub(crate) fn of(
+        locks: Vec<LockInfo>,
+        processes: usize,
+        lag: Option<Duration>,
+        server: &Server,
+    ) -> Self {
         let now = server.now();
-        let processes = inspector.processes().await?;
-        Ok(Self {
+        Self {
             locks: locks.into_iter().map(|it| lock(it, now)).collect(),
-            processes: processes.len(),
-        })
+            processes,
+            lag,
+        }
     }
 
     pub(crate) fn held(&self) -> usize {

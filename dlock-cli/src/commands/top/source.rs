@@ -1,9 +1,12 @@
 //! Asks the server at intervals, listens for hand-offs, and goes on when it was down.
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
+    future::pending,
+    mem,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -19,12 +22,31 @@ use super::{
     model::Message,
     picture::{Picture, Server},
 };
+use crate::{
+    follow::{Follower, Seen},
+    looking::percent,
+};
 
 /// After a failure the server is asked again so much later.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// So often it is asked which server it is, besides after a failure: that opens connections.
 const ASK: Duration = Duration::from_secs(600);
+
+/// Locks that went from hand to hand since the last picture.
+#[derive(Default)]
+struct Heard(Mutex<BTreeSet<String>>);
+
+impl Heard {
+    fn add(&self, key: String) {
+        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.insert(key);
+    }
+
+    fn take(&self) -> BTreeSet<String> {
+        mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 pub(crate) struct Source {
     pub(crate) config: RedisConfig,
@@ -40,7 +62,7 @@ impl Source {
         let mut inspector = Some(first);
         while !self.messages.is_closed() {
             let reason = match inspector.take() {
-                Some(inspector) => self.follow(&inspector).await.to_string(),
+                Some(inspector) => self.follow(Arc::new(inspector)).await.to_string(),
                 None => match Inspector::connect(self.config.clone()).await {
                     Ok(again) => {
                         inspector = Some(again);
@@ -55,14 +77,21 @@ impl Source {
     }
 
     /// Tells of one server until it fails.
-    async fn follow(&self, inspector: &Inspector) -> StoreError {
+    async fn follow(&self, inspector: Arc<Inspector>) -> StoreError {
+        let heard = Heard::default();
         tokio::select! {
-            Err(error) = self.take_pictures(inspector) => error,
-            never = self.count(inspector) => match never {},
+            Err(error) = self.take_pictures(&inspector, &heard) => error,
+            never = self.count(&inspector, &heard) => match never {},
+            never = self.tell_progress(&inspector) => match never {},
         }
     }
 
-    async fn take_pictures(&self, inspector: &Inspector) -> Result<Infallible, StoreError> {
+    async fn take_pictures(
+        &self,
+        inspector: &Arc<Inspector>,
+        heard: &Heard,
+    ) -> Result<Infallible, StoreError> {
+        let mut follower = Follower::new(inspector.clone(), None);
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -71,19 +100,37 @@ impl Source {
             let asked = Instant::now();
             while asked.elapsed() < ASK {
                 ticks.tick().await;
-                let picture = Picture::take(inspector, &server).await?;
+                for key in heard.take() {
+                    follower.hear_of(&key);
+                }
+                let Seen {
+                    locks,
+                    processes,
+                    lag,
+                } = follower.look(self.interval, pending()).await?;
+                let picture = Picture::of(locks, processes, lag, &server);
                 self.tell(Message::Picture(picture)).await;
             }
         }
     }
 
-    async fn count(&self, inspector: &Inspector) -> Infallible {
+    async fn tell_progress(&self, inspector: &Inspector) -> Infallible {
+        let mut ticks = interval(Duration::from_secs(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.tell(Message::Progress(percent(inspector))).await;
+        }
+    }
+
+    async fn count(&self, inspector: &Inspector, heard: &Heard) -> Infallible {
         loop {
             match inspector.hand_offs().await {
                 Ok(mut hand_offs) => {
                     self.tell(Message::Seeing).await;
-                    while hand_offs.next().await.is_some() {
+                    while let Some(hand_off) = hand_offs.next().await {
                         self.hand_offs.fetch_add(1, Ordering::Relaxed);
+                        heard.add(hand_off.key);
                     }
                     self.tell(Message::Blind("the connection is gone".to_owned()))
                         .await;

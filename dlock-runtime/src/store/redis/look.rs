@@ -128,6 +128,16 @@ impl RedisStore {
         Ok(())
     }
 
+    /// Those of some locks that are held or waited for.
+    pub(crate) async fn sights_of(
+        &self,
+        keys: &[LockKey],
+    ) -> Result<BTreeMap<LockKey, Sight>, StoreError> {
+        let mut found = BTreeMap::new();
+        self.look_at_all(keys.to_vec(), &mut found).await?;
+        Ok(found)
+    }
+
     /// One lock, be it another client's; `None` if nobody holds or wants it.
     pub(crate) async fn sight(&self, key: &LockKey) -> Result<Option<Sight>, StoreError> {
         let call = Call::look(&self.config, key, MOST_WAITERS);

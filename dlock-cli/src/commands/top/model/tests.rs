@@ -33,6 +33,7 @@ fn picture() -> Picture {
             lock("d", "Four", Some(10), &[]),
         ],
         processes: 3,
+        lag: None,
     }
 }
 

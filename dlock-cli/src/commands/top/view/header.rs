@@ -84,12 +84,28 @@ fn state_text(model: &Model) -> Line<'static> {
                 .bg(WARM),
         );
     }
+    if let Some(lag) = model.picture.as_ref().and_then(|it| it.lag) {
+        let progress = model.progress.map(|it| format!(" ({it} %)"));
+        let text = format!(
+            " all keys every {}{}, known locks {} s ago ",
+            brief(lag),
+            progress.unwrap_or_default(),
+            model.age
+        );
+        return Line::from(text.fg(Color::Black).bg(WARM));
+    }
     Line::default()
 }
 
 fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let Some(picture) = &model.picture else {
-        frame.render_widget(Line::from(" the first picture is under way").dim(), area);
+        let progress = model.progress.filter(|&it| it > 0);
+        let progress = progress.map(|it| format!(": {it} %"));
+        let text = format!(
+            " the first picture is under way{}",
+            progress.unwrap_or_default()
+        );
+        frame.render_widget(Line::from(text).dim(), area);
         return;
     };
     let mut numbers = Vec::new();

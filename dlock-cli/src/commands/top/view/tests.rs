@@ -78,6 +78,7 @@ fn model() -> Model {
             lock("orphan", None, vec![waiter("mail@host-5/9", 9, false)]),
         ],
         processes: 3,
+        lag: None,
     };
     send(&mut model, Message::Picture(picture));
     for rate in [0, 3, 9, 40, 80, 40, 17] {
@@ -274,6 +275,66 @@ fn a_filter_is_seen_while_it_is_typed_and_afterwards() {
             |
             | /evilx  q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
+    );
+}
+
+/// A model whose server has too many keys for the interval.
+fn slow() -> Model {
+    let mut model = model();
+    let mut picture = model.picture.clone().expect("it has one");
+    picture.lag = Some(Duration::from_secs(24));
+    send(&mut model, Message::Picture(picture));
+    send(&mut model, Message::Progress(Some(37)));
+    send(&mut model, Message::Second(38));
+    model
+}
+
+#[test]
+fn looks_that_are_stretched_are_said_to_be() {
+    check(
+        &slow(),
+        (120, 6),
+        &expect![[r#"
+        | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock            all keys every 24 s (37 %), known locks 1 s ago
+        | KEY                         HOLDER                      FUNCTION                   HELD       TTL   WAITERS  LONGEST▼
+        | order:42                    billing@host-3/4711         shop::orders::settle      4.2 s      28 s         2      75 s
+        | evil\u{1b}[2J\u{202e}key    another client                                                 no end         –
+        | orphan                      nobody                                                                        1      dead
+        | report:2026-11              cron@host-1/77                                        4.2 s      28 s         –
+    "#]],
+    );
+    check(
+        &slow(),
+        (60, 10),
+        &expect![[r#"
+        | dlock top  all keys every 24 s (37 %), known locks 1 s ago
+        | 4 locks   3 held   3 waiting   3 pr  43 hand-offs/s
+        | longest waits  75 s order:42         peak 80
+        |
+        | KEY                     HELD       TTL   WAITERS  LONGEST▼
+        | order:42               4.2 s      28 s         2      75 s
+        | evil\u{1b}[2J\u{2…              no end         –
+        | orphan                                         1      dead
+        | report:2026-11         4.2 s      28 s         –
+        | q quit  / filter  s sort  r reverse  Enter details  p pause
+    "#]],
+    );
+    let mut first = Model::new("dlock", Server::default());
+    send(&mut first, Message::Progress(Some(3)));
+    check(
+        &first,
+        (80, 9),
+        &expect![[r#"
+        | dlock top   namespace dlock
+        | the first picture is under way: 3 %
+        |
+        |
+        | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
+        |
+        |
+        |
+        | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+    "#]],
     );
 }
 

@@ -1,0 +1,151 @@
+//! Looks at locks again and again: through all keys as fast as the budget of looks allows, and meanwhile at
+//! the locks that are known.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use dlock::{
+    LockKey, StoreError,
+    admin::{Inspector, LockInfo, Overview},
+};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+/// What is to be seen of locks at a moment.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) locks: Vec<LockInfo>,
+    /// How many processes there were when all keys had been looked at.
+    pub(crate) processes: usize,
+    /// How long a walk through all keys takes, if that is longer than a look should: so late it may be
+    /// seen what nobody has told of.
+    pub(crate) lag: Option<Duration>,
+}
+
+pub(crate) struct Follower {
+    inspector: Arc<Inspector>,
+    pattern: Option<String>,
+    /// The walk that is under way, if one is; it goes on while nobody looks.
+    /// It yields how long it took as well.
+    walk: JoinSet<Result<(Overview, Duration), StoreError>>,
+    /// How many walks have begun.
+    walks: u64,
+    /// Locks to look at meanwhile, by the last walk during which there was something to see.
+    known: BTreeMap<LockKey, u64>,
+    /// Whether all keys have been looked at once.
+    knows_all: bool,
+    processes: usize,
+    lag: Option<Duration>,
+}
+
+/// A look that takes no longer is none that has to be stretched.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Follower {
+    /// Follows the locks whose keys match.
+    pub(crate) fn new(inspector: Arc<Inspector>, pattern: Option<String>) -> Self {
+        Self {
+            inspector,
+            pattern,
+            walk: JoinSet::new(),
+            walks: 0,
+            known: BTreeMap::new(),
+            knows_all: false,
+            processes: 0,
+            lag: None,
+        }
+    }
+
+    /// Something happens to this lock.
+    pub(crate) fn hear_of(&mut self, key: &str) {
+        // What a pattern means, servers know.
+        if self.pattern.is_none()
+            && let Ok(key) = LockKey::new(key)
+        {
+            self.known.insert(key, self.walks);
+        }
+    }
+
+    /// What there is, as soon as all keys have been looked at. If that takes longer than `interval` and a
+    /// second, or `heard` tells of a lock before, only what is known is looked at; but not the first time.
+    pub(crate) async fn look(
+        &mut self,
+        interval: Duration,
+        heard: impl Future<Output = Option<String>>,
+    ) -> Result<Seen, StoreError> {
+        let patience = interval.max(PATIENCE);
+        if self.walk.is_empty() {
+            self.set_out();
+        }
+        let (walked, took) = tokio::select! {
+            biased;
+            Some(walked) = self.walk.join_next() => {
+                walked.expect("a walk does not panic, and nobody else ends it")?
+            }
+            // What a short walk is about to find, it finds better.
+            key = heard, if self.knows_all && self.lag.is_some() => {
+                if let Some(key) = key {
+                    self.hear_of(&key);
+                }
+                return self.look_again().await;
+            }
+            () = sleep(patience), if self.knows_all => return self.look_again().await,
+        };
+        self.knows_all = true;
+        self.processes = walked.processes.len();
+        self.lag = (took > patience).then_some(took);
+        self.know(&walked.locks);
+        // What comes and goes is not forgotten as soon as it is gone.
+        self.known.retain(|_, walk| *walk + 1 >= self.walks);
+        if self.lag.is_some() {
+            // Some of it was seen long ago.
+            return self.look_again().await;
+        }
+        Ok(self.seen(walked.locks))
+    }
+
+    fn set_out(&mut self) {
+        self.walks += 1;
+        let (inspector, pattern) = (self.inspector.clone(), self.pattern.clone());
+        self.walk.spawn(async move {
+            let began = Instant::now();
+            let found = match pattern {
+                None => inspector.overview().await?,
+                Some(pattern) => {
+                    let mut found = Overview::default();
+                    found.locks = inspector.locks(Some(&pattern)).await?;
+                    found
+                }
+            };
+            Ok((found, began.elapsed()))
+        });
+    }
+
+    /// Looks at what is known.
+    async fn look_again(&mut self) -> Result<Seen, StoreError> {
+        let keys: Vec<_> = self.known.keys().cloned().collect();
+        let locks = self.inspector.locks_of(&keys).await?;
+        self.know(&locks);
+        Ok(self.seen(locks))
+    }
+
+    fn know(&mut self, locks: &[LockInfo]) {
+        let keys = locks.iter().map(|lock| lock.key.as_str());
+        let keys: BTreeSet<_> = keys.filter_map(|key| LockKey::new(key).ok()).collect();
+        let walk = self.walks;
+        self.known.extend(keys.into_iter().map(|key| (key, walk)));
+    }
+
+    fn seen(&self, locks: Vec<LockInfo>) -> Seen {
+        Seen {
+            locks,
+            processes: self.processes,
+            lag: self.lag,
+        }
+    }
+}

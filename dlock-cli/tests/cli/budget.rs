@@ -1,0 +1,139 @@
+//! Looks at a server that is full of keys of others: they take their time, say so, and miss nothing.
+
+use std::path::Path;
+
+use dlock::{LockManager, Wait};
+use dlock_testkit::{RedisServer, Worker, eventually, python};
+use rustix::process::Signal;
+
+use super::{LIMIT, call, clean, dlock, ended, looks::manager, run_signals::send};
+
+/// A walk through so many is 200 steps, which takes some seconds.
+const KEYS: u32 = 200_000;
+
+async fn server_with_keys_of_others() -> RedisServer {
+    let server = RedisServer::start().await;
+    let fill = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'other:' .. i, 'x') end";
+    redis::cmd("EVAL")
+        .arg(fill)
+        .arg(0)
+        .arg(KEYS)
+        .exec_async(&mut server.connection().await)
+        .await
+        .expect("it has room");
+    server
+}
+
+/// The program in a terminal, and what is seen and done there.
+fn in_terminal(server: &RedisServer, words: &[&str], steps: &[&str]) -> Worker {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/terminal.py");
+    let mut command = python();
+    clean(&mut command);
+    command
+        .env("DLOCK_URL", server.url())
+        .env("TERM", "xterm-256color")
+        .arg(script)
+        .arg("140x24")
+        .args(steps)
+        .args(["--", env!("CARGO_BIN_EXE_dlock")])
+        .args(words);
+    Worker::spawn(&mut command)
+}
+
+/// How many steps of walks the server has seen.
+async fn scans(server: &RedisServer) -> u32 {
+    let mut info = redis::cmd("INFO");
+    let info = info.arg("commandstats");
+    let mut connection = server.connection().await;
+    let told: String = info.query_async(&mut connection).await.expect("it tells");
+    let told = told.split_once("cmdstat_scan:calls=");
+    let count = told.and_then(|(_, rest)| rest.split(',').next());
+    count.map_or(0, |it| it.parse().expect("it is a number"))
+}
+
+#[tokio::test]
+async fn a_list_says_how_far_it_is_to_whoever_waits_at_a_terminal() {
+    let server = server_with_keys_of_others().await;
+    let steps = [
+        "see:% of the keys looked at, slowly, to spare the server; `--fast` does not",
+        "see:no lock is held or waited for",
+    ];
+    let shown = ended(&in_terminal(&server, &["ls"], &steps)).await.with(0);
+    assert!(shown.stdout.contains("code 0"), "{}", shown.stdout);
+    let begun = scans(&server).await;
+    let fast = call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
+    assert_eq!(fast.stderr, "dlock: no lock is held or waited for\n");
+    assert!(scans(&server).await - begun >= KEYS / 1000);
+    let slow = call(&mut dlock(&server, &["ls"])).await.with(0);
+    assert_eq!(slow.stderr, fast.stderr, "there is no terminal");
+}
+
+#[tokio::test]
+async fn top_says_that_its_looks_are_stretched() {
+    let server = server_with_keys_of_others().await;
+    let billing = manager(&server, "billing").await;
+    let guard = billing
+        .lock("order:42")
+        .acquire()
+        .await
+        .expect("it is free");
+    let steps = ["see:all keys every", "press:q"];
+    let worker = in_terminal(&server, &["top", "--interval", "200ms"], &steps);
+    let shown = ended(&worker).await.with(0);
+    assert!(shown.stdout.contains("code 0"), "{}", shown.stdout);
+    guard.release().await.expect("it was held");
+}
+
+/// What happens to known locks, and what waiters are told, is seen before the walk is through.
+#[tokio::test]
+async fn a_watch_sees_what_it_knows_and_hears_meanwhile() {
+    let server = server_with_keys_of_others().await;
+    let billing = manager(&server, "billing").await;
+    let known = billing.lock("known").acquire().await.expect("it is free");
+    call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
+    let walk = scans(&server).await;
+    let watch = Worker::spawn(&mut dlock(&server, &["watch", "-i", "50ms"]));
+    watch.line("held       known", LIMIT).await;
+    begins(&server, walk).await;
+    let begun = scans(&server).await;
+    known.release().await.expect("it was held");
+    watch.line("released   known", LIMIT).await;
+    let passed = scans(&server).await - begun;
+    assert!(passed < walk / 2, "after {passed} steps of {walk}");
+
+    let mail = manager(&server, "mail").await;
+    begins(&server, walk).await;
+    let begun = scans(&server).await;
+    handed_on(&server, &billing, &mail).await;
+    watch.line("heard  mail@", LIMIT).await;
+    let passed = scans(&server).await - begun;
+    assert!(passed < walk / 2, "after {passed} steps of {walk}");
+    send(&watch, Signal::INT);
+    let said = ended(&watch).await.with(0).stderr;
+    assert!(said.contains("a look at all keys takes"), "{said}");
+}
+
+/// Waits until a walk of so many steps has begun and not gone far.
+async fn begins(server: &RedisServer, walk: u32) {
+    eventually(LIMIT, "a walk begins", async || {
+        (1..walk / 8).contains(&(scans(server).await % walk))
+    })
+    .await;
+}
+
+/// A lock that nobody has looked at goes from one to the other, and stays there.
+async fn handed_on(server: &RedisServer, from: &LockManager, to: &LockManager) {
+    let guard = from.lock("heard").acquire().await.expect("it is free");
+    let waits = to.lock("heard").wait(Wait::Forever).acquire();
+    let waits = tokio::spawn(waits);
+    eventually(LIMIT, "somebody waits", async || {
+        let mut exists = redis::cmd("EXISTS");
+        let exists = exists.arg("dlock:{heard}:q");
+        let mut connection = server.connection().await;
+        exists.query_async(&mut connection).await.expect("it tells")
+    })
+    .await;
+    guard.release().await.expect("it was held");
+    let next = waits.await.expect("no panic").expect("it is its turn");
+    std::mem::forget(next);
+}
