@@ -1,6 +1,10 @@
 //! The arguments of the program.
 
-use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, builder::NonEmptyStringValueParser};
+use clap::{
+    ArgAction, Args, ColorChoice, CommandFactory, Parser, Subcommand,
+    builder::{NonEmptyStringValueParser, Resettable},
+    error::ErrorKind,
+};
 use dlock::store::redis::CredentialsProvider;
 
 use crate::{commands, exit};
@@ -13,6 +17,29 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// What the arguments and the environment say; ends the program if that is wrong, or asks for help.
+    pub(crate) fn of_arguments() -> Self {
+        Self::try_parse().unwrap_or_else(|error| {
+            let is_help = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp
+                    | ErrorKind::DisplayVersion
+                    | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            );
+            if is_help {
+                error.exit();
+            }
+            // Clap takes what a variable says for written, and its usage would ask for it.
+            let command = Self::command().mut_arg("url", |it| it.env(Resettable::Reset));
+            match command.try_get_matches() {
+                Err(same) if same.kind() == error.kind() => same.exit(),
+                _ => error.exit(),
+            }
+        })
+    }
 }
 
 /// Above the options that every command has.

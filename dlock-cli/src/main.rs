@@ -14,13 +14,11 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::cli::Cli;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let mut cli = Cli::parse();
+    let mut cli = Cli::of_arguments();
     let as_json = cli.global.json;
     log::start(&cli.global);
     let outcome = match cli.global.read_login() {

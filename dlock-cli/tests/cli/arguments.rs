@@ -89,6 +89,24 @@ async fn an_output_that_is_full_or_closed() {
 }
 
 #[tokio::test]
+async fn what_the_environment_says_is_not_asked_for() {
+    let server = RedisServer::start().await;
+    for (words, usage) in [
+        (&["run"][..], "Usage: dlock run <KEY> <COMMAND>...\n"),
+        (&["unlock"], "Usage: dlock unlock <KEY>\n"),
+        (&["nosuch"], "Usage: dlock [OPTIONS] <COMMAND>\n"),
+    ] {
+        let refused = call(&mut dlock(&server, words)).await.with(2);
+        assert!(refused.stderr.contains(usage), "{}", refused.stderr);
+    }
+    let written = ["run", "--url", "redis://localhost"];
+    let refused = call(&mut dlock(&server, &written)).await.with(2);
+    assert!(refused.stderr.contains("--url <URL>"), "{}", refused.stderr);
+    let help = call(&mut dlock(&server, &["--help"])).await.with(0);
+    assert!(help.stdout.contains("[env: DLOCK_URL]"), "{}", help.stdout);
+}
+
+#[tokio::test]
 async fn a_url_that_is_empty_is_not_that_of_this_machine() {
     let server = RedisServer::start().await;
     let mut command = dlock(&server, &["run", "job", "true"]);
