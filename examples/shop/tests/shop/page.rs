@@ -53,6 +53,20 @@ async fn the_page_asks_for_what_is_there() {
     }
 }
 
+/// `Somebody else is paying` would stand beside `Paid` otherwise.
+#[tokio::test]
+async fn what_is_said_of_a_payment_under_way_ends_with_it() {
+    let (shop, _directory) = start(&[]).await;
+    let page = shop.get("/").await.text;
+    let said = r#"say(row.message, "busy","#;
+    assert_eq!(page.matches(said).count(), 1, "it is said by its kind");
+    let (_, show) = page.split_once("\nfunction show(").unwrap();
+    let (_, paid) = show.split_once("if (order.paid_by !== null) {").unwrap();
+    let (paid, _) = paid.split_once("\n  } else").unwrap();
+    let taken_back = r#"if (row.message.classList.contains("busy")) say(row.message, "", "");"#;
+    assert!(paid.contains(taken_back), "{paid}");
+}
+
 #[tokio::test]
 async fn names_of_items_are_never_html() {
     const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>";
