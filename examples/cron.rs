@@ -34,14 +34,21 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-// A service would have minutes here, and a `min_hold` of half an hour.
-const TTL: Duration = Duration::from_secs(2);
-const WAIT: Duration = Duration::from_secs(6);
-const MIN_HOLD: Duration = Duration::from_secs(15);
-/// Longer than the lease would last if it were not renewed.
+// A service would have minutes here, and a `min_hold` of half an hour. With a `ttl` of a second or two a
+// machine that is busy with something else for that long would lose the lease.
+const TTL: Duration = Duration::from_secs(6);
+const WAIT: Duration = Duration::from_secs(12);
+const MIN_HOLD: Duration = Duration::from_secs(20);
 const JOB: Duration = Duration::from_millis(2500);
 /// How much later than the one before it a replica believes that it is midnight.
 const SKEW: Duration = Duration::from_millis(400);
+/// What the range of `--replicas` ends with.
+const MOST: u8 = 16;
+const _: () = {
+    assert!(WAIT.as_millis() > JOB.as_millis() + TTL.as_millis());
+    let skew = SKEW.as_millis() * (MOST as u128 - 1);
+    assert!(MIN_HOLD.as_millis() > skew + WAIT.as_millis());
+};
 /// What a replica says when it has begun, and the coordinator wants to know.
 const BEGUN: &str = "runs the job";
 
@@ -52,7 +59,7 @@ const BEGUN: &str = "runs the job";
 #[command(name = "cron")]
 struct Cli {
     /// How many replicas start the job.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=16))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=i64::from(MOST)))]
     replicas: u8,
     /// Give the lock back as soon as the job is done, to show what happens then.
     #[arg(long)]
