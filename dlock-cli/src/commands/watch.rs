@@ -6,6 +6,7 @@
 mod difference;
 
 use std::{
+    mem,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -62,11 +63,14 @@ pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failur
     }
 }
 
+/// What was seen so much longer ago than usual is told as that.
+const SURE: Duration = Duration::from_secs(1);
+
 /// Looks for ever, or until there is no use in it.
 async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) -> Failure {
     let mut follower = Follower::new(inspector.clone(), args.pattern.clone());
     let mut lag = Lag::default();
-    let mut known = Vec::new();
+    let (mut known, mut looked) = (Vec::new(), (Instant::now(), SystemTime::now()));
     let mut is_first = true;
     let mut is_out = false;
     let (mut hand_offs, mut may_listen) = (None, true);
@@ -92,11 +96,13 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
                 let locks: Vec<_> = locks.map(|it| LockView::of(it, now)).collect();
                 let back = is_out.then(|| Event::of_server(Change::Back, None));
                 let events = differences(&known, &locks, is_first);
+                let last = mem::replace(&mut looked, (Instant::now(), now));
+                let events = events.into_iter().map(|it| it.after(last));
                 known = locks;
                 (is_first, is_out) = (false, false);
                 back.into_iter()
                     .chain(events)
-                    .try_for_each(|event| tell(global, &event))
+                    .try_for_each(|event| tell(global, args.interval, &event))
             }
             // Nothing can return that was never allowed.
             Err(error) if is_first && error.is_final() => return error.into(),
@@ -104,7 +110,7 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
             Err(error) => {
                 is_out = true;
                 let event = Event::of_server(Change::Outage, Some(error.to_string()));
-                tell(global, &event)
+                tell(global, args.interval, &event)
             }
         };
         if let Err(failure) = told {
@@ -182,7 +188,7 @@ async fn pause(
     Ok(heard)
 }
 
-fn tell(global: &Global, event: &Event) -> Result<(), Failure> {
+fn tell(global: &Global, interval: Duration, event: &Event) -> Result<(), Failure> {
     if global.json {
         return output::json_line(event);
     }
@@ -196,12 +202,12 @@ fn tell(global: &Global, event: &Event) -> Result<(), Failure> {
             note(false, "the server answers again");
             Ok(())
         }
-        _ => output::line(&words(event)),
+        _ => output::line(&words(interval, event)),
     }
 }
 
 /// An event in one line.
-fn words(event: &Event) -> String {
+fn words(interval: Duration, event: &Event) -> String {
     let time = Zoned::now().strftime("%H:%M:%S%.3f");
     let key = printable(event.key.as_deref().unwrap_or_default());
     let who = match (&event.holder, &event.waiter) {
@@ -213,6 +219,11 @@ fn words(event: &Event) -> String {
     let function = function.map(|it| format!(" in {}", printable(it)));
     let held = event.holder.as_ref().and_then(HolderView::held);
     let held = match event.change {
+        // It may have ended at once, or just now.
+        Change::Released if event.unseen > interval + SURE => held.map(|it| {
+            let (held, ago) = (rough(it), rough(event.unseen));
+            format!(", for at least {held}, last seen {ago} ago")
+        }),
         Change::Released | Change::Held => held.map(|it| format!(", for {}", rough(it))),
         _ => None,
     };
@@ -240,6 +251,59 @@ impl Event {
             waiter: None,
             waiters: None,
             message: None,
+            last_seen: None,
+            unseen: Duration::ZERO,
+        }
+    }
+
+    /// Nobody has looked since then.
+    fn after(self, (seen, at): (Instant, SystemTime)) -> Self {
+        if self.change != Change::Released {
+            return self;
+        }
+        Self {
+            last_seen: Some(moment(at)),
+            unseen: seen.elapsed(),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_what_is_known_of_a_lease_that_has_ended() {
+        let interval = Duration::from_secs(1);
+        let holder = HolderView {
+            owner: Some("a.1".to_owned()),
+            label: Some("billing@host/1".to_owned()),
+            function: None,
+            process: None,
+            fence: 1,
+            token: None,
+            since: None,
+            held_ms: Some(592),
+            ttl_ms: Some(30_000),
+        };
+        for (change, unseen, told) in [
+            (Change::Released, 1_100, "billing@host/1, for 592ms"),
+            (
+                Change::Released,
+                34_000,
+                "billing@host/1, for at least 592ms, last seen 34s ago",
+            ),
+            (Change::Held, 34_000, "billing@host/1, for 592ms"),
+            (Change::Taken, 34_000, "billing@host/1"),
+        ] {
+            let event = Event {
+                holder: Some(holder.clone()),
+                unseen: Duration::from_millis(unseen),
+                ..Event::new(change)
+            };
+            let line = words(interval, &event);
+            assert!(line.ends_with(&format!("  {told}")), "{line}");
         }
     }
 }

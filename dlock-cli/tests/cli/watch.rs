@@ -81,10 +81,16 @@ async fn an_outage_is_told_and_survived() {
     let watch = Worker::spawn(&mut dlock(&server, &["watch", "--json", "-i", "20ms"]));
     watch.line("before", LIMIT).await;
     server.kill();
-    watch.line("\"event\":\"outage\"", LIMIT).await;
+    let outage = watch.line("\"event\":\"outage\"", LIMIT).await;
     server.restart().await;
     watch.line("\"event\":\"back\"", LIMIT).await;
-    watch.line("\"event\":\"released\"", LIMIT).await;
+    let released = watch.line("\"event\":\"released\"", LIMIT).await;
+    // Nobody has seen it in between.
+    let [outage, released] =
+        [outage, released].map(|it| serde_json::from_str::<Value>(&it).unwrap());
+    let last_seen = released["last_seen"].as_str().unwrap();
+    assert!(last_seen < outage["time"].as_str().unwrap(), "{released}");
+    assert_eq!(outage["last_seen"], Value::Null);
     set(&server, b"dlock:{after}", b"foreign").await;
     watch.line("\"key\":\"after\"", LIMIT).await;
 }

@@ -1,6 +1,6 @@
 //! What has happened between two looks at the locks.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
@@ -20,6 +20,11 @@ pub(super) struct Event {
     /// How many wait after it.
     pub(super) waiters: Option<usize>,
     pub(super) message: Option<String>,
+    /// When the holder of a lock that is released was seen with it for the last time.
+    pub(super) last_seen: Option<String>,
+    /// The same as a time that has passed since.
+    #[serde(skip)]
+    pub(super) unseen: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
