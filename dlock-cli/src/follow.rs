@@ -46,6 +46,10 @@ pub(crate) struct Follower {
 /// A look that takes no longer is none that has to be stretched.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// If more than so many are known, those that are free are not looked at again until something is heard of
+/// them: a look at them would take about a second, and locks may go from hand to hand faster than that.
+const ENOUGH: usize = 1000;
+
 impl Follower {
     /// Follows the locks whose keys match.
     pub(crate) fn new(inspector: Arc<Inspector>, pattern: Option<String>) -> Self {
@@ -130,6 +134,9 @@ impl Follower {
     async fn look_again(&mut self) -> Result<Seen, StoreError> {
         let keys: Vec<_> = self.known.keys().cloned().collect();
         let locks = self.inspector.locks_of(&keys).await?;
+        if self.known.len() > ENOUGH {
+            self.known.clear();
+        }
         self.know(&locks);
         Ok(self.seen(locks))
     }
@@ -147,5 +154,68 @@ impl Follower {
             processes: self.processes,
             lag: self.lag,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use dlock::{LockManager, store::redis::RedisConfig};
+    use dlock_testkit::RedisServer;
+
+    use super::*;
+
+    async fn follower(server: &RedisServer, pattern: Option<&str>) -> Follower {
+        let config = RedisConfig::new(server.url());
+        let inspector = Inspector::connect(config).await.expect("it runs");
+        Follower::new(Arc::new(inspector), pattern.map(str::to_owned))
+    }
+
+    fn keys(seen: &Seen) -> Vec<&str> {
+        seen.locks.iter().map(|lock| &*lock.key).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_free_is_looked_at_again_unless_it_is_too_much() {
+        let server = RedisServer::start().await;
+        let manager = LockManager::connect(&server.url()).await.expect("it runs");
+        let guard = manager.lock("n:1").acquire().await.expect("it is free");
+        let mut follower = follower(&server, None).await;
+        for (count, left) in [(10, 10), (ENOUGH + 1, 1)] {
+            for number in 0..count {
+                follower.hear_of(&format!("n:{number}"));
+            }
+            let seen = follower.look_again().await.expect("it tells");
+            assert_eq!(keys(&seen), ["n:1"]);
+            assert_eq!(follower.known.len(), left, "of {count}");
+        }
+        guard.release().await.expect("it was held");
+    }
+
+    #[tokio::test]
+    async fn what_has_been_free_for_a_walk_is_forgotten() {
+        let server = RedisServer::start().await;
+        let mut follower = follower(&server, None).await;
+        follower.hear_of("n:1");
+        for left in [1, 0] {
+            let look = follower.look(Duration::ZERO, pending());
+            look.await.expect("it tells");
+            assert_eq!(follower.known.len(), left);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pattern_is_for_servers_to_understand() {
+        let server = RedisServer::start().await;
+        let manager = LockManager::connect(&server.url()).await.expect("it runs");
+        let guards = manager.lock_all(["a:1", "b:1"]).acquire().await;
+        let mut follower = follower(&server, Some("a:*")).await;
+        let look = follower.look(Duration::ZERO, pending());
+        assert_eq!(keys(&look.await.expect("it tells")), ["a:1"]);
+        follower.hear_of("b:1");
+        let again = follower.look_again().await.expect("it tells");
+        assert_eq!(keys(&again), ["a:1"]);
+        drop(guards);
     }
 }

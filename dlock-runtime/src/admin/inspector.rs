@@ -92,7 +92,7 @@ impl Inspector {
     /// keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
     ///
     /// It goes through all keys of the server, a thousand in a step, so that nobody else has to
-    /// wait. All looks of an inspector together take a server at most 5 % of its time, by its own clock: a
+    /// wait. All such looks of an inspector together take a server at most 5 % of its time, by its own clock: a
     /// million keys of others take about 20 s, or one without [that pace](Self::at_full_speed).
     /// What comes or goes meanwhile may be seen or not. Of one lock the first 4096 waiters
     /// are told, and how many there are. A string of another client is a lock as well, but with raw keys only if somebody

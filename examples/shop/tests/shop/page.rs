@@ -60,8 +60,8 @@ async fn what_is_said_of_a_payment_under_way_ends_with_it() {
     let page = shop.get("/").await.text;
     let said = r#"say(row.message, "busy","#;
     assert_eq!(page.matches(said).count(), 1, "it is said by its kind");
-    let (_, show) = page.split_once("\nfunction show(").unwrap();
-    let (_, paid) = show.split_once("if (order.paid_by !== null) {").unwrap();
+    let (_, drawn) = page.split_once("\nfunction show(").unwrap();
+    let (_, paid) = drawn.split_once("if (order.paid_by !== null) {").unwrap();
     let (paid, _) = paid.split_once("\n  } else").unwrap();
     let taken_back = r#"if (row.message.classList.contains("busy")) say(row.message, "", "");"#;
     assert!(paid.contains(taken_back), "{paid}");
