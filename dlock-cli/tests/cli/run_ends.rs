@@ -1,8 +1,11 @@
 //! `dlock run` in bad times: the command never goes on long without its lock, and no lock stays.
 
 use dlock_testkit::{RedisServer, Worker, eventually};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::{LIMIT, dlock_without_terminal, ended, eventually_nothing_is_left, locks};
+use super::{
+    LIMIT, dlock_without_terminal, ended, eventually_nothing_is_left, locks, run_signals::send,
+};
 
 /// Ends when it is asked to, and says so.
 const POLITE: &str = "trap 'echo asked; exit 0' TERM; echo in; while :; do sleep 0.02; done";
@@ -177,6 +180,71 @@ async fn a_killed_dlock_leaves_no_command_behind() {
         );
         eventually_nothing_is_left(&server).await;
     }
+}
+
+/// The command of a `dlock` that has told its watchdog of it, and ends in the way that the script says.
+async fn watched(server: &RedisServer, options: &[&str], on_term: &str) -> Worker {
+    let script = format!(
+        "trap '{on_term}' TERM; trap 'echo heard' USR1; echo in; while :; do sleep 0.02; done"
+    );
+    let worker = running(server, options, &script).await;
+    // Signals are passed on by who has told the watchdog before.
+    send(&worker, Signal::USR1);
+    worker.line("heard", LIMIT).await;
+    worker
+}
+
+#[tokio::test]
+async fn what_a_killed_dlock_has_left_is_killed_after_the_time_that_it_was_to_have() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "1h", "--kill-after", "200ms"];
+    let worker = watched(&server, &options, "").await;
+    worker.kill();
+    // The output is complete when its last writer has ended, which is not at the end of the lease.
+    assert_eq!(ended(&worker).await.code, None);
+}
+
+/// Whoever kills a service kills all of a group: what is typed at a terminal goes to all of it, too.
+#[tokio::test]
+async fn a_watchdog_is_not_in_the_group_of_its_dlock() {
+    let server = RedisServer::start().await;
+    let worker = watched(&server, &[], "echo asked; exit 0").await;
+    let group = Pid::from_raw(worker.id().cast_signed()).expect("it has a number");
+    kill_process_group(group, Signal::KILL).expect("it leads one");
+    assert_eq!(ended(&worker).await.code, None);
+    assert!(worker.stdout().contains("asked"), "{}", worker.stderr());
+}
+
+/// Whoever stops a service tells all of its processes to end.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_watchdog_that_is_told_to_end_watches_on() {
+    let server = RedisServer::start().await;
+    let worker = watched(&server, &[], "echo asked; exit 0").await;
+    let watchdog = watchdog_of(&worker);
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        kill_process(watchdog, signal).expect("it runs");
+    }
+    worker.kill();
+    assert_eq!(ended(&worker).await.code, None);
+    assert!(worker.stdout().contains("asked"), "{}", worker.stderr());
+}
+
+#[cfg(target_os = "linux")]
+fn watchdog_of(worker: &Worker) -> Pid {
+    let of_dlock = |pid: &i32| {
+        let read = |file| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
+        // What is before the parenthesis is the number and the name.
+        let stat = read("stat").unwrap_or_default();
+        let mut rest = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        let parent = rest.nth(1).and_then(|parent| parent.parse().ok());
+        parent == Some(worker.id()) && read("cmdline").is_ok_and(|line| line.contains("watchdog"))
+    };
+    let processes = std::fs::read_dir("/proc").expect("there are processes");
+    let pid = processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .find(of_dlock);
+    Pid::from_raw(pid.expect("there is a watchdog")).expect("it has a number")
 }
 
 #[tokio::test]
