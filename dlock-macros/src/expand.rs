@@ -13,7 +13,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{ExprReference, Ident, Path, Token, token};
+use syn::{Expr, ExprReference, Ident, Path, Stmt, Token, token};
 
 use crate::doc;
 use crate::params::Param;
@@ -31,19 +31,24 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
     let body = match &target.shape {
         Shape::AsyncFn | Shape::Plain => guarded(plan, target, target.brace, &target.body),
         Shape::Block(trailing) => {
-            let block = &trailing.block;
+            let mut block = trailing.block.clone();
             let stmts = &block.block.stmts;
             let body = guarded(plan, target, block.block.brace_token, &quote!(#(#stmts)*));
-            let (head, attrs) = (&trailing.head, &block.attrs);
             // A function's signature says what it returns; a block learns it from the first `return`,
             // which would be in one of these.
             let hint = evaluates(plan).then(|| hint(plan));
-            let guarded = quote_spanned!(site()=> #(#attrs)* async move { #hint #body });
-            // Other attributes look for this very form, so it is kept.
-            let tail = match &trailing.boxed {
-                Some(boxed) => quote_spanned!(site()=> #boxed(#guarded)),
-                None => guarded,
+            // Other attributes look for this very form, and wrap it in names that have to be those of
+            // its braces: so its tokens are the user's.
+            let inside = Expr::Verbatim(quote!(#hint #body));
+            block.block.stmts = vec![Stmt::Expr(inside, None)];
+            let tail = match trailing.boxed.clone() {
+                Some(mut call) => {
+                    call.args.push(Expr::Async(block));
+                    call.into_token_stream()
+                }
+                None => block.into_token_stream(),
             };
+            let head = &trailing.head;
             quote!(#(#head)* #tail)
         }
     };

@@ -7,7 +7,8 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{
-    Attribute, Block, Expr, ExprAsync, Ident, Item, Pat, Signature, Stmt, Token, Visibility, token,
+    Attribute, Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, Signature, Stmt, Token,
+    Visibility, token,
 };
 
 use crate::message::{Fault, Faults};
@@ -39,8 +40,8 @@ pub(crate) enum Shape {
 pub(crate) struct TrailingBlock {
     /// Statements before the block; they run when the function is called, before the lock.
     pub(crate) head: Vec<Stmt>,
-    /// `Box::pin`, as written.
-    pub(crate) boxed: Option<Expr>,
+    /// The call of `Box::pin`, as written, without its argument.
+    pub(crate) boxed: Option<ExprCall>,
     pub(crate) block: ExprAsync,
 }
 
@@ -182,7 +183,7 @@ fn trailing_block(sig: &Signature, body: &TokenStream) -> syn::Result<TrailingBl
     let (boxed, inner) = match last {
         Expr::Call(mut call) if is_box_pin(&call.func) && call.args.len() == 1 => {
             let inner = call.args.pop().ok_or_else(not_async)?;
-            (Some(*call.func), inner)
+            (Some(call), inner)
         }
         other => (None, other),
     };

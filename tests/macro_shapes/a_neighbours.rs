@@ -250,6 +250,80 @@ mod a10 {
     }
 }
 
+/// A12: attributes below that put the block into one of their own, with names beside it.
+mod a12 {
+    use super::*;
+    use async_trait::async_trait;
+
+    #[async_trait]
+    trait Till {
+        async fn fails(&self, id: u64) -> Result<u64>;
+        async fn returns(&self, id: u64) -> Result<u64>;
+        async fn both(&self, id: u64) -> Result<u64>;
+        async fn neither(&self, id: u64) -> Result<u64>;
+    }
+
+    #[async_trait]
+    impl Till for () {
+        #[distributed_lock(key = "pay:<id>")]
+        #[instrument(err, skip(self))]
+        async fn fails(&self, id: u64) -> Result<u64> {
+            say("body");
+            Ok(id)
+        }
+
+        #[distributed_lock(key = "pay:<id>")]
+        #[instrument(ret, skip(self))]
+        async fn returns(&self, id: u64) -> Result<u64> {
+            say("body");
+            Ok(id)
+        }
+
+        #[distributed_lock(key = "pay:<id>")]
+        #[instrument(err, ret, skip(self))]
+        async fn both(&self, id: u64) -> Result<u64> {
+            say("body");
+            Ok(id)
+        }
+
+        #[distributed_lock(key = "pay:<id>", manager = manager())]
+        #[instrument(skip(self))]
+        async fn neither(&self, id: u64) -> Result<u64> {
+            say("body");
+            Ok(id)
+        }
+    }
+
+    #[expect(clippy::manual_async_fn, reason = "it is the case")]
+    #[distributed_lock(key = "pay:<id>")]
+    #[instrument(err, ret)]
+    fn block(id: u64) -> impl Future<Output = Result<u64>> {
+        async move {
+            say("body");
+            Ok(id)
+        }
+    }
+
+    #[distributed_lock(key = "pay:<id>")]
+    #[instrument(err)]
+    fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<u64>> + Send>> {
+        Box::pin(async move {
+            say("body");
+            Ok(id)
+        })
+    }
+
+    #[tokio::test]
+    async fn run() {
+        assert_eq!(under("pay:1", ().fails(1)).await, Ok(1));
+        assert_eq!(under("pay:2", ().returns(2)).await, Ok(2));
+        assert_eq!(under("pay:3", ().both(3)).await, Ok(3));
+        assert_eq!(under("pay:4", ().neither(4)).await, Ok(4));
+        assert_eq!(under("pay:5", block(5)).await, Ok(5));
+        assert_eq!(under("pay:6", boxed(6)).await, Ok(6));
+    }
+}
+
 /// A11: an attribute on the `impl` that reads those of the methods.
 mod a11 {
     use super::*;
