@@ -5,7 +5,9 @@
 //! actix makes of a handler, would be what our pattern `value` means, and a method that a trait
 //! gives to every type goes before one that borrows. So our variables begin with `__`, and methods
 //! are called by their path. The user's tokens keep their spans, and their braces, because rustc
-//! reports a missing value at the braces. The body stands in the expansion exactly once.
+//! reports a missing value at the braces. So do the block around the body and the values that leave
+//! it: what is wrong in the body is told as of a function without a lock. The body stands in the
+//! expansion exactly once.
 
 mod settings;
 
@@ -97,6 +99,14 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         }
     });
     let acquiring = acquiring(plan);
+    // By the name of the lease, if it has one: what keeps the lease for longer than the body is
+    // reported as what keeps this from its release.
+    let guard = match &plan.lease {
+        Some(name) => name.clone(),
+        None => Ident::new("__guard", site()),
+    };
+    // All of it there: rustc reports once what stands in one place.
+    let borrowed = quote_spanned!(guard.span()=> &#guard);
     let busy = plan.on_busy.as_ref().map(|value| {
         quote_spanned! {site()=>
             ::core::result::Result::Err(__error) if #private::is_busy(&__error) => return #value,
@@ -109,7 +119,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let lease = plan
         .lease
         .as_ref()
-        .map(|_| quote_spanned!(site()=> let __lease = #private::LockGuard::lease(&__guard);));
+        .map(|_| quote_spanned!(site()=> let __lease = #private::LockGuard::lease(#borrowed);));
     // Without a handler the block yields a `Result`, which is no future. With one, a function may
     // return a future, and the block that yields it would be reported as lacking an `.await`.
     let allow = plan
@@ -119,22 +129,23 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let body = watched(plan, brace, body);
     let section = quote_spanned! {site()=>
         #lease
-        let __output = #private::LockGuard::watch(&__guard, #allow async move { #body }).await;
+        let __output = #private::LockGuard::watch(#borrowed, #allow #body).await;
     };
     let settled = match plan.detach {
-        None => quote_spanned!(site()=> #section match #private::finish(__guard, __output).await),
+        None => quote_spanned!(site()=> #section match #private::finish(#guard, __output).await),
         // What a task of its own may not have is reported at the word that asks for the task.
         Some(place) => {
             let run = quote_spanned!(site_at(place)=> run);
             quote_spanned! {site()=>
-                match #private::Detach::of(&__guard).#run(async move {
+                match #private::Detach::of(#borrowed).#run(async move {
                     #section
-                    #private::finish(__guard, __output).await
+                    #private::finish(#guard, __output).await
                 }).await
             }
         }
     };
     let failure = failure(plan);
+    let value = value(plan);
 
     quote_spanned! {site()=>
         #editors
@@ -143,18 +154,28 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             #[allow(clippy::used_underscore_binding)]
             let __acquiring = #acquiring;
             #allow_busy
-            let __guard = match __acquiring.await {
+            let #guard = match __acquiring.await {
                 ::core::result::Result::Ok(__guard) => __guard,
                 #busy
                 ::core::result::Result::Err(__error) => break 'locked __error,
             };
             #settled {
-                ::core::result::Result::Ok(__value) => return __value,
+                ::core::result::Result::Ok(#value) => return #value,
                 ::core::result::Result::Err(__error) => __error,
             }
         };
         #failure
     }
+}
+
+/// The body's value on its way out: a lifetime that it lacks is reported there, and shown, as the
+/// user's own, at the return type.
+fn value(plan: &Plan) -> Ident {
+    let place = match &plan.output {
+        Output::Known(ty) => ty.span(),
+        Output::Inferred => site(),
+    };
+    Ident::new("__value", place)
 }
 
 /// The future that takes the lock.
@@ -192,7 +213,7 @@ fn acquiring(plan: &Plan) -> TokenStream {
     quote_spanned!(site()=> match #borrow { #name => #acquire })
 }
 
-/// The inside of the watched block: type hint, captures, lease, and the user's braces.
+/// The watched block: type hint, captures, lease, and the user's braces.
 fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream {
     let hint = hint(plan);
     let owned = uses(&plan.captures);
@@ -201,7 +222,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
     let lease = plan
         .lease
         .as_ref()
-        .map(|name| quote_spanned!(site()=> let #name = __lease;));
+        .map(|name| quote_spanned!(site()=> #[allow(clippy::shadow_reuse, clippy::shadow_unrelated)] let #name = __lease;));
     let mut braced = TokenStream::new();
     brace.surround(&mut braced, |inside| {
         if is_one_expression(body) {
@@ -210,7 +231,13 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         }
         body.to_tokens(inside);
     });
-    quote_spanned!(site()=> #hint #captures #lease #braced)
+    // Of a block with a place of our own, rustc takes the names in it for ours, and does not tell them
+    // when it reports what is wrong with a move or a borrow.
+    let mut block = quote_spanned!(brace.span.join()=> async move);
+    brace.surround(&mut block, |inside| {
+        inside.extend(quote!(#hint #captures #lease #braced));
+    });
+    block
 }
 
 /// Statements that use these parameters and do nothing with them.
@@ -223,11 +250,15 @@ pub(crate) fn uses<'a>(params: impl IntoIterator<Item = &'a Param>) -> TokenStre
 /// Tells a block its output before its first `?` or coercion needs it. Never taken.
 fn hint(plan: &Plan) -> TokenStream {
     match &plan.output {
-        Output::Known(ty) => quote_spanned! {site_at(ty.span())=>
-            if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<#ty> {
-                return __output;
+        Output::Known(ty) => {
+            // What is not of this type is told where the type comes from: the user's, not ours.
+            let output = Ident::new("__output", ty.span());
+            quote_spanned! {site_at(ty.span())=>
+                if let ::core::option::Option::Some(#output) = ::core::option::Option::None::<#ty> {
+                    return #output;
+                }
             }
-        },
+        }
         Output::Inferred => TokenStream::new(),
     }
 }

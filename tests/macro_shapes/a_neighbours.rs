@@ -294,7 +294,6 @@ mod a12 {
         }
     }
 
-    #[expect(clippy::manual_async_fn, reason = "it is the case")]
     #[distributed_lock(key = "pay:<id>")]
     #[instrument(err, ret)]
     fn block(id: u64) -> impl Future<Output = Result<u64>> {

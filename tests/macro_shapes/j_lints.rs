@@ -40,6 +40,14 @@ mod locked {
         Ok(id)
     }
 
+    #[distributed_lock(key = "check:<id>", lease = lease)]
+    pub(in crate::j_lints) async fn checks(id: u64) -> Result<u64> {
+        say("body");
+        yield_now().await;
+        lease.ensure()?;
+        Ok(id)
+    }
+
     pub(in crate::j_lints) struct Shop {
         name: String,
     }
@@ -165,6 +173,7 @@ async fn j0() {
     let mut shop = locked::Shop::new("nord".to_owned());
     assert_eq!(under("shop:nord", shop.rename("!")).await, Ok("nord!"));
     under("close", shop.close()).await;
+    assert_eq!(under("check:1", locked::checks(1)).await, Ok(1));
     assert_eq!(under("boxed:1", locked::boxed(1)).await, Ok(1));
     assert_eq!(under("unwraps:1", locked::unwraps("1")).await, Ok(1));
     let plain = async {

@@ -24,13 +24,13 @@ impl Shop {
                     )
                 }
             };
-            let __guard = match __acquiring.await {
+            let lease = match __acquiring.await {
                 ::core::result::Result::Ok(__guard) => __guard,
                 ::core::result::Result::Err(__error) => break 'locked __error,
             };
-            let __lease = ::dlock::__private::LockGuard::lease(&__guard);
+            let __lease = ::dlock::__private::LockGuard::lease(&lease);
             let __output = ::dlock::__private::LockGuard::watch(
-                    &__guard,
+                    &lease,
                     async move {
                         if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
                             Result<u32, Error>,
@@ -42,6 +42,7 @@ impl Shop {
                             let _ = &self;
                             let _ = &count;
                         }
+                        #[allow(clippy::shadow_reuse, clippy::shadow_unrelated)]
                         let lease = __lease;
                         {
                             self.store.take(count, lease.fencing_token()).await?;
@@ -50,7 +51,7 @@ impl Shop {
                     },
                 )
                 .await;
-            match ::dlock::__private::finish(__guard, __output).await {
+            match ::dlock::__private::finish(lease, __output).await {
                 ::core::result::Result::Ok(__value) => return __value,
                 ::core::result::Result::Err(__error) => __error,
             }

@@ -32,13 +32,13 @@ pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
                 ),
             ]),
         );
-        let __guard = match __acquiring.await {
+        let lease = match __acquiring.await {
             ::core::result::Result::Ok(__guard) => __guard,
             ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let __lease = ::dlock::__private::LockGuard::lease(&__guard);
+        let __lease = ::dlock::__private::LockGuard::lease(&lease);
         let __output = ::dlock::__private::LockGuard::watch(
-                &__guard,
+                &lease,
                 async move {
                     if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<
                         Result<(), Error>,
@@ -51,6 +51,7 @@ pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
                         let _ = &to;
                         let _ = &cents;
                     }
+                    #[allow(clippy::shadow_reuse, clippy::shadow_unrelated)]
                     let lease = __lease;
                     {
                         ();
@@ -59,7 +60,7 @@ pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
                 },
             )
             .await;
-        match ::dlock::__private::finish(__guard, __output).await {
+        match ::dlock::__private::finish(lease, __output).await {
             ::core::result::Result::Ok(__value) => return __value,
             ::core::result::Result::Err(__error) => __error,
         }

@@ -1,0 +1,15 @@
+// mistakes: 2
+use dlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "list")]
+async fn locked(count: u8) -> Result<u8, LockError> {
+    count += 1;
+    Ok(count)
+}
+
+async fn plain(count: u8) -> Result<u8, LockError> {
+    count += 1;
+    Ok(count)
+}
+
+fn main() {}

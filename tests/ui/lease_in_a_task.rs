@@ -1,0 +1,9 @@
+use dlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "list", lease = held)]
+async fn renew() -> Result<(), LockError> {
+    tokio::spawn(async move { held.ensure() });
+    Ok(())
+}
+
+fn main() {}
