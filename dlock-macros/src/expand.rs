@@ -243,7 +243,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
 /// Statements that use these parameters and do nothing with them.
 pub(crate) fn uses<'a>(params: impl IntoIterator<Item = &'a Param>) -> TokenStream {
     let use_of =
-        |Param { ident, cfgs }: &Param| quote_spanned!(site()=> #(#cfgs)* let _ = &#ident;);
+        |Param { ident, cfgs, .. }: &Param| quote_spanned!(site()=> #(#cfgs)* let _ = &#ident;);
     params.into_iter().map(use_of).collect()
 }
 

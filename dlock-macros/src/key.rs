@@ -10,9 +10,10 @@ use crate::message::{Fault, Faults};
 use crate::overlay;
 use crate::params::Param;
 use crate::plan::{Key, KeyPiece};
+use crate::silent;
 use crate::suggest;
 use crate::target::{self, Target};
-use crate::template::{self, Access, Piece, Slot};
+use crate::template::{self, Access, Piece, Slot, Template};
 
 /// The keys of a plan, and which parameters they use.
 #[derive(Default)]
@@ -32,6 +33,7 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Res
         }
     };
     let mut seen = Vec::new();
+    let mut read = Vec::new();
     for template in templates {
         let Some(literal) = faults.keep(template_literal(&template)) else {
             continue;
@@ -42,8 +44,18 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Res
             continue;
         }
         seen.push(literal.value());
-        let key = resolve_one(&literal, target, &mut resolved.used, faults);
+        let template = template::parse(&literal.value());
+        let is_right = template.faults.is_empty();
+        let key = resolve_one(&literal, &template, target, &mut resolved.used, faults);
         resolved.keys.push(key);
+        if is_right {
+            read.push((literal, template));
+        }
+    }
+    for (literal, template) in read {
+        for error in silent::faults(&template, &literal, &resolved.used, target) {
+            faults.push(error);
+        }
     }
     resolved
 }
@@ -70,24 +82,25 @@ fn given_twice(literal: &LitStr) -> syn::Error {
 
 fn resolve_one(
     literal: &LitStr,
+    template: &Template,
     target: &Target,
     used: &mut Vec<String>,
     faults: &mut Faults,
 ) -> Key {
-    let text = literal.value();
-    let template = template::parse(&text);
     let mut found: Vec<_> = template
         .faults
-        .into_iter()
+        .iter()
+        .cloned()
         .map(|(range, fault)| (range.start, literal::report(literal, range, fault)))
         .collect();
 
     let mut names = Vec::new();
     let mut pieces = Vec::new();
-    for piece in template.pieces {
+    for piece in &template.pieces {
         pieces.push(match piece {
-            Piece::Text(text) => KeyPiece::Text(text),
-            Piece::Slot(mut slot) => {
+            Piece::Text(text) => KeyPiece::Text(text.clone()),
+            Piece::Slot(slot) => {
+                let mut slot = slot.clone();
                 slot.root = composed(slot.root);
                 used.push(slot.root.clone());
                 let place = literal::place(literal, slot.range.clone());
@@ -115,7 +128,7 @@ fn resolve_one(
     }
     let names = overlay::over(literal, &names);
     Key {
-        template: text,
+        template: literal.value(),
         pieces,
         names,
     }
@@ -126,7 +139,9 @@ pub(crate) fn named<'a>(value: &Expr, target: &'a Target) -> Vec<&'a Param> {
     let mut names = Vec::new();
     for literal in templates(value).iter().flatten().map(template_literal) {
         let text = literal.map_or_else(|_| String::new(), |literal| literal.value());
-        for piece in template::parse(&text).pieces {
+        let template = template::parse(&text);
+        names.extend(silent::named(&template, &text));
+        for piece in template.pieces {
             if let Piece::Slot(slot) = piece {
                 names.push(composed(slot.root));
             }
@@ -139,7 +154,7 @@ pub(crate) fn named<'a>(value: &Expr, target: &'a Target) -> Vec<&'a Param> {
 }
 
 /// The name as compilers know it: letters and their accents, if written one after the other, as one.
-fn composed(name: String) -> String {
+pub(crate) fn composed(name: String) -> String {
     syn::parse_str::<Ident>(&name).map_or(name, |ident| ident.to_string())
 }
 

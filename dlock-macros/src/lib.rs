@@ -8,7 +8,7 @@
 //! target      the function: async, or a boxed block     ├ what the user wrote
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
-//!   key · overlay · output · owned · values · template · duration · literal · suggest
+//!   key · silent · overlay · output · owned · values · template · duration · literal · suggest
 //! plan        what is to be generated
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
@@ -35,6 +35,7 @@ mod overlay;
 mod owned;
 mod params;
 mod plan;
+mod silent;
 mod suggest;
 mod target;
 mod template;
@@ -96,7 +97,7 @@ use proc_macro::TokenStream;
 /// # Key template
 ///
 /// ```text
-/// template    = { text | placeholder }
+/// template    = { text | placeholder | "<'" name "'>" }
 /// placeholder = "<" name { "." ( field | index | method "()" ) } ">"
 /// text        = any printable characters but braces; "<<" and ">>" for angle brackets
 /// ```
@@ -105,6 +106,10 @@ use proc_macro::TokenStream;
 /// `Path((shop, id)): Path<(u32, u64)>` gives `<shop>` and `<id>`. `<self.tenant>`, `<order.id>`,
 /// `<pair.0>` and `<user.name()>` reach further. The value must implement `KeyPart`; the key
 /// borrows it before the body runs.
+///
+/// What looks like a placeholder of another notation and names a parameter is refused, since it would
+/// be the same key in every call: `"order:id"`, `"order:$id"`, `"order:[id]"`, `"order:<<id>>"`. A name
+/// in quotes is text: `"order:<'id'>"` is the key `order:id`.
 ///
 /// The names are parameters to an editor, too: rust-analyzer goes from them to their declaration,
 /// finds them, and renames them with it, and rustc underlines a misspelt one. This relies on how

@@ -2,7 +2,7 @@
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt;
-use syn::{Attribute, FnArg, Pat, Signature};
+use syn::{Attribute, FnArg, Pat, Signature, Type};
 
 /// A name bound by the parameter list.
 #[derive(Clone)]
@@ -12,6 +12,8 @@ pub(crate) struct Param {
     pub(crate) ident: Ident,
     /// The `#[cfg]`s of the parameter, which attribute macros see before they take effect.
     pub(crate) cfgs: Vec<Attribute>,
+    /// Whether its type, as written, may be one that identifies something: `u64`, `&str`, `OrderId`.
+    pub(crate) could_identify: bool,
 }
 
 impl Param {
@@ -29,13 +31,18 @@ pub(crate) fn of(sig: &Signature) -> Vec<Param> {
             FnArg::Receiver(receiver) => params.push(Param {
                 ident: Ident::new("self", receiver.self_token.span),
                 cfgs: cfgs(&receiver.attrs),
+                could_identify: false,
             }),
             FnArg::Typed(typed) => {
                 let cfgs = cfgs(&typed.attrs);
+                let is_name = matches!(&*typed.pat, Pat::Ident(_));
+                // Of what a pattern takes apart the type is not known.
+                let could_identify = !is_name || could_identify(&typed.ty);
                 bindings(&typed.pat, &mut |ident| {
                     params.push(Param {
                         ident: ident.clone(),
                         cfgs: cfgs.clone(),
+                        could_identify,
                     });
                 });
             }
@@ -72,6 +79,27 @@ pub(crate) fn bindings(pat: &Pat, found: &mut dyn FnMut(&Ident)) {
             .for_each(|pat| bindings(pat, found)),
         // The rest bind nothing, or are unknown to us: then a key cannot name what they bind.
         _ => {}
+    }
+}
+
+/// Numbers, text, and types that are called so. Others may be what the function works with.
+fn could_identify(ty: &Type) -> bool {
+    const TYPES: &[&str] = &[
+        "bool", "char", "i128", "i16", "i32", "i64", "i8", "isize", "str", "String", "u128", "u16",
+        "u32", "u64", "u8", "usize",
+    ];
+    const ENDS: &[&str] = &["Id", "ID", "Uuid", "Ulid"];
+    match ty {
+        Type::Group(group) => could_identify(&group.elem),
+        Type::Paren(paren) => could_identify(&paren.elem),
+        Type::Reference(reference) => {
+            reference.mutability.is_none() && could_identify(&reference.elem)
+        }
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            let name = last.ident.to_string();
+            TYPES.contains(&name.as_str()) || ENDS.iter().any(|end| name.ends_with(end))
+        }),
+        _ => false,
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Piece {
 }
 
 /// `<root.path>`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// The placeholder without its brackets.
     pub(crate) range: Range<usize>,
@@ -42,6 +42,8 @@ pub(crate) enum Access {
 #[derive(Debug, Default)]
 pub(crate) struct Template {
     pub(crate) pieces: Vec<Piece>,
+    /// Where names stand in fixed text, without those that are quoted.
+    pub(crate) names: Vec<Range<usize>>,
     pub(crate) faults: Vec<(Range<usize>, Fault)>,
 }
 
@@ -138,8 +140,18 @@ impl Reader<'_> {
             }
             _ => {
                 self.push_text(char);
+                self.note_name(char);
                 self.at += char.len_utf8();
             }
+        }
+    }
+
+    fn note_name(&mut self, char: char) {
+        let end = self.at + char.len_utf8();
+        match self.out.names.last_mut() {
+            Some(name) if name.end == self.at && is_xid_continue(char) => name.end = end,
+            _ if is_xid_start(char) || char == '_' => self.out.names.push(self.at..end),
+            _ => {}
         }
     }
 
@@ -202,6 +214,10 @@ impl Reader<'_> {
         let inside = &rest[..length];
         let whole = open..open + length + 2;
         self.at = whole.end;
+        if let Some(text) = quoted(inside) {
+            text.chars().for_each(|char| self.push_text(char));
+            return;
+        }
         self.delimited(&whole);
         let start = open + 1;
         match read_slot(inside) {
@@ -267,12 +283,12 @@ impl Piece {
 }
 
 /// Characters that a rendered value never contains, see `KeyPart`.
-fn is_delimiter(char: char) -> bool {
+pub(crate) fn is_delimiter(char: char) -> bool {
     char.is_ascii() && !char.is_ascii_alphanumeric() && !"-_.~%".contains(char)
 }
 
 /// The inside of a placeholder, or `None` if it is not `name.field.0.method()`.
-fn read_slot(inside: &str) -> Option<(String, Vec<Access>)> {
+pub(crate) fn read_slot(inside: &str) -> Option<(String, Vec<Access>)> {
     let mut steps = inside.split('.');
     let root = name(steps.next()?).filter(|root| root != "_")?;
     let path = steps
@@ -289,6 +305,12 @@ fn read_slot(inside: &str) -> Option<(String, Vec<Access>)> {
         })
         .collect::<Option<Vec<Access>>>()?;
     Some((root, path))
+}
+
+/// The name in quotes that stands for itself.
+fn quoted(inside: &str) -> Option<&str> {
+    let text = inside.strip_prefix('\'')?.strip_suffix('\'')?;
+    name(text).is_some().then_some(text)
 }
 
 /// An identifier without its `r#`.

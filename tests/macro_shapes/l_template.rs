@@ -95,9 +95,17 @@ mod l4 {
         Ok(id)
     }
 
+    /// Names of parameters as they are, in what would else be placeholders of another notation.
+    #[distributed_lock(key = "<'id'>:<<<'id'>>>/$<'id'>:<id>")]
+    async fn names(id: u8) -> Result<u8> {
+        say("body");
+        Ok(id)
+    }
+
     #[tokio::test]
     async fn run() {
         assert_eq!(under("<1>:<>/a<b", brackets(1)).await, Ok(1));
+        assert_eq!(under("id:<id>/$id:1", names(1)).await, Ok(1));
     }
 }
 
