@@ -1,6 +1,6 @@
 //! Arguments and function to a `Plan`, or every mistake at once.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -11,7 +11,7 @@ use crate::key;
 use crate::message::{Fault, Faults};
 use crate::output;
 use crate::owned;
-use crate::params::Param;
+use crate::params::Binding;
 use crate::plan::{Cancel, Length, Output, Patience, Plan, Setting};
 use crate::target::{self, Shape, Target};
 use crate::values;
@@ -28,6 +28,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         lease: None,
         detach: None,
         captures: Vec::new(),
+        unused: Vec::new(),
         output: Output::Inferred,
     };
     let mut in_key = Vec::new();
@@ -88,7 +89,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
     if let Some(output) = faults.keep(output::of(target, handled)) {
         plan.output = output;
     }
-    plan.captures = captures(target, &in_key);
+    captures(&mut plan, args, target, &in_key);
     faults.is_empty().then_some(plan)
 }
 
@@ -183,22 +184,39 @@ fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
 /// Which parameters the body's future must own from its start.
 ///
 /// What it does not own drops after the release, and a field that the body moves out leaves the
-/// rest of its parameter behind. Names that nothing uses are left to rustc's warning about them,
-/// which a use by us would silence.
-fn captures(target: &Target, in_key: &[String]) -> Vec<Param> {
-    let body: TokenStream = match &target.shape {
-        Shape::AsyncFn | Shape::Plain => target.body.clone(),
-        Shape::Block(trailing) => trailing.block.block.to_token_stream(),
+/// rest of its parameter behind. A use by us would silence rustc's warning about a name that nothing
+/// else uses; that is for `unused`.
+fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
+    let (body, is_async_fn) = match &target.shape {
+        Shape::AsyncFn | Shape::Plain => (target.body.clone(), true),
+        // What the block does not name has been dropped when the function was called.
+        Shape::Block(trailing) => (trailing.block.block.to_token_stream(), false),
     };
-    target
-        .params
-        .iter()
-        .filter(|param| {
-            let name = param.name();
-            name.starts_with('_')
-                || in_key.contains(&name)
-                || target::mentions(body.clone(), &|ident| *ident == param.ident)
-        })
-        .cloned()
-        .collect()
+    for param in &target.params {
+        let name = param.name();
+        let options = options_that_name(&name, args);
+        let is_used = name.starts_with('_')
+            || in_key.contains(&name)
+            || target::mentions(body.clone(), &|ident| *ident == param.ident);
+        let is_left = options.contains(&Opt::OnError)
+            || matches!(param.binding, Binding::Borrowed | Binding::Unused);
+        if is_used {
+            plan.captures.push(param.clone());
+        } else if !is_async_fn || is_left {
+        } else if param.binding == Binding::Plain && options.is_empty() {
+            plan.unused.push(param.clone());
+        } else {
+            plan.captures.push(param.clone());
+        }
+    }
+}
+
+/// The options whose expression may use a parameter, also in the text of a `format!`.
+fn options_that_name(param: &str, args: &Args) -> Vec<Opt> {
+    let names = |given: &&Given| {
+        let value = given.value.to_token_stream().to_string();
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        given.opt != Opt::Key && value.split(|c| !is_part(c)).any(|word| word == param)
+    };
+    args.iter().filter(names).map(|given| given.opt).collect()
 }

@@ -102,8 +102,8 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     // By the name of the lease, if it has one: what keeps the lease for longer than the body is
     // reported as what keeps this from its release.
     let guard = match &plan.lease {
-        Some(name) => name.clone(),
-        None => Ident::new("__guard", site()),
+        Some(name) if !name.to_string().starts_with('_') => name.clone(),
+        _ => Ident::new("__guard", site()),
     };
     // All of it there: rustc reports once what stands in one place.
     let borrowed = quote_spanned!(guard.span()=> &#guard);
@@ -217,12 +217,28 @@ fn acquiring(plan: &Plan) -> TokenStream {
 fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream {
     let hint = hint(plan);
     let owned = uses(&plan.captures);
+    // As variables of its own, with the user's name and place: what rustc says of them is what it
+    // would say of the parameters. They are in the body's scope, as a macro in it may use them.
+    let unused = plan.unused.iter().map(|Param { ident, cfgs, .. }| {
+        quote_spanned! {site()=>
+            #(#cfgs)*
+            #[allow(clippy::let_unit_value, clippy::redundant_locals, clippy::shadow_same)]
+            let #ident = #ident;
+        }
+    });
+    let unused = quote!(#(#unused)*);
     let captures = (!plan.captures.is_empty())
         .then(|| quote_spanned!(site()=> #[allow(clippy::used_underscore_binding)] { #owned }));
-    let lease = plan
-        .lease
-        .as_ref()
-        .map(|name| quote_spanned!(site()=> #[allow(clippy::shadow_reuse, clippy::shadow_unrelated)] let #name = __lease;));
+    let lease = plan.lease.as_ref().map(|name| {
+        quote_spanned! {site()=>
+            #[allow(
+                clippy::no_effect_underscore_binding,
+                clippy::shadow_reuse,
+                clippy::shadow_unrelated
+            )]
+            let #name = __lease;
+        }
+    });
     let mut braced = TokenStream::new();
     brace.surround(&mut braced, |inside| {
         if is_one_expression(body) {
@@ -235,7 +251,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
     // when it reports what is wrong with a move or a borrow.
     let mut block = quote_spanned!(brace.span.join()=> async move);
     brace.surround(&mut block, |inside| {
-        inside.extend(quote!(#hint #captures #lease #braced));
+        inside.extend(quote!(#hint #captures #unused #lease #braced));
     });
     block
 }

@@ -167,9 +167,11 @@ use proc_macro::TokenStream;
 /// the task stands still, with the lock. Nobody sees the body's result then: what must not get lost,
 /// it has to store or log itself.
 ///
-/// Arguments are dropped before the lock is given back. Those that are bound to nothing (`_: T`)
-/// are dropped after, and with `on_cancel = detach` when the caller goes, while the body goes on;
-/// name them `_name` if that matters.
+/// Arguments are dropped before the lock is given back, whether the body uses them or not. Those that
+/// are bound to nothing (`_: T`), by reference only (`ref name`), or under
+/// `#[expect(unused_variables)]`, and those that `on_error` names and the body does not, are dropped
+/// after, and with `on_cancel = detach` when the caller goes, while the body goes on; name them `_name`
+/// if that matters.
 ///
 /// # With other attributes
 ///

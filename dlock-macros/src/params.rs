@@ -1,8 +1,11 @@
 //! The names that a key may use: the function's parameters, also those bound inside patterns.
 
 use proc_macro2::Ident;
+use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::{Attribute, FnArg, Pat, Signature, Type};
+use syn::{Attribute, FnArg, Pat, PatIdent, ReceiverKind, Signature, Type};
+
+use crate::target;
 
 /// A name bound by the parameter list.
 #[derive(Clone)]
@@ -12,8 +15,23 @@ pub(crate) struct Param {
     pub(crate) ident: Ident,
     /// The `#[cfg]`s of the parameter, which attribute macros see before they take effect.
     pub(crate) cfgs: Vec<Attribute>,
+    /// Whether the name stands for what was passed, or a part of it.
+    pub(crate) binding: Binding,
     /// Whether its type, as written, may be one that identifies something: `u64`, `&str`, `OrderId`.
     pub(crate) could_identify: bool,
+}
+
+/// How a name is bound, as far as it matters to the lint about unused ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// By value, and nothing is said about lints.
+    Plain,
+    /// With a `mut`, or a lint of its own: if it is not used, that is not all there is to say of it.
+    Special,
+    /// Of something else, which nothing owns.
+    Borrowed,
+    /// It is expected to be unused.
+    Unused,
 }
 
 impl Param {
@@ -31,6 +49,10 @@ pub(crate) fn of(sig: &Signature) -> Vec<Param> {
             FnArg::Receiver(receiver) => params.push(Param {
                 ident: Ident::new("self", receiver.self_token.span),
                 cfgs: cfgs(&receiver.attrs),
+                binding: match receiver.kind {
+                    ReceiverKind::Reference(..) => Binding::Borrowed,
+                    _ => Binding::Special,
+                },
                 could_identify: false,
             }),
             FnArg::Typed(typed) => {
@@ -38,10 +60,16 @@ pub(crate) fn of(sig: &Signature) -> Vec<Param> {
                 let is_name = matches!(&*typed.pat, Pat::Ident(_));
                 // Of what a pattern takes apart the type is not known.
                 let could_identify = !is_name || could_identify(&typed.ty);
-                bindings(&typed.pat, &mut |ident| {
+                let of_argument = lints(&typed.attrs);
+                bindings_as(&typed.pat, &mut |pat| {
                     params.push(Param {
-                        ident: ident.clone(),
+                        ident: pat.ident.clone(),
                         cfgs: cfgs.clone(),
+                        binding: match of_argument {
+                            Binding::Plain if pat.by_ref.is_some() => Binding::Borrowed,
+                            Binding::Plain if pat.mutability.is_some() => Binding::Special,
+                            other => other,
+                        },
                         could_identify,
                     });
                 });
@@ -53,30 +81,34 @@ pub(crate) fn of(sig: &Signature) -> Vec<Param> {
 
 /// Calls `found` with every name that `pat` binds.
 pub(crate) fn bindings(pat: &Pat, found: &mut dyn FnMut(&Ident)) {
+    bindings_as(pat, &mut |pat| found(&pat.ident));
+}
+
+fn bindings_as(pat: &Pat, found: &mut dyn FnMut(&PatIdent)) {
     match pat {
         Pat::Ident(pat) => {
-            found(&pat.ident);
+            found(pat);
             if let Some((_, inner)) = &pat.subpat {
-                bindings(inner, found);
+                bindings_as(inner, found);
             }
         }
-        Pat::Guard(pat) => bindings(&pat.pat, found),
-        Pat::Paren(pat) => bindings(&pat.pat, found),
-        Pat::Reference(pat) => bindings(&pat.pat, found),
-        Pat::Type(pat) => bindings(&pat.pat, found),
-        Pat::Slice(pat) => pat.elems.iter().for_each(|pat| bindings(pat, found)),
-        Pat::Tuple(pat) => pat.elems.iter().for_each(|pat| bindings(pat, found)),
-        Pat::TupleStruct(pat) => pat.elems.iter().for_each(|pat| bindings(pat, found)),
+        Pat::Guard(pat) => bindings_as(&pat.pat, found),
+        Pat::Paren(pat) => bindings_as(&pat.pat, found),
+        Pat::Reference(pat) => bindings_as(&pat.pat, found),
+        Pat::Type(pat) => bindings_as(&pat.pat, found),
+        Pat::Slice(pat) => pat.elems.iter().for_each(|pat| bindings_as(pat, found)),
+        Pat::Tuple(pat) => pat.elems.iter().for_each(|pat| bindings_as(pat, found)),
+        Pat::TupleStruct(pat) => pat.elems.iter().for_each(|pat| bindings_as(pat, found)),
         Pat::Struct(pat) => pat
             .fields
             .iter()
-            .for_each(|field| bindings(&field.pat, found)),
+            .for_each(|field| bindings_as(&field.pat, found)),
         // Every case of an or-pattern binds the same names.
         Pat::Or(pat) => pat
             .cases
             .iter()
             .take(1)
-            .for_each(|pat| bindings(pat, found)),
+            .for_each(|pat| bindings_as(pat, found)),
         // The rest bind nothing, or are unknown to us: then a key cannot name what they bind.
         _ => {}
     }
@@ -100,6 +132,27 @@ fn could_identify(ty: &Type) -> bool {
             TYPES.contains(&name.as_str()) || ENDS.iter().any(|end| name.ends_with(end))
         }),
         _ => false,
+    }
+}
+
+/// What the attributes of an argument say about its names.
+fn lints(attrs: &[Attribute]) -> Binding {
+    let has = |level| attrs.iter().any(|attr| attr.path().is_ident(level));
+    let is_expected = |attr: &Attribute| {
+        let tokens = attr.meta.to_token_stream();
+        let names = |ident: &Ident| ident == "unused" || ident == "unused_variables";
+        let is_hidden = attr.path().is_ident("cfg_attr");
+        (is_hidden || attr.path().is_ident("expect")) && target::mentions(tokens, &names)
+    };
+    if attrs.iter().any(is_expected) {
+        Binding::Unused
+    } else if ["allow", "cfg_attr", "deny", "expect", "forbid", "warn"]
+        .into_iter()
+        .any(has)
+    {
+        Binding::Special
+    } else {
+        Binding::Plain
     }
 }
 

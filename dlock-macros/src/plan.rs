@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) detach: Option<Span>,
     /// Parameters that the body's future must own as a whole, so that they drop before the release.
     pub(crate) captures: Vec<Param>,
+    /// Those of the same kind that nothing uses, which rustc is to say.
+    pub(crate) unused: Vec<Param>,
     pub(crate) output: Output,
 }
 

@@ -1,8 +1,14 @@
 //! What is dropped before the lock is given back, and what after.
 
+use std::time::Duration;
+
 use dlock::{KeyPart, PartWriter, distributed_lock};
 
-use crate::{Fault, Noisy, Result, record, say, under};
+use crate::{
+    Fault, Noisy, Result, record,
+    record::{Events, events, store},
+    say, under,
+};
 
 /// F1: borrowed arguments.
 mod f1 {
@@ -214,6 +220,138 @@ mod f5 {
         let (output, events) = record(async { early("x", Noisy::new("it")).await }).await;
         assert!(matches!(output, Err(Fault::Number(_))));
         assert_eq!(events, ["acquire out:x", "drop it", "release out:x"]);
+    }
+}
+
+/// F6: arguments that nothing uses are dropped while the store still has the lock.
+mod f6 {
+    use super::*;
+    use dlock::store::memory::MemoryStore;
+
+    /// Says, when it drops, what another process would find.
+    struct Probe {
+        name: &'static str,
+        store: MemoryStore,
+        events: Events,
+    }
+
+    impl Probe {
+        fn new(name: &'static str) -> Self {
+            let (store, events) = (store(), events());
+            Self {
+                name,
+                store,
+                events,
+            }
+        }
+
+        #[distributed_lock(key = "given away", lease = _lease)]
+        async fn consumed(self) -> Result {
+            say("body");
+            Ok(())
+        }
+
+        #[distributed_lock(key = "boxed")]
+        async fn boxed(self: Box<Self>, _: u8) -> Result {
+            say("body");
+            Ok(())
+        }
+    }
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            let lock = if self.store.is_empty() {
+                "free"
+            } else {
+                "held"
+            };
+            self.events.push(format!("drop {}: {lock}", self.name));
+        }
+    }
+
+    struct Pair {
+        one: Probe,
+        two: Probe,
+    }
+
+    #[distributed_lock(key = "unused")]
+    #[expect(unused_variables, reason = "it is the case")]
+    async fn unused(one: Probe, (two, three): (Probe, Probe), number: u64) -> Result {
+        say("body");
+        Ok(())
+    }
+
+    #[distributed_lock(key = "fields")]
+    #[expect(unused_variables, reason = "it is the case")]
+    async fn fields(Pair { one, two: second }: Pair) -> Result {
+        say("body");
+        Ok(())
+    }
+
+    #[distributed_lock(key = "special")]
+    async fn special(
+        #[allow(unused_variables, reason = "it is the case")] one: Probe,
+        #[allow(unused_mut, unused_variables, reason = "it is the case")] mut two: Vec<Probe>,
+    ) -> Result {
+        say("body");
+        Ok(())
+    }
+
+    /// Used by an option, which is evaluated before the body, or after it.
+    #[distributed_lock(
+        key = "options",
+        ttl = one.as_ref().map_or(Duration::from_secs(9), |_| Duration::from_secs(8)),
+        on_error = |error| Err(format!("{error} of {}", two.name)),
+    )]
+    async fn options(one: Option<Probe>, two: Probe) -> Result<(), String> {
+        say("body");
+        Ok(())
+    }
+
+    #[distributed_lock(key = "refused", on_error = |error| format!("{error} of {name}"))]
+    async fn in_text(name: String) -> String {
+        say("body");
+        String::new()
+    }
+
+    /// What a macro uses is used, though nothing names it.
+    #[distributed_lock(key = "text")]
+    async fn in_a_format(name: String, number: u8) -> Result<String> {
+        say("body");
+        Ok(format!("{name}{number}"))
+    }
+
+    #[tokio::test]
+    async fn run() {
+        let probe = Probe::new;
+        let dropped = |events: Vec<String>| {
+            let mut dropped = events;
+            dropped.retain(|event| event.starts_with("drop"));
+            dropped.sort_unstable();
+            dropped
+        };
+        let (_, events) =
+            record(async { unused(probe("one"), (probe("two"), probe("three")), 4).await }).await;
+        let all = ["drop one: held", "drop three: held", "drop two: held"];
+        assert_eq!(dropped(events), all);
+        let (_, events) = record(async {
+            let (one, two) = (probe("one"), probe("two"));
+            fields(Pair { one, two }).await
+        })
+        .await;
+        assert_eq!(dropped(events), ["drop one: held", "drop two: held"]);
+        let (_, events) = record(async { special(probe("one"), vec![probe("two")]).await }).await;
+        assert_eq!(dropped(events), ["drop one: held", "drop two: held"]);
+        let (_, events) = record(async { probe("self").consumed().await }).await;
+        assert_eq!(dropped(events), ["drop self: held"]);
+        let (_, events) = record(async { Box::new(probe("self")).boxed(1).await }).await;
+        assert_eq!(dropped(events), ["drop self: held"]);
+        // What is left for `on_error` cannot be dropped before.
+        let (_, events) = record(async { options(Some(probe("one")), probe("two")).await }).await;
+        assert_eq!(dropped(events), ["drop one: held", "drop two: free"]);
+        assert_eq!(under("refused", in_text(String::new())).await, "");
+        let text = under("text", in_a_format("a".to_owned(), 1)).await;
+        assert_eq!(text, Ok("a1".to_owned()));
     }
 }
 

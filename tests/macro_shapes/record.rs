@@ -56,6 +56,11 @@ pub(crate) fn events() -> Events {
     STAGE.with(|stage| stage.events.clone())
 }
 
+/// The store that the locks of the running test are in.
+pub(crate) fn store() -> MemoryStore {
+    STAGE.with(|stage| stage.store.clone())
+}
+
 /// What the store has been asked for so far.
 pub(crate) fn asked() -> Vec<(Duration, bool)> {
     STAGE.with(|stage| stage.asked.lock().unwrap().clone())

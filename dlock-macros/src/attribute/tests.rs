@@ -158,7 +158,37 @@ fn unused_parameters_are_left_to_rustc() {
             captured,
             "{name}: {expansion}"
         );
+        // A variable of its own, of which rustc says that it is not used.
+        let again = expansion.contains(&format!("let {name} = {name} ;"));
+        assert_eq!(again, !captured, "{name}: {expansion}");
     }
+}
+
+#[test]
+fn what_the_body_cannot_own_is_not_captured() {
+    let item = "async fn pay(&self, handled: A, ref lent: B, #[expect(unused)] left: C,
+        #[allow(unused)] kept: D, mut changed: E, for_the_ttl: F) -> R { BODY }";
+    let arguments = r#"key = "a", ttl = ttl(for_the_ttl), on_error = |_| format!("{handled}")"#;
+    let expansion = expanded(arguments, item);
+    for (name, captured) in [
+        ("self", false),
+        ("handled", false),
+        ("lent", false),
+        ("left", false),
+        ("kept", true),
+        ("changed", true),
+        ("for_the_ttl", true),
+    ] {
+        let capture = expansion.contains(&format!("let _ = & {name} ;"));
+        assert_eq!(capture, captured, "{name}: {expansion}");
+        let again = expansion.contains(&format!("let {name} = {name} ;"));
+        assert!(!again, "{name}: {expansion}");
+    }
+    // What the block of a plain function does not name was dropped when that was called.
+    let item = "fn pay(self, a: A) -> impl Future<Output = R> { async move { BODY } }";
+    let expansion = expanded(r#"key = "a""#, item);
+    assert!(!expansion.contains("let _ = & self"), "{expansion}");
+    assert!(!expansion.contains("let a = a"), "{expansion}");
 }
 
 #[test]

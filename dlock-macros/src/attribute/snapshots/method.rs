@@ -42,7 +42,11 @@ impl Shop {
                             let _ = &self;
                             let _ = &count;
                         }
-                        #[allow(clippy::shadow_reuse, clippy::shadow_unrelated)]
+                        #[allow(
+                            clippy::no_effect_underscore_binding,
+                            clippy::shadow_reuse,
+                            clippy::shadow_unrelated
+                        )]
                         let lease = __lease;
                         {
                             self.store.take(count, lease.fencing_token()).await?;

@@ -51,7 +51,11 @@ pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
                         let _ = &to;
                         let _ = &cents;
                     }
-                    #[allow(clippy::shadow_reuse, clippy::shadow_unrelated)]
+                    #[allow(
+                        clippy::no_effect_underscore_binding,
+                        clippy::shadow_reuse,
+                        clippy::shadow_unrelated
+                    )]
                     let lease = __lease;
                     {
                         ();
