@@ -149,7 +149,8 @@ use proc_macro::TokenStream;
 /// caller's problem: the body's result is returned.
 ///
 /// The result is kept while the lock is given back; so the function's future is `Send` only if its
-/// result is: `Box<dyn Error>` is not, `Box<dyn Error + Send + Sync>` is.
+/// result is: `Box<dyn Error>` is not, `Box<dyn Error + Send + Sync>` is. Likewise it is `Sync` if the
+/// body's future and the result are.
 ///
 /// A function without a return value needs `on_error`, since it has no room for a failure.
 ///

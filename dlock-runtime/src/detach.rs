@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use tracing::Instrument;
 
 use crate::{
-    background::let_others_take_it, global, guard::LockGuard, manager::LockManager, observe,
-    section::Section,
+    background::let_others_take_it, exclusive::Exclusive, global, guard::LockGuard,
+    manager::LockManager, observe, section::Section,
 };
 
 /// What a section needs to go on without its caller.
@@ -43,7 +43,7 @@ impl Detach {
         F: Future + Send + 'static,
     {
         Detached {
-            rest: Some(Box::pin(rest)),
+            rest: Exclusive::new(Some(Box::pin(rest))),
             detach: self,
         }
     }
@@ -80,7 +80,7 @@ impl fmt::Debug for Detach {
 #[must_use = "futures do nothing unless polled"]
 pub struct Detached<T> {
     /// Taken out while it is polled: what has panicked is not polled again.
-    rest: Option<Pin<Box<dyn Rest<Output = T>>>>,
+    rest: Exclusive<Option<Pin<Box<dyn Rest<Output = T>>>>>,
     detach: Detach,
 }
 
@@ -102,11 +102,12 @@ impl<T> Future for Detached<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let mut rest = self
             .rest
+            .get_mut()
             .take()
             .expect("a future is not polled after its end");
         let poll = rest.as_mut().poll(context);
         if poll.is_pending() {
-            self.rest = Some(rest);
+            *self.rest.get_mut() = Some(rest);
         }
         poll
     }
@@ -114,7 +115,7 @@ impl<T> Future for Detached<T> {
 
 impl<T> Drop for Detached<T> {
     fn drop(&mut self) {
-        if let Some(rest) = self.rest.take() {
+        if let Some(rest) = self.rest.get_mut().take() {
             rest.spawn(&self.detach);
         }
     }

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     error::{LockError, LostCause},
+    exclusive::Exclusive,
     fence::FencingToken,
     observe,
     options::OnLost,
@@ -175,8 +176,8 @@ impl LockGuard {
     pub fn release(self) -> Release {
         let Lease { place, others, .. } = self.lease;
         match others {
-            None => Release(Box::pin(release(place))),
-            Some(others) => Release(Box::pin(release_all(place, *others))),
+            None => Release::new(Box::pin(release(place))),
+            Some(others) => Release::new(Box::pin(release_all(place, *others))),
         }
     }
 }
@@ -213,13 +214,21 @@ impl fmt::Debug for LockGuard {
 /// # }
 /// ```
 #[must_use = "dropping it releases in the background, without an answer"]
-pub struct Release(Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>);
+pub struct Release(Exclusive<Releasing>);
+
+type Releasing = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+
+impl Release {
+    fn new(releasing: Releasing) -> Self {
+        Self(Exclusive::new(releasing))
+    }
+}
 
 impl Future for Release {
     type Output = Result<(), LockError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(context)
+        self.0.get_mut().as_mut().poll(context)
     }
 }
 

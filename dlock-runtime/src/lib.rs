@@ -25,6 +25,7 @@ mod builder;
 mod clock;
 mod detach;
 mod error;
+mod exclusive;
 mod fence;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     acquire::{acquire as acquire_in, several},
+    exclusive::Exclusive,
     global, observe,
 };
 pub use crate::{
@@ -161,7 +162,7 @@ pub fn acquire(
     key: Result<LockKey, LockError>,
 ) -> Acquire {
     let manager = manager.cloned();
-    Acquire(Box::pin(async move {
+    Acquire::new(Box::pin(async move {
         let refused = |error| observe::not_asked(site.into(), error);
         let key = key.map_err(refused)?;
         let Some(manager) = manager.or_else(global::current) else {
@@ -179,7 +180,7 @@ pub fn acquire_all(
     keys: Result<LockKeys, LockError>,
 ) -> Acquire {
     let manager = manager.cloned();
-    Acquire(Box::pin(async move {
+    Acquire::new(Box::pin(async move {
         let refused = |error| observe::not_asked(site.into(), error);
         let keys = keys.map_err(refused)?;
         let Some(manager) = manager.or_else(global::current) else {
@@ -192,13 +193,21 @@ pub fn acquire_all(
 
 /// The future of [`acquire`]: one pointer, whatever the acquisition needs.
 #[must_use = "futures do nothing unless polled"]
-pub struct Acquire(Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>);
+pub struct Acquire(Exclusive<Acquiring>);
+
+type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+
+impl Acquire {
+    fn new(acquiring: Acquiring) -> Self {
+        Self(Exclusive::new(acquiring))
+    }
+}
 
 impl Future for Acquire {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(context)
+        self.0.get_mut().as_mut().poll(context)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the attribute costs, and what it leaves as it is: size, `Send`, stack.
 
-use std::rc::Rc;
+use std::{pin::Pin, rc::Rc};
 
 use dlock::{Lease, LockGuard, distributed_lock};
 
@@ -198,6 +198,47 @@ mod h4 {
     async fn helper(lease: &Lease) {
         tokio::task::yield_now().await;
         assert!(!lease.is_lost());
+    }
+
+    fn assert_sync<F: Future + Sync>(future: F) -> F {
+        future
+    }
+
+    // Nothing of the lock keeps the future of a function from being shared, as `tower` and `hyper` did.
+    #[distributed_lock(key = "sync:<id>", ttl = "9s", wait = "1s", lease = lease)]
+    async fn sync(id: u8, names: Vec<String>) -> Result<String> {
+        say("body");
+        tokio::task::yield_now().await;
+        lease.ensure()?;
+        Ok(format!("{id}{}", names.concat()))
+    }
+
+    #[distributed_lock(key = ["sync:<id>", "two"], on_cancel = detach)]
+    async fn detached(id: u8) -> Result<u8> {
+        say("body");
+        tokio::task::yield_now().await;
+        Ok(id)
+    }
+
+    #[async_trait::async_trait]
+    trait Till {
+        #[distributed_lock(key = "boxed:<id>")]
+        async fn boxed(&self, id: u8) -> Result<u8> {
+            say("body");
+            tokio::task::yield_now().await;
+            Ok(id)
+        }
+    }
+
+    impl Till for () {}
+
+    #[tokio::test]
+    async fn futures_are_sync_if_their_bodies_are() {
+        let sync: Pin<Box<dyn Future<Output = _> + Send + Sync>> = Box::pin(sync(1, vec![]));
+        assert_eq!(under("sync:1", sync).await, Ok("1".to_owned()));
+        let (output, events) = record(assert_sync(detached(1))).await;
+        assert_eq!((output, events[2].as_str()), (Ok(1), "body"));
+        assert_eq!(under("boxed:1", ().boxed(1)).await, Ok(1));
     }
 
     #[tokio::test]

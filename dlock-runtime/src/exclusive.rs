@@ -1,0 +1,28 @@
+//! Makes what is only reached by `&mut` `Sync`: boxed futures, of which nobody knows whether they are.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+/// A value that nobody can share.
+///
+/// The mutex is never locked, and costs eight bytes; the standard library has a type without them,
+/// which is not stable.
+pub(crate) struct Exclusive<T>(Mutex<T>);
+
+impl<T> Exclusive<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> fmt::Debug for Exclusive<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exclusive")
+    }
+}
