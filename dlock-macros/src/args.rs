@@ -6,6 +6,7 @@ use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, LitStr, Token};
 
+use crate::duration::{self, Role};
 use crate::message::{Fault, Faults};
 use crate::suggest;
 
@@ -122,10 +123,23 @@ pub(crate) fn read_options(
 
 fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::Result<()> {
     if let Some(literal) = input.fork().parse::<Option<LitStr>>().ok().flatten() {
-        // Surely meant as the key: that it is missing would be a second error for this mistake.
-        args.seen.push(Opt::Key);
+        // The first is surely meant as the key: that it is missing would be a second error for this
+        // mistake. A duration after it is the one that a lock cannot do without elsewhere.
+        let token = literal.token();
+        let is_duration = duration::parse(Role::Ttl, &literal.value()).is_ok();
+        let help = if !args.mentions(Opt::Key) {
+            args.seen.push(Opt::Key);
+            format!("write `key = {token}`")
+        } else if is_duration && !args.mentions(Opt::Ttl) {
+            args.seen.push(Opt::Ttl);
+            format!("write `ttl = {token}` for the length of the lease")
+        } else if is_duration {
+            format!("write `wait = {token}` for how long to wait, or leave it out")
+        } else {
+            "write its name before it, as in `wait = \"5s\"`, or leave it out".to_owned()
+        };
         return Err(Fault::new("the options of `#[distributed_lock]` are named")
-            .help(format!("write `key = {}`", literal.token()))
+            .help(help)
             .at(input.span()));
     }
     if !input.peek(Ident::peek_any) {
@@ -139,10 +153,11 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
     let name = input.call(Ident::parse_any)?;
     let Some(&(opt, text, example)) = find(&name.unraw().to_string()) else {
         let near = near(&name);
-        if near == Some("key") {
+        let elsewhere = elsewhere(&name);
+        if near == Some("key") || elsewhere.is_some_and(|(opt, _)| opt == Some(Opt::Key)) {
             args.seen.push(Opt::Key);
         }
-        return Err(unknown(&name, near));
+        return Err(unknown(&name, near, elsewhere.map(|(_, help)| help)));
     };
     // Only the second place is marked: an error at the first one too would be two for one mistake.
     let repeated = args.mentions(opt).then(|| {
@@ -215,11 +230,90 @@ fn near(name: &Ident) -> Option<&'static str> {
     suggest::closest(&name.unraw().to_string(), known)
 }
 
-fn unknown(name: &Ident, near: Option<&str>) -> syn::Error {
+/// What an option of another lock is called here.
+fn elsewhere(name: &Ident) -> Option<(Option<Opt>, &'static str)> {
+    const NAMES: &[(&[&str], Option<Opt>, &str)] = &[
+        (
+            &[
+                "name",
+                "resource",
+                "lock",
+                "lock_name",
+                "lock_key",
+                "template",
+            ],
+            Some(Opt::Key),
+            "what is locked is `key = \"order:<id>\"`",
+        ),
+        (
+            &[
+                "expire",
+                "expires",
+                "expiry",
+                "expiration",
+                "lease_time",
+                "lifetime",
+                "ex",
+                "px",
+            ],
+            Some(Opt::Ttl),
+            "how long the lease lasts is `ttl = \"30s\"`",
+        ),
+        (
+            &[
+                "acquire_timeout",
+                "blocking_timeout",
+                "lock_timeout",
+                "wait_time",
+                "wait_timeout",
+            ],
+            Some(Opt::Wait),
+            "how long to wait is `wait = \"5s\"`",
+        ),
+        (
+            // The one here, the other there.
+            &["timeout", "duration"],
+            None,
+            "how long to wait is `wait = \"5s\"`, how long the lease lasts is `ttl = \"30s\"`",
+        ),
+        (
+            &[
+                "blocking",
+                "block",
+                "non_blocking",
+                "nonblocking",
+                "try_lock",
+                "nowait",
+                "no_wait",
+            ],
+            Some(Opt::Wait),
+            "to ask once and not wait is `wait = never`; to wait is `wait = \"5s\"`",
+        ),
+        (
+            &[
+                "auto_extend",
+                "auto_renew",
+                "auto_renewal",
+                "extend",
+                "renewal",
+                "watchdog",
+            ],
+            Some(Opt::Renew),
+            "leases are renewed by themselves; `renew = false` turns it off",
+        ),
+    ];
+    let name = name.unraw().to_string();
+    let mut names = NAMES.iter();
+    let (_, opt, help) = names.find(|(names, ..)| names.contains(&name.as_str()))?;
+    Some((*opt, help))
+}
+
+fn unknown(name: &Ident, near: Option<&str>, elsewhere: Option<&str>) -> syn::Error {
     let fault = Fault::new(format!("unknown option `{name}`"));
-    match near {
-        Some(near) => fault.help(format!("did you mean `{near}`?")),
-        None => fault,
+    match (elsewhere, near) {
+        (Some(help), _) => fault.help(help),
+        (None, Some(near)) => fault.help(format!("did you mean `{near}`?")),
+        (None, None) => fault,
     }
     .note(format!("the options are {}", names()))
     .at(name.span())

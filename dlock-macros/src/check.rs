@@ -187,23 +187,33 @@ fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
 /// rest of its parameter behind. A use by us would silence rustc's warning about a name that nothing
 /// else uses; that is for `unused`.
 fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
-    let (body, is_async_fn) = match &target.shape {
-        Shape::AsyncFn | Shape::Plain => (target.body.clone(), true),
+    let in_block;
+    let (in_body, is_async_fn) = match &target.shape {
+        Shape::AsyncFn | Shape::Plain => (&target.names, true),
         // What the block does not name has been dropped when the function was called.
-        Shape::Block(trailing) => (trailing.block.block.to_token_stream(), false),
+        Shape::Block(trailing) => {
+            in_block = target::names(trailing.block.block.to_token_stream());
+            (&in_block, false)
+        }
     };
     for param in &target.params {
         let name = param.name();
-        let options = options_that_name(&name, args);
         let is_used = name.starts_with('_')
             || in_key.contains(&name)
-            || target::mentions(body.clone(), &|ident| *ident == param.ident);
-        let is_left = options.contains(&Opt::OnError)
-            || matches!(param.binding, Binding::Borrowed | Binding::Unused);
+            || in_body.contains(&param.ident.to_string());
         if is_used {
             plan.captures.push(param.clone());
-        } else if !is_async_fn || is_left {
-        } else if param.binding == Binding::Plain && options.is_empty() {
+            continue;
+        }
+        if !is_async_fn || matches!(param.binding, Binding::Borrowed | Binding::Unused) {
+            continue;
+        }
+        let options = options_that_name(&name, args);
+        if options.contains(&Opt::OnError) {
+            // It is evaluated after the body.
+            continue;
+        }
+        if options.is_empty() && param.binding == Binding::Plain {
             plan.unused.push(param.clone());
         } else {
             plan.captures.push(param.clone());

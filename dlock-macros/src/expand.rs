@@ -22,6 +22,9 @@ use crate::params::Param;
 use crate::plan::{Key, KeyPiece, Output, Plan};
 use crate::target::{Shape, Target};
 
+/// A variable by which an expansion is known again.
+pub(crate) const MARK: &str = "__acquiring";
+
 /// Writes the function with its body guarded.
 //
 // Input:   async fn pay(id: u64) -> Ret { BODY }
@@ -98,6 +101,15 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             #private::in_editors! { #(let _ = ::core::format_args!(#names);)* }
         }
     });
+    let pieces = plan.keys.iter().flat_map(|key| &key.pieces);
+    let removed = pieces.filter_map(|piece| match piece {
+        KeyPiece::Part(_, _, Some(removed)) => {
+            let (otherwise, error) = (&removed.otherwise, &removed.error);
+            Some(quote!(#otherwise #error))
+        }
+        _ => None,
+    });
+    let removed = quote!(#(#removed)*);
     let acquiring = acquiring(plan);
     // By the name of the lease, if it has one: what keeps the lease for longer than the body is
     // reported as what keeps this from its release.
@@ -131,15 +143,23 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         #lease
         let __output = #private::LockGuard::watch(#borrowed, #allow #body).await;
     };
+    // What keeps the function's future from being `Send` may be its value, which waits there.
+    let place = match &plan.output {
+        Output::Known(ty) => site_at(ty.span()),
+        Output::Inferred => site(),
+    };
+    let output = Ident::new("__output", site());
+    let at_type = self::private(plan.krate.as_ref(), place);
+    let finish = quote_spanned!(place=> #at_type::finish(#guard, #output).await);
     let settled = match plan.detach {
-        None => quote_spanned!(site()=> #section match #private::finish(#guard, __output).await),
+        None => quote_spanned!(site()=> #section match #finish),
         // What a task of its own may not have is reported at the word that asks for the task.
         Some(place) => {
             let run = quote_spanned!(site_at(place)=> run);
             quote_spanned! {site()=>
                 match #private::Detach::of(#borrowed).#run(async move {
                     #section
-                    #private::finish(#guard, __output).await
+                    #finish
                 }).await
             }
         }
@@ -149,6 +169,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
 
     quote_spanned! {site()=>
         #editors
+        #removed
         let __error: #private::LockError = 'locked: {
             let __site = #lock_site;
             #[allow(clippy::used_underscore_binding)]
@@ -341,9 +362,11 @@ fn key(plan: &Plan, key: &Key) -> TokenStream {
     let pieces = key.pieces.iter().map(|piece| match piece {
         KeyPiece::Text(text) => quote_spanned!(site()=> #private::text(#text)),
         // What rustc says about the value's type is shown at the placeholder.
-        KeyPiece::Part(value, place) => {
+        KeyPiece::Part(value, place, removed) => {
             let private = self::private(plan.krate.as_ref(), *place);
-            quote_spanned!(*place=> #private::part(&#value))
+            let cfgs = removed.iter().flat_map(|removed| &removed.cfgs);
+            let borrow = Token![&](site_at(value.span()));
+            quote_spanned!(*place=> #(#cfgs)* #private::part(#borrow #value))
         }
     });
     quote_spanned!(site()=> #private::key(#template, &[#(#pieces),*]))

@@ -1,15 +1,15 @@
 //! The keys' placeholders, looked up among the function's parameters.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::quote_spanned;
-use syn::{Expr, ExprLit, Lit, LitStr};
+use quote::{quote, quote_spanned};
+use syn::{Expr, ExprLit, Lit, LitStr, Meta};
 
 use crate::args;
 use crate::literal;
 use crate::message::{Fault, Faults};
 use crate::overlay;
 use crate::params::Param;
-use crate::plan::{Key, KeyPiece};
+use crate::plan::{Key, KeyPiece, Removed};
 use crate::silent;
 use crate::suggest;
 use crate::target::{self, Target};
@@ -96,6 +96,8 @@ fn resolve_one(
 
     let mut names = Vec::new();
     let mut pieces = Vec::new();
+    let is_slot = |piece: &&Piece| matches!(piece, Piece::Slot(_));
+    let slots = template.pieces.iter().filter(is_slot).count();
     for piece in &template.pieces {
         pieces.push(match piece {
             Piece::Text(text) => KeyPiece::Text(text.clone()),
@@ -112,8 +114,8 @@ fn resolve_one(
                     continue;
                 };
                 names.push(slot.name.clone());
-                match part(&slot, param, place, literal) {
-                    Ok(part) => KeyPiece::Part(part, place),
+                match part(&slot, slots > 1, param, place, literal) {
+                    Ok(part) => KeyPiece::Part(part, place, removed(param, literal)),
                     Err(error) => {
                         found.push((slot.range.start, error));
                         continue;
@@ -183,10 +185,20 @@ fn is_meant_as_a_list(value: &Expr) -> bool {
 }
 
 /// The expression that a placeholder stands for.
-fn part(slot: &Slot, param: &Param, place: Span, literal: &LitStr) -> syn::Result<TokenStream> {
-    // The parameter's own hygiene, shown where the literal is.
+fn part(
+    slot: &Slot,
+    is_one_of_several: bool,
+    param: &Param,
+    place: Span,
+    literal: &LitStr,
+) -> syn::Result<TokenStream> {
+    // The parameter's own hygiene, shown where the literal is; of several in one literal, of which the
+    // compiler cannot show a part, where the parameter is: it would not be said which is meant.
     let mut root = param.ident.clone();
-    root.set_span(root.span().located_at(place));
+    let is_vague = literal::exact(literal, slot.range.clone()).is_none();
+    if !(is_vague && is_one_of_several && slot.path.is_empty()) {
+        root.set_span(root.span().located_at(place));
+    }
     let mut expr = quote_spanned!(place=> #root);
     for access in &slot.path {
         expr = match access {
@@ -206,6 +218,27 @@ fn part(slot: &Slot, param: &Param, place: Span, literal: &LitStr) -> syn::Resul
         };
     }
     Ok(expr)
+}
+
+/// What becomes of a placeholder when the `#[cfg]` of its parameter removes that.
+fn removed(param: &Param, literal: &LitStr) -> Option<Removed> {
+    let conditions = param.cfgs.iter().filter_map(|cfg| match &cfg.meta {
+        Meta::List(list) => Some(&list.tokens),
+        _ => None,
+    });
+    let conditions: Vec<_> = conditions.collect();
+    let name = param.name();
+    let fault = Fault::new(format!(
+        "the key names `{name}`, which `#[cfg]` removes from the function here"
+    ))
+    .help(format!(
+        "write the function once for each case, with `#[cfg]` on all of it, or pass `{name}` always"
+    ));
+    (!conditions.is_empty()).then(|| Removed {
+        cfgs: param.cfgs.clone(),
+        otherwise: quote!(#[cfg(not(all(#(#conditions),*)))]),
+        error: fault.at(literal.span()).into_compile_error(),
+    })
 }
 
 /// A field or method name, which may be a keyword with its `r#` left out.

@@ -181,7 +181,7 @@ use proc_macro::TokenStream;
 /// | `#[async_trait]` | on the method, inside the `impl`; arguments that are patterns have no names for the key |
 /// | `#[tokio::main]`, `#[tokio::test]`, `#[actix_web::main]`, `#[rstest]` | `#[distributed_lock]` above: they make a plain function of an async one |
 /// | `#[tracing::instrument]` | above: waiting for the lock is outside the span. Below: inside it |
-/// | `#[cached]` and others that copy the function | `#[distributed_lock]` above, or each copy takes the lock |
+/// | `#[cached]` and others that copy the function | `#[distributed_lock]` above, or each copy asks for the lock, and the one that another calls is refused with `LockError::WouldDeadlock` |
 /// | `#[axum::debug_handler]`, routes of actix, `#[bon::builder]` | any |
 /// | `#[async_recursion]` | any; a recursive call with the same key is refused as a deadlock |
 ///

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use syn::{Expr, Path, Type};
+use syn::{Attribute, Expr, Path, Type};
 
 use crate::duration::Role;
 use crate::params::Param;
@@ -40,7 +40,15 @@ pub(crate) struct Key {
 pub(crate) enum KeyPiece {
     Text(String),
     /// A place or value that is borrowed for rendering, and where it stands in the literal.
-    Part(TokenStream, Span),
+    Part(TokenStream, Span, Option<Removed>),
+}
+
+/// What to do where a parameter that a key names is not there.
+pub(crate) struct Removed {
+    pub(crate) cfgs: Vec<Attribute>,
+    /// The opposite condition.
+    pub(crate) otherwise: TokenStream,
+    pub(crate) error: TokenStream,
 }
 
 /// One option of the lock that differs from the manager's.

@@ -3,6 +3,8 @@
 //! The body stays raw tokens. It is parsed only when the function is not `async`, to find the block
 //! that `#[async_trait]` and its relatives put at its end.
 
+use std::collections::HashSet;
+
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream, Parser};
@@ -11,6 +13,7 @@ use syn::{
     Visibility, token,
 };
 
+use crate::expand;
 use crate::message::{Fault, Faults};
 use crate::params::{self, Param};
 
@@ -25,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) inner_attrs: Vec<Attribute>,
     /// The body without its braces.
     pub(crate) body: TokenStream,
+    /// All identifiers in it: to ask the compiler for each of them takes time.
+    pub(crate) names: HashSet<String>,
     pub(crate) params: Vec<Param>,
     pub(crate) shape: Shape,
 }
@@ -72,6 +77,11 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
     let inner_attrs = content.call(Attribute::parse_inner)?;
     let body: TokenStream = content.parse()?;
     refuse_second(&mut attrs, faults);
+    // The one above has another name here, and came first.
+    let names = names(body.clone());
+    if names.contains(expand::MARK) {
+        faults.push(second().at(Span::call_site()));
+    }
 
     let shape = if sig.asyncness.is_some() {
         Shape::AsyncFn
@@ -88,6 +98,7 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
         brace,
         inner_attrs,
         body,
+        names,
         shape,
     })
 }
@@ -122,6 +133,24 @@ fn mentions_hidden_argument(tokens: TokenStream) -> bool {
     mentions(tokens, &|ident| is_hidden_argument(&ident.to_string()))
 }
 
+/// All identifiers of `tokens`, at any depth.
+pub(crate) fn names(tokens: TokenStream) -> HashSet<String> {
+    fn find(tokens: TokenStream, names: &mut HashSet<String>) {
+        for tree in tokens {
+            match tree {
+                TokenTree::Ident(ident) => {
+                    names.insert(ident.to_string());
+                }
+                TokenTree::Group(group) => find(group.stream(), names),
+                _ => {}
+            }
+        }
+    }
+    let mut names = HashSet::new();
+    find(tokens, &mut names);
+    names
+}
+
 /// Whether any identifier of `tokens`, at any depth, is `wanted`.
 pub(crate) fn mentions(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> bool {
     tokens.into_iter().any(|tree| match tree {
@@ -129,6 +158,18 @@ pub(crate) fn mentions(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> 
         TokenTree::Group(group) => mentions(group.stream(), wanted),
         _ => false,
     })
+}
+
+/// Whether the attribute stands on an expression, where no attribute may stand.
+pub(crate) fn is_expression(item: &TokenStream) -> bool {
+    let is_item =
+        syn::parse2::<Item>(item.clone()).is_ok_and(|item| !matches!(item, Item::Verbatim(_)));
+    let expression = syn::parse2::<Expr>(item.clone());
+    let is_one = matches!(
+        expression,
+        Ok(Expr::Closure(_) | Expr::Async(_) | Expr::Block(_))
+    );
+    is_one && !is_item
 }
 
 /// Looks past the qualifiers of a function for its `fn`.
@@ -148,14 +189,15 @@ fn is_function(input: ParseStream<'_>) -> bool {
 /// Reports a second attribute, and takes it away: left in place it would report everything again.
 fn refuse_second(attrs: &mut Vec<Attribute>, faults: &mut Faults) {
     if let Some(second) = attrs.iter().find(|attr| is_our_attribute(attr)) {
-        faults.push(
-            Fault::new("this function already has `#[distributed_lock]`")
-                .help("to hold both locks, write a list: `key = [\"account:<from>\", \"account:<to>\"]`")
-                .note("of two attributes the lower one would be acquired first")
-                .over(second),
-        );
+        faults.push(self::second().over(second));
     }
     attrs.retain(|attr| !is_our_attribute(attr));
+}
+
+fn second() -> Fault {
+    Fault::new("this function already has `#[distributed_lock]`")
+        .help("to hold both locks, write a list: `key = [\"account:<from>\", \"account:<to>\"]`")
+        .note("of two attributes the lower one would be acquired first")
 }
 
 /// By full path only: somebody else's `#[other::distributed_lock]` is none of our business.

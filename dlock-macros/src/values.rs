@@ -58,7 +58,8 @@ const WAITS: [&str; 2] = ["never", "forever"];
 fn is_meant_for_wait(word: &str, is_quoted: bool) -> bool {
     const OTHERS: &[&str] = &["none", "no", "zero", "nowait", "infinite", "unlimited"];
     // `Never` may be a variant that is imported, and `NEVER` a constant.
-    let is_plain = is_quoted || word.chars().all(|c| c.is_ascii_lowercase());
+    let is_plain = is_quoted || word == "None" || word.chars().all(|c| c.is_ascii_lowercase());
+    let word = &*word.to_lowercase();
     is_plain && (OTHERS.contains(&word) || suggest::closest(word, WAITS).is_some())
 }
 

@@ -74,18 +74,9 @@ mod a1 {
     }
 }
 
-/// A5: of two attributes that wrap the body, the lower one wraps the upper.
+/// A5: of two attributes that wrap the body, the lower one wraps the upper. Two of ours are refused.
 mod a5 {
     use super::*;
-    use dlock::distributed_lock as locked;
-
-    // Under this name the second attribute is not recognised, and nothing is refused.
-    #[distributed_lock(key = "upper")]
-    #[locked(key = "lower")]
-    async fn two_locks() -> Result {
-        say("body");
-        Ok(())
-    }
 
     #[instrument]
     #[distributed_lock(key = "pay")]
@@ -99,19 +90,6 @@ mod a5 {
     async fn above_instrument() -> Result {
         say("body");
         Ok(())
-    }
-
-    #[tokio::test]
-    async fn the_lower_lock_is_taken_first() {
-        let (_, events) = record(two_locks()).await;
-        let expected = [
-            "acquire lower",
-            "acquire upper",
-            "body",
-            "release upper",
-            "release lower",
-        ];
-        assert_eq!(events, expected);
     }
 
     #[tokio::test]
