@@ -2,7 +2,7 @@
 
 use std::{pin::Pin, rc::Rc};
 
-use dlock::{Lease, LockGuard, distributed_lock};
+use dlock::{Lease, LockGuard, LockManager, distributed_lock};
 
 use crate::{Result, assert_send, record, say, under};
 
@@ -82,6 +82,43 @@ mod h1 {
             "{plain_with} and {with}"
         );
         assert!(detached <= plain_with + 400, "{plain_with} and {detached}");
+    }
+
+    type Large = [u8; 1024];
+
+    #[distributed_lock(key = "large:<id>")]
+    async fn large(id: u64, page: Large) -> Result<u64> {
+        tokio::task::yield_now().await;
+        Ok(id + u64::from(page[0]))
+    }
+
+    #[distributed_lock(key = "large:<id>")]
+    #[expect(unused_variables, reason = "it is the case")]
+    async fn unused(id: u64, page: Large) -> Result<u64> {
+        tokio::task::yield_now().await;
+        Ok(id)
+    }
+
+    async fn by_hand(locks: &LockManager, id: u64, page: Large) -> Result<u64> {
+        let guard = locks.lock(format!("large:{id}")).acquire().await?;
+        tokio::task::yield_now().await;
+        let output = id + u64::from(page[0]);
+        guard.release().await?;
+        Ok(output)
+    }
+
+    /// Any async function has its arguments twice: where they came, and where its body finds them.
+    #[test]
+    fn a_large_argument_is_held_once_more_than_by_hand() {
+        let (locks, page) = (LockManager::memory(), [1; 1024]);
+        let by_hand = size_of_val(&by_hand(&locks, 1, page));
+        for locked in [size_of_val(&large(1, page)), size_of_val(&unused(1, page))] {
+            println!("a large argument by hand {by_hand}, locked {locked} bytes");
+            assert!(
+                locked < by_hand + size_of::<Large>() + 256,
+                "{by_hand} and {locked}"
+            );
+        }
     }
 
     #[tokio::test]
