@@ -8,6 +8,7 @@ use crate::{Result, assert_send, record, say, under};
 
 /// H1: each level of nested calls adds the same. Were the body passed on to another async
 /// function, each would double what is below it.
+#[expect(clippy::large_types_passed_by_value, reason = "it is the case")]
 mod h1 {
     use super::*;
 
