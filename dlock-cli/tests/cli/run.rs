@@ -64,6 +64,41 @@ async fn a_command_that_cannot_be_run_leaves_no_lock() {
 }
 
 #[tokio::test]
+async fn a_command_that_cannot_be_run_is_said_to_keep_its_lock_for_the_minimal_hold() {
+    let server = RedisServer::start().await;
+    let words = ["run", "job", "--min-hold", "1h", "--", "nosuch-program"];
+    let ended = call(&mut dlock(&server, &words)).await.with(127);
+    let says = "nothing was run, and `--min-hold` keeps `job`";
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    assert_eq!(locks(&server).await, ["dlock:{job}"]);
+}
+
+#[tokio::test]
+async fn others_see_the_name_that_the_caller_gives() {
+    let server = RedisServer::start().await;
+    let holder = Worker::spawn(&mut dlock(
+        &server,
+        &[
+            "run",
+            "--application",
+            "nightly",
+            "job",
+            "sh",
+            "-c",
+            "echo in; sleep 600",
+        ],
+    ));
+    holder.line("in", LIMIT).await;
+    let refused = call(&mut dlock(&server, &["run", "-n", "job", "true"])).await;
+    let refused = refused.with(75);
+    assert!(
+        refused.stderr.contains("held by `nightly@"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[tokio::test]
 async fn nothing_runs_while_somebody_else_has_the_lock() {
     let server = RedisServer::start().await;
     let holder = Worker::spawn(&mut dlock(

@@ -73,7 +73,29 @@ async fn a_deaf_command_and_its_children_are_killed() {
     let options = ["--ttl", "1s", "--kill-after", "200ms"];
     let worker = running(&server, &options, DEAF).await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
+    let killed = ended(&worker).await.with(76);
+    // By `dlock` itself, in time.
+    assert!(!killed.stderr.contains("stands still"), "{}", killed.stderr);
+    eventually_nothing_is_left(&server).await;
+
+    let options = ["--max-hold", "200ms", "--kill-after", "200ms"];
+    let worker = running(&server, &options, DEAF).await;
     ended(&worker).await.with(76);
+    eventually_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_deaf_command_is_killed_if_its_lease_is_lost_while_it_is_to_end() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "1s", "--max-hold", "200ms", "--kill-after", "1h"];
+    let worker = running(&server, &options, DEAF).await;
+    eventually(LIMIT, "the command is told", async || {
+        worker.stderr().contains("`--max-hold 200ms` has passed")
+    })
+    .await;
+    run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
+    let killed = ended(&worker).await.with(76);
+    assert!(!killed.stderr.contains("stands still"), "{}", killed.stderr);
     eventually_nothing_is_left(&server).await;
 }
 
@@ -269,9 +291,11 @@ async fn a_stopped_dlock_loses_its_command_before_its_lease() {
 #[tokio::test]
 async fn a_stopped_command_is_ended_all_the_same() {
     let server = RedisServer::start().await;
-    let script = "echo in; kill -STOP $$; sleep 600";
+    let script =
+        "trap 'echo asked; exit 0' TERM; echo in; kill -STOP $$; while :; do sleep 0.02; done";
     let worker = running(&server, &["--max-hold", "1s"], script).await;
-    ended(&worker).await.with(76);
+    let ended = ended(&worker).await.with(76);
+    assert!(ended.stdout.contains("asked"), "{}", ended.stdout);
     eventually_nothing_is_left(&server).await;
 }
 
@@ -311,6 +335,16 @@ async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
     let options = ["--ttl", "1s", "--kill-after", "1h"];
     let worker = running(&server, &options, SLOW).await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
+    let ended = ended(&worker).await.with(76);
+    assert!(ended.stdout.contains("ended by itself"), "{}", ended.stdout);
+    assert!(!ended.stderr.contains("stands still"), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn the_watchdog_hears_of_a_lease_that_is_renewed_while_its_command_ends() {
+    let server = RedisServer::start().await;
+    let options = ["--ttl", "2s", "--max-hold", "200ms", "--kill-after", "1h"];
+    let worker = running(&server, &options, SLOW).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("ended by itself"), "{}", ended.stdout);
     assert!(!ended.stderr.contains("stands still"), "{}", ended.stderr);

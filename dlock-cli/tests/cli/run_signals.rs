@@ -63,6 +63,33 @@ async fn the_lock_is_kept_until_all_that_the_command_has_started_has_ended() {
 }
 
 #[tokio::test]
+async fn what_the_command_has_started_is_told_to_end_with_it() {
+    let server = RedisServer::start().await;
+    let script =
+        "(trap 'echo child asked; exit 0' TERM; echo in; while :; do sleep 0.02; done) & wait";
+    let words = ["run", "job", "sh", "-c", script];
+    let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
+    worker.line("in", LIMIT).await;
+    send(&worker, Signal::TERM);
+    let ended = ended(&worker).await.with(143);
+    assert!(ended.stdout.contains("child asked"), "{}", ended.stdout);
+}
+
+/// Nothing says that it should end: a command may start a service.
+#[tokio::test]
+async fn what_the_command_leaves_in_the_background_goes_on() {
+    let server = RedisServer::start().await;
+    let script = "sleep 600 < /dev/null > /dev/null 2>&1 & echo $!";
+    let words = ["run", "job", "sh", "-c", script];
+    let ended = call(&mut dlock_without_terminal(&server, &words)).await;
+    let left = ended.with(0).stdout;
+    let left = Pid::from_raw(left.trim().parse().unwrap()).unwrap();
+    assert_eq!(test_kill_process(left), Ok(()), "it runs");
+    kill_process(left, Signal::KILL).expect("it runs");
+    assert!(locks(&server).await.is_empty());
+}
+
+#[tokio::test]
 async fn what_is_left_of_a_command_is_killed_with_its_lease() {
     let server = RedisServer::start().await;
     let script = "(trap '' TERM; echo $$; while :; do sleep 0.02; done) & wait";
@@ -228,6 +255,20 @@ async fn what_is_typed_at_a_terminal_arrives_once() {
     let told = run_at_a_terminal(&server, r"\x03", script).await;
     assert!(
         told.contains("count 1") && told.contains("code 4"),
+        "{told}"
+    );
+}
+
+/// A terminal sends it to the command as well, so one that only `dlock` gets is none of the command's.
+#[tokio::test]
+async fn what_a_terminal_sends_to_all_is_not_passed_on() {
+    let server = RedisServer::start().await;
+    // A shell that has both signals runs the trap of the first one first.
+    let script = "n=0; trap 'n=$((n+1))' INT; trap 'echo count $n; exit 4' USR1; \
+                  kill -INT $PPID; kill -USR1 $PPID; while :; do sleep 0.02; done";
+    let told = run_at_a_terminal(&server, "", script).await;
+    assert!(
+        told.contains("count 0") && told.contains("code 4"),
         "{told}"
     );
 }

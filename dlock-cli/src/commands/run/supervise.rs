@@ -172,3 +172,22 @@ impl Reason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_was_handed_on_is_measured_anew_by_its_first_renewal() {
+        let seconds = Duration::from_secs;
+        let mut term = Term::of(seconds(3));
+        assert_eq!(term.early(seconds(10)), seconds(1));
+        term.look(seconds(30));
+        assert_eq!(term.early(seconds(10)), seconds(10));
+        assert_eq!(term.early(seconds(60)), seconds(10));
+        // What is left of it grows smaller, and it does not.
+        term.look(seconds(20));
+        assert_eq!(term.early(seconds(60)), seconds(10));
+        assert_eq!(term.tick(), seconds(30) / 12);
+    }
+}
