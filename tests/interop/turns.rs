@@ -54,6 +54,35 @@ async fn what_they_hold_is_busy_here_until_they_release_it() {
     env.assert_clean(1, &[&manager]).await;
 }
 
+/// Their release tells nobody, and this wait ends before the first poll, which comes after a second at the
+/// earliest.
+#[tokio::test]
+async fn what_they_release_during_a_short_wait_is_got_before_that_is_over() {
+    const WAIT: Duration = Duration::from_secs(1);
+    let env = RawKeys::start().await;
+    let manager = env.manager().await;
+    let mut foreign = foreign::start(env.server(), Some(TTL)).await;
+    for attempt in 0.. {
+        assert_eq!(foreign.ask("try").await, "True");
+        let waiting = tokio::spawn(manager.lock(KEY).wait(WAIT).acquire());
+        until_one_waits(&env).await;
+        assert_eq!(foreign.ask("release").await, "released");
+        match soon(waiting).await.unwrap() {
+            Ok(guard) => {
+                soon(guard.release()).await.unwrap();
+                break;
+            }
+            // A machine that stood still for the last part of the wait.
+            Err(error) => assert!(attempt < 4, "{error}"),
+        }
+        eventually(LIMIT, "nobody waits", async || {
+            env.server.keys("dlock:{*}:rq").await.is_empty()
+        })
+        .await;
+    }
+    env.assert_clean(1, &[&manager]).await;
+}
+
 #[tokio::test]
 async fn what_is_held_here_they_get_after_its_release() {
     let env = RawKeys::start().await;

@@ -188,10 +188,11 @@ impl<T> Attempt<T> {
             return Effect::Nothing;
         };
         let asked = !matches!(self.claim.refusal, Refusal::NotAsked);
-        if asked && self.waiter.is_over(around.now) {
+        let is_over = self.waiter.is_over(around.now);
+        if is_over && asked && !self.waiter.owes_last_look() {
             return Effect::Refuse(self.denial(around.now));
         }
-        if !look_at.is_reached(around.now) {
+        if !is_over && !look_at.is_reached(around.now) {
             let give_up = self.waiter.give_up;
             return Effect::WaitUntil(give_up.map_or(look_at, |end| end.earlier(look_at)));
         }
@@ -205,11 +206,12 @@ impl<T> Attempt<T> {
         let limit = match self.waiter.give_up {
             // Somebody who does not wait still needs the time of one answer.
             Some(give_up) if timing.wait != Wait::Never => {
-                answer.min(give_up.remaining(around.now))
+                let rest = give_up.remaining(around.now);
+                answer.min(rest.max(self.waiter.begins_last_look(around.now)))
             }
             _ => answer,
         };
-        let queue = timing.wait != Wait::Never;
+        let queue = self.waiter.timing.wait != Wait::Never;
         self.phase = Phase::Asking {
             news: None,
             traces_before: self.claim.traces_until,
@@ -252,7 +254,7 @@ impl<T> Attempt<T> {
                 if error.left_nothing() {
                     self.claim.traces_until = traces_before;
                 }
-                self.on_failure(error, news, around)
+                self.on_failure(sent, error, news, around)
             }
         }
     }
@@ -273,11 +275,12 @@ impl<T> Attempt<T> {
         };
         self.claim.refreshed(sent, holder);
         let pause = jittered(pause, around.random.next_u64());
-        self.look_again_in(pause, news, around)
+        self.look_again_in(pause, sent, news, around)
     }
 
     fn on_failure(
         &mut self,
+        sent: Moment,
         error: StoreError,
         news: Option<News>,
         around: Surroundings<'_>,
@@ -295,17 +298,24 @@ impl<T> Attempt<T> {
             };
             return Effect::Refuse(self.denial(around.now));
         }
-        self.look_again_in(pause, news, around)
+        self.look_again_in(pause, sent, news, around)
     }
 
+    /// The question that was sent at `sent` has been answered, and is repeated after `pause`, but at the
+    /// end of the wait at the latest.
     fn look_again_in(
         &mut self,
         pause: Duration,
+        sent: Moment,
         news: Option<News>,
         around: Surroundings<'_>,
     ) -> Effect {
+        let look_at = around.now.plus(pause);
+        let last_look = self
+            .waiter
+            .plan_last_look(sent.elapsed(around.now), around.now);
         self.phase = Phase::Waiting {
-            look_at: around.now.plus(pause),
+            look_at: last_look.map_or(look_at, |last| last.earlier(look_at)),
         };
         match news {
             Some(News::Granted { fence }) => drop(self.on_grant(fence, around.now)),

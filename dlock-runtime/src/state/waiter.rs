@@ -1,5 +1,7 @@
 //! A task that wants the key, before it asks for it and while it does.
 
+use std::time::Duration;
+
 use super::{
     Denial,
     claim::{Claim, Refusal, Trust},
@@ -11,6 +13,27 @@ use crate::{
     store::{Holder, StoreError},
 };
 
+/// How long before the end of a wait the store is asked once more, besides the time that two answers take; a
+/// quarter of the wait that is left if that is less.
+const LAST_LOOK: Duration = Duration::from_millis(50);
+
+/// The last question of a wait.
+///
+/// Nothing tells a waiter that another client has deleted a raw key, and a wake-up message can be lost. So
+/// the answer to a question from the middle of the wait does not say that the key is held at its end.
+#[derive(Clone, Copy, Debug)]
+enum LastLook {
+    /// There is no answer yet that the end of the wait could be planned by.
+    Unplanned,
+    Planned {
+        at: Moment,
+        /// For how long its answer is waited for at least, so that a task that is woken late does not ask
+        /// in vain.
+        least: Duration,
+    },
+    Asked,
+}
+
 #[derive(Debug)]
 pub(crate) struct Waiter<T> {
     pub(super) id: OwnerId,
@@ -21,6 +44,7 @@ pub(crate) struct Waiter<T> {
     pub(super) entered: Moment,
     /// When the wait is over; `None` for ever.
     pub(super) give_up: Option<Moment>,
+    last_look: LastLook,
     /// The manager has closed before there was a lease.
     pub(super) refused: bool,
     /// It did not look when it was in front, and has not looked since.
@@ -44,6 +68,7 @@ impl<T> Waiter<T> {
                 Wait::For(limit) => Some(now.plus(limit)),
                 Wait::Forever => None,
             },
+            last_look: LastLook::Unplanned,
             refused: false,
             absent: false,
             has_lent_id: false,
@@ -54,6 +79,46 @@ impl<T> Waiter<T> {
     /// Whether the caller waits no longer.
     pub(super) fn is_over(&self, now: Moment) -> bool {
         self.give_up.is_some_and(|give_up| give_up.is_reached(now))
+    }
+
+    /// A question has been answered after it `took` so long; returns when the last one is due, if that is
+    /// still to be asked.
+    pub(super) fn plan_last_look(&mut self, took: Duration, now: Moment) -> Option<Moment> {
+        let rest = self.give_up?.remaining(now);
+        if rest.is_zero() {
+            // This one was under way at the end of the wait.
+            self.last_look = LastLook::Asked;
+        }
+        if matches!(self.last_look, LastLook::Asked) {
+            return None;
+        }
+        let lead = took
+            .saturating_mul(2)
+            .saturating_add(LAST_LOOK.min(rest / 4));
+        let lead = lead.min(rest / 2);
+        let at = now.plus(rest - lead);
+        self.last_look = LastLook::Planned {
+            at,
+            least: lead.min(LAST_LOOK),
+        };
+        Some(at)
+    }
+
+    /// Whether the last question of the wait was planned and is not asked yet.
+    pub(super) fn owes_last_look(&self) -> bool {
+        matches!(self.last_look, LastLook::Planned { .. })
+    }
+
+    /// A question is about to be sent; returns for how long its answer is waited for at least, which is
+    /// zero for all but the last one.
+    pub(super) fn begins_last_look(&mut self, now: Moment) -> Duration {
+        match self.last_look {
+            LastLook::Planned { at, least } if at.is_reached(now) => {
+                self.last_look = LastLook::Asked;
+                least
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     /// Whether it wants the lock only if that is free.

@@ -168,13 +168,13 @@ impl<T> Attempt<T> {
     pub(super) fn hold(&mut self, fence: u64, sent: Moment, around: Surroundings<'_>) -> Effect {
         let now = around.now;
         let Some(token) = self.claim.next_token(fence) else {
-            return self.on_failure(no_token(fence), None, around);
+            return self.on_failure(sent, no_token(fence), None, around);
         };
         let confirmed = sent.plus(self.claim.trust.asked);
         if confirmed.is_reached(now) {
             // The answer took as long as the lease: it is not to be trusted, so ask again.
             let late = StoreError::timed_out(sent.elapsed(now));
-            return self.on_failure(late, None, around);
+            return self.on_failure(sent, late, None, around);
         }
         self.claim.succeeded();
         let renew_at = renewal_after(sent, self.claim.ttl);
