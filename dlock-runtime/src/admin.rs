@@ -265,6 +265,9 @@ pub struct ServerReport {
     pub round_trips: Vec<Duration>,
     /// What locks need and the user is not allowed to do.
     pub denied: Vec<Denied>,
+    /// Why scripts cannot publish the messages that wake waiters, while clients can: so it is where
+    /// pub/sub is sharded. Each hand-over to another process takes one round trip more then.
+    pub unpublished: Option<String>,
     /// Those that could take its place behind Sentinels and in a cluster, as far as `INFO` tells.
     pub replicas: Vec<ReplicaReport>,
 }

@@ -20,6 +20,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "redis")]
+use tracing::info;
 use tracing::{debug, trace, warn};
 
 use crate::{
@@ -257,6 +259,22 @@ pub(crate) fn abandoned(section: &Section) {
             %key,
             "not released: its runtime ended first, so it stays until its TTL; call `shutdown` before",
         );
+    });
+}
+
+/// A server let no script publish a wake-up message, and this process has sent it instead, or tried to.
+#[cfg(feature = "redis")]
+pub(crate) fn wake_up_resent(server: &str, is_published: bool, is_first: bool) {
+    told(|| {
+        let outcome = if is_published { "sent" } else { "failed" };
+        metrics::wake_up_resent(server, outcome);
+        if is_first {
+            info!(
+                target: TARGET, %server, outcome,
+                "scripts cannot publish on this server: each wake-up message is sent separately and takes one \
+                 round trip more",
+            );
+        }
     });
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::port;
-use link::{Faults, Flow, Trap, TrapAt};
+use link::{Faults, Flow, Rename, Trap, TrapAt};
 
 /// A TCP proxy in front of a server on 127.0.0.1.
 ///
@@ -138,6 +138,15 @@ impl Proxy {
     #[must_use]
     pub fn is_trap_set(&self) -> bool {
         self.faults.is_trap_set()
+    }
+
+    /// Has the server understand `from` where clients say it: the command is passed on as `to`, which is as
+    /// long. What a script calls stays as it is.
+    ///
+    /// With a server that knows the command only as `to`, by `rename-command`, clients can use it and
+    /// scripts cannot. It counts for requests from now on.
+    pub fn rename(&self, from: &str, to: &str) {
+        self.faults.set_rename(Rename::new(from, to));
     }
 
     /// The number of connections that are open now.

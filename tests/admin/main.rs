@@ -12,6 +12,7 @@ mod foreign;
 mod layouts;
 mod permissions;
 mod processes;
+mod publishing;
 mod unlocking;
 
 use std::time::Duration;

@@ -23,6 +23,8 @@ mod random;
 mod recorded;
 mod recorders;
 mod table;
+#[cfg(feature = "redis")]
+mod wake_ups;
 
 use dlock::{LockManager, store::memory::MemoryStore};
 

@@ -551,6 +551,7 @@ fn report(facts: Facts) -> ServerReport {
         clock: facts.clock.map(reading),
         round_trips: facts.round_trips,
         denied: denied.collect(),
+        unpublished: facts.unpublished,
         replicas: replicas.collect(),
     }
 }

@@ -40,6 +40,8 @@ use crate::{
 
 #[cfg(feature = "redis")]
 pub(crate) use self::outage::Outage;
+#[cfg(feature = "redis")]
+pub(super) use self::outage::wake_up_resent;
 
 /// The template of locks whose callers name none.
 const NO_TEMPLATE: &str = "none";

@@ -15,6 +15,9 @@ pub(super) fn refused(_template: Option<&'static str>, _reason: &'static str) {}
 
 pub(super) fn request_failed(_request: Request, _kind: StoreErrorKind) {}
 
+#[cfg(feature = "redis")]
+pub(super) fn wake_up_resent(_server: &str, _outcome: &'static str) {}
+
 #[derive(Clone, Copy)]
 pub(super) struct Call;
 

@@ -54,6 +54,7 @@ mod supervisor;
 mod tls;
 mod url;
 mod value;
+mod wake_ups;
 
 use std::{
     fmt,
@@ -80,6 +81,7 @@ use self::{
     servers::Servers,
     source::Source,
     url::{Layout, Location},
+    wake_ups::WakeUps,
 };
 pub use self::{
     config::RedisConfig,
@@ -156,6 +158,7 @@ pub struct RedisStore {
     hints: Arc<Hints>,
     servers: Arc<Servers>,
     introductions: Introductions,
+    wake_ups: WakeUps,
     min_replicas: u32,
     /// For `min_replicas`.
     confirmer: Option<Confirmer>,
@@ -224,6 +227,7 @@ impl RedisStore {
                 return Ok(Self {
                     shown,
                     introductions: Introductions::new(&config, &servers),
+                    wake_ups: WakeUps::default(),
                     config,
                     hints,
                     servers,
@@ -276,6 +280,7 @@ impl RedisStore {
         Self {
             shown,
             introductions: Introductions::new(&config, &servers),
+            wake_ups: WakeUps::default(),
             config,
             hints,
             servers,
@@ -339,7 +344,17 @@ impl RedisStore {
 
     async fn call(&self, call: Call) -> Result<Value, StoreError> {
         self.introductions.revive();
-        self.servers.run(&call).await
+        let begun = Instant::now();
+        let answer = self.servers.run(&call).await?;
+        if let Some(untold) = script::untold(&answer) {
+            let limit = self.config.response_timeout;
+            let limit = limit.saturating_sub(begun.elapsed());
+            let (servers, shown) = (&*self.servers, &*self.shown);
+            // Boxed: hardly a call needs it, and all would have room for it.
+            let published = self.wake_ups.publish(servers, shown, &call, untold, limit);
+            Box::pin(published).await;
+        }
+        Ok(answer)
     }
 }
 

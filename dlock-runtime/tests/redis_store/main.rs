@@ -13,6 +13,7 @@ mod lasting;
 mod log;
 mod outages;
 mod protocol;
+mod publishing;
 mod raw_keys;
 mod refusals;
 mod start_up;
@@ -107,6 +108,12 @@ for_every_make! {
     raw_keys {
         a_raw_key_needs_a_pattern_of_its_own,
         foreign_data_at_a_raw_key_is_never_touched,
+    }
+    publishing {
+        a_waiter_is_told_by_whoever_releases,
+        a_waiter_is_told_by_whoever_finds_the_lock_free,
+        a_waiter_that_only_wants_to_be_told_is,
+        a_script_that_can_publish_does_so_alone,
     }
     start_up {
         a_user_who_may_not_subscribe_is_refused,

@@ -60,10 +60,43 @@ impl Trap {
     }
 }
 
+/// A command that the server knows by another name.
+#[derive(Clone)]
+pub(super) struct Rename {
+    from: Vec<u8>,
+    to: Vec<u8>,
+}
+
+impl Rename {
+    pub(super) fn new(from: &str, to: &str) -> Self {
+        assert_eq!(from.len(), to.len(), "lengths are not written anew");
+        let word = |text: &str| format!("${}\r\n{text}\r\n", text.len()).into_bytes();
+        Self {
+            from: word(from),
+            to: word(to),
+        }
+    }
+
+    /// Renames the command in what has come so far, and takes what can be passed on: all but an end that may
+    /// be the beginning of the name.
+    fn take_from(&self, came: &mut Vec<u8>) -> Vec<u8> {
+        let length = self.from.len();
+        let places = (0..came.len()).filter(|at| came[*at..].starts_with(&self.from));
+        for at in places.collect::<Vec<_>>() {
+            came[at..at + length].copy_from_slice(&self.to);
+        }
+        let is_begun = |part: &usize| came.ends_with(&self.from[..*part]);
+        let held = (1..length).rev().find(is_begun).unwrap_or(0);
+        let rest = came.split_off(came.len() - held);
+        std::mem::replace(came, rest)
+    }
+}
+
 /// The state that the test sets and every connection looks at.
 pub(super) struct Faults {
     flow: watch::Sender<Flow>,
     trap: Mutex<Option<Trap>>,
+    rename: Mutex<Option<Rename>>,
     open: AtomicUsize,
     accepted: AtomicUsize,
     // Held while bytes are handed to a socket, so that none pass after `set_flow`.
@@ -75,6 +108,7 @@ impl Faults {
         Self {
             flow: watch::Sender::new(Flow::Open),
             trap: Mutex::new(None),
+            rename: Mutex::new(None),
             open: AtomicUsize::new(0),
             accepted: AtomicUsize::new(0),
             passing: Mutex::new(()),
@@ -88,6 +122,10 @@ impl Faults {
 
     pub(super) fn set_trap(&self, trap: Trap) {
         *lock(&self.trap) = Some(trap);
+    }
+
+    pub(super) fn set_rename(&self, rename: Rename) {
+        *lock(&self.rename) = Some(rename);
     }
 
     pub(super) fn is_trap_set(&self) -> bool {
@@ -164,11 +202,12 @@ async fn pump(
     cut_owed: &AtomicBool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
+    let mut came = Vec::new();
     loop {
         let read = from.read(&mut buffer).await;
         // An end or an error, too, is news that a black hole does not pass on.
         faults.until_open(direction).await;
-        let mut bytes = &buffer[..read?];
+        let bytes = &buffer[..read?];
         if bytes.is_empty() {
             return to.shutdown().await;
         }
@@ -184,6 +223,13 @@ async fn pump(
             }
             Direction::Reply => {}
         }
+        let rename = lock(&faults.rename).clone();
+        let rename = rename.filter(|_| direction == Direction::Request);
+        let renamed = rename.map(|rename| {
+            came.extend_from_slice(bytes);
+            rename.take_from(&mut came)
+        });
+        let mut bytes = renamed.as_deref().unwrap_or(bytes);
         while !bytes.is_empty() {
             faults.until_open(direction).await;
             to.writable().await?;
@@ -220,6 +266,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_renamed_wherever_its_request_is_cut() {
+        let rename = Rename::new("PUBLISH", "PUBLISX");
+        let request = b"*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n$7\r\nPUBLISH\r\n";
+        let script = b"*2\r\n$21\r\nredis.call('PUBLISH')\r\n$1\r\n$\r\n";
+        let all = [&request[..], script].concat();
+        let renamed = [
+            &b"*3\r\n$7\r\nPUBLISX\r\n$1\r\nc\r\n$7\r\nPUBLISX\r\n"[..],
+            script,
+        ];
+        for at in 0..=all.len() {
+            let (one, other) = all.split_at(at);
+            let mut came = one.to_vec();
+            let mut passed = rename.take_from(&mut came);
+            came.extend_from_slice(other);
+            passed.extend(rename.take_from(&mut came));
+            assert_eq!(passed, renamed.concat(), "{at}");
+            assert!(came.is_empty());
+        }
+    }
 
     #[test]
     fn a_trap_waits_for_its_text() {

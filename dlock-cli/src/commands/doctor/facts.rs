@@ -103,6 +103,8 @@ pub(crate) struct ServerFacts {
     pub(crate) clock: Option<Reading>,
     pub(crate) round_trips: Vec<Duration>,
     pub(crate) denied: Vec<Missing>,
+    /// Why scripts cannot publish, if clients can.
+    pub(crate) unpublished: Option<String>,
     /// The clocks of its replicas, by their addresses, or why they do not tell.
     pub(crate) replica_clocks: Vec<(String, Result<Reading, String>)>,
 }
@@ -239,6 +241,7 @@ impl From<ServerReport> for ServerFacts {
             clock: report.clock.map(Reading::from),
             round_trips: report.round_trips,
             denied: denied.collect(),
+            unpublished: report.unpublished,
             replica_clocks: replica_clocks.collect(),
             ..Self::default()
         };

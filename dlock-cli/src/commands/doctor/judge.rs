@@ -35,6 +35,7 @@ fn judge_server(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     }
     let mut findings = basics::rights(facts, server);
     findings.extend(latency::judge(facts, server));
+    findings.extend(latency::of_messages(server));
     if server.info.is_empty() {
         findings.push(without_info(facts));
         return findings;

@@ -20,8 +20,9 @@ pub(super) const REQUEST_SECONDS: &str = "dlock_request_seconds";
 pub(super) const REQUESTS_FAILED: &str = "dlock_requests_failed_total";
 pub(super) const DISCONNECTED: &str = "dlock_disconnected";
 pub(super) const CONNECTIONS_LOST: &str = "dlock_connections_lost_total";
+pub(super) const WAKE_UPS_RESENT: &str = "dlock_wake_ups_resent_total";
 
-const COUNTERS: [(&str, &str); 11] = [
+const COUNTERS: [(&str, &str); 12] = [
     (ACQUIRED, "Calls that got their lock."),
     (REFUSED, "Calls that did not get their lock, by reason."),
     (
@@ -51,6 +52,10 @@ const COUNTERS: [(&str, &str); 11] = [
         "Requests that the store did not answer as it should, by kind of failure.",
     ),
     (CONNECTIONS_LOST, "Connections to a server that broke."),
+    (
+        WAKE_UPS_RESENT,
+        "Wake-up messages that no script could publish and a client sent instead, by outcome.",
+    ),
 ];
 
 const GAUGES: [(&str, &str); 3] = [

@@ -1,11 +1,16 @@
-//! The times in which a connection is missing.
+//! What is counted of a server: the times in which a connection is missing, and messages that had to be sent again.
 
 use metrics::{Gauge, counter, gauge};
 
 use super::{
     super::told,
-    names::{CONNECTIONS_LOST, DISCONNECTED},
+    names::{CONNECTIONS_LOST, DISCONNECTED, WAKE_UPS_RESENT},
 };
+
+/// A wake-up message that no script could publish was sent instead, or could not be.
+pub(in crate::observe) fn wake_up_resent(server: &str, outcome: &'static str) {
+    counter!(WAKE_UPS_RESENT, "server" => server.to_owned(), "outcome" => outcome).increment(1);
+}
 
 /// Of one connection; an outage that is dropped is over, as nobody wants the connection any more.
 #[derive(Default)]

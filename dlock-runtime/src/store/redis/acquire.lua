@@ -14,7 +14,9 @@
 --
 -- Returns the fence if the lock is the owner's, else {TTL left in ms or -1 for none, place in the
 -- queue or -1, last fence, label of the holder or '', fence of the holder or 0}. The last fence is
--- the slot's at the end of this script: whatever is granted later has a greater one.
+-- the slot's at the end of this script: whatever is granted later has a greater one. Two more follow
+-- if a waiter was made the holder and could not be told from here: a channel, and the message that the
+-- caller is to publish there.
 --
 -- It is one step because "free", "first in the queue" and "taken" must be about the same moment.
 -- A script that fails half-way is not undone: the fence is written before the lock, so that no
@@ -144,10 +146,15 @@ if first and first ~= owner and string.sub(first, -1) ~= '!' then
   redis.call('ZREM', queue, first)
   redis.call('ZREM', living, first)
   local place = wait_in_queue()
-  -- Last, and not allowed to fail: a user may lack the channel, and the lease is granted already.
+  -- Last, and not allowed to fail, as the lease is granted already: a user may lack the channel, and
+  -- where pub/sub is sharded a script may not publish in another slot than that of its keys.
   local namespace, name = string.match(queue, '^(.-):{(.*)}:r?q$')
-  redis.pcall('PUBLISH', namespace .. ':wake:' .. string.match(first, '^[^.]*'),
-    first .. ' ' .. granted .. ' ' .. name)
+  local channel = namespace .. ':wake:' .. string.match(first, '^[^.]*')
+  local message = first .. ' ' .. granted .. ' ' .. name
+  local told = redis.pcall('PUBLISH', channel, message)
+  if type(told) == 'table' and told.err then
+    return {grant_ttl, place, next_fence, '', next_fence, channel, message}
+  end
   return {grant_ttl, place, next_fence, '', next_fence}
 end
 

@@ -158,12 +158,12 @@ impl RedisStore {
             Seen::Foreign { digest } => Err(digest.as_str()),
         };
         let answer = self.call(Call::unlock(&self.config, key, me, seen)).await?;
-        match answer {
-            Value::Int(0) => Ok(None),
-            Value::Int(1) => Ok(Some(false)),
-            Value::Int(2) => Ok(Some(true)),
-            other => Err(script::misshapen("unlock", &other)),
+        let unlocked = script::read_unlock(&answer)?;
+        if let (Some(_), Ok((owner, _))) = (unlocked, seen) {
+            let call = Call::tell_holder(&self.config, key, owner);
+            self.servers.run(&call).await.ok();
         }
+        Ok(unlocked)
     }
 
     /// What some processes have said of themselves; the others may have ended.

@@ -11,7 +11,8 @@
 -- leaves the queue, and the lock is free.
 --
 -- Returns 2 if the lock was the owner's and a waiter has it now, 1 if it was the owner's and is
--- free, 0 if it was not the owner's, who has at most left the queue.
+-- free, 0 if it was not the owner's, who has at most left the queue. If the waiter could not be told
+-- from here, {that number, channel, message}: the caller is to publish the message there.
 --
 -- It is one step so that nobody can take the lock between the release and the grant, and so that
 -- a stranger's lock is never deleted. The fence is written before the lock. Whatever hinders the
@@ -87,11 +88,17 @@ local function next_fence()
   return try('SET', fence, granted) and granted
 end
 
--- Last, and not allowed to fail: a user may lack the channel, and the lock is released already.
-local function tell(waiter, granted)
+-- Last, and not allowed to fail, as the lock is released already: a user may lack the channel, and
+-- where pub/sub is sharded a script may not publish in another slot than that of its keys. Returns
+-- `outcome`, with what is left to the caller.
+local function tell(waiter, granted, outcome)
   local namespace, name = string.match(queue, '^(.-):{(.*)}:r?q$')
-  try('PUBLISH', namespace .. ':wake:' .. string.match(waiter, '^[^.]*'),
-    waiter .. ' ' .. granted .. ' ' .. name)
+  local channel = namespace .. ':wake:' .. string.match(waiter, '^[^.]*')
+  local message = waiter .. ' ' .. granted .. ' ' .. name
+  if try('PUBLISH', channel, message) then
+    return outcome
+  end
+  return {outcome, channel, message}
 end
 
 local grant_ttl = 3000
@@ -100,16 +107,14 @@ if first and string.sub(first, -1) == '!' then
   redis.call('DEL', lock)
   try('ZREM', queue, first)
   try('ZREM', living, first)
-  tell(string.sub(first, 1, -2), '0')
-  return 1
+  return tell(string.sub(first, 1, -2), '0', 1)
 end
 
 local granted = first and next_fence()
 if granted and try('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl) then
   try('ZREM', queue, first)
   try('ZREM', living, first)
-  tell(first, granted)
-  return 2
+  return tell(first, granted, 2)
 end
 redis.call('DEL', lock)
 return 1

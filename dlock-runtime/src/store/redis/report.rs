@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{
     RedisConfig, RedisStore, errors,
     node::Node,
+    script::Call,
     servers::Servers,
     session::{self, Session, answered},
     url::{Address, Endpoint, Layout, Location},
@@ -36,6 +37,8 @@ pub(crate) struct Facts {
     pub(crate) round_trips: Vec<Duration>,
     /// Rule, purpose, and whether no lock works without it.
     pub(crate) denied: Vec<(String, &'static str, bool)>,
+    /// Why a script cannot publish a wake-up message, if a client can; one answer for all servers.
+    pub(crate) unpublished: Option<String>,
     /// The clocks of those who would take its place.
     pub(crate) replicas: Vec<(String, Result<Clock, StoreError>)>,
 }
@@ -53,6 +56,7 @@ impl Facts {
             clock: None,
             round_trips: Vec::new(),
             denied: Vec::new(),
+            unpublished: None,
             replicas: Vec::new(),
         }
     }
@@ -74,11 +78,17 @@ impl RedisStore {
         // Of a server that stands alone nobody has said that its replicas may be talked to.
         let follows = Location::parse(&self.config.url)
             .is_ok_and(|it| matches!(it.layout(), Layout::Sentinel(_) | Layout::Cluster));
+        let unpublished = self.unpublished().await;
         let mut all = Vec::with_capacity(masters.len());
         for master in masters {
             let mut facts = Facts::of(master.shown());
             let asked = ask_all(&master, &self.config, in_cluster, waits, &mut facts);
             facts.failure = asked.await.err();
+            let may_publish = !facts
+                .denied
+                .iter()
+                .any(|(rule, ..)| is_about_publishing(rule));
+            facts.unpublished = unpublished.clone().filter(|_| may_publish);
             if follows && let Ok(place) = master.place().await {
                 let limit = self.config.response_timeout;
                 let clocks: Vec<_> = replicas(&facts.info)
@@ -90,6 +100,23 @@ impl RedisStore {
         }
         all
     }
+
+    /// Why a script of a lock cannot publish, as far as the server tells. What else may go wrong is told
+    /// elsewhere.
+    async fn unpublished(&self) -> Option<String> {
+        let call = Call::publish_in_script(&self.config);
+        match self.servers.run(&call).await {
+            Ok(Value::BulkString(reason)) => {
+                Some(errors::quoted(&String::from_utf8_lossy(&reason)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a rule that the user lacks is about messages, so that nothing else is to be said of them.
+fn is_about_publishing(rule: &str) -> bool {
+    rule == "+publish" || rule.starts_with('&')
 }
 
 async fn ask_all(

@@ -12,12 +12,12 @@ use std::{ptr, time::Duration};
 use redis::{Arg, Cmd, RedisError, RedisWrite};
 
 #[cfg(feature = "admin")]
-pub(super) use self::answer::misshapen;
+pub(super) use self::answer::{misshapen, read_unlock};
 use self::text::{ACQUIRE, DROP, RAISE, RELEASE, RENEW, Script};
 #[cfg(feature = "admin")]
 use self::text::{LOOK, UNLOCK};
 pub(super) use self::{
-    answer::{read_acquisition, read_raise, read_release, read_renewal},
+    answer::{Untold, read_acquisition, read_raise, read_release, read_renewal, untold},
     label::read_label,
     text::sources,
 };
@@ -33,6 +33,8 @@ use crate::{
 pub(super) struct Call {
     script: Option<&'static Script>,
     command: Cmd,
+    /// Where it goes, if not to the slot of its first key.
+    slot: Option<u16>,
 }
 
 impl Call {
@@ -131,6 +133,47 @@ impl Call {
         Self {
             script: None,
             command,
+            slot: None,
+        }
+    }
+
+    /// A script that works on a lock tries to publish, and says why it cannot.
+    #[cfg(feature = "admin")]
+    pub(super) fn publish_in_script(config: &RedisConfig) -> Self {
+        const SCRIPT: &str = "local told = redis.pcall('PUBLISH', ARGV[1], '0') \
+                              return type(told) == 'table' and told.err or 1";
+        // No lock has a name with a control character in it.
+        let key = format!("{}:{{\u{1}probe}}", config.namespace);
+        let mut command = redis::cmd("EVAL");
+        command.arg(SCRIPT).arg(1).arg(&key);
+        command.arg(probe_channel(&config.namespace));
+        Self {
+            script: None,
+            command,
+            slot: Some(slot::of_key(key.as_bytes())),
+        }
+    }
+
+    /// The holder of a lock is told that it was taken away.
+    #[cfg(feature = "admin")]
+    pub(super) fn tell_holder(config: &RedisConfig, key: &LockKey, holder: OwnerId) -> Self {
+        let channel = channel(&config.namespace, holder.client());
+        let message = format!("{holder} 0 {key}");
+        let untold = Untold {
+            channel: channel.as_bytes(),
+            message: message.as_bytes(),
+        };
+        Self::publish(slot::of_key(key.as_str().as_bytes()), untold)
+    }
+
+    /// What a script could not publish, over the connection to the master of a slot.
+    pub(super) fn publish(slot: u16, untold: Untold<'_>) -> Self {
+        let mut command = redis::cmd("PUBLISH");
+        command.arg(untold.channel).arg(untold.message);
+        Self {
+            script: None,
+            command,
+            slot: Some(slot),
         }
     }
 
@@ -142,6 +185,7 @@ impl Call {
         Self {
             script: None,
             command,
+            slot: None,
         }
     }
 
@@ -167,6 +211,7 @@ impl Call {
         Self {
             script: Some(script),
             command,
+            slot: None,
         }
     }
 
@@ -191,12 +236,13 @@ impl Call {
         Some(Self {
             script: Some(script),
             command,
+            slot: None,
         })
     }
 
-    /// The slot that all of its keys lie in.
+    /// The slot that all of its keys lie in, or whose master it is for.
     pub(super) fn slot(&self) -> u16 {
-        slot::of_key(self.first_key())
+        self.slot.unwrap_or_else(|| slot::of_key(self.first_key()))
     }
 
     fn first_key(&self) -> &[u8] {

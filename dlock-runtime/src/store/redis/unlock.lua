@@ -17,8 +17,8 @@
 -- still writes can be told to be late. Then the lock is made the operator's own, and given up by the
 -- script `release`, whose text follows this one.
 --
--- The holder is told by `owner 0 K` on the channel of its client; that may fail, as a user may lack
--- the channel, and the holder then finds out when it renews.
+-- The holder is told by `owner 0 K` on the channel of its client, by the caller: not every server lets a
+-- script publish. That may fail, and the holder then finds out when it renews.
 --
 -- GETEX instead of GET, because it counts as a write: what is seen must come from a master, and a server
 -- that is out of memory refuses nothing to a script that has written. It is then most of all that
@@ -49,11 +49,5 @@ do
   local raised = string.format('%.0f', math.max(last + 1, floor))
   redis.call('SET', KEYS[4], raised)
   redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. raised .. ' -', 'PX', 3000)
-end
-
-if seen then
-  local namespace, name = string.match(KEYS[2], '^(.-):{(.*)}:r?q$')
-  redis.pcall('PUBLISH', namespace .. ':wake:' .. string.match(seen, '^[^.]*'),
-    string.match(seen, '^%S+') .. ' 0 ' .. name)
 end
 

@@ -10,6 +10,8 @@ const RELEASE: &str = "dlock-runtime/src/store/redis/release.lua";
 const RAISE: &str = "dlock-runtime/src/store/redis/raise.lua";
 const DROP: &str = "dlock-runtime/src/store/redis/drop.lua";
 const UNLOCK: &str = "dlock-runtime/src/store/redis/unlock.lua";
+const LOOK_RS: &str = "dlock-runtime/src/store/redis/look.rs";
+const REDIS: &str = "dlock-runtime/src/store/redis.rs";
 const LOOK: &str = "dlock-runtime/src/store/redis/look.lua";
 
 const STORE: Target = Target {
@@ -25,6 +27,8 @@ const SERVER: &[Look] = &[
     Tests(facade("contention"), &["dead_parties", "fairness"]),
     Tests(facade("quorum"), &[]),
 ];
+
+const UNPUBLISHED: &[Look] = &[Tests(STORE, &["told", "publish"])];
 
 const MOVED: &[Look] = &[
     Tests(facade("cluster"), &["migration"]),
@@ -236,9 +240,25 @@ pub(super) const ALL: &[Mutant] = &[
         "grant-is-silent",
         "A waiter that is made the holder is not told",
         ACQUIRE,
-        "redis.pcall(«'PUBLISH'», namespace",
+        "redis.pcall(«'PUBLISH'», channel, message)",
         "'EXISTS'",
         SERVER,
+    ),
+    Mutant::new(
+        "grant-untold-is-kept",
+        "A waiter whose message the script cannot publish is not told by who has found the lock free",
+        ACQUIRE,
+        "if «type(told) == 'table' and told.err» then",
+        "false",
+        UNPUBLISHED,
+    ),
+    Mutant::new(
+        "untold-is-kept",
+        "What a script cannot publish is not published at all",
+        REDIS,
+        "if let Some(untold) = «script::untold(&answer)» {",
+        "script::untold(&answer).filter(|_| false)",
+        UNPUBLISHED,
     ),
     Mutant::new(
         "own-place-stays",
@@ -363,19 +383,35 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     ),
     Mutant::new(
+        "release-untold-is-kept",
+        "A waiter whose message the script cannot publish is not told by who has released the lock",
+        RELEASE,
+        "return «{outcome, channel, message}»",
+        "outcome",
+        UNPUBLISHED,
+    ),
+    Mutant::new(
+        "release-tells-twice",
+        "The message that a release has published is published once more",
+        RELEASE,
+        "if «try('PUBLISH', channel, message)» then",
+        "not try('PUBLISH', channel, message)",
+        UNPUBLISHED,
+    ),
+    Mutant::new(
         "release-tells-nobody",
         "A waiter that is made the holder by a release is not told",
         RELEASE,
-        "try('ZREM', living, first) «tell(first, granted)»",
-        "",
+        "return «tell(first, granted, 2)»",
+        "2",
         SERVER,
     ),
     Mutant::new(
         "notice-is-silent",
         "A waiter that only wants to be told is not told",
         RELEASE,
-        "«tell(string.sub(first, 1, -2), '0')»",
-        "",
+        "return «tell(string.sub(first, 1, -2), '0', 1)»",
+        "1",
         SERVER,
     ),
     Mutant::new(
@@ -407,7 +443,7 @@ pub(super) const ALL: &[Mutant] = &[
         "ungranted-is-kept",
         "A lock stays held when it cannot be handed on",
         RELEASE,
-        "tell(first, granted) return 2 end «redis.call('DEL', lock)»",
+        "tell(first, granted, 2) end «redis.call('DEL', lock)»",
         "",
         SERVER,
     ),
@@ -547,9 +583,9 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "unlock-tells-nobody",
         "A holder whose lock was taken away is not told",
-        UNLOCK,
-        "if «seen» then local namespace",
-        "false",
+        LOOK_RS,
+        "«self.servers.run(&call).await.ok();»",
+        "",
         OPERATOR,
     )
     .breaks("tells the old holder by `owner 0 K`"),

@@ -68,3 +68,14 @@ fn shown(duration: Duration) -> String {
         _ => format!("{} s", us / 1_000_000),
     }
 }
+
+/// What waking a waiter takes.
+pub(super) fn of_messages(server: &ServerFacts) -> Option<Finding> {
+    let reason = server.unpublished.as_ref()?;
+    let what = format!("scripts cannot publish here ({reason})");
+    let why = "clients send each wake-up message themselves, so a hand-over to another process takes one \
+               round trip more; a client that ends before it has sent one leaves the waiter to its poll, \
+               which takes 1.25 s at most";
+    let advice = "nothing, or use a server without sharded pub/sub";
+    Some(Finding::note(Topic::Latency, what).why(why).advice(advice))
+}

@@ -7,6 +7,27 @@ use redis::Value;
 use super::read_label;
 use crate::store::{Acquisition, Holder, Raised, Released, Renewal, StoreError, redis::errors};
 
+/// A wake-up message that a script could not publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store::redis) struct Untold<'a> {
+    pub(in crate::store::redis) channel: &'a [u8],
+    pub(in crate::store::redis) message: &'a [u8],
+}
+
+/// What the script of a call has left to its caller to publish: the end of an answer of `acquire`, `release`
+/// or `unlock`.
+pub(in crate::store::redis) fn untold(answer: &Value) -> Option<Untold<'_>> {
+    let Value::Array(fields) = answer else {
+        return None;
+    };
+    let ([_] | [_, _, _, _, _], [Value::BulkString(channel), Value::BulkString(message)]) =
+        fields.split_at(fields.len().checked_sub(2)?)
+    else {
+        return None;
+    };
+    Some(Untold { channel, message })
+}
+
 pub(in crate::store::redis) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError> {
     let fence = |fence: i64| u64::try_from(fence).map_err(|_| misshapen("acquire", answer));
     match answer {
@@ -20,6 +41,15 @@ pub(in crate::store::redis) fn read_acquisition(answer: &Value) -> Result<Acquis
                 Value::Int(last),
                 Value::BulkString(label),
                 Value::Int(held),
+            ]
+            | [
+                Value::Int(ttl),
+                Value::Int(place),
+                Value::Int(last),
+                Value::BulkString(label),
+                Value::Int(held),
+                Value::BulkString(_),
+                Value::BulkString(_),
             ] => {
                 let (label, function) = read_label(label);
                 Ok(Acquisition::Busy(Holder {
@@ -48,10 +78,33 @@ pub(in crate::store::redis) fn read_renewal(answer: &Value) -> Result<Renewal, S
 }
 
 pub(in crate::store::redis) fn read_release(answer: &Value) -> Result<Released, StoreError> {
+    match outcome(answer) {
+        Some(1 | 2) => Ok(Released::WasHeld),
+        Some(0) => Ok(Released::WasGone),
+        _ => Err(misshapen("release", answer)),
+    }
+}
+
+/// Whether a waiter has the lock after `unlock`, `None` if nothing was done.
+#[cfg(feature = "admin")]
+pub(in crate::store::redis) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
+    match outcome(answer) {
+        Some(0) => Ok(None),
+        Some(1) => Ok(Some(false)),
+        Some(2) => Ok(Some(true)),
+        _ => Err(misshapen("unlock", answer)),
+    }
+}
+
+/// The number that `release` returns, also where a message comes with it.
+fn outcome(answer: &Value) -> Option<i64> {
     match answer {
-        Value::Int(1 | 2) => Ok(Released::WasHeld),
-        Value::Int(0) => Ok(Released::WasGone),
-        other => Err(misshapen("release", other)),
+        Value::Int(outcome) => Some(*outcome),
+        Value::Array(fields) => match fields.as_slice() {
+            [Value::Int(outcome @ (1 | 2)), _, _] => untold(answer).map(|_| *outcome),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -124,5 +177,50 @@ mod tests {
         assert_eq!(read_renewal(&Value::Int(0)), Ok(Renewal::NotOwner));
         assert_eq!(read_release(&Value::Int(2)), Ok(Released::WasHeld));
         assert_eq!(read_release(&Value::Int(0)), Ok(Released::WasGone));
+    }
+
+    #[test]
+    fn what_a_script_could_not_publish_comes_with_its_answer() {
+        let word = |text: &str| Value::BulkString(text.into());
+        let with_message = |fields: &[Value]| {
+            let message = [word("dlock:wake:c"), word("c.1 7 k")];
+            Value::Array(fields.iter().cloned().chain(message).collect())
+        };
+        let numbers = [3000, 1, 7].map(Value::Int);
+        let busy: Vec<_> = numbers
+            .into_iter()
+            .chain([word(""), Value::Int(7)])
+            .collect();
+        let untold_by = Some(Untold {
+            channel: b"dlock:wake:c",
+            message: b"c.1 7 k",
+        });
+
+        let answer = with_message(&busy);
+        assert_eq!(untold(&answer), untold_by);
+        assert_eq!(
+            read_acquisition(&answer),
+            read_acquisition(&Value::Array(busy.clone()))
+        );
+        assert!(read_acquisition(&answer).is_ok());
+        assert_eq!(untold(&Value::Array(busy)), None);
+
+        for outcome in [1, 2] {
+            let answer = with_message(&[Value::Int(outcome)]);
+            assert_eq!(untold(&answer), untold_by);
+            assert_eq!(read_release(&answer), Ok(Released::WasHeld));
+        }
+        for nonsense in [
+            with_message(&[]),
+            with_message(&[Value::Int(0)]),
+            with_message(&[word("1")]),
+            with_message(&[1, 2].map(Value::Int)),
+            Value::Array(vec![Value::Int(1), word("a")]),
+        ] {
+            assert!(read_release(&nonsense).is_err(), "{nonsense:?}");
+        }
+        for number in [0, 1, 2] {
+            assert_eq!(untold(&Value::Int(number)), None);
+        }
     }
 }

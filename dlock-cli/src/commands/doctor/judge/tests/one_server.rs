@@ -310,6 +310,24 @@ fn a_server_without_an_answer_is_broken_and_nothing_else() {
 }
 
 #[test]
+fn a_server_whose_scripts_cannot_publish_is_slower_and_no_risk() {
+    let mut sharded = server("a:1", &[]);
+    sharded.unpublished = Some("another slot".to_owned());
+    let of_messages = |sharded| {
+        let findings = judge(&facts(Layout::Single, vec![sharded])).into_iter();
+        let mut findings = findings.filter(|it| it.what.contains("scripts cannot publish"));
+        findings.next()
+    };
+    let finding = of_messages(sharded).expect("it is told");
+    assert_eq!(
+        (finding.severity, finding.topic),
+        (Severity::Note, Topic::Latency)
+    );
+    assert!(finding.what.ends_with("(another slot)"), "{}", finding.what);
+    assert_eq!(of_messages(server("a:1", &[])), None);
+}
+
+#[test]
 fn missing_rights_come_with_the_words_that_grant_them() {
     let missing = |rule: &str, is_required| Missing {
         rule: rule.to_owned(),
