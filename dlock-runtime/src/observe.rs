@@ -271,8 +271,7 @@ pub(crate) fn wake_up_resent(server: &str, is_published: bool, is_first: bool) {
         if is_first {
             info!(
                 target: TARGET, %server, outcome,
-                "scripts cannot publish on this server: each wake-up message is sent separately and takes one \
-                 round trip more",
+                "scripts cannot publish on this server: wake-up messages are sent separately",
             );
         }
     });

@@ -287,6 +287,17 @@ impl RedisServer {
         calls(&report, name)
     }
 
+    /// The same without the times that it has failed: a connection is opened with an `EVALSHA` of no script.
+    pub async fn success_count(&self, name: &str) -> u64 {
+        let mut connection = self.connection().await;
+        let report: String = redis::cmd("INFO")
+            .arg("commandstats")
+            .query_async(&mut connection)
+            .await
+            .expect("INFO answers text");
+        calls(&report, name) - failures(&report, name)
+    }
+
     /// Deletes all data. Loaded scripts and the counters of commands stay.
     pub async fn flush(&self) {
         let mut connection = self.connection().await;
@@ -405,9 +416,27 @@ fn calls(report: &str, command: &str) -> u64 {
         .unwrap_or(0)
 }
 
+fn failures(report: &str, command: &str) -> u64 {
+    let prefix = format!("cmdstat_{}:", command.to_ascii_lowercase());
+    let line = report.lines().find_map(|line| line.strip_prefix(&prefix));
+    let mut fields = line.unwrap_or_default().split(',');
+    fields
+        .find_map(|field| field.strip_prefix("failed_calls=")?.parse().ok())
+        .unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_are_read_per_command() {
+        let report = "cmdstat_set:calls=12,usec=3,rejected_calls=1,failed_calls=4\r\n\
+                      cmdstat_get:calls=5,usec=1\r\n";
+        assert_eq!(failures(report, "SET"), 4);
+        assert_eq!(failures(report, "get"), 0);
+        assert_eq!(failures(report, "del"), 0);
+    }
 
     #[test]
     fn calls_are_read_per_command() {

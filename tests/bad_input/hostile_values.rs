@@ -246,7 +246,7 @@ async fn of_ten_megabytes_are_refused_in_a_few_words() {
         assert!(text.to_string().len() < 1000, "{}", text.to_string().len());
     }
     assert_eq!(env.server.keys("*").await, Vec::<String>::new());
-    assert_eq!(env.server.command_count("evalsha").await, 0);
+    assert_eq!(env.server.success_count("evalsha").await, 0);
 }
 
 /// Writes kilobytes until it is told to stop, or goes on all the same.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use dlock::{ConnectError, LockManager, LostCause, store::StoreErrorKind};
-use dlock_testkit::Proxy;
+use dlock::{ConnectError, LockManager, LostCause, Wait, store::StoreErrorKind};
+use dlock_testkit::{Proxy, eventually};
 
 use crate::{
     WAIT, assert_says,
@@ -94,4 +94,42 @@ async fn at_a_release_is_not_the_callers_error() {
     assert_eq!(soon(body).await, Ok("done"));
     proxy.thaw();
     env.assert_clean(1, &[&manager]).await;
+}
+
+/// The address is right: a server that accepts connections and does not answer is told from one that is not
+/// there, by whoever had a connection and by whoever has none.
+#[tokio::test]
+async fn of_a_server_that_is_paused_is_not_put_down_to_its_address() {
+    const PAUSED: &str = "`CLIENT PAUSE`";
+    let env = Redis::start().await;
+    let limit = Duration::from_millis(300);
+    let builder = || {
+        let builder = LockManager::builder().response_timeout(limit);
+        builder.connect_timeout(3 * limit).wait(Wait::Never)
+    };
+    let manager = builder().connect(&env.server.url()).await.unwrap();
+    redis::cmd("CLIENT")
+        .arg(&["PAUSE", "600000", "ALL"])
+        .exec_async(&mut env.server.connection().await)
+        .await
+        .unwrap();
+    let mut seen = [false; 2];
+    eventually(LIMIT, "both texts are seen", async || {
+        let lock = manager.lock("order:42");
+        let text = soon(lock.acquire()).await.unwrap_err().to_string();
+        assert!(!text.contains("address is right"), "{text}");
+        for (seen, part) in seen
+            .iter_mut()
+            .zip(["had stopped to answer", "accepts connections"])
+        {
+            *seen |= text.contains(part) && text.contains(PAUSED);
+        }
+        seen == [true; 2]
+    })
+    .await;
+    let error = soon(builder().connect(&env.server.url()))
+        .await
+        .unwrap_err();
+    assert_says(&error, &["accepts connections", PAUSED, "no answer within"]);
+    assert!(!error.to_string().contains("address is right"), "{error}");
 }

@@ -117,6 +117,7 @@ for_every_make! {
     }
     start_up {
         a_user_who_may_not_subscribe_is_refused,
+        a_server_that_runs_no_scripts_is_refused,
         a_database_that_is_not_there_is_named,
         who_gives_up_says_after_how_long,
     }

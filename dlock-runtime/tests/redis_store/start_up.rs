@@ -24,7 +24,13 @@ async fn fails(url: String, connect_timeout: Duration) -> (StoreErrorKind, Strin
         .expect("it ends in time")
         .expect_err("locks would not work");
     match error {
-        ConnectError::Unavailable { reason, .. } => (reason.kind(), reason.message().to_owned()),
+        ConnectError::Unavailable { reason, .. } => {
+            // What its kind advises is about something else.
+            if reason.kind() == StoreErrorKind::Unsupported {
+                assert!(!reason.to_string().contains("6.2"), "{reason}");
+            }
+            (reason.kind(), reason.message().to_owned())
+        }
         other => panic!("{other}"),
     }
 }
@@ -45,6 +51,30 @@ pub(crate) async fn a_user_who_may_not_subscribe_is_refused(make: Make) {
             text.contains("(`SUBSCRIBE` to `dlock:wake:*`)"),
             "{lacks}: {text}"
         );
+    }
+}
+
+pub(crate) async fn a_server_that_runs_no_scripts_is_refused(make: Make) {
+    for command in ["EVALSHA", "EVAL"] {
+        let arguments = ["--rename-command", command, "SOMETHING_ELSE"];
+        let server = RedisServer::start_make_with(make, &arguments).await;
+        let (kind, text) = fails(server.url(), 2 * DEADLINE).await;
+        assert_eq!(kind, StoreErrorKind::Unsupported, "{text}");
+        assert!(
+            text.contains(&format!("unknown command '{command}'")),
+            "{text}"
+        );
+        assert!(text.contains("rename-command"), "{text}");
+    }
+    let server = RedisServer::start_make(make).await;
+    let url = format!("redis://me:s3cret@127.0.0.1:{}", server.port());
+    for (right, command) in [("-evalsha", "EVALSHA"), ("-eval", "EVAL")] {
+        let rules = format!("ACL SETUSER me reset on >s3cret ~* &* +@all {right}");
+        run(&mut server.connection().await, &rules).await;
+        let (kind, text) = fails(url.clone(), 2 * DEADLINE).await;
+        assert_eq!(kind, StoreErrorKind::Denied, "{text}");
+        let named = format!("(`{command}`, so `+{}`)", command.to_lowercase());
+        assert!(text.contains(&named), "{text}");
     }
 }
 

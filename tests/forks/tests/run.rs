@@ -72,7 +72,7 @@ async fn a_child_is_refused_and_its_copy_of_a_guard_releases_nothing() {
     assert_explained(&said);
     assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
     // The parent has taken it twice, and another manager has asked once.
-    let asked = server.command_count("evalsha").await;
+    let asked = server.success_count("evalsha").await;
     assert_eq!(asked, 5, "the child has sent nothing");
 }
 
@@ -86,7 +86,7 @@ async fn a_body_that_goes_on_in_a_child_is_ended_and_its_lease_not_renewed() {
         server.keys("dlock:{order:42}").await.is_empty()
     })
     .await;
-    let asked = server.command_count("evalsha").await;
+    let asked = server.success_count("evalsha").await;
     assert_eq!(asked, 1, "the child has sent nothing");
 }
 

@@ -222,7 +222,7 @@ impl Members {
         for (member, state) in &mut self.0 {
             match &*state.borrow_and_update() {
                 State::Ready(_) => seen.some_ready = true,
-                State::Connecting => seen.some_connecting = true,
+                State::Connecting { .. } => seen.some_connecting = true,
                 State::Failed(error) => {
                     if seen.failure.is_none() || error.is_final() {
                         seen.failure = Some(error.clone().at(&member.shown));

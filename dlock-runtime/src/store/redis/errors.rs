@@ -28,6 +28,13 @@ const NO_SUCH_DATABASE: [&str; 3] = [
 /// In characters; what servers really say is shorter.
 const LONGEST_QUOTE: usize = 300;
 
+/// What stops a server that can be connected to.
+const CHECK_SILENCE: &str = "check whether it is stopped, paused by `CLIENT PAUSE` or busy with a long \
+                             command, and whether a proxy before it still has it";
+
+/// Commands that are sent as they are, and that no lock works without where they are sent at all.
+const NEEDED: [&str; 5] = ["EVALSHA", "EVAL", "SUBSCRIBE", "ASKING", "WAIT"];
+
 const NO_HELLO: &str = "the server does not know `HELLO 3`: if it is Redis 6.2 or later behind a \
                         proxy, write `?protocol=resp2` at the end of the URL";
 
@@ -71,7 +78,11 @@ pub(super) fn of_login(error: &RedisError, limit: Duration, database: i64) -> St
         .iter()
         .any(|text| message.starts_with(text));
     if is_no_database {
-        return unsupported(format!("the server has no database {database} ({message})"));
+        let message = format!(
+            "the server has no database {database} ({message}): put the number of another one at the end of \
+             the URL, or raise `databases` in its configuration"
+        );
+        return unsupported(message).with_advice();
     }
     // Its whole text is about the command, whose arguments are left out.
     let is_unknown = sorted.kind() == StoreErrorKind::Unsupported;
@@ -95,6 +106,23 @@ pub(super) fn of_connect(address: impl Display, error: &io::Error) -> StoreError
 /// The failure of one attempt in words.
 pub(super) fn cannot_connect(address: impl Display, cause: impl Display) -> String {
     format!("cannot connect to {address}: {cause}")
+}
+
+/// A server that accepted a connection, and has not answered on it within `limit`.
+pub(super) fn silent(address: impl Display, limit: Duration) -> StoreError {
+    let cause = format!(
+        "it accepts connections, but there was no answer within {limit:.0?}; {CHECK_SILENCE}"
+    );
+    let message = cannot_connect(address, cause);
+    StoreError::new(StoreErrorKind::Unreachable, message).with_advice()
+}
+
+/// There is no connection for a request, as the last one was given up for want of an answer.
+pub(super) fn silenced(address: &str, limit: Duration) -> StoreError {
+    let message = format!(
+        "no connection to {address} within {limit:.0?}, after it had stopped to answer; {CHECK_SILENCE}"
+    );
+    StoreError::new(StoreErrorKind::Unreachable, message).with_advice()
 }
 
 /// What is said when no attempt has succeeded for all of `limit`, by the failure of the last.
@@ -241,6 +269,11 @@ fn sorted(code: &str, detail: &str) -> StoreError {
         // a server may say: it has not done what it was asked, and may do it later.
         _ => Kind::Refused,
     };
+    if kind == Kind::Unsupported
+        && let Some(command) = unknown_command(detail)
+    {
+        return not_known(command);
+    }
     let text = lower_first(&quoted(detail.trim_start_matches(ACL_IN_SCRIPT)));
     if text.is_empty() || kind == Kind::Refused && code != "ERR" {
         // Short codes are what one looks up.
@@ -248,6 +281,44 @@ fn sorted(code: &str, detail: &str) -> StoreError {
         return StoreError::new(kind, text.trim_end());
     }
     StoreError::new(kind, text)
+}
+
+/// The command that the server says it does not know, if every version has it and locks need it.
+fn unknown_command(detail: &str) -> Option<&str> {
+    let name = detail.strip_prefix("unknown command")?;
+    let name = name.trim_matches([' ', '\'', '`', ',', '"']);
+    NEEDED.into_iter().find(|it| it.eq_ignore_ascii_case(name))
+}
+
+/// A command of that name is in every version that will do, and this server does not know it.
+pub(super) fn not_known(command: &str) -> StoreError {
+    unsupported(format!(
+        "unknown command '{command}': the server has it under another name or not at all \
+         (`rename-command`), or a proxy before it does not pass it on, and dlock needs it"
+    ))
+    .with_advice()
+}
+
+/// A command that no lock works without, and that was tried on a new connection: what it was refused with,
+/// if it was refused for good.
+pub(super) fn refused_for_good(
+    command: &str,
+    answer: redis::Value,
+    limit: Duration,
+) -> Result<(), StoreError> {
+    let Err(error) = answer.extract_error() else {
+        return Ok(());
+    };
+    let error = of_request(&error, limit);
+    match error.kind() {
+        StoreErrorKind::Denied => {
+            let rule = command.to_ascii_lowercase();
+            let message = format!("{} (`{command}`, so `+{rule}`)", error.message());
+            Err(StoreError::new(StoreErrorKind::Denied, message))
+        }
+        StoreErrorKind::Unsupported => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// What went wrong inside the script, where the server wraps that in an `ERR` of its own.

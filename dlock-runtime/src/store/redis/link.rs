@@ -31,6 +31,9 @@ use crate::{
     store::{StoreError, StoreErrorKind},
 };
 
+/// No script has this hash.
+const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+
 /// More callers than this wait until earlier requests are written.
 const QUEUED_REQUESTS: usize = 1024;
 
@@ -130,6 +133,11 @@ impl Link {
             // about the next command, which has no key.
             requests.cmd("ASKING");
         }
+        // No lock works without these, and the first one should not be the first to learn that.
+        if !hints.are_unwanted() {
+            requests.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
+            requests.cmd("EVAL").arg("return 1").arg(0);
+        }
         requests.cmd("CLIENT").arg("SETNAME").arg(&self.name);
         for source in script::sources() {
             requests.cmd("SCRIPT").arg("LOAD").arg(source);
@@ -139,7 +147,7 @@ impl Link {
         let connection = &mut self.handle.connection;
         let answers = connection.send_packed_commands(&requests, 0, count);
         let answers = answered(self.handle.limit, answers).await?;
-        // The rest may be refused: a name is a courtesy, as is advice, and a script that is not
+        // The rest but the two may be refused: a name is a courtesy, as is advice, and a script that is not
         // loaded is sent whole when it is called. A refused HELLO tells nothing, but the login was
         // accepted.
         let mut answers = answers.into_iter();
@@ -147,14 +155,20 @@ impl Link {
         if let Some(hello) = answers.next() {
             hello::check_server(&hello, in_cluster)?;
         }
-        // Who only looks may lack it.
-        match answers
-            .next()
-            .filter(|_| in_cluster && !hints.are_unwanted())
-        {
-            Some(asking) => self.check_asking(asking),
-            None => Ok(()),
+        let asking = if in_cluster { answers.next() } else { None };
+        // Who only looks may lack them.
+        if hints.are_unwanted() {
+            return Ok(());
         }
+        if let Some(asking) = asking {
+            self.check_asking(asking)?;
+        }
+        for command in ["EVALSHA", "EVAL"] {
+            if let Some(answer) = answers.next() {
+                errors::refused_for_good(command, answer, self.handle.limit)?;
+            }
+        }
+        Ok(())
     }
 
     fn check_asking(&self, answer: Value) -> Result<(), StoreError> {

@@ -48,7 +48,9 @@ impl Node {
         events: Events,
         home: &runtime::Handle,
     ) -> Self {
-        let state = watch::Sender::new(State::Connecting);
+        let state = watch::Sender::new(State::Connecting {
+            after_silence: false,
+        });
         let shown = events.server().into();
         #[cfg(feature = "admin")]
         let place = source.clone();
@@ -69,14 +71,14 @@ impl Node {
     /// Waits until the server is ready, or will not be without somebody's help.
     pub(super) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         let decided = |state: &State| match state {
-            State::Connecting => None,
+            State::Connecting { .. } => None,
             State::Ready(_) => Some(Ok(())),
             State::Failed(error) => error.is_final().then(|| Err(error.clone())),
         };
         match timeout(limit, self.wait_for(decided)).await {
             Ok(outcome) => outcome,
             Err(_) => match &*self.state.borrow() {
-                State::Connecting => Err(self.no_connection(limit)),
+                State::Connecting { .. } => Err(self.no_connection(limit)),
                 // The last failure says more than that time is up.
                 State::Failed(error) => Err(errors::given_up(&self.shown, limit, error)),
                 State::Ready(_) => Ok(()),
@@ -210,6 +212,14 @@ impl Node {
     }
 
     fn no_connection(&self, limit: Duration) -> StoreError {
+        if matches!(
+            &*self.state.borrow(),
+            State::Connecting {
+                after_silence: true
+            }
+        ) {
+            return errors::silenced(&self.shown, limit);
+        }
         StoreError::new(
             StoreErrorKind::Unreachable,
             format!("no connection to {} within {limit:.0?}", self.shown),
@@ -220,7 +230,7 @@ impl Node {
 /// What a caller can do at once, if anything.
 fn known(state: &State) -> Option<Result<Handle, StoreError>> {
     match state {
-        State::Connecting => None,
+        State::Connecting { .. } => None,
         State::Ready(handle) => Some(Ok(handle.clone())),
         State::Failed(error) => Some(Err(error.clone())),
     }

@@ -276,6 +276,13 @@ impl Call {
                 };
                 sorted.reworded(|message| format!("{message} ({place}, lock at `{lock}`)"))
             }
+            // What came with Redis 6.2 may be missing in an older one; the rest is in all of them.
+            StoreErrorKind::Unsupported => {
+                let command = errors::script_line(error).and_then(|line| script.command(line));
+                command
+                    .filter(|command| *command != "GETEX")
+                    .map_or(sorted, errors::not_known)
+            }
             StoreErrorKind::WrongType => {
                 sorted.reworded(|message| format!("{message} (lock at `{lock}`)"))
             }

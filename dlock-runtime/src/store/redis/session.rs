@@ -3,7 +3,10 @@
 use std::{future::Future, time::Duration};
 
 use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConnection};
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 
 use super::{
     errors, introduction::introduce, pulse::Pulse, secrets::hidden, socket::Socket, url::Endpoint,
@@ -27,21 +30,30 @@ impl Session {
         settings: AsyncConnectionConfig,
         limit: Duration,
     ) -> Result<Self, StoreError> {
+        let begun = Instant::now();
         let login = endpoint.login_now(limit / 2).await?;
         let (mut stream, pulse, omen) = Socket::connect(endpoint, limit).await?.parts();
-        if !endpoint.pushes() && login.password().is_some() {
-            introduce(&mut stream, &login, None, limit)
+        // Somewhat less than the caller waits, who would not know that there was a connection.
+        let left = limit.saturating_sub(begun.elapsed()) / 10 * 9;
+        let logged_in = async {
+            if !endpoint.pushes() && login.password().is_some() {
+                introduce(&mut stream, &login, None, limit)
+                    .await
+                    .map_err(|error| hidden(omen.explain(error), &login))?;
+            }
+            // Whoever asks has a timer of its own, and one is enough.
+            let settings = settings.set_response_timeout(None);
+            MultiplexedConnection::new_with_config(&login, stream, settings)
                 .await
-                .map_err(|error| hidden(omen.explain(error), &login))?;
-        }
-        // Whoever asks has a timer of its own, and one is enough.
-        let settings = settings.set_response_timeout(None);
-        let (connection, driver) = MultiplexedConnection::new_with_config(&login, stream, settings)
-            .await
-            .map_err(|error| {
-                let error = errors::of_login(&error, limit, login.db());
-                hidden(omen.explain(error), &login)
-            })?;
+                .map_err(|error| {
+                    let error = errors::of_login(&error, limit, login.db());
+                    hidden(omen.explain(error), &login)
+                })
+        };
+        let Ok(logged_in) = timeout(left, logged_in).await else {
+            return Err(errors::silent(endpoint, limit));
+        };
+        let (connection, driver) = logged_in?;
         Ok(Self {
             connection,
             driver: tokio::spawn(here(driver)),
@@ -92,7 +104,8 @@ pub(super) async fn named<T>(
         return Err(unreachable(&format!("no answer within {limit:.0?}")));
     };
     outcome.map_err(|error| match error.kind() {
-        StoreErrorKind::Disconnected | StoreErrorKind::TimedOut => unreachable(error.message()),
+        StoreErrorKind::Disconnected => unreachable(error.message()),
+        StoreErrorKind::TimedOut => errors::silent(endpoint, limit),
         _ => error,
     })
 }

@@ -58,7 +58,10 @@ const IDLE_FACTOR: u32 = 5;
 #[derive(Clone)]
 pub(super) enum State {
     /// The outcome of the first attempt is not known yet.
-    Connecting,
+    Connecting {
+        /// The last connection was given up for want of an answer.
+        after_silence: bool,
+    },
     Ready(Handle),
     /// The last attempt failed, and others follow.
     Failed(StoreError),
@@ -94,7 +97,8 @@ impl Work for Supervisor {
                     let watched = self.watch_over(&endpoint, &mut link, &mut attached, attempt);
                     let error = watched.await;
                     // Nobody starts a request on a connection that is about to be closed.
-                    self.state.send_replace(State::Connecting);
+                    let after_silence = error.kind() == StoreErrorKind::TimedOut;
+                    self.state.send_replace(State::Connecting { after_silence });
                     self.events.lost(&error);
                     let lived = since.elapsed();
                     link.close(error.clone()).await;
@@ -121,7 +125,9 @@ impl Work for Supervisor {
     fn interrupted(&mut self, panic: Option<&str>) {
         let Some(panic) = panic else {
             // Who asks next connects anew, and an end of the program is no outage.
-            self.state.send_replace(State::Connecting);
+            self.state.send_replace(State::Connecting {
+                after_silence: false,
+            });
             return;
         };
         let message = format!("the task of the connection panicked: {panic}");

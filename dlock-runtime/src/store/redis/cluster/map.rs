@@ -53,7 +53,7 @@ impl Member {
     pub(super) fn link(&self) -> Option<Handle> {
         match &*self.node.state().borrow() {
             State::Ready(handle) => Some(handle.clone()),
-            State::Connecting | State::Failed(_) => None,
+            State::Connecting { .. } | State::Failed(_) => None,
         }
     }
 

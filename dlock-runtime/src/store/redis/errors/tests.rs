@@ -253,6 +253,28 @@ fn a_password_among_the_arguments_is_not_repeated() {
 }
 
 #[test]
+fn a_command_that_every_version_has_is_no_question_of_the_version() {
+    for line in [
+        "ERR unknown command 'EVALSHA', with args beginning with: 'abc' '0' ",
+        "ERR unknown command `evalsha`, with args beginning with: `abc`, `0`, ",
+        "ERR unknown command 'EVALSHA'",
+    ] {
+        let error = of_request(&error(line), Duration::from_secs(1));
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+        let text = error.to_string();
+        assert!(text.starts_with("unknown command 'EVALSHA': "), "{text}");
+        assert!(
+            text.contains("rename-command") && !text.contains("6.2"),
+            "{text}"
+        );
+    }
+    // One that came with Redis 6.2.
+    let old = error("ERR unknown command 'GETEX', with args beginning with: 'k' ");
+    let text = of_request(&old, Duration::from_secs(1)).to_string();
+    assert!(text.contains("6.2"), "{text}");
+}
+
+#[test]
 fn a_server_without_hello_may_know_resp2() {
     for line in [
         "ERR unknown command 'HELLO', with args beginning with: '3'",

@@ -40,7 +40,8 @@ async fn node(owner: &Arc<OnceLock<u16>>, seen: &Seen, answer: Arc<Answer>) -> F
                     let port = owner.get().expect("it is known before anybody asks");
                     format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
                 }
-                "EVALSHA" => {
+                // Without a key it is the connection's own question.
+                "EVALSHA" if words.len() > 3 => {
                     note(&words[3]);
                     match answer(&words[3]) {
                         Some(answer) => answer,
