@@ -195,7 +195,7 @@ impl LockManager {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection.
-    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self, ConnectError> {
         Self::builder().connect(url).await
     }
 
@@ -216,11 +216,13 @@ impl LockManager {
     /// # Errors
     ///
     /// [`ConnectError`] when the URL names no store, or there is no tokio runtime here.
-    pub fn connect_lazy(url: &str) -> Result<Self, ConnectError> {
+    pub fn connect_lazy(url: impl AsRef<str>) -> Result<Self, ConnectError> {
         Self::builder().connect_lazy(url)
     }
 
-    /// Connects to the store named by the environment variable `DLOCK_URL`.
+    /// Connects to the store named by the environment variable `DLOCK_URL`, with the login in `DLOCK_USER` and
+    /// `DLOCK_PASSWORD` if the URL has none. To set defaults as well, use
+    /// [`connect_env`](LockManagerBuilder::connect_env).
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;

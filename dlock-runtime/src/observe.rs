@@ -262,6 +262,17 @@ pub(crate) fn abandoned(section: &Section) {
     });
 }
 
+/// The environment has a password for dlock, and whoever connects to `server` has not asked for it.
+#[cfg(feature = "redis")]
+pub(crate) fn password_unread(server: &str) {
+    told(|| {
+        warn!(
+            target: TARGET, %server,
+            "`DLOCK_PASSWORD` is not used: only `connect_env` and `from_env` read it",
+        );
+    });
+}
+
 /// A server let no script publish a wake-up message, and this process has sent it instead, or tried to.
 #[cfg(feature = "redis")]
 pub(crate) fn wake_up_resent(server: &str, is_published: bool, is_first: bool) {

@@ -153,8 +153,13 @@ const CHILD: &str = "DLOCK_TEST_FROM_ENV";
 /// The test is all processes: it runs itself again, with other environments.
 #[tokio::test]
 async fn the_environment_is_asked_when_the_url_has_none() {
-    if env::var(CHILD).is_ok() {
-        match LockManager::from_env().await {
+    if let Ok(way) = env::var(CHILD) {
+        let connected = if way == "connect" {
+            LockManager::connect(env::var("DLOCK_URL").unwrap()).await
+        } else {
+            LockManager::from_env().await
+        };
+        match connected {
             Ok(manager) => {
                 let outcome = manager.lock("order:42").run(async |_| "works").await;
                 println!("it {}", outcome.unwrap());
@@ -198,5 +203,37 @@ async fn the_environment_is_asked_when_the_url_has_none() {
         let line = child.line("it ", LIMIT).await;
         assert!(line.contains(expected), "{url} {user:?}: {line}");
         assert!(!line.contains(SECRET), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_environment_is_not_asked_by_who_connects_to_a_url_and_that_is_told() {
+    const UNREAD: &str = "`DLOCK_PASSWORD`";
+    let server = with_user("mine").await;
+    run(
+        &mut server.connection().await,
+        "CONFIG SET requirepass shared",
+    )
+    .await;
+    let url = |login: &str| format!("redis://{login}127.0.0.1:{}", server.port());
+    for (url, password, works, is_told) in [
+        (url(""), Some("shared"), false, true),
+        (url(""), None, false, false),
+        (url(""), Some(""), false, false),
+        (url(":shared@"), Some("shared"), true, false),
+    ] {
+        let mut command = Command::new(env::current_exe().unwrap());
+        let test = "credentials::the_environment_is_asked_when_the_url_has_none";
+        command
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, "connect")
+            .env("DLOCK_URL", &url)
+            .env_remove("DLOCK_USER")
+            .env_remove("DLOCK_PASSWORD")
+            .envs(password.map(|password| ("DLOCK_PASSWORD", password)));
+        let child = Worker::spawn(&mut command);
+        let line = child.line("it ", LIMIT).await;
+        assert_eq!(line.contains("it works"), works, "{url}: {line}");
+        assert_eq!(line.contains(UNREAD), is_told, "{url} {password:?}: {line}");
     }
 }

@@ -6,7 +6,9 @@ use tokio::runtime::Handle;
 
 use super::{LockManagerBuilder, label};
 #[cfg(feature = "redis")]
-use crate::store::redis::{CredentialsProvider, Independent, RedisConfig, RedisStore};
+use crate::store::redis::{
+    CredentialsProvider, Independent, RedisConfig, RedisStore, without_password,
+};
 use crate::{
     bounds::Bounds,
     error::ConnectError,
@@ -15,11 +17,17 @@ use crate::{
     manager::{LockManager, Shared},
     observe,
     owner::{ClientId, Owners},
-    store::{HintSink, LockStore, OwnStore, memory::MemoryStore},
+    store::{HintSink, LockStore, OwnStore, StoreErrorKind, memory::MemoryStore},
 };
 
 impl LockManagerBuilder {
     /// Connects to the store at `url` and waits until it answers.
+    ///
+    /// The environment is not read: to use the password in `DLOCK_PASSWORD`, call
+    /// [`connect_env`](Self::connect_env), or set
+    /// [`CredentialsProvider::from_env`](crate::store::redis::CredentialsProvider::from_env) with
+    /// [`credentials`](Self::credentials). If that variable is set and nothing else has a password, a
+    /// warning is logged, and an error of a login says so.
     ///
     /// # Errors
     ///
@@ -42,7 +50,14 @@ impl LockManagerBuilder {
     /// manager.lock("order:42").run(async |_lease| ()).await?;
     /// # Ok(()) }
     /// ```
-    pub async fn connect(self, url: &str) -> Result<LockManager, ConnectError> {
+    pub async fn connect(self, url: impl AsRef<str>) -> Result<LockManager, ConnectError> {
+        let url = url.as_ref();
+        let is_ignored = self.ignores_environment(url);
+        let connected = self.connect_to(url).await;
+        connected.map_err(|error| if is_ignored { unread(error) } else { error })
+    }
+
+    async fn connect_to(self, url: &str) -> Result<LockManager, ConnectError> {
         if is_memory(url) {
             return self.store(MemoryStore::new());
         }
@@ -71,7 +86,9 @@ impl LockManagerBuilder {
     /// assert!(matches!(lock.acquire().await, Err(LockError::Unavailable { .. })));
     /// # Ok(()) }
     /// ```
-    pub fn connect_lazy(self, url: &str) -> Result<LockManager, ConnectError> {
+    pub fn connect_lazy(self, url: impl AsRef<str>) -> Result<LockManager, ConnectError> {
+        let url = url.as_ref();
+        self.ignores_environment(url);
         if is_memory(url) {
             return self.store(MemoryStore::new());
         }
@@ -106,18 +123,17 @@ impl LockManagerBuilder {
     /// ```
     pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
         match std::env::var("DLOCK_URL") {
-            Ok(url) if !url.is_empty() => {
-                self.of_environment(&url)?
-                    .connect(&url)
-                    .await
-                    .map_err(|error| match error {
-                        ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
-                            url: format!("DLOCK_URL={url}"),
-                            reason,
-                        },
-                        error => error,
-                    })
-            }
+            Ok(url) if !url.is_empty() => self
+                .of_environment(&url)?
+                .connect_to(&url)
+                .await
+                .map_err(|error| match error {
+                    ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
+                        url: format!("DLOCK_URL={url}"),
+                        reason,
+                    },
+                    error => error,
+                }),
             Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
                 url: "…".to_owned(),
                 reason: "`DLOCK_URL` is not UTF-8 text".to_owned(),
@@ -199,6 +215,27 @@ impl LockManagerBuilder {
         Ok(self)
     }
 
+    /// Whether the environment has a password that is not used although nothing else has one; the log says
+    /// so. It is not sent to a server that the environment does not name.
+    #[cfg(feature = "redis")]
+    fn ignores_environment(&self, url: &str) -> bool {
+        let password = std::env::var_os("DLOCK_PASSWORD");
+        if self.credentials.is_some() || password.is_none_or(|it| it.is_empty()) {
+            return false;
+        }
+        let server = without_password(url);
+        if let Some(server) = &server {
+            observe::password_unread(server);
+        }
+        server.is_some()
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[expect(clippy::unused_self, reason = "it needs it where there is a server")]
+    fn ignores_environment(&self, _url: &str) -> bool {
+        false
+    }
+
     #[cfg(feature = "redis")]
     async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
         self.check()?;
@@ -252,6 +289,23 @@ impl LockManagerBuilder {
             url: "…".to_owned(),
             reason: "without the feature `redis` only `memory://` is there".to_owned(),
         })
+    }
+}
+
+/// The failure to connect, where the environment has a password that was not read.
+fn unread(error: ConnectError) -> ConnectError {
+    match error {
+        ConnectError::Unavailable { url, reason }
+            if reason.kind() == StoreErrorKind::Unauthenticated =>
+        {
+            let reason = reason.reworded(|message| {
+                format!(
+                    "{message}, and `DLOCK_PASSWORD` is set but read by `connect_env` and `from_env` only"
+                )
+            });
+            ConnectError::Unavailable { url, reason }
+        }
+        error => error,
     }
 }
 
