@@ -53,3 +53,41 @@ async fn a_user_who_may_not_choose_a_name_works_without() {
         assert!(clients(&server).await.is_empty(), "it has no name");
     }
 }
+
+/// What `docs/operations.md` says of `CLIENT KILL TYPE`.
+#[tokio::test]
+async fn connections_that_hear_of_grants_are_of_another_type_than_those_of_renewals() {
+    const TTL: std::time::Duration = std::time::Duration::from_millis(1500);
+    let server = RedisServer::start().await;
+    let of_type = async |kind: &str| {
+        let answer: String = redis::cmd("CLIENT")
+            .arg(&["LIST", "TYPE", kind])
+            .query_async(&mut server.connection().await)
+            .await
+            .unwrap();
+        answer.matches("name=dlock:").count()
+    };
+    for (protocol, expected) in [("resp3", [1, 1]), ("resp2", [1, 2])] {
+        let url = format!("{}?protocol={protocol}", server.url());
+        let manager = soon(LockManager::connect(&url)).await.unwrap();
+        let guard = soon(manager.lock("order:42").ttl(TTL).acquire())
+            .await
+            .unwrap();
+        dlock_testkit::eventually(crate::LIMIT, "renewals have their connection", async || {
+            [of_type("pubsub").await, of_type("normal").await] == expected
+        })
+        .await;
+        let killed: usize = redis::cmd("CLIENT")
+            .arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .query_async(&mut server.connection().await)
+            .await
+            .unwrap();
+        assert!(killed >= expected[1], "{killed}");
+        soon(guard.release()).await.unwrap();
+        drop(manager);
+        dlock_testkit::eventually(crate::LIMIT, "they are closed", async || {
+            crate::clients(&server).await.is_empty()
+        })
+        .await;
+    }
+}
