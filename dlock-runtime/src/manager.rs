@@ -328,7 +328,8 @@ impl LockManager {
     ///
     /// New locks and those that still wait are refused with [`LockError::Closed`] at once.
     /// Sections may run on for `limit` and are renewed meanwhile; then they lose their leases.
-    /// Everything is given back to the store, for which one more answer is waited.
+    /// Everything is given back to the store, for which one more answer is waited. Operators see this
+    /// process no more then.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -365,6 +366,12 @@ impl LockManager {
             {
                 outcome.unreleased = shared.local.len();
             }
+        }
+        if outcome.unreleased == 0
+            && let Ok(store) = shared.store.at(shared.clock.now())
+        {
+            let detached = store.detach(shared.owners.client());
+            timeout(shared.response_limit, detached).await.ok();
         }
         outcome
     }

@@ -182,6 +182,10 @@ impl Owners {
         }
     }
 
+    pub(crate) fn client(&self) -> ClientId {
+        self.client
+    }
+
     pub(crate) fn next(&self) -> OwnerId {
         OwnerId::new(self.client, self.next.fetch_add(1, Ordering::Relaxed))
     }

@@ -112,6 +112,10 @@ pub const GRANT_TTL: Duration = Duration::from_secs(3);
 ///         self.store.attach(client, hints);
 ///     }
 ///
+///     async fn detach(&self, client: ClientId) {
+///         self.store.detach(client).await;
+///     }
+///
 ///     fn hands_on(&self) -> bool {
 ///         self.store.hands_on()
 ///     }
@@ -353,6 +357,19 @@ pub trait LockStore: Send + Sync + 'static {
     /// hints ignores it: its waiters then ask again at their own pace.
     fn attach(&self, client: ClientId, hints: HintSink) {
         drop((client, hints));
+    }
+
+    /// Removes what the store keeps of `client` itself, such as what operators see of it: its manager has shut
+    /// down, and every lock of it was released. That nothing is left of it is no promise.
+    ///
+    /// If not given, nothing is done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped early, something may stay for as long as it would after a crash.
+    fn detach(&self, client: ClientId) -> impl Future<Output = ()> + Send {
+        let _ = client;
+        std::future::ready(())
     }
 
     /// After what time the store itself gives up on a request, with

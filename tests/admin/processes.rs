@@ -57,6 +57,46 @@ async fn it_is_forgotten_when_the_process_is_gone() {
     assert!((1..=30_000).contains(&ttl), "{ttl}");
 }
 
+/// At once, not when it would be taken for dead.
+#[tokio::test]
+async fn it_is_forgotten_when_its_manager_has_shut_down() {
+    let server = RedisServer::start().await;
+    let cluster = Cluster::start(3, 0).await;
+    let nodes = [
+        RedisServer::start().await,
+        RedisServer::start().await,
+        RedisServer::start().await,
+    ];
+    let quorum = nodes
+        .each_ref()
+        .map(|it| format!("127.0.0.1:{}", it.port()));
+    let quorum = format!("redlock://{}", quorum.join(","));
+    for url in [server.url(), cluster.url(), quorum] {
+        let inspector = inspector(&url).await;
+        let names = async || -> Vec<String> {
+            let all = soon(inspector.processes()).await.unwrap();
+            all.into_iter().filter_map(|it| it.application).collect()
+        };
+        let goes = manager(&url).await;
+        let stays = LockManager::builder().application("stays").connect(&url);
+        let stays = soon(stays).await.unwrap();
+        eventually(LIMIT, "they say what they are", async || {
+            names().await.len() == 2
+        })
+        .await;
+        let guard = soon(goes.lock("order:42").acquire()).await.unwrap();
+        drop(guard);
+        soon(goes.shutdown(LIMIT)).await;
+        assert_eq!(names().await, ["stays"], "{url}");
+        soon(goes.shutdown(LIMIT)).await;
+        soon(stays.shutdown(LIMIT)).await;
+        assert!(names().await.is_empty(), "{url}");
+    }
+    for server in nodes.iter().chain([&server]) {
+        assert!(server.processes().await.is_empty());
+    }
+}
+
 #[tokio::test]
 async fn an_outage_or_a_refusal_hinders_no_lock() {
     let server = RedisServer::start().await;

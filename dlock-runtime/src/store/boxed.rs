@@ -38,6 +38,7 @@ pub(crate) trait DynStore: Send + Sync {
     ) -> Answer<'a, Raised>;
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
     fn attach(&self, client: ClientId, hints: HintSink);
+    fn detach(&self, client: ClientId) -> Boxed<'_, ()>;
     fn gives_up_after(&self) -> Option<Duration>;
     fn hands_on(&self) -> bool;
     fn drift(&self, ttl: Duration) -> Duration;
@@ -84,6 +85,10 @@ impl<S: LockStore> DynStore for S {
 
     fn attach(&self, client: ClientId, hints: HintSink) {
         LockStore::attach(self, client, hints);
+    }
+
+    fn detach(&self, client: ClientId) -> Boxed<'_, ()> {
+        Box::pin(LockStore::detach(self, client))
     }
 
     fn gives_up_after(&self) -> Option<Duration> {

@@ -67,6 +67,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use futures_util::future::join_all;
 use tokio::{runtime::Handle, time::Instant};
 
 use self::{
@@ -353,6 +354,11 @@ impl LockStore for Quorum {
         for (node, store) in self.shared.nodes.iter().enumerate() {
             store.attach(client, notices.of(node));
         }
+    }
+
+    async fn detach(&self, client: ClientId) {
+        let nodes = self.shared.nodes.iter();
+        join_all(nodes.map(|store| store.detach(client))).await;
     }
 
     fn gives_up_after(&self) -> Option<Duration> {

@@ -461,6 +461,10 @@ impl LockStore for RedisStore {
         self.hints.attach(client, hints);
         self.introductions.begin(client);
     }
+
+    async fn detach(&self, client: ClientId) {
+        self.introductions.end(client).await;
+    }
 }
 
 impl fmt::Debug for RedisStore {

@@ -1,6 +1,7 @@
 //! What a process says of itself in the server, for operators: who it is, since when, and which version.
 //!
-//! A task for each manager writes that down every ten seconds, and the server forgets it after thirty.
+//! A task for each manager writes that down every ten seconds, and the server forgets it after thirty, or as
+//! soon as the manager has shut down.
 //! No lock depends on it: what fails is tried again the next time. When the task's runtime has ended, it goes
 //! on on that of the next request.
 
@@ -14,6 +15,7 @@ use std::{
 
 use tokio::{
     runtime::Handle,
+    sync::watch,
     time::{MissedTickBehavior, interval},
 };
 use tracing::debug;
@@ -35,7 +37,7 @@ pub(super) struct Introductions {
     /// The tasks must not keep the connections of a store that is gone.
     servers: Weak<Servers>,
     home: Handle,
-    tasks: Mutex<Vec<Service<Introducing>>>,
+    tasks: Mutex<Vec<Introduced>>,
     /// Whether one of them was interrupted.
     is_interrupted: Arc<AtomicBool>,
 }
@@ -54,18 +56,44 @@ impl Introductions {
 
     /// Introduces a manager, from now on.
     pub(super) fn begin(&self, client: ClientId) {
+        let (last_word, ended) = watch::channel(());
         let introducing = Introducing {
             config: self.config.clone(),
             servers: self.servers.clone(),
             client,
             text: Introduction::of(&self.config).to_string(),
             was_told: false,
+            _last_word: last_word,
         };
         let is_interrupted = self.is_interrupted.clone();
         let task = Service::start_watched(introducing, &self.home, is_interrupted);
         // Nothing under the mutex can panic half-way.
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.push(task);
+        tasks.push(Introduced {
+            client,
+            task,
+            ended,
+        });
+    }
+
+    /// A manager has shut down: it is introduced no more, and what it has said is removed.
+    pub(super) async fn end(&self, client: ClientId) {
+        let introduced = {
+            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            let place = tasks.iter().position(|it| it.client == client);
+            place.map(|place| tasks.swap_remove(place))
+        };
+        let Some(mut introduced) = introduced else {
+            return;
+        };
+        introduced.task.close();
+        // What it still sends must not come after the removal.
+        while introduced.ended.changed().await.is_ok() {}
+        if let Some(servers) = self.servers.upgrade() {
+            // Whatever goes wrong, the server forgets it by itself.
+            let call = Call::forget(&self.config, client);
+            servers.run(&call).await.ok();
+        }
     }
 
     /// Goes on on the current runtime, if that of a task has ended. It costs next to nothing else.
@@ -75,8 +103,16 @@ impl Introductions {
         }
         self.is_interrupted.store(false, Ordering::SeqCst);
         let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.iter().for_each(Service::revive_if_idle);
+        tasks.iter().for_each(|it| it.task.revive_if_idle());
     }
+}
+
+/// A manager with its task.
+struct Introduced {
+    client: ClientId,
+    task: Service<Introducing>,
+    /// Closed when the task has sent its last word.
+    ended: watch::Receiver<()>,
 }
 
 /// The task of one manager.
@@ -86,6 +122,7 @@ struct Introducing {
     client: ClientId,
     text: String,
     was_told: bool,
+    _last_word: watch::Sender<()>,
 }
 
 impl Work for Introducing {

@@ -166,6 +166,17 @@ impl Call {
         Self::publish(slot::of_key(key.as_str().as_bytes()), untold)
     }
 
+    /// What a process has said of itself is removed, as it has ended.
+    pub(super) fn forget(config: &RedisConfig, client: ClientId) -> Self {
+        let mut command = redis::cmd("DEL");
+        names::push_process(&mut command, config, client);
+        Self {
+            script: None,
+            command,
+            slot: None,
+        }
+    }
+
     /// What a script could not publish, over the connection to the master of a slot.
     pub(super) fn publish(slot: u16, untold: Untold<'_>) -> Self {
         let mut command = redis::cmd("PUBLISH");
