@@ -96,7 +96,7 @@ impl<T> Waiter<T> {
             .saturating_mul(2)
             .saturating_add(LAST_LOOK.min(rest / 4));
         let lead = lead.min(rest / 2);
-        let at = now.plus(rest - lead);
+        let at = now.plus(rest.saturating_sub(lead));
         self.last_look = LastLook::Planned {
             at,
             least: lead.min(LAST_LOOK),

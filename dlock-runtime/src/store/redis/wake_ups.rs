@@ -1,6 +1,6 @@
 //! Publishes the wake-up messages that a script was not allowed to publish.
 //!
-//! Where pub/sub is sharded, as with ElastiCache Serverless, a script that works on one slot cannot publish in
+//! Where pub/sub is sharded, as with managed servers, a script that works on one slot cannot publish in
 //! another. It then returns the message, and a command of its own goes to any server. A wake-up message
 //! promises nothing: one that is lost here costs its waiter the time to its next poll, and one that is late is
 //! judged like any other.
