@@ -101,7 +101,7 @@ async fn it_is_forgotten_when_its_manager_has_shut_down() {
 async fn an_outage_or_a_refusal_hinders_no_lock() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let manager = LockManager::builder().connect_lazy(&proxy.url()).unwrap();
+    let manager = LockManager::builder().connect_lazy(proxy.url()).unwrap();
     proxy.cut();
     let config = redis::cmd("CONFIG")
         .arg(&["SET", "maxmemory", "1"])

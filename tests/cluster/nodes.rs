@@ -135,7 +135,7 @@ async fn a_cluster_may_come_later() {
     for node in 0..3 {
         cluster.kill(node);
     }
-    let manager = LockManager::connect_lazy(&cluster.url()).unwrap();
+    let manager = LockManager::connect_lazy(cluster.url()).unwrap();
     let error = soon(manager.lock("order:42").try_acquire()).await;
     let text = error.expect_err("nobody is there").to_string();
     assert!(text.contains("connection refused"), "{text}");

@@ -106,7 +106,7 @@ async fn a_provider_that_has_none_is_asked_again() {
         assert_eq!(kind, StoreErrorKind::NoCredentials, "{text}");
         assert!(text.contains(words), "{text}");
 
-        let manager = builder().connect_lazy(&server.url()).unwrap();
+        let manager = builder().connect_lazy(server.url()).unwrap();
         let lock = manager.lock("order:42").wait(Duration::from_millis(1500));
         let error = soon(lock.acquire()).await.unwrap_err();
         assert!(error.retry_after().is_some(), "it may get better: {error}");

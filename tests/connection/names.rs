@@ -86,7 +86,7 @@ async fn connections_that_hear_of_grants_are_of_another_type_than_those_of_renew
         soon(guard.release()).await.unwrap();
         drop(manager);
         dlock_testkit::eventually(crate::LIMIT, "they are closed", async || {
-            crate::clients(&server).await.is_empty()
+            clients(&server).await.is_empty()
         })
         .await;
     }

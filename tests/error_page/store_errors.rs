@@ -133,7 +133,7 @@ async fn loading() -> LockError {
     }
     run(&server, &["SAVE"]).await;
     server.kill();
-    let manager = brief().connect_lazy(&server.url()).unwrap();
+    let manager = brief().connect_lazy(server.url()).unwrap();
     let found = std::sync::Mutex::new(None);
     let loads = eventually(LIMIT, "it says that it loads", async || {
         let error = refusal(&manager).await;

@@ -81,7 +81,7 @@ async fn without_a_majority_connecting_fails_in_time_and_a_lazy_manager_waits() 
     let text = error.to_string();
     assert!(matches!(error, ConnectError::Unavailable { .. }), "{text}");
     assert!(text.contains("only 1 of 3 stores"), "{text}");
-    let manager = LockManager::builder().connect_lazy(&url(&servers)).unwrap();
+    let manager = LockManager::builder().connect_lazy(url(&servers)).unwrap();
     let lock = manager.lock("order:42").wait(LIMIT);
     let taken = tokio::spawn(async move { lock.acquire().await });
     servers[2].restart().await;

@@ -6,7 +6,7 @@ use dlock_runtime::{
     LockStore,
     store::{ALIVE, AcquireRequest, Acquisition, Released, Renewal, StoreErrorKind},
 };
-use dlock_testkit::{Make, Polled, eventually, poll_times};
+use dlock_testkit::{Make, Polled, RedisServer, eventually, poll_times};
 
 use crate::{
     DEADLINE, TTL, connect, get, key, owner, queue, renewal, request, run, server_and_store, take,
@@ -161,6 +161,108 @@ pub(crate) async fn a_free_lock_goes_to_who_waits_first(make: Make) {
         .await
         .unwrap();
     assert_eq!(queued, 0);
+}
+
+/// Writes this as the lock `k`.
+async fn set(behind: &mut redis::aio::MultiplexedConnection, value: &str) {
+    let mut command = redis::cmd("SET");
+    command.arg("dlock:{k}").arg(value).arg("PX").arg(60_000);
+    command.query_async::<()>(behind).await.unwrap();
+}
+
+/// The only counter of fences that there is.
+async fn fence_key(server: &RedisServer) -> String {
+    let mut counters = server.keys("dlock:fence:*").await;
+    assert_eq!(counters.len(), 1, "{counters:?}");
+    counters.remove(0)
+}
+
+/// The clock of the server says nothing where the counter is ahead of it, as a quorum may put it.
+pub(crate) async fn a_grant_by_a_waiter_counts_and_leaves_the_queue(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let (lock, first, second) = (key("k"), owner(), owner());
+    let fence = take(&store, &lock, owner()).await;
+    queue(&store, &lock, first).await;
+    run(&mut behind, "DEL dlock:{k}").await;
+    let ahead = fence + 1_000_000_000;
+    let counter = fence_key(&server).await;
+    run(&mut behind, &format!("SET {counter} {ahead}")).await;
+    let busy = queue(&store, &lock, second).await;
+    assert_eq!(busy.last_fence, ahead + 1, "it is the first waiter's");
+    let queued: Vec<String> = redis::cmd("ZRANGE")
+        .arg(&["dlock:{k}:q", "0", "-1"])
+        .query_async(&mut behind)
+        .await
+        .unwrap();
+    assert_eq!(queued, [second.to_string()]);
+    // Whoever was made the holder has died.
+    run(&mut behind, "DEL dlock:{k}").await;
+    assert_eq!(take(&store, &lock, second).await, ahead + 2);
+}
+
+pub(crate) async fn a_grant_by_a_release_counts(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let (lock, holder, waiter) = (key("k"), owner(), owner());
+    let fence = take(&store, &lock, holder).await;
+    queue(&store, &lock, waiter).await;
+    let ahead = fence + 1_000_000_000;
+    let counter = fence_key(&server).await;
+    run(&mut behind, &format!("SET {counter} {ahead}")).await;
+    let released = store.release(&lock, holder).await;
+    assert_eq!(released, Ok(Released::WasHeld));
+    let granted = format!("{waiter} {} -", ahead + 1);
+    assert_eq!(get(&mut behind, "dlock:{k}").await, Some(granted));
+    // Whoever was made the holder has died.
+    run(&mut behind, "DEL dlock:{k}").await;
+    assert_eq!(take(&store, &lock, owner()).await, ahead + 2);
+}
+
+/// It has given up, and would keep others out until the grant has run out.
+pub(crate) async fn a_release_grants_nothing_to_its_own_owner(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
+    let (lock, me) = (key("k"), owner());
+    take(&store, &lock, me).await;
+    let later = "99999999999999";
+    run(&mut behind, &format!("ZADD dlock:{{k}}:q 1 {me}")).await;
+    run(&mut behind, &format!("ZADD dlock:{{k}}:a {later} {me}")).await;
+    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(get(&mut behind, "dlock:{k}").await, None);
+    let left: u64 = redis::cmd("EXISTS")
+        .arg("dlock:{k}:q")
+        .arg("dlock:{k}:a")
+        .query_async(&mut behind)
+        .await
+        .unwrap();
+    assert_eq!(left, 0, "it has left the queue");
+}
+
+/// Counted on from, it would leave no fence for anybody.
+pub(crate) async fn a_fence_too_great_in_a_lock_is_not_believed(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
+    let lock = key("k");
+    let fence = take(&store, &lock, owner()).await;
+    set(&mut behind, "somebody.1 9007199254740992 strange").await;
+    let Acquisition::Busy(holder) = try_take(&store, &lock, owner()).await.unwrap() else {
+        panic!("it is held")
+    };
+    assert_eq!(holder.last_fence, fence);
+    let waiter = owner();
+    assert_eq!(queue(&store, &lock, waiter).await.last_fence, fence);
+    run(&mut behind, "DEL dlock:{k}").await;
+    assert!((fence + 1..1 << 52).contains(&take(&store, &lock, waiter).await));
+}
+
+/// Ids are of different lengths: one may begin with another.
+pub(crate) async fn an_owner_whose_id_begins_alike_is_another(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
+    let (lock, me) = (key("k"), owner());
+    let value = format!("{me}7 12345 svc@host/1");
+    set(&mut behind, &value).await;
+    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::NotOwner));
+    assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
+    let busy = try_take(&store, &lock, me).await.unwrap();
+    assert!(matches!(busy, Acquisition::Busy(_)), "{busy:?}");
+    assert_eq!(get(&mut behind, "dlock:{k}").await, Some(value));
 }
 
 pub(crate) async fn a_grant_is_short_whoever_gives_it(make: Make) {

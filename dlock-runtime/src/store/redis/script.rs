@@ -206,6 +206,7 @@ impl Call {
         Self {
             script: None,
             command,
+            slot: None,
         }
     }
 

@@ -99,11 +99,14 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "try-enters-queue",
-        "Whoever does not wait enters the queue of a lock that is held",
+        "The answer to a caller that does not wait is made where those of waiters are",
         ACQUIRE,
         "if «ARGV[3] == '0'» then",
         "false",
         SERVER,
+    )
+    .makes_no_difference(
+        "the queue takes nobody with a time of 0, and the answer is the same",
     ),
     Mutant::new(
         "proposal-ignored",
@@ -177,6 +180,9 @@ pub(super) const ALL: &[Mutant] = &[
         "if «redis.call('PTTL', key) < keep» then",
         "true",
         SERVER,
+    )
+    .makes_no_difference(
+        "all waiters count as alive for the same time, so the last to come is never the first to be over",
     ),
     Mutant::new(
         "place-counts-the-dead",
