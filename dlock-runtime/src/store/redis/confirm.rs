@@ -13,6 +13,9 @@
 //! replaced, or have come back empty. A renewal that comes after the release of its owner does
 //! nothing.
 
+#[cfg(test)]
+mod tests;
+
 use std::{sync::Arc, time::Duration};
 
 use ::redis::{Cmd, Value};

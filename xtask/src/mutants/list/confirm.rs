@@ -9,6 +9,7 @@ const REDIS: &str = "dlock-runtime/src/store/redis.rs";
 const SENTINEL: &str = "dlock-runtime/src/store/redis/sentinel.rs";
 
 const REPLICAS: &[Look] = &[
+    Tests(RUNTIME, &["redis::confirm", "redis::sentinel"]),
     Tests(RUNTIME, &["redis"]),
     Tests(facade("sentinel"), &["replicas"]),
     Tests(facade("sentinel"), &[]),
@@ -118,11 +119,20 @@ pub(super) const ALL: &[Mutant] = &[
         REPLICAS,
     ),
     Mutant::new(
-        "lost-runtime-left-nothing",
-        "A confirmation that went with its runtime counts as never sent",
+        "late-confirmation-left-nothing",
+        "A confirmation that does not come in time counts as never asked for",
         CONFIRM,
         "«Err(StoreError::timed_out(limit))»",
         "Err(StoreError::timed_out(limit).unsent())",
+        REPLICAS,
+    )
+    .breaks("What got no answer may have been carried out"),
+    Mutant::new(
+        "lost-runtime-left-nothing",
+        "A confirmation that went with its runtime counts as never sent",
+        CONFIRM,
+        "error = self.task.keep_going() => Err(«error.with_possible_effect()»),",
+        "error",
         REPLICAS,
     )
     .breaks("What got no answer may have been carried out"),
