@@ -1,5 +1,7 @@
 //! Which master is chosen, and what is said when there is none.
 
+mod news;
+
 use std::{
     pin::pin,
     sync::{
@@ -314,4 +316,8 @@ async fn a_master_is_not_believed_in_before_a_majority_has_named_one() {
     let sentinels = over(&fakes);
     let found = sentinels.find(LIMIT).await.unwrap();
     assert_eq!(found.address(), &old.address);
+    // But it does not lead back behind what is known, though nobody else will answer.
+    *sentinels.latest() = Some(new.clone());
+    let found = sentinels.find(LIMIT).await.unwrap();
+    assert_eq!(found.address(), &new.address);
 }
