@@ -115,6 +115,39 @@ async fn a_free_locks_next_fence_is_greater_even_if_its_counter_was_lost() {
     soon(next.release()).await.unwrap();
 }
 
+/// As a quorum or another server may have put it.
+#[tokio::test]
+async fn fences_that_are_ahead_of_the_servers_clock_are_not_set_back() {
+    for is_deleted in [false, true] {
+        let server = RedisServer::start().await;
+        let (manager, inspector) = (manager(&server.url()).await, inspector(&server.url()).await);
+        let mut behind = server.connection().await;
+        let first = soon(manager.lock("order:42").acquire()).await.unwrap();
+        let ahead = first.fencing_token().fence() + 1_000_000_000;
+        soon(first.release()).await.unwrap();
+        let counter = server.keys("dlock:fence:*").await.remove(0);
+        let mut set = redis::cmd("SET");
+        set.arg(&counter).arg(ahead);
+        set.exec_async(&mut behind).await.unwrap();
+        let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
+        let token = guard.fencing_token();
+        assert_eq!(token.fence(), ahead + 1);
+        let seen = look(&inspector, "order:42").await.unwrap();
+        if is_deleted {
+            let mut delete = redis::cmd("DEL");
+            delete.arg(&counter).exec_async(&mut behind).await.unwrap();
+        }
+        assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+        let mut get = redis::cmd("GET");
+        let counted: u64 = get.arg(&counter).query_async(&mut behind).await.unwrap();
+        assert!(counted > token.fence(), "{counted} after {token}");
+        soon(guard.lost()).await;
+        let next = soon(manager.lock("order:42").acquire()).await.unwrap();
+        assert!(next.fencing_token() > token);
+        soon(next.release()).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_server_without_memory_frees_a_lock() {
     let server = RedisServer::start().await;

@@ -168,7 +168,7 @@ async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisSer
 #[tokio::test]
 async fn who_is_told_to_end_while_the_grant_is_on_its_way_runs_nothing() {
     // Which of the two is noticed first is different each time.
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)].repeat(3) {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)].repeat(10) {
         let (server, ended) = signalled_with_the_grant(signal, &[]).await;
         assert_eq!(ended.with(code).stdout, "");
         assert!(locks(&server).await.is_empty());

@@ -70,6 +70,7 @@ for_every_make! {
         a_grant_by_a_waiter_counts_and_leaves_the_queue,
         a_grant_by_a_release_counts,
         a_release_grants_nothing_to_its_own_owner,
+        a_waiter_that_was_told_of_a_release_leaves_the_queue,
         a_fence_too_great_in_a_lock_is_not_believed,
         an_owner_whose_id_begins_alike_is_another,
         a_grant_is_short_whoever_gives_it,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockStore,
-    store::{ALIVE, AcquireRequest, Acquisition, Released, Renewal, StoreErrorKind},
+    store::{ALIVE, AcquireRequest, Acquisition, Queue, Released, Renewal, StoreErrorKind},
 };
 use dlock_testkit::{Make, Polled, RedisServer, eventually, poll_times};
 
@@ -212,6 +212,7 @@ pub(crate) async fn a_grant_by_a_release_counts(make: Make) {
     assert_eq!(released, Ok(Released::WasHeld));
     let granted = format!("{waiter} {} -", ahead + 1);
     assert_eq!(get(&mut behind, "dlock:{k}").await, Some(granted));
+    assert_eq!(left_of_queue(&mut behind).await, 0);
     // Whoever was made the holder has died.
     run(&mut behind, "DEL dlock:{k}").await;
     assert_eq!(take(&store, &lock, owner()).await, ahead + 2);
@@ -227,13 +228,30 @@ pub(crate) async fn a_release_grants_nothing_to_its_own_owner(make: Make) {
     run(&mut behind, &format!("ZADD dlock:{{k}}:a {later} {me}")).await;
     assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     assert_eq!(get(&mut behind, "dlock:{k}").await, None);
-    let left: u64 = redis::cmd("EXISTS")
-        .arg("dlock:{k}:q")
-        .arg("dlock:{k}:a")
-        .query_async(&mut behind)
-        .await
-        .unwrap();
-    assert_eq!(left, 0, "it has left the queue");
+    assert_eq!(left_of_queue(&mut behind).await, 0);
+}
+
+pub(crate) async fn a_waiter_that_was_told_of_a_release_leaves_the_queue(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
+    let (lock, holder) = (key("k"), owner());
+    take(&store, &lock, holder).await;
+    let notice = AcquireRequest {
+        queue: Queue::ForNotice,
+        ..request(&lock, owner())
+    };
+    let busy = store.acquire(notice).await.unwrap();
+    assert!(matches!(busy, Acquisition::Busy(_)), "{busy:?}");
+    assert_eq!(left_of_queue(&mut behind).await, 2);
+    let released = store.release(&lock, holder).await;
+    assert_eq!(released, Ok(Released::WasHeld));
+    assert_eq!(left_of_queue(&mut behind).await, 0);
+}
+
+/// How many of the two sets of waiters there are.
+async fn left_of_queue(behind: &mut redis::aio::MultiplexedConnection) -> u64 {
+    let mut exists = redis::cmd("EXISTS");
+    exists.arg("dlock:{k}:q").arg("dlock:{k}:a");
+    exists.query_async(behind).await.unwrap()
 }
 
 /// Counted on from, it would leave no fence for anybody.

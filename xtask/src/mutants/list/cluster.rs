@@ -158,14 +158,6 @@ pub(super) const ALL: &[Mutant] = &[
         CLUSTER,
     ),
     Mutant::new(
-        "nobody-in-time-is-unknown",
-        "A request that found no node in time may have been carried out",
-        ROUTE,
-        "«self.shared.no_connection(route.limit).unsent()»",
-        "self.shared.no_connection(route.limit)",
-        CLUSTER,
-    ),
-    Mutant::new(
         "unserved-slot-is-unknown",
         "A request for a slot that no node serves may have been carried out",
         ROUTE,

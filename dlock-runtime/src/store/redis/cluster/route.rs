@@ -272,7 +272,7 @@ impl Cluster {
                     return Err(error.clone().unsent());
                 }
             }
-            _ => return Err(self.shared.no_connection(route.limit).unsent()),
+            _ => return Err(self.shared.no_connection(route.limit)),
         }
         find().ok_or_else(|| {
             self.shared.doubt();

@@ -1,5 +1,7 @@
 //! Nodes that send requests elsewhere, or never answer, as no real one can be made to on time.
 
+mod maps;
+
 use std::sync::{
     Mutex, OnceLock,
     atomic::{AtomicUsize, Ordering},
@@ -10,7 +12,7 @@ use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
     store::{
-        AcquireRequest, LockStore, RenewRequest, Renewal,
+        AcquireRequest, LockStore, Released, RenewRequest, Renewal,
         redis::{
             RedisConfig, RedisStore,
             fake::{Fake, courtesy},
@@ -25,21 +27,33 @@ const TTL: Duration = Duration::from_secs(60);
 /// What a node answers to a script for one of the keys; none for no answer.
 type Answer = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// The scripts that nodes were asked to run, by their keys, and the word that goes before some of them.
+/// The scripts that nodes were asked to run, by their keys, and the word that goes before some of them and before a
+/// client is named.
 type Seen = Arc<Mutex<Vec<String>>>;
 
 /// A node by whose word all slots are `owner`'s.
 async fn node(owner: &Arc<OnceLock<u16>>, seen: &Seen, answer: Arc<Answer>) -> Fake {
-    let (owner, seen) = (owner.clone(), seen.clone());
+    let owner = owner.clone();
+    let told = move || {
+        let port = owner.get().expect("it is known before anybody asks");
+        slots(&[(0, 16_383, *port)])
+    };
+    node_that_tells(told, seen, answer).await
+}
+
+/// A node that answers so to the question who has which slots.
+async fn node_that_tells(
+    told: impl Fn() -> String + Send + Sync + 'static,
+    seen: &Seen,
+    answer: Arc<Answer>,
+) -> Fake {
+    let (told, seen) = (Arc::new(told), seen.clone());
     Fake::start(move |words| {
-        let (owner, seen, answer) = (owner.clone(), seen.clone(), answer.clone());
+        let (told, seen, answer) = (told.clone(), seen.clone(), answer.clone());
         let note = move |what: &str| seen.lock().unwrap().push(what.to_owned());
         async move {
             match words[0].as_str() {
-                "CLUSTER" => {
-                    let port = owner.get().expect("it is known before anybody asks");
-                    format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
-                }
+                "CLUSTER" => told(),
                 // Without a key it is the connection's own question.
                 "EVALSHA" if words.len() > 3 => {
                     note(&words[3]);
@@ -49,7 +63,7 @@ async fn node(owner: &Arc<OnceLock<u16>>, seen: &Seen, answer: Arc<Answer>) -> F
                     }
                 }
                 word => {
-                    if word == "ASKING" {
+                    if matches!(word, "ASKING" | "CLIENT") {
                         note(word);
                     }
                     courtesy(&words)
@@ -60,12 +74,25 @@ async fn node(owner: &Arc<OnceLock<u16>>, seen: &Seen, answer: Arc<Answer>) -> F
     .await
 }
 
-async fn store_at(port: u16, response_timeout: Duration) -> RedisStore {
-    let config = RedisConfig {
+/// What a node tells of slots: from, to, and whose they are.
+fn slots(masters: &[(u16, u16, u16)]) -> String {
+    let master = |(from, to, port): &(u16, u16, u16)| {
+        format!("*3\r\n:{from}\r\n:{to}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
+    };
+    let told: String = masters.iter().map(master).collect();
+    format!("*{}\r\n{told}", masters.len())
+}
+
+fn config_at(port: u16, response_timeout: Duration) -> RedisConfig {
+    RedisConfig {
         response_timeout,
         connect_timeout: LONG,
         ..RedisConfig::new(format!("redis-cluster://127.0.0.1:{port}"))
-    };
+    }
+}
+
+async fn store_at(port: u16, response_timeout: Duration) -> RedisStore {
+    let config = config_at(port, response_timeout);
     RedisStore::connect(config).await.unwrap()
 }
 
@@ -134,6 +161,27 @@ async fn a_request_that_no_connection_took_was_never_sent() {
     }
 }
 
+/// The node says why it lets nobody in, which is no word about the request.
+#[tokio::test]
+async fn a_request_to_a_node_that_refuses_the_connection_was_never_sent() {
+    let port = Arc::new(OnceLock::new());
+    let refusing = Fake::start(|words| async move {
+        match words[0].as_str() {
+            "ASKING" => "-NOPERM User me has no permissions to run the 'asking' command\r\n".into(),
+            _ => courtesy(&words),
+        }
+    })
+    .await;
+    let open = node(&port, &Seen::default(), Arc::new(|_: &str| None)).await;
+    port.set(refusing.port).unwrap();
+    let store = RedisStore::lazy(config_at(open.port, LONG)).unwrap();
+    let keys = keys(&["a"]);
+    let asks = AcquireRequest::new(&keys[0], owner(), TTL);
+    let error = store.acquire(asks).await.expect_err("nobody is let in");
+    assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
+    assert!(error.left_nothing(), "{error}");
+}
+
 /// Of those that go to a node together each is answered, and goes on alone if it is sent elsewhere.
 #[tokio::test]
 async fn renewals_that_go_together_follow_their_redirects_one_by_one() {
@@ -168,8 +216,11 @@ async fn renewals_that_go_together_follow_their_redirects_one_by_one() {
     assert_eq!(times(&at_first, "dlock:{again}"), 2, "{at_first:?}");
     assert_eq!(times(&at_other, "dlock:{moved}"), 1, "{at_other:?}");
     assert_eq!(times(&at_other, "dlock:{asked}"), 1, "{at_other:?}");
-    let asking = ["ASKING", "dlock:{asked}"];
-    assert!(at_other.windows(2).any(|it| it == asking), "{at_other:?}");
+    let is_asked_as_after_ask = |key| at_other.windows(2).any(|it| it == ["ASKING", key]);
+    assert!(is_asked_as_after_ask("dlock:{asked}"), "{at_other:?}");
+    for owned in ["dlock:{moved}", "dlock:{moved:gone}"] {
+        assert!(!is_asked_as_after_ask(owned), "{at_other:?}");
+    }
 }
 
 /// Nodes that send a request to and fro have carried out nothing, and say so in time.
@@ -196,4 +247,31 @@ async fn a_request_that_is_sent_in_circles_ends_in_time_and_has_done_nothing() {
     // Four in a row, and then a pause, each longer than the one before.
     let asked = asked.load(Ordering::Relaxed);
     assert!((5..=600).contains(&asked), "{asked}");
+}
+
+/// The lock itself is deleted wherever the rest lies. Where that has found none, its owner may be in the queue.
+#[tokio::test]
+async fn a_release_that_has_found_no_lock_while_the_slot_moves_is_made_again() {
+    let port = Arc::new(OnceLock::new());
+    let (seen, number) = (Seen::default(), AtomicUsize::new(0));
+    let answer = move |_: &str| {
+        let answer = match number.fetch_add(1, Ordering::Relaxed) {
+            0 => "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+            1 => ":0\r\n",
+            _ => ":2\r\n",
+        };
+        Some(answer.to_owned())
+    };
+    let moving = node(&port, &seen, Arc::new(answer)).await;
+    port.set(moving.port).unwrap();
+    let store = store_at(moving.port, LONG).await;
+    let released = store.release(&keys(&["a"])[0], owner()).await;
+    assert_eq!(released, Ok(Released::WasHeld), "{:?}", seen.lock());
+    let count = seen
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|it| *it == "dlock:{a}")
+        .count();
+    assert_eq!(count, 3, "all of it, the lock alone, and all of it again");
 }
