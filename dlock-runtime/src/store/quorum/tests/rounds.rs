@@ -157,6 +157,36 @@ async fn a_grant_that_comes_after_the_release_is_given_back() {
     assert!(stores.iter().all(MemoryStore::is_empty), "for a whole TTL");
 }
 
+/// The same where a renewal has found that the node had lost the lease, and gives it again.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_given_again_after_the_release_is_given_back() {
+    let stores = stores();
+    let seen = views(&stores);
+    let quorum = Quorum::of(seen.clone()).unwrap();
+    let (id, key) = (owner(), key());
+    granted(ask(&quorum, id).await);
+    stores[4].forget();
+    seen[4].set(|way| way.there = ms(100));
+    let renewal = RenewRequest {
+        key: &key,
+        owner: id,
+        ttl: TTL,
+        label: "",
+        function: "",
+    };
+    let renewed = LockStore::renew(&quorum, renewal).await;
+    assert_eq!(renewed, Ok(Renewal::Renewed));
+    sleep(ms(150)).await;
+    assert_eq!(seen[4].asked.load(Ordering::Relaxed), 2, "it is on its way");
+    seen[4].set(|way| way.there = ms(0));
+    let released = LockStore::release(&quorum, &key, id).await;
+    assert_eq!(released, Ok(Released::WasHeld));
+    sleep(ms(49)).await;
+    assert!(stores[4].is_empty(), "it has yet to come");
+    sleep(ms(100)).await;
+    assert!(stores.iter().all(MemoryStore::is_empty), "for a whole TTL");
+}
+
 /// A late node takes part in a lease that is still held, and is released with the rest.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_late_is_kept_as_long_as_the_lease_is_held() {
