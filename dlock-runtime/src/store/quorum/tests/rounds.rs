@@ -1,5 +1,7 @@
 //! Votes that are split, and what a round leaves to later ones.
 
+use tokio::time::timeout_at;
+
 use super::*;
 
 /// One who has a store for itself, and says no more.
@@ -113,11 +115,10 @@ async fn a_node_that_hangs_does_not_cost_its_whole_time_in_each_split_vote() {
                 lock.acquire().await.unwrap().release().await.unwrap();
             });
         }
-        while let Some(task) = tasks.join_next().await {
+        let end = begin + ms(1000);
+        while let Some(task) = timeout_at(end, tasks.join_next()).await.unwrap() {
             task.unwrap();
         }
-        let took = begin.elapsed();
-        assert!(took < ms(1000), "{took:?}");
     }
 }
 

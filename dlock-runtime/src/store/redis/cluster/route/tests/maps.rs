@@ -1,6 +1,6 @@
 //! Requests whose way depends on what the map knows at the moment, and what they make it ask.
 
-use std::{collections::HashSet, pin::pin};
+use std::{collections::HashSet, pin::pin, sync::atomic::AtomicBool};
 
 use futures_util::FutureExt;
 
@@ -156,15 +156,15 @@ async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order
     }
 }
 
-/// What a request ends with after which somebody has to ask who has which slots.
-async fn doubtful(cluster: &Cluster) -> StoreError {
+/// What comes of a request after which somebody has to ask who has which slots.
+async fn doubtful(cluster: &Cluster) -> Result<Value, StoreError> {
     // Nobody else shall hear of the doubt.
     cluster.watcher.close();
-    let error = cluster.run(&renewal("a")).await.expect_err("it fails");
+    let answer = cluster.run(&renewal("a")).await;
     let doubted = cluster.shared.is_doubted.notified();
     let doubted = timeout_at(Instant::now() + SOON, doubted).await;
-    assert!(doubted.is_ok(), "nobody asks after this: {error}");
-    error
+    assert!(doubted.is_ok(), "nobody asks after this: {answer:?}");
+    answer
 }
 
 /// Nothing was sent, and somebody may serve it by now.
@@ -175,7 +175,8 @@ async fn a_slot_that_no_node_serves_is_told_of_and_asked_for() {
     let told = move || slots(&[(0, 0, *own.get().expect("it is known before anybody asks"))]);
     let node = node_that_tells(told, &Seen::default(), Arc::new(|_: &str| None)).await;
     port.set(node.port).unwrap();
-    let error = doubtful(&cluster_at(node.port).await).await;
+    let answer = doubtful(&cluster_at(node.port).await).await;
+    let error = answer.expect_err("nobody serves it");
     assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
     assert!(error.message().starts_with("CLUSTERDOWN"), "{error}");
     assert!(error.left_nothing(), "{error}");
@@ -186,6 +187,23 @@ async fn a_slot_that_no_node_serves_is_told_of_and_asked_for() {
 async fn the_slots_are_asked_for_when_a_node_turns_out_to_be_a_replica() {
     let answer = "-READONLY You can't write against a read only replica.\r\n";
     let (_node, cluster) = cluster_of_one(answer).await;
-    let error = doubtful(&cluster).await;
+    let error = doubtful(&cluster).await.expect_err("it is a replica");
     assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
+}
+
+/// Others may have moved with it.
+#[tokio::test]
+async fn the_slots_are_asked_for_when_one_has_moved() {
+    let port = Arc::new(OnceLock::new());
+    let (place, is_first) = (port.clone(), AtomicBool::new(true));
+    let answer = move |_: &str| {
+        let port: &u16 = place.get().expect("it is known");
+        let moved = format!("-MOVED 1 127.0.0.1:{port}\r\n");
+        let is_first = is_first.swap(false, Ordering::Relaxed);
+        Some(if is_first { moved } else { ":1\r\n".into() })
+    };
+    let node = node(&port, &Seen::default(), Arc::new(answer)).await;
+    port.set(node.port).unwrap();
+    let cluster = cluster_at(node.port).await;
+    assert_eq!(doubtful(&cluster).await, Ok(Value::Int(1)));
 }
