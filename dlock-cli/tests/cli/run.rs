@@ -74,6 +74,26 @@ async fn a_command_that_cannot_be_run_is_said_to_keep_its_lock_for_the_minimal_h
 }
 
 #[tokio::test]
+async fn a_call_that_does_not_wait_enters_no_queue() {
+    let server = RedisServer::start().await;
+    let holder = Worker::spawn(&mut dlock(
+        &server,
+        &["run", "job", "sh", "-c", "echo in; sleep 600"],
+    ));
+    holder.line("in", LIMIT).await;
+    let words = ["run", "--no-wait", "job", "true"];
+    call(&mut dlock(&server, &words)).await.with(75);
+    let mut info = redis::cmd("INFO");
+    let stats: String = info
+        .arg("commandstats")
+        .query_async(&mut server.connection().await)
+        .await
+        .unwrap();
+    assert!(stats.contains("cmdstat_get:"), "{stats}");
+    assert!(!stats.contains("cmdstat_zadd:"), "{stats}");
+}
+
+#[tokio::test]
 async fn others_see_the_name_that_the_caller_gives() {
     let server = RedisServer::start().await;
     let holder = Worker::spawn(&mut dlock(
