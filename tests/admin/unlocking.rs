@@ -139,8 +139,8 @@ async fn fences_that_are_ahead_of_the_servers_clock_are_not_set_back() {
         }
         assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
         let mut get = redis::cmd("GET");
-        let counted: u64 = get.arg(&counter).query_async(&mut behind).await.unwrap();
-        assert!(counted > token.fence(), "{counted} after {token}");
+        let last: u64 = get.arg(&counter).query_async(&mut behind).await.unwrap();
+        assert!(last > token.fence(), "{last} after {token}");
         soon(guard.lost()).await;
         let next = soon(manager.lock("order:42").acquire()).await.unwrap();
         assert!(next.fencing_token() > token);
