@@ -418,6 +418,7 @@ const OTHERS: &[&str] = &[
     "Moment",
     "OnLost",
     "Options",
+    "Overview",
     "OwnerId",
     "PartWriter",
     "Piece",

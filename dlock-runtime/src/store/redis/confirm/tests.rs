@@ -46,7 +46,8 @@ impl Master {
             let (seen, may_confirm) = (seen.clone(), may_confirm.clone());
             async move {
                 match words[0].as_str() {
-                    "EVALSHA" => {
+                    // Without a key it is the connection's own question.
+                    "EVALSHA" if words.len() > 3 => {
                         let key = words[3].clone();
                         let is_silent = key == "dlock:{silent}";
                         let answer = format!(":{}\r\n", u8::from(key != "dlock:{gone}"));
