@@ -79,13 +79,21 @@ async fn what_the_command_has_started_is_told_to_end_with_it() {
 #[tokio::test]
 async fn what_the_command_leaves_in_the_background_goes_on() {
     let server = RedisServer::start().await;
-    let script = "sleep 600 < /dev/null > /dev/null 2>&1 & echo $!";
-    let words = ["run", "job", "sh", "-c", script];
-    let ended = call(&mut dlock_without_terminal(&server, &words)).await;
-    let left = ended.with(0).stdout;
-    let left = Pid::from_raw(left.trim().parse().unwrap()).unwrap();
-    assert_eq!(test_kill_process(left), Ok(()), "it runs");
-    kill_process(left, Signal::KILL).expect("it runs");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (go, done) = (path("go"), path("done"));
+    let script = format!(
+        "(while ! [ -e {go} ]; do sleep 0.02; done; touch {done}) < /dev/null > /dev/null 2>&1 &"
+    );
+    let words = ["run", "job", "sh", "-c", &script];
+    call(&mut dlock_without_terminal(&server, &words))
+        .await
+        .with(0);
+    std::fs::write(&go, "").unwrap();
+    eventually(LIMIT, "it has gone on", async || {
+        std::fs::exists(&done).unwrap()
+    })
+    .await;
     assert!(locks(&server).await.is_empty());
 }
 

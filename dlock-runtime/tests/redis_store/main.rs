@@ -67,7 +67,7 @@ for_every_make! {
         asking_again_finds_ones_own_lock,
         waiters_are_served_in_their_order,
         a_free_lock_goes_to_who_waits_first,
-        a_grant_by_a_waiter_counts_and_leaves_the_queue,
+        a_grant_by_a_caller_counts_and_leaves_the_queue,
         a_grant_by_a_release_counts,
         a_release_grants_nothing_to_its_own_owner,
         a_waiter_that_was_told_of_a_release_leaves_the_queue,
