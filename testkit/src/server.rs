@@ -274,27 +274,26 @@ impl RedisServer {
         keys
     }
 
+    async fn command_stats(&self) -> String {
+        let mut connection = self.connection().await;
+        redis::cmd("INFO")
+            .arg("commandstats")
+            .query_async(&mut connection)
+            .await
+            .expect("INFO answers text")
+    }
+
     /// How often the server has run a command since it started, scripts included.
     ///
     /// For a subcommand write `"script|load"`.
     pub async fn command_count(&self, name: &str) -> u64 {
-        let mut connection = self.connection().await;
-        let report: String = redis::cmd("INFO")
-            .arg("commandstats")
-            .query_async(&mut connection)
-            .await
-            .expect("INFO answers text");
+        let report = self.command_stats().await;
         calls(&report, name)
     }
 
     /// The same without the times that it has failed: a connection is opened with an `EVALSHA` of no script.
     pub async fn success_count(&self, name: &str) -> u64 {
-        let mut connection = self.connection().await;
-        let report: String = redis::cmd("INFO")
-            .arg("commandstats")
-            .query_async(&mut connection)
-            .await
-            .expect("INFO answers text");
+        let report = self.command_stats().await;
         calls(&report, name) - failures(&report, name)
     }
 

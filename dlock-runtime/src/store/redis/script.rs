@@ -130,11 +130,7 @@ impl Call {
         let mut command = redis::cmd("SET");
         names::push_process(&mut command, config, client);
         command.arg(text).arg("PX").arg(milliseconds(ttl));
-        Self {
-            script: None,
-            command,
-            slot: None,
-        }
+        Self::plain(command, None)
     }
 
     /// A script that works on a lock tries to publish, and says why it cannot.
@@ -147,11 +143,7 @@ impl Call {
         let mut command = redis::cmd("EVAL");
         command.arg(SCRIPT).arg(1).arg(&key);
         command.arg(probe_channel(&config.namespace));
-        Self {
-            script: None,
-            command,
-            slot: Some(slot::of_key(key.as_bytes())),
-        }
+        Self::plain(command, Some(slot::of_key(key.as_bytes())))
     }
 
     /// The holder of a lock is told that it was taken away.
@@ -170,22 +162,14 @@ impl Call {
     pub(super) fn forget(config: &RedisConfig, client: ClientId) -> Self {
         let mut command = redis::cmd("DEL");
         names::push_process(&mut command, config, client);
-        Self {
-            script: None,
-            command,
-            slot: None,
-        }
+        Self::plain(command, None)
     }
 
     /// What a script could not publish, over the connection to the master of a slot.
     pub(super) fn publish(slot: u16, untold: Untold<'_>) -> Self {
         let mut command = redis::cmd("PUBLISH");
         command.arg(untold.channel).arg(untold.message);
-        Self {
-            script: None,
-            command,
-            slot: Some(slot),
-        }
+        Self::plain(command, Some(slot))
     }
 
     /// What a process has said of itself.
@@ -193,20 +177,16 @@ impl Call {
     pub(super) fn of_process(config: &RedisConfig, client: ClientId) -> Self {
         let mut command = redis::cmd("GET");
         names::push_process(&mut command, config, client);
-        Self {
-            script: None,
-            command,
-            slot: None,
-        }
+        Self::plain(command, None)
     }
 
-    /// A command that has no key, for a server that is chosen otherwise.
-    #[cfg(feature = "admin")]
-    pub(super) fn plain(command: Cmd) -> Self {
+    /// A command without a script. One that has no key is for the master of `slot`, or for a server that is
+    /// chosen otherwise.
+    pub(super) fn plain(command: Cmd, slot: Option<u16>) -> Self {
         Self {
             script: None,
             command,
-            slot: None,
+            slot,
         }
     }
 

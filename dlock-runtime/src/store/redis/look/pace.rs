@@ -105,7 +105,7 @@ pub(super) async fn run_timed(
     calls: &[&Call],
 ) -> (Vec<Result<Value, StoreError>>, Duration) {
     let clock = redis::cmd("TIME");
-    let first = Call::plain(clock.clone());
+    let first = Call::plain(clock.clone(), None);
     let all: Vec<_> = [&first].into_iter().chain(calls.iter().copied()).collect();
     let timed = async |handle: Handle| run_between(handle, &all, &clock).await;
     match node.within_limit(timed).await {

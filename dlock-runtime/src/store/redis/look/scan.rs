@@ -56,7 +56,7 @@ impl<'a> Scan<'a> {
         if self.strings {
             question.arg("TYPE").arg("string");
         }
-        let question = Call::plain(question);
+        let question = Call::plain(question, None);
         let asked = self.pace.step(run_timed(self.node, &[&question])).await;
         let answer = asked.into_iter().next().expect("one was asked");
         let answer = answer.map_err(|error| error.at(self.node.shown()))?;
