@@ -19,7 +19,7 @@ use std::{
 use dlock::{
     LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId,
     store::{
-        AcquireRequest, Acquisition, Released, RenewRequest, Renewal, StoreError,
+        AcquireOutcome, AcquireRequest, Released, RenewRequest, Renewal, StoreError,
         memory::MemoryStore,
     },
 };
@@ -76,7 +76,7 @@ struct Slow {
 }
 
 impl LockStore for Slow {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let answer = self.store.acquire(request).await;
         tokio::time::sleep(self.grant).await;
         answer

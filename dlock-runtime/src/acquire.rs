@@ -24,7 +24,7 @@ use crate::{
     section::Section,
     site::Origin,
     state::{Denial, Effect, Event},
-    store::{Acquisition, StoreError, StoreErrorKind},
+    store::{AcquireOutcome, StoreError, StoreErrorKind},
 };
 
 /// Takes `key`. Dropping the future gives back whatever it has got so far.
@@ -94,7 +94,7 @@ async fn one(
                 match unless_in_vain(&section, question).await {
                     // It was sent somewhat later than `now`, which is on the safe side.
                     Some(answer) => {
-                        if matches!(answer, Ok(Acquisition::Granted { .. })) {
+                        if matches!(answer, Ok(AcquireOutcome::Granted { .. })) {
                             came = Came::Granted;
                         }
                         Event::Answered { sent: now, answer }

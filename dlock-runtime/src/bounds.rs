@@ -154,7 +154,7 @@ mod tests {
         error::ConnectError,
         owner::OwnerId,
         store::{
-            AcquireRequest, Acquisition, LockStore, Released, RenewRequest, Renewal,
+            AcquireOutcome, AcquireRequest, LockStore, Released, RenewRequest, Renewal,
             memory::MemoryStore,
         },
     };
@@ -188,7 +188,7 @@ mod tests {
     }
 
     impl LockStore for Slow {
-        async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+        async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
             self.store.acquire(request).await
         }
 

@@ -32,7 +32,7 @@ use crate::{
     owner::OwnerId,
     stall::{Polls, Pulse},
     state::{Effect, Event, Held, Loss, Outcome, Trust, Waiter},
-    store::{AcquireRequest, Acquisition, Queue, Released, RenewRequest, Renewal, StoreError},
+    store::{AcquireOutcome, AcquireRequest, Queue, Released, RenewRequest, Renewal, StoreError},
 };
 
 /// An attempt, from its first question until the store has nothing of it left.
@@ -237,7 +237,7 @@ impl Section {
         limit: Duration,
         queue: bool,
         now: Moment,
-    ) -> Result<Acquisition, StoreError> {
+    ) -> Result<AcquireOutcome, StoreError> {
         let store = self.shared.store.at(now)?;
         let request = AcquireRequest {
             key: self.key(),

@@ -33,7 +33,7 @@ use crate::{
     fence::FencingToken,
     owner::{OwnerId, Owners},
     random::Random,
-    store::{Acquisition, Holder, Released, Renewal, StoreError},
+    store::{AcquireOutcome, Holder, Released, Renewal, StoreError},
 };
 
 pub(crate) use self::{claim::Trust, waiter::Waiter};
@@ -80,7 +80,7 @@ pub(crate) enum Event {
     /// The store answered, or failed to, the question sent at `sent`.
     Answered {
         sent: Moment,
-        answer: Result<Acquisition, StoreError>,
+        answer: Result<AcquireOutcome, StoreError>,
     },
     /// The waiting task was woken, or its time has come.
     Woken,

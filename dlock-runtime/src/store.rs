@@ -24,7 +24,7 @@ use crate::{
     owner::{ClientId, OwnerId},
 };
 
-pub use answer::{Acquisition, Holder, Raised, Released, Renewal};
+pub use answer::{AcquireOutcome, Holder, Raised, Released, Renewal};
 pub(crate) use boxed::{DynStore, OwnStore};
 pub use error::{StoreError, StoreErrorKind};
 pub(crate) use hint::TakesHints;
@@ -84,7 +84,7 @@ pub const GRANT_TTL: Duration = Duration::from_secs(3);
 /// use dlock::{
 ///     ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError,
 ///     store::{
-///         AcquireRequest, Acquisition, HintSink, Released, RenewRequest, Renewal, memory::MemoryStore,
+///         AcquireRequest, AcquireOutcome, HintSink, Released, RenewRequest, Renewal, memory::MemoryStore,
 ///     },
 /// };
 ///
@@ -95,7 +95,7 @@ pub const GRANT_TTL: Duration = Duration::from_secs(3);
 /// }
 ///
 /// impl<S: LockStore> LockStore for Counted<S> {
-///     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+///     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
 ///         self.asked.fetch_add(1, Ordering::Relaxed);
 ///         self.store.acquire(request).await
 ///     }
@@ -145,7 +145,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// use std::time::Duration;
     /// use dlock::{
     ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{AcquireRequest, Acquisition, memory::MemoryStore},
+    ///     store::{AcquireRequest, AcquireOutcome, memory::MemoryStore},
     /// };
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
@@ -153,7 +153,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// let ttl = Duration::from_secs(30);
     ///
     /// let first = store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
-    /// assert!(matches!(first, Acquisition::Granted { .. }));
+    /// assert!(matches!(first, AcquireOutcome::Granted { .. }));
     /// // Whoever repeats a question that had no answer gets the same lease, with the same fence.
     /// assert_eq!(store.acquire(AcquireRequest::new(&key, owner, ttl)).await?, first);
     /// # Ok(()) }
@@ -161,7 +161,7 @@ pub trait LockStore: Send + Sync + 'static {
     fn acquire(
         &self,
         request: AcquireRequest<'_>,
-    ) -> impl Future<Output = Result<Acquisition, StoreError>> + Send;
+    ) -> impl Future<Output = Result<AcquireOutcome, StoreError>> + Send;
 
     /// Starts the TTL anew and sets the label, if the key is the owner's.
     ///
@@ -297,14 +297,14 @@ pub trait LockStore: Send + Sync + 'static {
     /// use std::time::Duration;
     /// use dlock::{
     ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{AcquireRequest, Acquisition, Raised, memory::MemoryStore},
+    ///     store::{AcquireRequest, AcquireOutcome, Raised, memory::MemoryStore},
     /// };
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
     /// let ttl = Duration::from_secs(30);
     ///
-    /// let Acquisition::Granted { fence } = store.acquire(AcquireRequest::new(&key, owner, ttl)).await?
+    /// let AcquireOutcome::Granted { fence } = store.acquire(AcquireRequest::new(&key, owner, ttl)).await?
     /// else {
     ///     panic!("it is free");
     /// };

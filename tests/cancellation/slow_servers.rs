@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock::{
     LockError, LockManager, LockStore, LostCause, Wait,
     store::{
-        AcquireRequest, Acquisition, Queue, Released, StoreErrorKind,
+        AcquireOutcome, AcquireRequest, Queue, Released, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -271,7 +271,7 @@ async fn a_stopped_server_says_that_a_lease_has_ended() {
         ..AcquireRequest::new(&key.key, next, ttl)
     };
     let answer = key.store.acquire(request).await.unwrap();
-    assert!(matches!(answer, Acquisition::Granted { fence: new } if new > fence));
+    assert!(matches!(answer, AcquireOutcome::Granted { fence: new } if new > fence));
     key.release(next).await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock::{
     LockManager, LockStore, StoreErrorKind,
     store::{
-        AcquireRequest, Acquisition, Queue,
+        AcquireOutcome, AcquireRequest, Queue,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -68,7 +68,7 @@ async fn a_lost_reply_is_told_and_nothing_is_sent_twice() {
     .await;
     assert_eq!(
         again,
-        Some(Acquisition::Granted { fence }),
+        Some(AcquireOutcome::Granted { fence }),
         "the same lease"
     );
     assert_eq!(cluster.success_count("evalsha").await, 2);
@@ -114,7 +114,7 @@ async fn a_node_that_says_nothing_holds_up_its_own_locks_only() {
     })
     .await;
     assert!(
-        matches!(answer, Some(Acquisition::Granted { .. })),
+        matches!(answer, Some(AcquireOutcome::Granted { .. })),
         "{answer:?}"
     );
     silent.release(me).await;

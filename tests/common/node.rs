@@ -9,8 +9,8 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireRequest, Acquisition, HintSink, Raised, Released, RenewRequest, Renewal, StoreError,
-        StoreErrorKind, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, HintSink, Raised, Released, RenewRequest, Renewal,
+        StoreError, StoreErrorKind, memory::MemoryStore,
     },
 };
 use tokio::time::sleep;
@@ -131,7 +131,7 @@ impl Node {
 }
 
 impl LockStore for Node {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         self.answer(Kind::Acquire, request.owner, self.store.acquire(request))
             .await
     }

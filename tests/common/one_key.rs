@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    store::{AcquireRequest, Acquisition, Holder, Queue, Released, RenewRequest, Renewal},
+    store::{AcquireOutcome, AcquireRequest, Holder, Queue, Released, RenewRequest, Renewal},
 };
 use dlock_testkit::eventually;
 
@@ -32,16 +32,16 @@ impl<S: LockStore> OneKey<S> {
     }
 
     /// Asks, and waits in the queue if the key is held.
-    pub(crate) async fn ask(&self, owner: OwnerId, ttl: Duration) -> Acquisition {
+    pub(crate) async fn ask(&self, owner: OwnerId, ttl: Duration) -> AcquireOutcome {
         self.question(owner, ttl, Queue::ForLease).await
     }
 
     /// Asks without waiting in the queue.
-    pub(crate) async fn ask_once(&self, owner: OwnerId, ttl: Duration) -> Acquisition {
+    pub(crate) async fn ask_once(&self, owner: OwnerId, ttl: Duration) -> AcquireOutcome {
         self.question(owner, ttl, Queue::No).await
     }
 
-    async fn question(&self, owner: OwnerId, ttl: Duration, queue: Queue) -> Acquisition {
+    async fn question(&self, owner: OwnerId, ttl: Duration, queue: Queue) -> AcquireOutcome {
         let request = AcquireRequest {
             queue,
             label: LABEL,
@@ -53,16 +53,16 @@ impl<S: LockStore> OneKey<S> {
     /// The fence with which `owner` gets the key, or has it already.
     pub(crate) async fn granted(&self, owner: OwnerId, ttl: Duration) -> u64 {
         match self.ask(owner, ttl).await {
-            Acquisition::Granted { fence } => fence,
-            Acquisition::Busy(holder) => panic!("it is held: {holder:?}"),
+            AcquireOutcome::Granted { fence } => fence,
+            AcquireOutcome::Busy(holder) => panic!("it is held: {holder:?}"),
         }
     }
 
     /// Who holds the key; `owner` waits from now on.
     pub(crate) async fn busy(&self, owner: OwnerId) -> Holder {
         match self.ask(owner, TTL).await {
-            Acquisition::Busy(holder) => holder,
-            Acquisition::Granted { fence } => panic!("it was granted with fence {fence}"),
+            AcquireOutcome::Busy(holder) => holder,
+            AcquireOutcome::Granted { fence } => panic!("it was granted with fence {fence}"),
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireRequest, Acquisition, HintSink, Queue, Raised, Released, RenewRequest, Renewal,
+        AcquireOutcome, AcquireRequest, HintSink, Queue, Raised, Released, RenewRequest, Renewal,
         StoreError, StoreErrorKind,
     },
 };
@@ -124,7 +124,7 @@ enum Command {
 
 #[derive(Debug)]
 enum Answer {
-    Acquired(Acquisition),
+    Acquired(AcquireOutcome),
     Renewed(Renewal),
     Released(Released),
     Raised(Raised),
@@ -260,7 +260,7 @@ async fn carry<S: LockStore>(
             let noted = &mut faults.sent[request.number];
             noted.carried_out = true;
             match (&answer, &request.command) {
-                (Answer::Acquired(Acquisition::Granted { fence }), _) => {
+                (Answer::Acquired(AcquireOutcome::Granted { fence }), _) => {
                     noted.fence = Some(*fence);
                 }
                 (
@@ -338,7 +338,7 @@ async fn carry_out(store: &impl LockStore, request: &Request) -> Answer {
 }
 
 impl<S: LockStore> LockStore for Wire<S> {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let command = Command::Acquire {
             ttl: request.ttl,
             queue: request.queue,

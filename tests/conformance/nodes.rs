@@ -2,7 +2,7 @@
 
 use dlock::{
     LockStore, OwnerId,
-    store::{AcquireRequest, Acquisition, GRANT_TTL, Holder, Queue, Raised, Released, Renewal},
+    store::{AcquireOutcome, AcquireRequest, GRANT_TTL, Holder, Queue, Raised, Released, Renewal},
 };
 use dlock_testkit::eventually;
 
@@ -17,7 +17,7 @@ async fn ask<S: LockStore>(
     owner: OwnerId,
     queue: Queue,
     proposal: Option<u64>,
-) -> Acquisition {
+) -> AcquireOutcome {
     let request = AcquireRequest {
         queue,
         label: LABEL,
@@ -30,8 +30,8 @@ async fn ask<S: LockStore>(
 /// Waits only to be told.
 async fn wait_for_notice<S: LockStore>(key: &OneKey<S>, owner: OwnerId) -> Holder {
     match ask(key, owner, Queue::ForNotice, None).await {
-        Acquisition::Busy(holder) => holder,
-        Acquisition::Granted { fence } => panic!("it was granted with fence {fence}"),
+        AcquireOutcome::Busy(holder) => holder,
+        AcquireOutcome::Granted { fence } => panic!("it was granted with fence {fence}"),
     }
 }
 
@@ -46,9 +46,13 @@ pub(crate) async fn a_proposal_takes_the_place_of_the_clock<E: Env>() {
         let owner = OneKey::<E::Store>::owner();
         let fence = expected;
         let answer = ask(&key, owner, Queue::No, Some(proposal)).await;
-        assert_eq!(answer, Acquisition::Granted { fence });
+        assert_eq!(answer, AcquireOutcome::Granted { fence });
         let again = ask(&key, owner, Queue::No, Some(2 * ahead)).await;
-        assert_eq!(again, Acquisition::Granted { fence }, "it has it already");
+        assert_eq!(
+            again,
+            AcquireOutcome::Granted { fence },
+            "it has it already"
+        );
         key.release(owner).await;
     }
     let next = OneKey::<E::Store>::owner();
@@ -97,12 +101,15 @@ pub(crate) async fn a_raise_does_not_prolong_a_lease<E: Env>() {
     let fence = key.granted(holder, E::BRIEF).await;
     let raised = key.store.raise(&key.key, holder, fence, fence + 5).await;
     assert_eq!(raised, Ok(Raised::Raised));
-    let Acquisition::Busy(seen) = key.ask_once(other, TTL).await else {
+    let AcquireOutcome::Busy(seen) = key.ask_once(other, TTL).await else {
         panic!("it is held");
     };
     assert!(seen.ttl.is_some_and(|ttl| ttl <= E::BRIEF), "{seen:?}");
     eventually(LIMIT, "the lease has run out", async || {
-        matches!(key.ask_once(other, TTL).await, Acquisition::Granted { .. })
+        matches!(
+            key.ask_once(other, TTL).await,
+            AcquireOutcome::Granted { .. }
+        )
     })
     .await;
     assert_eq!(key.renew(holder).await, Renewal::NotOwner);
@@ -121,7 +128,7 @@ pub(crate) async fn who_waits_for_notice_gets_no_lease<E: Env>() {
     key.release(holder).await;
     // It was told and has left; the lock is free for whoever asks first.
     let got = ask(&key, passer_by, Queue::No, None).await;
-    assert!(matches!(got, Acquisition::Granted { .. }), "{got:?}");
+    assert!(matches!(got, AcquireOutcome::Granted { .. }), "{got:?}");
     assert_eq!(wait_for_notice(&key, second).await.position, Some(0));
     assert_eq!(wait_for_notice(&key, told).await.position, Some(1));
     for owner in [told, second, passer_by] {
@@ -140,7 +147,7 @@ pub(crate) async fn who_gets_the_lock_or_leaves_waits_no_more<E: Env>() {
     assert_eq!(wait_for_notice(&key, taker).await.position, Some(0));
     env.delete("order:42").await;
     let got = ask(&key, taker, Queue::ForNotice, None).await;
-    assert!(matches!(got, Acquisition::Granted { .. }), "{got:?}");
+    assert!(matches!(got, AcquireOutcome::Granted { .. }), "{got:?}");
     assert_eq!(wait_for_notice(&key, next).await.position, Some(0));
     key.release(next).await;
     key.release(taker).await;

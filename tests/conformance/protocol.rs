@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     LockStore,
-    store::{ALIVE, Acquisition, GRANT_TTL, Released, RenewRequest, Renewal},
+    store::{ALIVE, AcquireOutcome, GRANT_TTL, Released, RenewRequest, Renewal},
 };
 use dlock_testkit::eventually;
 use tokio::time::Instant;
@@ -118,7 +118,7 @@ pub(crate) async fn many_renewals_have_an_answer_each<E: Env>() {
         .collect();
     assert_eq!(store.renew_all(&asks, LIMIT).await, expected);
     for (number, (key, owner)) in (0..).zip(&keys) {
-        if let Acquisition::Busy(seen) = key.ask_once(stranger, TTL).await {
+        if let AcquireOutcome::Busy(seen) = key.ask_once(stranger, TTL).await {
             let is_renewed = seen.ttl > Some(TTL / 2);
             assert_eq!(is_renewed, number % 4 != 3, "{number}: {seen:?}");
         }
@@ -178,8 +178,8 @@ pub(crate) async fn a_lease_that_ran_out_is_nobodys<E: Env>() {
     let mut next = 0;
     eventually(LIMIT, "the lease has run out", async || {
         match key.ask_once(other, TTL).await {
-            Acquisition::Granted { fence } => next = fence,
-            Acquisition::Busy(_) => {}
+            AcquireOutcome::Granted { fence } => next = fence,
+            AcquireOutcome::Busy(_) => {}
         }
         next > 0
     })
@@ -202,7 +202,7 @@ pub(crate) async fn waiters_are_granted_in_the_order_of_their_arrival<E: Env>() 
         assert_eq!(key.release(*holder).await, Released::WasHeld);
         // It was made the holder by the release: whoever asks in between changes nothing.
         let passer_by = OneKey::<E::Store>::owner();
-        let Acquisition::Busy(seen) = key.ask_once(passer_by, TTL).await else {
+        let AcquireOutcome::Busy(seen) = key.ask_once(passer_by, TTL).await else {
             panic!("somebody overtook the waiters");
         };
         assert!(seen.ttl <= Some(GRANT_TTL), "not confirmed yet: {seen:?}");
@@ -257,7 +257,7 @@ pub(crate) async fn a_grant_that_nobody_confirms_goes_to_the_next_waiter<E: Env>
     key.busy(killed).await;
     key.release(holder).await;
     eventually(LIMIT, "the short lease of the grant ends", async || {
-        matches!(key.ask(next, TTL).await, Acquisition::Granted { .. })
+        matches!(key.ask(next, TTL).await, AcquireOutcome::Granted { .. })
     })
     .await;
     assert_eq!(key.renew(killed).await, Renewal::NotOwner);
@@ -269,7 +269,7 @@ pub(crate) async fn asking_once_leaves_nothing<E: Env>() {
     let (env, key) = one_key::<E>().await;
     let [holder, passer_by, waiter] = [(); 3].map(|()| OneKey::<E::Store>::owner());
     key.granted(holder, TTL).await;
-    let Acquisition::Busy(seen) = key.ask_once(passer_by, TTL).await else {
+    let AcquireOutcome::Busy(seen) = key.ask_once(passer_by, TTL).await else {
         panic!("it is held");
     };
     assert_eq!(seen.position, None);
@@ -289,8 +289,8 @@ pub(crate) async fn a_newcomer_cannot_overtake_a_waiter<E: Env>() {
     let mut granted = first;
     eventually(LIMIT, "somebody else is the holder", async || {
         match key.ask_once(newcomer, TTL).await {
-            Acquisition::Granted { .. } => panic!("it overtook the waiter"),
-            Acquisition::Busy(seen) => granted = seen.last_fence,
+            AcquireOutcome::Granted { .. } => panic!("it overtook the waiter"),
+            AcquireOutcome::Busy(seen) => granted = seen.last_fence,
         }
         granted > first
     })

@@ -393,7 +393,7 @@ const SEEN: &[&str] = &[
 const OTHERS: &[&str] = &[
     "Acquire",
     "AcquireRequest",
-    "Acquisition",
+    "AcquireOutcome",
     "AlreadyInstalled",
     "ClientId",
     "ClockReading",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dlock::{
     LostCause,
-    store::{Acquisition, Renewal},
+    store::{AcquireOutcome, Renewal},
 };
 use dlock_testkit::eventually;
 use tokio::time::Instant;
@@ -86,7 +86,7 @@ async fn a_hint_with_a_fence_that_makes_no_token_only_makes_the_waiter_ask() {
     assert_eq!(victim.wire.count(Kind::Renew), 0);
     let stranger = OneKey::<Hushed>::owner();
     let answer = victim.key.ask_once(stranger, TTL).await;
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     victim.key.release(holder).await;
     victim.finish(waiting, fence).await;
 }

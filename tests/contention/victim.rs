@@ -9,8 +9,8 @@ use std::{
 use dlock::{
     ClientId, LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId, Wait,
     store::{
-        AcquireRequest, Acquisition, Hint, HintSink, Released, RenewRequest, Renewal, StoreError,
-        memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Hint, HintSink, Released, RenewRequest, Renewal,
+        StoreError, memory::MemoryStore,
     },
 };
 use dlock_testkit::eventually;
@@ -43,7 +43,7 @@ impl Hushed {
 }
 
 impl LockStore for Hushed {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         self.store.acquire(request).await
     }
 
@@ -120,8 +120,8 @@ impl Victim {
     pub(crate) async fn last_fence(&self) -> u64 {
         let probe = OneKey::<MemoryStore>::owner();
         match self.key.ask_once(probe, LIMIT).await {
-            Acquisition::Busy(holder) => holder.last_fence,
-            Acquisition::Granted { fence } => panic!("it was free: {fence}"),
+            AcquireOutcome::Busy(holder) => holder.last_fence,
+            AcquireOutcome::Granted { fence } => panic!("it was free: {fence}"),
         }
     }
 
@@ -131,11 +131,11 @@ impl Victim {
         let fence = Mutex::new(0);
         eventually(LIMIT, "somebody else gets the lock", async || {
             match self.key.ask_once(stranger, ttl).await {
-                Acquisition::Granted { fence: granted } => {
+                AcquireOutcome::Granted { fence: granted } => {
                     *fence.lock().unwrap() = granted;
                     true
                 }
-                Acquisition::Busy(_) => false,
+                AcquireOutcome::Busy(_) => false,
             }
         })
         .await;

@@ -13,7 +13,7 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireRequest, Acquisition, HintSink, Queue, Raised, Released, RenewRequest, Renewal,
+        AcquireOutcome, AcquireRequest, HintSink, Queue, Raised, Released, RenewRequest, Renewal,
         StoreError, StoreErrorKind, memory::MemoryStore,
     },
 };
@@ -211,9 +211,10 @@ impl Stepwise {
 }
 
 impl LockStore for Stepwise {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let asks = request.queue != Queue::No;
-        let changes = |answer: &Acquisition| asks || matches!(answer, Acquisition::Granted { .. });
+        let changes =
+            |answer: &AcquireOutcome| asks || matches!(answer, AcquireOutcome::Granted { .. });
         let acquire = self.store.acquire(request);
         self.carry_out(Kind::Acquire, request.owner, acquire, changes)
             .await

@@ -14,7 +14,7 @@ use std::{
 use dlock::{
     FencingToken, LockKey, LockManager, LockStore, LostCause, OwnerId,
     store::{
-        AcquireRequest, Acquisition, Released, RenewRequest, Renewal, StoreError,
+        AcquireOutcome, AcquireRequest, Released, RenewRequest, Renewal, StoreError,
         memory::MemoryStore,
     },
 };
@@ -186,7 +186,7 @@ fn a_runtime_that_is_shut_down_within_another_leaves_nothing() {
 struct Fast(MemoryStore);
 
 impl LockStore for Fast {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let ttl = request.ttl / 100 * 99;
         self.0.acquire(AcquireRequest { ttl, ..request }).await
     }

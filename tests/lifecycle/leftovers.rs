@@ -11,7 +11,7 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockManager, LockStore, OwnerId, Random, SystemRandom,
     store::{
-        AcquireRequest, Acquisition, HintSink, Released, RenewRequest, Renewal, StoreError,
+        AcquireOutcome, AcquireRequest, HintSink, Released, RenewRequest, Renewal, StoreError,
         StoreErrorKind, memory::MemoryStore,
     },
 };
@@ -119,7 +119,7 @@ struct Breaking {
 }
 
 impl LockStore for Breaking {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         self.store.acquire(request).await
     }
 

@@ -11,7 +11,7 @@ use std::{
 use dlock::{
     LockKey, LockManager, LockStore, OwnerId,
     store::{
-        AcquireRequest, Acquisition, Released, RenewRequest, Renewal, StoreError,
+        AcquireOutcome, AcquireRequest, Released, RenewRequest, Renewal, StoreError,
         memory::MemoryStore,
     },
 };
@@ -48,7 +48,7 @@ impl OneByOne {
 }
 
 impl LockStore for OneByOne {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         self.store.acquire(request).await
     }
 
@@ -110,7 +110,7 @@ struct InGroups {
 }
 
 impl LockStore for InGroups {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         self.store.acquire(request).await
     }
 
@@ -178,7 +178,7 @@ async fn are_asked_for_while_others_wait_long_for_their_answer() {
 struct Forgetful(MemoryStore);
 
 impl LockStore for Forgetful {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         self.0.acquire(request).await
     }
 

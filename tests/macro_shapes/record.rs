@@ -11,7 +11,7 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError,
     store::{
-        AcquireRequest, Acquisition, HintSink, Queue, Released, RenewRequest, Renewal,
+        AcquireOutcome, AcquireRequest, HintSink, Queue, Released, RenewRequest, Renewal,
         memory::MemoryStore,
     },
     with_manager,
@@ -173,13 +173,13 @@ struct Recorder {
 }
 
 impl LockStore for Recorder {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let asked = (request.ttl, request.queue != Queue::No);
         self.asked.lock().unwrap().push(asked);
         let answer = self.store.acquire(request).await?;
         let what = match answer {
-            Acquisition::Granted { .. } => "acquire",
-            Acquisition::Busy(_) => "busy",
+            AcquireOutcome::Granted { .. } => "acquire",
+            AcquireOutcome::Busy(_) => "busy",
         };
         self.events.push(format!("{what} {}", request.key));
         Ok(answer)

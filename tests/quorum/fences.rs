@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     LockKey, LockStore,
-    store::{AcquireRequest, Acquisition, Raised, Released, memory::MemoryStore},
+    store::{AcquireOutcome, AcquireRequest, Raised, Released, memory::MemoryStore},
 };
 use tokio::time::sleep;
 
@@ -24,7 +24,7 @@ async fn diverge(nodes: &[Node], by: [u64; NODES]) {
     for (node, by) in nodes.iter().zip(by) {
         let holder = owner();
         let request = AcquireRequest::new(&key, holder, TTL);
-        let Acquisition::Granted { fence } = node.store.acquire(request).await.unwrap() else {
+        let AcquireOutcome::Granted { fence } = node.store.acquire(request).await.unwrap() else {
             panic!("it is free");
         };
         let far = fence + 1_000_000_000_000 + by;
@@ -39,8 +39,8 @@ async fn stored(store: &MemoryStore) -> u64 {
     let key = OneKey::new(store.clone(), "order:42");
     let asker = owner();
     match key.ask_once(asker, TTL).await {
-        Acquisition::Busy(holder) => holder.last_fence,
-        Acquisition::Granted { .. } => panic!("nobody holds it"),
+        AcquireOutcome::Busy(holder) => holder.last_fence,
+        AcquireOutcome::Granted { .. } => panic!("nobody holds it"),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     LockError, LockManager, LockStore, StoreErrorKind,
-    store::{AcquireRequest, Acquisition, Released, Renewal},
+    store::{AcquireOutcome, AcquireRequest, Released, Renewal},
 };
 use dlock_testkit::eventually;
 use tokio::time::Instant;
@@ -82,7 +82,7 @@ async fn busy_is_told_although_the_majority_takes_longer_than_the_failures() {
         env.nodes[node].is(Mood::Late(Duration::from_millis(late)));
     }
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     for node in &env.nodes {
         node.is(Mood::Well);
     }
@@ -253,7 +253,7 @@ async fn who_does_not_wait_leaves_nothing_on_any_node() {
     let holder = owner();
     holding.granted(holder, TTL).await;
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, Acquisition::Busy(_)));
+    assert!(matches!(answer, AcquireOutcome::Busy(_)));
     let releases = env.nodes.each_ref().map(|node| node.count(Kind::Release));
     assert_eq!(releases, [0; NODES]);
     holding.release(holder).await;

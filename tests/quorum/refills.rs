@@ -4,7 +4,7 @@ use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use dlock::{
     LockStore,
-    store::{Acquisition, Released, Renewal},
+    store::{AcquireOutcome, Released, Renewal},
 };
 use dlock_testkit::eventually;
 use tokio::{task::yield_now, time::sleep};
@@ -39,7 +39,7 @@ async fn a_node_that_restarted_empty_is_given_the_lock_again() {
     env.nodes[0].store.forget();
     env.nodes[1].store.forget();
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     assert_eq!(holding.renew(holder).await, Renewal::Renewed);
     eventually(LIMIT, "all nodes have it", async || {
         env.left() == [1; NODES]
@@ -116,10 +116,10 @@ async fn a_refill_takes_nothing_from_others() {
     yield_now().await;
     assert!(matches!(
         lone.ask_once(other, TTL).await,
-        Acquisition::Granted { .. }
+        AcquireOutcome::Granted { .. }
     ));
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     assert_eq!(holding.release(holder).await, Released::WasHeld);
     lone.release(other).await;
     env.assert_clean(1, &[]).await;

@@ -7,7 +7,7 @@ use std::{
 
 use dlock::{
     LockManager, LockStore, Wait,
-    store::{AcquireRequest, Acquisition, Released, Renewal, quorum::Quorum},
+    store::{AcquireOutcome, AcquireRequest, Released, Renewal, quorum::Quorum},
 };
 use dlock_testkit::eventually;
 use tokio::{task::JoinSet, time::Instant};
@@ -72,7 +72,7 @@ async fn a_split_vote_ends_for_those_who_do_not_wait() {
         tasks.spawn(async move {
             let owner = owner();
             let answer = key.ask_once(owner, TTL).await;
-            if matches!(answer, Acquisition::Granted { .. }) {
+            if matches!(answer, AcquireOutcome::Granted { .. }) {
                 assert_eq!(key.release(owner).await, Released::WasHeld);
             }
             answer
@@ -80,7 +80,7 @@ async fn a_split_vote_ends_for_those_who_do_not_wait() {
     }
     let mut granted = 0;
     while let Some(answer) = soon(tasks.join_next()).await {
-        granted += usize::from(matches!(answer.unwrap(), Acquisition::Granted { .. }));
+        granted += usize::from(matches!(answer.unwrap(), AcquireOutcome::Granted { .. }));
     }
     assert!(granted >= 1, "somebody is the last to give up");
     env.assert_clean(1, &[]).await;

@@ -11,7 +11,7 @@ use std::{
 use dlock::{
     LockError, LockManager, LockStore, Wait,
     store::{
-        AcquireRequest, Acquisition, Released, Renewal,
+        AcquireOutcome, AcquireRequest, Released, Renewal,
         quorum::Quorum,
         redis::{RedisConfig, RedisStore},
     },
@@ -174,7 +174,7 @@ async fn a_majority_that_is_late_grants_nothing_and_keeps_nothing() {
         let request = AcquireRequest::new(&key.key, next, TTL);
         matches!(
             key.store.acquire(request).await,
-            Ok(Acquisition::Granted { .. })
+            Ok(AcquireOutcome::Granted { .. })
         )
     })
     .await;

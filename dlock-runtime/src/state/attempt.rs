@@ -22,7 +22,7 @@ use crate::{
     options::Wait,
     owner::OwnerId,
     random::jittered,
-    store::{Acquisition, Holder, Released, StoreError, StoreErrorKind},
+    store::{AcquireOutcome, Holder, Released, StoreError, StoreErrorKind},
 };
 
 #[derive(Debug)]
@@ -229,7 +229,7 @@ impl<T> Attempt<T> {
     fn on_answer(
         &mut self,
         sent: Moment,
-        answer: Result<Acquisition, StoreError>,
+        answer: Result<AcquireOutcome, StoreError>,
         around: Surroundings<'_>,
     ) -> Effect {
         let Phase::Asking {
@@ -242,8 +242,8 @@ impl<T> Attempt<T> {
             return self.on_wake(around);
         };
         match answer {
-            Ok(Acquisition::Granted { fence }) => self.hold(fence, sent, around),
-            Ok(Acquisition::Busy(holder)) => {
+            Ok(AcquireOutcome::Granted { fence }) => self.hold(fence, sent, around),
+            Ok(AcquireOutcome::Busy(holder)) => {
                 if self.waiter.timing.wait == Wait::Never {
                     // The store keeps nothing of an owner that did not ask for a place.
                     self.claim.traces_until = traces_before;

@@ -6,18 +6,18 @@ use std::{fmt, time::Duration};
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::store::Acquisition;
+/// use dlock::store::AcquireOutcome;
 ///
-/// fn say(answer: &Acquisition) -> String {
+/// fn say(answer: &AcquireOutcome) -> String {
 ///     match answer {
-///         Acquisition::Granted { fence } => format!("ours, with fence {fence}"),
-///         Acquisition::Busy(holder) => holder.to_string(),
+///         AcquireOutcome::Granted { fence } => format!("ours, with fence {fence}"),
+///         AcquireOutcome::Busy(holder) => holder.to_string(),
 ///     }
 /// }
-/// assert_eq!(say(&Acquisition::Granted { fence: 7 }), "ours, with fence 7");
+/// assert_eq!(say(&AcquireOutcome::Granted { fence: 7 }), "ours, with fence 7");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Acquisition {
+pub enum AcquireOutcome {
     /// The key is the owner's for the TTL it asked for.
     Granted {
         /// Strictly greater than the fence of every earlier holder of this key.

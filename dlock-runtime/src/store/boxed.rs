@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 use tokio::runtime::Handle;
 
 use super::{
-    AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
+    AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
     StoreError,
 };
 use crate::{
@@ -20,7 +20,7 @@ type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
 
 /// [`LockStore`], whose futures are boxed.
 pub(crate) trait DynStore: Send + Sync {
-    fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition>;
+    fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, AcquireOutcome>;
     fn renew<'a>(&'a self, request: RenewRequest<'a>) -> Answer<'a, Renewal>;
     fn renew_all<'a>(
         &'a self,
@@ -45,7 +45,7 @@ pub(crate) trait DynStore: Send + Sync {
 }
 
 impl<S: LockStore> DynStore for S {
-    fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, Acquisition> {
+    fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, AcquireOutcome> {
         Box::pin(LockStore::acquire(self, request))
     }
 

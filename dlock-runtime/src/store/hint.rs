@@ -7,7 +7,7 @@ use crate::owner::OwnerId;
 /// A word from the store that a waiter should ask again, or that it has been made the holder.
 ///
 /// Hints may be lost, late or repeated. So a waiter believes one only together with a question of
-/// its own that was answered with [`Acquisition::Busy`](super::Acquisition::Busy) and a
+/// its own that was answered with [`AcquireOutcome::Busy`](super::AcquireOutcome::Busy) and a
 /// [`last_fence`](super::Holder::last_fence) below the hint's: then the grant came after that
 /// question was sent, and lasts for [`GRANT_TTL`](super::GRANT_TTL) from then on at least. Because of
 /// any other hint it only asks.

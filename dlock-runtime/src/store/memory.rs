@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use self::queue::{First, Waiters};
 use super::{
-    AcquireRequest, Acquisition, GRANT_TTL, Hint, HintSink, Holder, LockStore, Queue, Raised,
+    AcquireOutcome, AcquireRequest, GRANT_TTL, Hint, HintSink, Holder, LockStore, Queue, Raised,
     Released, RenewRequest, Renewal, StoreError,
 };
 use crate::{
@@ -127,7 +127,7 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl LockStore for MemoryStore {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let (answer, granted) = self.tables().acquire(request, Instant::now());
         self.tell(granted);
         Ok(answer)
@@ -255,7 +255,7 @@ impl Tables {
         &mut self,
         request: AcquireRequest<'_>,
         now: Instant,
-    ) -> (Acquisition, Option<Granted>) {
+    ) -> (AcquireOutcome, Option<Granted>) {
         if self.locks.len() >= self.sweep_at {
             self.sweep(now);
             self.sweep_at = 2 * self.locks.len().max(32);
@@ -273,7 +273,7 @@ impl Tables {
         if let Some(held) = lock.held_by(owner, now) {
             held.until = until;
             held.name(label, function);
-            return (Acquisition::Granted { fence: held.fence }, None);
+            return (AcquireOutcome::Granted { fence: held.fence }, None);
         }
         let mut granted = None;
         if lock.held.is_none() {
@@ -296,7 +296,7 @@ impl Tables {
                     function: named(function),
                     until,
                 });
-                return (Acquisition::Granted { fence }, None);
+                return (AcquireOutcome::Granted { fence }, None);
             };
             lock.hand_to(next, fence, now);
             granted = Granted::new(&self.sinks, key, next, fence);
@@ -316,7 +316,7 @@ impl Tables {
             last_fence: self.last_fence,
             is_here: false,
         };
-        (Acquisition::Busy(holder), granted)
+        (AcquireOutcome::Busy(holder), granted)
     }
 
     fn renew(&mut self, request: RenewRequest<'_>, now: Instant) -> Renewal {
@@ -447,6 +447,6 @@ mod tests {
             ..AcquireRequest::new(&key, owner, Duration::from_secs(30))
         };
         let answer = store.acquire(request).await;
-        assert_eq!(answer, Ok(Acquisition::Granted { fence: moment }));
+        assert_eq!(answer, Ok(AcquireOutcome::Granted { fence: moment }));
     }
 }

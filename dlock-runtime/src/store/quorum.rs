@@ -78,7 +78,7 @@ use self::{
     proposals::Proposals,
 };
 use super::{
-    ALIVE, AcquireRequest, Acquisition, DynStore, GRANT_TTL, HintSink, LockStore, Released,
+    ALIVE, AcquireOutcome, AcquireRequest, DynStore, GRANT_TTL, HintSink, LockStore, Released,
     RenewRequest, Renewal, StoreError, StoreErrorKind,
 };
 use crate::{
@@ -264,10 +264,10 @@ impl Shared {
     }
 
     /// Later proposals are greater than what a node tells.
-    fn saw(&self, reply: &Reply<Acquisition>) {
+    fn saw(&self, reply: &Reply<AcquireOutcome>) {
         match &reply.answer {
-            Ok(Acquisition::Granted { fence }) => self.proposals.saw(*fence),
-            Ok(Acquisition::Busy(holder)) => self.proposals.saw(holder.last_fence),
+            Ok(AcquireOutcome::Granted { fence }) => self.proposals.saw(*fence),
+            Ok(AcquireOutcome::Busy(holder)) => self.proposals.saw(holder.last_fence),
             Err(_) => {}
         }
     }
@@ -290,7 +290,7 @@ impl Shared {
 }
 
 impl LockStore for Quorum {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         needs_runtime()?;
         acquire::acquire(&self.shared, request, self.node_timeout).await
     }

@@ -95,7 +95,7 @@ pub(crate) use self::{
     report::Facts,
 };
 use super::{
-    AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
+    AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
     StoreError,
 };
 use crate::{
@@ -379,11 +379,13 @@ pub(crate) fn has_password(url: &str) -> bool {
 }
 
 impl LockStore for RedisStore {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let confirmer = self.confirmer.as_ref().map(|it| (it, Instant::now()));
         let answer = self.call(Call::acquire(&self.config, &request)).await?;
         let acquisition = script::read_acquisition(&answer)?;
-        if let (Some((confirmer, begun)), Acquisition::Granted { .. }) = (confirmer, &acquisition) {
+        if let (Some((confirmer, begun)), AcquireOutcome::Granted { .. }) =
+            (confirmer, &acquisition)
+        {
             let left = self.config.response_timeout;
             let left = left.saturating_sub(begun.elapsed());
             let renewal = RenewRequest {

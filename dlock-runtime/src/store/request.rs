@@ -15,7 +15,7 @@ use crate::{key::LockKey, owner::OwnerId};
 /// use std::time::Duration;
 /// use dlock::{
 ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{AcquireRequest, Acquisition, Queue, Released, memory::MemoryStore},
+///     store::{AcquireRequest, AcquireOutcome, Queue, Released, memory::MemoryStore},
 /// };
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
@@ -24,10 +24,10 @@ use crate::{key::LockKey, owner::OwnerId};
 /// let ttl = Duration::from_secs(30);
 ///
 /// let granted = store.acquire(AcquireRequest::new(&key, one, ttl)).await?;
-/// assert!(matches!(granted, Acquisition::Granted { .. }));
+/// assert!(matches!(granted, AcquireOutcome::Granted { .. }));
 /// let question = AcquireRequest { queue: Queue::ForLease, ..AcquireRequest::new(&key, other, ttl) };
 /// let busy = store.acquire(question).await?;
-/// assert!(matches!(busy, Acquisition::Busy(holder) if holder.position == Some(0)));
+/// assert!(matches!(busy, AcquireOutcome::Busy(holder) if holder.position == Some(0)));
 /// assert_eq!(store.release(&key, one).await?, Released::WasHeld);
 /// # Ok(()) }
 /// ```

@@ -19,8 +19,8 @@ use crate::{
     manager::LockManager,
     owner::{ClientId, OwnerId},
     store::{
-        AcquireRequest, Acquisition, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
-        StoreError, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest,
+        Renewal, StoreError, memory::MemoryStore,
     },
 };
 
@@ -111,7 +111,7 @@ impl Requests {
 }
 
 impl LockStore for Requests {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         self.take_time().await;
         let answer = self.store.acquire(request).await;
         self.take_time().await;

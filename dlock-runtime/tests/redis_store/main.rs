@@ -23,7 +23,7 @@ use std::time::Duration;
 use dlock_runtime::{
     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
     store::{
-        AcquireRequest, Acquisition, Holder, Queue, RenewRequest, StoreError,
+        AcquireOutcome, AcquireRequest, Holder, Queue, RenewRequest, StoreError,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -177,7 +177,7 @@ async fn try_take(
     store: &RedisStore,
     key: &LockKey,
     owner: OwnerId,
-) -> Result<Acquisition, StoreError> {
+) -> Result<AcquireOutcome, StoreError> {
     store.acquire(request(key, owner)).await
 }
 
@@ -194,8 +194,8 @@ async fn refusals_of(store: &RedisStore, key: &LockKey, owner: OwnerId) -> [Stor
 /// Takes a lock that is free or the owner's; its fence.
 async fn take(store: &RedisStore, key: &LockKey, owner: OwnerId) -> u64 {
     match try_take(store, key, owner).await.unwrap() {
-        Acquisition::Granted { fence } => fence,
-        Acquisition::Busy(holder) => panic!("`{key}` is not free: {holder}"),
+        AcquireOutcome::Granted { fence } => fence,
+        AcquireOutcome::Busy(holder) => panic!("`{key}` is not free: {holder}"),
     }
 }
 
@@ -209,8 +209,8 @@ async fn queue(store: &RedisStore, key: &LockKey, owner: OwnerId) -> Holder {
         .await
         .unwrap()
     {
-        Acquisition::Busy(holder) => holder,
-        Acquisition::Granted { .. } => panic!("`{key}` was free"),
+        AcquireOutcome::Busy(holder) => holder,
+        AcquireOutcome::Granted { .. } => panic!("`{key}` was free"),
     }
 }
 

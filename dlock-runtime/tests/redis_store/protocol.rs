@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockStore,
-    store::{ALIVE, AcquireRequest, Acquisition, Queue, Released, Renewal, StoreErrorKind},
+    store::{ALIVE, AcquireOutcome, AcquireRequest, Queue, Released, Renewal, StoreErrorKind},
 };
 use dlock_testkit::{Make, Polled, RedisServer, eventually, poll_times};
 
@@ -29,7 +29,7 @@ pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
     let value = get(&mut behind, "dlock:{a b:%20}").await.unwrap();
     assert_eq!(value, format!("{me} {fence} svc@host/1"));
 
-    let Acquisition::Busy(holder) = try_take(&store, &lock, other).await.unwrap() else {
+    let AcquireOutcome::Busy(holder) = try_take(&store, &lock, other).await.unwrap() else {
         panic!("two holders")
     };
     assert_eq!(holder.label.as_deref(), Some("svc@host/1"));
@@ -65,7 +65,7 @@ pub(crate) async fn asking_again_finds_ones_own_lock(make: Make) {
         label: "first",
         ..request(&lock, me)
     };
-    let Ok(Acquisition::Granted { fence }) = store.acquire(short).await else {
+    let Ok(AcquireOutcome::Granted { fence }) = store.acquire(short).await else {
         panic!("free")
     };
     assert_eq!(take(&store, &lock, me).await, fence);
@@ -109,7 +109,7 @@ pub(crate) async fn waiters_are_served_in_their_order(make: Make) {
         // Nobody but the first waiter can have it.
         assert!(matches!(
             try_take(&store, &lock, holder).await,
-            Ok(Acquisition::Busy(_))
+            Ok(AcquireOutcome::Busy(_))
         ));
         let value = get(&mut behind, "dlock:{k}").await.unwrap();
         assert!(
@@ -187,7 +187,7 @@ pub(crate) async fn a_grant_by_a_caller_counts_and_leaves_the_queue(make: Make) 
     let ahead = fence + 1_000_000_000;
     let counter = fence_key(&server).await;
     run(&mut behind, &format!("SET {counter} {ahead}")).await;
-    let Acquisition::Busy(holder) = try_take(&store, &lock, second).await.unwrap() else {
+    let AcquireOutcome::Busy(holder) = try_take(&store, &lock, second).await.unwrap() else {
         panic!("it is the first waiter's");
     };
     assert_eq!(holder.last_fence, ahead + 1);
@@ -237,7 +237,7 @@ pub(crate) async fn a_waiter_that_was_told_of_a_release_leaves_the_queue(make: M
         ..request(&lock, owner())
     };
     let busy = store.acquire(notice).await.unwrap();
-    assert!(matches!(busy, Acquisition::Busy(_)), "{busy:?}");
+    assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
     assert_eq!(left_of_queue(&mut behind).await, 2);
     let released = store.release(&lock, holder).await;
     assert_eq!(released, Ok(Released::WasHeld));
@@ -257,7 +257,7 @@ pub(crate) async fn a_fence_too_great_in_a_lock_is_not_believed(make: Make) {
     let lock = key("k");
     let fence = take(&store, &lock, owner()).await;
     set(&mut behind, "somebody.1 9007199254740992 strange").await;
-    let Acquisition::Busy(holder) = try_take(&store, &lock, owner()).await.unwrap() else {
+    let AcquireOutcome::Busy(holder) = try_take(&store, &lock, owner()).await.unwrap() else {
         panic!("it is held")
     };
     assert_eq!(holder.last_fence, fence);
@@ -276,7 +276,7 @@ pub(crate) async fn an_owner_whose_id_begins_alike_is_another(make: Make) {
     assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::NotOwner));
     assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
     let busy = try_take(&store, &lock, me).await.unwrap();
-    assert!(matches!(busy, Acquisition::Busy(_)), "{busy:?}");
+    assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
     assert_eq!(get(&mut behind, "dlock:{k}").await, Some(value));
 }
 
@@ -290,7 +290,7 @@ pub(crate) async fn a_grant_is_short_whoever_gives_it(make: Make) {
         };
         assert!(matches!(
             store.acquire(brief).await,
-            Ok(Acquisition::Granted { .. })
+            Ok(AcquireOutcome::Granted { .. })
         ));
         queue(&store, &lock, waiter).await;
         store.release(&lock, holder).await.unwrap();
@@ -401,7 +401,7 @@ pub(crate) async fn a_refusal_never_tells_less_than_the_holders_fence(make: Make
     let counter = server.keys("dlock:fence:*").await.remove(0);
     run(&mut behind, &format!("DEL {counter}")).await;
     assert_eq!(queue(&store, &lock, owner()).await.last_fence, fence);
-    let Ok(Acquisition::Busy(seen)) = try_take(&store, &lock, owner()).await else {
+    let Ok(AcquireOutcome::Busy(seen)) = try_take(&store, &lock, owner()).await else {
         panic!("it is held")
     };
     assert_eq!((seen.last_fence, seen.position), (fence, None));

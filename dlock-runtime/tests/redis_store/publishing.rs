@@ -2,7 +2,7 @@
 
 use dlock_runtime::{
     LockStore, OwnerId,
-    store::{AcquireRequest, Acquisition, Queue, Released, redis::RedisStore},
+    store::{AcquireOutcome, AcquireRequest, Queue, Released, redis::RedisStore},
 };
 use dlock_testkit::{Make, Proxy, RedisServer};
 use futures_util::StreamExt;
@@ -46,7 +46,7 @@ async fn queue_for_notice(store: &RedisStore, lock: &str, owner: OwnerId) {
         ..request(&lock, owner)
     };
     let answer = store.acquire(request).await.unwrap();
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
 }
 
 pub(crate) async fn a_waiter_is_told_by_whoever_releases(make: Make) {

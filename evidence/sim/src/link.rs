@@ -18,7 +18,7 @@ use std::{
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
-    store::{AcquireRequest, Acquisition, HintSink, Raised, Released, RenewRequest, Renewal},
+    store::{AcquireOutcome, AcquireRequest, HintSink, Raised, Released, RenewRequest, Renewal},
 };
 use futures_util::future::{Either, select};
 use tokio::{
@@ -268,7 +268,7 @@ fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
 }
 
 impl LockStore for Link {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let AcquireRequest {
             key,
             owner,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use dlock::{
     ClientId, Holder, OwnerId,
-    store::{ALIVE, Acquisition, GRANT_TTL, Queue, Raised, Released, Renewal},
+    store::{ALIVE, AcquireOutcome, GRANT_TTL, Queue, Raised, Released, Renewal},
 };
 
 use crate::flaw::Flaw;
@@ -120,7 +120,7 @@ impl Server {
         &mut self,
         question: &Question,
         elapsed: Duration,
-    ) -> (Acquisition, Option<Notice>) {
+    ) -> (AcquireOutcome, Option<Notice>) {
         let now = self.clock.at(elapsed);
         let Question { key, owner, .. } = question;
         let until = now + micros(question.ttl);
@@ -134,7 +134,7 @@ impl Server {
             held.label = Some(question.label.clone());
             let fence = held.fence;
             self.locks.insert(key.clone(), lock);
-            return (Acquisition::Granted { fence }, None);
+            return (AcquireOutcome::Granted { fence }, None);
         }
         if lock.held.is_none() || self.flaw == Flaw::GrantsTwice && now % 16 == 0 {
             let first = lock.queue.first();
@@ -150,7 +150,7 @@ impl Server {
                         until,
                     });
                     self.locks.insert(key.clone(), lock);
-                    return (Acquisition::Granted { fence }, None);
+                    return (AcquireOutcome::Granted { fence }, None);
                 }
                 Some(next) => notice = Some(self.hand_to(&mut lock, key, next, now)),
             }
@@ -183,7 +183,7 @@ impl Server {
             _ => self.last_fence,
         };
         self.locks.insert(key.clone(), lock);
-        (Acquisition::Busy(holder), notice)
+        (AcquireOutcome::Busy(holder), notice)
     }
 
     fn hand_to(&mut self, lock: &mut Lock, key: &str, next: OwnerId, now: i64) -> Notice {

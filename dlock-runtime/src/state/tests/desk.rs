@@ -79,7 +79,7 @@ impl Desk {
     /// The first asks, and gets the lease.
     pub(super) fn is_granted(&mut self, fence: u64) {
         assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
-        let answer = Ok(Acquisition::Granted { fence });
+        let answer = Ok(AcquireOutcome::Granted { fence });
         let effect = self.answer(self.now, answer);
         assert!(matches!(effect, Effect::Enter { keep: Some(_) }));
     }
@@ -92,7 +92,7 @@ impl Desk {
             last_fence,
             ..Holder::default()
         };
-        let effect = self.answer(self.now, Ok(Acquisition::Busy(holder)));
+        let effect = self.answer(self.now, Ok(AcquireOutcome::Busy(holder)));
         assert!(matches!(effect, Effect::WaitUntil(_)));
     }
 
@@ -141,7 +141,7 @@ impl Desk {
     pub(super) fn answer(
         &mut self,
         sent: Moment,
-        answer: Result<Acquisition, StoreError>,
+        answer: Result<AcquireOutcome, StoreError>,
     ) -> Effect {
         self.on(Event::Answered { sent, answer })
     }
@@ -180,13 +180,13 @@ pub(super) fn waits(wait: Wait) -> Timing {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is an answer like the others")]
-pub(super) fn granted() -> Result<Acquisition, StoreError> {
-    Ok(Acquisition::Granted { fence: 7 })
+pub(super) fn granted() -> Result<AcquireOutcome, StoreError> {
+    Ok(AcquireOutcome::Granted { fence: 7 })
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is an answer like the others")]
-pub(super) fn busy(ttl: Option<Duration>) -> Result<Acquisition, StoreError> {
-    Ok(Acquisition::Busy(Holder {
+pub(super) fn busy(ttl: Option<Duration>) -> Result<AcquireOutcome, StoreError> {
+    Ok(AcquireOutcome::Busy(Holder {
         ttl,
         ..Holder::default()
     }))

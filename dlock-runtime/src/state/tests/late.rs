@@ -29,7 +29,7 @@ fn is_granted_to_the_second(desk: &mut Desk, fence: u64) -> Moment {
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     let sent = desk.now;
     desk.pass(Duration::from_millis(1));
-    let answer = Ok(Acquisition::Granted { fence });
+    let answer = Ok(AcquireOutcome::Granted { fence });
     assert!(matches!(
         desk.of(2, Event::Answered { sent, answer }),
         Effect::Enter { .. }
@@ -140,7 +140,7 @@ fn news_of_a_grant_are_not_replaced_by_the_word_to_look_again() {
         last_fence: 6,
         ..Holder::default()
     };
-    let effect = desk.answer(sent, Ok(Acquisition::Busy(holder)));
+    let effect = desk.answer(sent, Ok(AcquireOutcome::Busy(holder)));
     assert!(effect.enters(), "{effect:?}");
 }
 

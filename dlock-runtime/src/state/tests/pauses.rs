@@ -17,7 +17,7 @@ fn over_a_quorum(timing: Timing) -> Desk {
 /// One that waits behind the first has the lease by now.
 fn is_granted(desk: &mut Desk, number: u64, fence: u64) {
     assert!(matches!(desk.of(number, Event::Woken), Effect::Ask { .. }));
-    let (sent, answer) = (desk.now, Ok(Acquisition::Granted { fence }));
+    let (sent, answer) = (desk.now, Ok(AcquireOutcome::Granted { fence }));
     let effect = desk.of(number, Event::Answered { sent, answer });
     assert!(matches!(effect, Effect::Enter { .. }), "{effect:?}");
 }
@@ -92,7 +92,7 @@ fn a_turn_begins_anew_when_somebody_else_has_had_the_lock() {
     desk.both(1, Event::Left);
     assert!(asks(&mut desk, 2));
     is_released(&mut desk, 1);
-    let (sent, answer) = (desk.now, Ok(Acquisition::Busy(Holder::default())));
+    let (sent, answer) = (desk.now, Ok(AcquireOutcome::Busy(Holder::default())));
     desk.of(2, Event::Answered { sent, answer });
     desk.pass(2 * SECOND);
     is_granted(&mut desk, 2, 9);

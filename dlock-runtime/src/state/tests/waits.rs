@@ -181,7 +181,7 @@ fn what_asking_again_cannot_help_ends_the_wait_at_once() {
 fn a_fence_that_makes_no_token_is_no_grant() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.on(Event::Woken);
-    let effect = desk.answer(desk.now, Ok(Acquisition::Granted { fence: u64::MAX }));
+    let effect = desk.answer(desk.now, Ok(AcquireOutcome::Granted { fence: u64::MAX }));
     assert!(matches!(effect, Effect::Refuse(Denial::Unavailable { .. })));
     assert_eq!(
         desk.on(Event::Left),
@@ -304,7 +304,7 @@ fn somebody_who_does_not_wait_is_told_who_is_before_it_also_while_that_one_asks(
         label: Some("other@host/1".to_owned()),
         ..Holder::default()
     };
-    desk.answer(desk.now, Ok(Acquisition::Busy(holder)));
+    desk.answer(desk.now, Ok(AcquireOutcome::Busy(holder)));
     desk.enter(3, waits(Wait::Never));
     let Effect::Refuse(Denial::Busy { holder, .. }) = desk.of(3, Event::Woken) else {
         panic!("it is held")

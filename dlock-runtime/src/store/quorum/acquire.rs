@@ -13,7 +13,7 @@ use super::{
     tally::{Step, Tally, Vote},
 };
 use crate::store::{
-    ALIVE, AcquireRequest, Acquisition, GRANT_TTL, Queue, Raised, StoreError, StoreErrorKind,
+    ALIVE, AcquireOutcome, AcquireRequest, GRANT_TTL, Queue, Raised, StoreError, StoreErrorKind,
 };
 
 /// So often a split vote is repeated before the lock counts as held.
@@ -27,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 const LEAST_GRACE: Duration = Duration::from_millis(1);
 
 enum Answer {
-    Acquired(Reply<Acquisition>),
+    Acquired(Reply<AcquireOutcome>),
     Raised(Reply<Raised>),
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn acquire(
     shared: &Arc<Shared>,
     request: AcquireRequest<'_>,
     node_timeout: Duration,
-) -> Result<Acquisition, StoreError> {
+) -> Result<AcquireOutcome, StoreError> {
     let end = Instant::now() + super::in_all(node_timeout).min(request.ttl);
     let limit = super::limit_of_one(node_timeout, request.ttl);
     let ask = Arc::new(Ask {
@@ -79,12 +79,12 @@ pub(super) async fn acquire(
             until: end.min(begun + limit),
         };
         let tally = match round.run().await {
-            Ok(fence) => return Ok(Acquisition::Granted { fence }),
+            Ok(fence) => return Ok(AcquireOutcome::Granted { fence }),
             Err(tally) => tally,
         };
         let is_latest = round.give_back(&tally, limit);
         match outcome::of_round(&tally) {
-            Refusal::Held(holder) => return Ok(Acquisition::Busy(holder)),
+            Refusal::Held(holder) => return Ok(AcquireOutcome::Busy(holder)),
             // What this round has left nothing of, an earlier one may have.
             Refusal::Failed(error) if number > 1 || !before.touched.is_empty() => {
                 return Err(error.with_possible_effect());
@@ -95,7 +95,7 @@ pub(super) async fn acquire(
                 let is_last = number == MOST_ROUNDS || Instant::now() + pause >= end;
                 // One more question would take the claim from who has asked since.
                 if is_last || !is_latest {
-                    return Ok(Acquisition::Busy(holder));
+                    return Ok(AcquireOutcome::Busy(holder));
                 }
                 sleep(pause).await;
             }
@@ -230,7 +230,7 @@ impl Round<'_> {
                     continue;
                 };
                 shared.saw(&reply);
-                if matches!(reply.answer, Ok(Acquisition::Granted { .. })) {
+                if matches!(reply.answer, Ok(AcquireOutcome::Granted { .. })) {
                     shared.keep_or_give_back(&ask, reply.node, reply.id, limit);
                 }
             }

@@ -19,7 +19,7 @@ use crate::{
     key::LockKey,
     owner::OwnerId,
     store::{
-        AcquireRequest, Acquisition, DynStore, Queue, Raised, Released, RenewRequest, Renewal,
+        AcquireOutcome, AcquireRequest, DynStore, Queue, Raised, Released, RenewRequest, Renewal,
         StoreError,
     },
 };
@@ -112,7 +112,7 @@ pub(super) async fn acquire(
     id: OwnerId,
     queue: Queue,
     proposal: u64,
-) -> Reply<Acquisition> {
+) -> Reply<AcquireOutcome> {
     let request = AcquireRequest {
         key: &ask.key,
         owner: id,

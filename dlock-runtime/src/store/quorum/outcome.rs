@@ -160,7 +160,7 @@ fn weight(kind: StoreErrorKind) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Acquisition;
+    use crate::store::AcquireOutcome;
 
     #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
     fn busy(
@@ -168,8 +168,8 @@ mod tests {
         fence: u64,
         seconds: Option<u64>,
         position: Option<u64>,
-    ) -> Result<Acquisition, StoreError> {
-        Ok(Acquisition::Busy(Holder {
+    ) -> Result<AcquireOutcome, StoreError> {
+        Ok(AcquireOutcome::Busy(Holder {
             label: Some(label.to_owned()),
             function: None,
             ttl: seconds.map(Duration::from_secs),
@@ -181,15 +181,15 @@ mod tests {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
-    fn granted() -> Result<Acquisition, StoreError> {
-        Ok(Acquisition::Granted { fence: 3 })
+    fn granted() -> Result<AcquireOutcome, StoreError> {
+        Ok(AcquireOutcome::Granted { fence: 3 })
     }
 
-    fn failed(kind: StoreErrorKind) -> Result<Acquisition, StoreError> {
+    fn failed(kind: StoreErrorKind) -> Result<AcquireOutcome, StoreError> {
         Err(StoreError::new(kind, format!("failed as {kind:?}")))
     }
 
-    fn round<const N: usize>(answers: [Result<Acquisition, StoreError>; N]) -> Refusal {
+    fn round<const N: usize>(answers: [Result<AcquireOutcome, StoreError>; N]) -> Refusal {
         let mut tally = Tally::new(N);
         for (node, answer) in answers.into_iter().enumerate() {
             tally.acquired(node, answer);
@@ -198,7 +198,7 @@ mod tests {
         of_round(&tally)
     }
 
-    fn failure<const N: usize>(answers: [Result<Acquisition, StoreError>; N]) -> StoreError {
+    fn failure<const N: usize>(answers: [Result<AcquireOutcome, StoreError>; N]) -> StoreError {
         match round(answers) {
             Refusal::Failed(error) => error,
             other => panic!("{other:?}"),
@@ -219,7 +219,7 @@ mod tests {
         assert!(matches!(refusal, Refusal::Split(_)), "{refusal:?}");
         // Whatever the nodes have counted since for other keys.
         let busy_elsewhere = |last_fence| match held(5) {
-            Ok(Acquisition::Busy(holder)) => Ok(Acquisition::Busy(Holder {
+            Ok(AcquireOutcome::Busy(holder)) => Ok(AcquireOutcome::Busy(Holder {
                 last_fence,
                 ..holder
             })),
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(error.kind(), StoreErrorKind::TimedOut);
         assert!(error.message().contains("have not agreed"), "{error}");
         // The majority is there, and one of them has not confirmed the greater fence.
-        let grant = |fence| Ok(Acquisition::Granted { fence });
+        let grant = |fence| Ok(AcquireOutcome::Granted { fence });
         let error = failure([grant(7), grant(9), failed(StoreErrorKind::Unreachable)]);
         assert!(error.message().contains("only 1 of 3"), "{error}");
         assert!(!error.left_nothing());

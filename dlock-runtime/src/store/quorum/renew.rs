@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     owner::OwnerId,
-    store::{Acquisition, Queue, RenewRequest, Renewal, StoreError},
+    store::{AcquireOutcome, Queue, RenewRequest, Renewal, StoreError},
 };
 
 type Asks = Arc<[(Ask, Standing)]>;
@@ -211,8 +211,8 @@ async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: 
     };
     let answer = timeout(limit, shared.nodes[node].acquire(request)).await;
     match answer {
-        Ok(Ok(Acquisition::Granted { fence })) => shared.proposals.saw(fence),
-        Ok(Ok(Acquisition::Busy(_))) => refilling.is_owed = false,
+        Ok(Ok(AcquireOutcome::Granted { fence })) => shared.proposals.saw(fence),
+        Ok(Ok(AcquireOutcome::Busy(_))) => refilling.is_owed = false,
         Ok(Err(error)) => refilling.is_owed = !error.left_nothing(),
         Err(_) => {}
     }

@@ -10,7 +10,7 @@
 //! before is no reason to believe that it gave it to nobody else.
 
 use super::nodes::{NodeSet, majority};
-use crate::store::{Acquisition, Holder, Raised, StoreError};
+use crate::store::{AcquireOutcome, Holder, Raised, StoreError};
 
 /// The answers of one round.
 #[derive(Debug)]
@@ -58,10 +58,10 @@ impl Tally {
         }
     }
 
-    pub(super) fn acquired(&mut self, node: usize, answer: Result<Acquisition, StoreError>) {
+    pub(super) fn acquired(&mut self, node: usize, answer: Result<AcquireOutcome, StoreError>) {
         self.votes[node] = match answer {
-            Ok(Acquisition::Granted { fence }) => Vote::Granted(fence),
-            Ok(Acquisition::Busy(holder)) => Vote::Busy(holder),
+            Ok(AcquireOutcome::Granted { fence }) => Vote::Granted(fence),
+            Ok(AcquireOutcome::Busy(holder)) => Vote::Busy(holder),
             Err(error) => Vote::Failed(error),
         };
     }
@@ -186,16 +186,16 @@ mod tests {
     use crate::store::StoreErrorKind;
 
     #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
-    fn granted(fence: u64) -> Result<Acquisition, StoreError> {
-        Ok(Acquisition::Granted { fence })
+    fn granted(fence: u64) -> Result<AcquireOutcome, StoreError> {
+        Ok(AcquireOutcome::Granted { fence })
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
-    fn busy() -> Result<Acquisition, StoreError> {
-        Ok(Acquisition::Busy(Holder::default()))
+    fn busy() -> Result<AcquireOutcome, StoreError> {
+        Ok(AcquireOutcome::Busy(Holder::default()))
     }
 
-    fn failed(kind: StoreErrorKind) -> Result<Acquisition, StoreError> {
+    fn failed(kind: StoreErrorKind) -> Result<AcquireOutcome, StoreError> {
         Err(StoreError::new(kind, "x"))
     }
 
@@ -206,7 +206,7 @@ mod tests {
     /// The step after each of the answers, in the order of the nodes.
     fn steps<const N: usize>(
         count: usize,
-        answers: [Result<Acquisition, StoreError>; N],
+        answers: [Result<AcquireOutcome, StoreError>; N],
     ) -> (Tally, Vec<Step>) {
         let mut tally = Tally::new(count);
         let steps = answers.into_iter().enumerate().map(|(node, answer)| {

@@ -29,7 +29,7 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::SystemRandom,
     store::{
-        AcquireRequest, Acquisition, HintSink, LockStore, Queue, Raised, Released, RenewRequest,
+        AcquireOutcome, AcquireRequest, HintSink, LockStore, Queue, Raised, Released, RenewRequest,
         Renewal, StoreError, StoreErrorKind, memory::MemoryStore,
     },
 };
@@ -112,7 +112,7 @@ impl View {
 }
 
 impl LockStore for View {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<Acquisition, StoreError> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let way = self.way();
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         if way.down_after.is_some_and(|most| number >= most) {
@@ -217,15 +217,15 @@ fn key() -> LockKey {
     LockKey::new("order:42").unwrap()
 }
 
-async fn ask(quorum: &Quorum, owner: OwnerId) -> Result<Acquisition, StoreError> {
+async fn ask(quorum: &Quorum, owner: OwnerId) -> Result<AcquireOutcome, StoreError> {
     LockStore::acquire(quorum, AcquireRequest::new(&key(), owner, TTL)).await
 }
 
 /// The fence of a grant.
 #[track_caller]
-fn granted(answer: Result<Acquisition, StoreError>) -> u64 {
+fn granted(answer: Result<AcquireOutcome, StoreError>) -> u64 {
     match answer {
-        Ok(Acquisition::Granted { fence }) => fence,
+        Ok(AcquireOutcome::Granted { fence }) => fence,
         other => panic!("{other:?}"),
     }
 }

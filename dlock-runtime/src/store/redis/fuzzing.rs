@@ -21,8 +21,8 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::Random,
     store::{
-        AcquireRequest, Acquisition, Hint, HintSink, Queue, Raised, Released, Renewal, StoreError,
-        TakesHints,
+        AcquireOutcome, AcquireRequest, Hint, HintSink, Queue, Raised, Released, Renewal,
+        StoreError, TakesHints,
     },
 };
 
@@ -217,8 +217,8 @@ pub fn replies(data: &[u8]) {
 fn check_answers(wire: &[u8], value: &Value) {
     let number = number_on(wire);
     match script::read_acquisition(value) {
-        Ok(Acquisition::Granted { fence }) => assert_eq!(number, i64::try_from(fence).ok()),
-        Ok(Acquisition::Busy(holder)) => {
+        Ok(AcquireOutcome::Granted { fence }) => assert_eq!(number, i64::try_from(fence).ok()),
+        Ok(AcquireOutcome::Busy(holder)) => {
             assert!(
                 wire.starts_with(b"*5") || wire.starts_with(b"* "),
                 "{holder:?}"

@@ -16,7 +16,7 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::SystemRandom,
     store::{
-        AcquireRequest, Acquisition, Hint, HintSink, LockStore, Queue, RenewRequest,
+        AcquireOutcome, AcquireRequest, Hint, HintSink, LockStore, Queue, RenewRequest,
         StoreErrorKind, TakesHints,
     },
 };
@@ -63,7 +63,7 @@ async fn attach(store: &RedisStore) -> (OwnerId, Arc<Heard>) {
     (OwnerId::new(client, 1), heard)
 }
 
-async fn ask(store: &RedisStore, key: &LockKey, owner: OwnerId) -> Acquisition {
+async fn ask(store: &RedisStore, key: &LockKey, owner: OwnerId) -> AcquireOutcome {
     let ttl = Duration::from_secs(30);
     store
         .acquire(AcquireRequest {
@@ -95,22 +95,22 @@ async fn a_grant_is_told_to_the_waiter_alone() {
 
     assert!(matches!(
         ask(&store, &key, holder).await,
-        Acquisition::Granted { .. }
+        AcquireOutcome::Granted { .. }
     ));
     assert!(matches!(
         ask(&elsewhere, &key, waiter).await,
-        Acquisition::Busy(_)
+        AcquireOutcome::Busy(_)
     ));
     assert!(matches!(
         ask(&store, &key, next).await,
-        Acquisition::Busy(_)
+        AcquireOutcome::Busy(_)
     ));
     store.release(&key, holder).await.unwrap();
     eventually(DEADLINE, "the hint arrives", async || {
         !heard.hints().is_empty()
     })
     .await;
-    let Acquisition::Granted { fence } = ask(&elsewhere, &key, waiter).await else {
+    let AcquireOutcome::Granted { fence } = ask(&elsewhere, &key, waiter).await else {
         panic!("it was granted")
     };
     assert_eq!(heard.hints(), [(key.to_string(), waiter, fence)]);
@@ -141,7 +141,7 @@ async fn who_asks_for_a_free_lock_wakes_the_first_waiter() {
         .exec_async(&mut behind)
         .await
         .unwrap();
-    let Acquisition::Busy(busy) = ask(&store, &key, stranger).await else {
+    let AcquireOutcome::Busy(busy) = ask(&store, &key, stranger).await else {
         panic!("queue jumped")
     };
     eventually(DEADLINE, "the hint arrives", async || {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock::store::{Acquisition, Hint, HintSink};
+use dlock::store::{AcquireOutcome, Hint, HintSink};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
@@ -88,11 +88,11 @@ fn carry_out(world: &Arc<World>, node: usize, command: &Command) -> Answer {
             let (mut answer, notice) = server.acquire(question, elapsed);
             if world.plan.flaw == Flaw::AnswersForOthers
                 && world.dice.chance(20)
-                && let Acquisition::Busy(holder) = &answer
+                && let AcquireOutcome::Busy(holder) = &answer
                 && holder.fence > 0
             {
                 let fence = holder.fence;
-                answer = Acquisition::Granted { fence };
+                answer = AcquireOutcome::Granted { fence };
             }
             (Answer::Acquired(answer), notice)
         }
@@ -126,7 +126,7 @@ fn carry_out(world: &Arc<World>, node: usize, command: &Command) -> Answer {
 fn log_answer(world: &World, node: usize, answer: &Answer) {
     match answer {
         // Without the label, in which the machine is named.
-        Answer::Acquired(Acquisition::Busy(holder)) => world.log(format_args!(
+        Answer::Acquired(AcquireOutcome::Busy(holder)) => world.log(format_args!(
             "  s{node}: busy, ttl {:?}, place {:?}, fence {}, last {}",
             holder.ttl, holder.position, holder.fence, holder.last_fence
         )),

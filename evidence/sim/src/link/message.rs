@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     OwnerId, StoreError,
-    store::{Acquisition, Raised, Released, RenewRequest, Renewal},
+    store::{AcquireOutcome, Raised, Released, RenewRequest, Renewal},
 };
 use tokio::{sync::oneshot, time::Instant};
 
@@ -42,7 +42,7 @@ pub(super) struct Renew {
 
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
-    Acquired(Acquisition),
+    Acquired(AcquireOutcome),
     Renewed(Vec<Renewal>),
     Released(Released),
     Raised(Raised),

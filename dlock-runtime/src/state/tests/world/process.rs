@@ -60,7 +60,7 @@ pub(super) struct Request {
 
 #[derive(Clone)]
 enum Answer {
-    Acquired(Acquisition),
+    Acquired(AcquireOutcome),
     Renewed(Renewal),
     Released(Released),
 }
@@ -288,7 +288,7 @@ impl World {
             return self.granted(granted);
         }
         let (answer, granted) = self.store.acquire(rival, ttl, true, now);
-        if let Acquisition::Granted { fence } = answer {
+        if let AcquireOutcome::Granted { fence } = answer {
             self.rival_holds(fence);
         }
         self.granted(granted);

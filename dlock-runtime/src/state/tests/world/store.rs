@@ -46,16 +46,16 @@ impl Store {
         ttl: Duration,
         queue: bool,
         now: Duration,
-    ) -> (Acquisition, Option<(OwnerId, u64)>) {
+    ) -> (AcquireOutcome, Option<(OwnerId, u64)>) {
         self.expire(now);
         if let Some(held) = self.held.as_mut().filter(|held| held.0 == owner) {
             held.2 = now + ttl;
-            return (Acquisition::Granted { fence: held.1 }, None);
+            return (AcquireOutcome::Granted { fence: held.1 }, None);
         }
         let first = self.queue.first().is_none_or(|first| first.0 == owner);
         if self.held.is_none() && first {
             let fence = self.hold(owner, now + ttl);
-            return (Acquisition::Granted { fence }, None);
+            return (AcquireOutcome::Granted { fence }, None);
         }
         let granted = if self.held.is_none() {
             self.grant(now)
@@ -73,7 +73,7 @@ impl Store {
             last_fence: self.last_fence,
             ..Holder::default()
         };
-        (Acquisition::Busy(holder), granted)
+        (AcquireOutcome::Busy(holder), granted)
     }
 
     pub(super) fn renew(&mut self, owner: OwnerId, ttl: Duration, now: Duration) -> Renewal {

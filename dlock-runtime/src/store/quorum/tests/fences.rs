@@ -27,7 +27,7 @@ async fn two_sections_never_have_one_token_however_late_the_nodes_answer() {
     let fence = granted(ask(&second, id).await);
     let released = LockStore::release(&second, &key(), id).await;
     assert_eq!(released, Ok(Released::WasHeld));
-    if let Ok(Acquisition::Granted { fence: later }) = asking.await.unwrap() {
+    if let Ok(AcquireOutcome::Granted { fence: later }) = asking.await.unwrap() {
         assert!(later > fence, "{later} after {fence}");
     }
 }
@@ -54,7 +54,7 @@ async fn a_majority_that_is_raised_once_more_grants() {
     // The last fence is greater by what it has counted for another.
     let mut confirmed = 0;
     for store in &stores {
-        let Acquisition::Busy(holder) = store
+        let AcquireOutcome::Busy(holder) = store
             .acquire(AcquireRequest::new(&key(), owner(), TTL))
             .await
             .unwrap()

@@ -170,17 +170,17 @@ async fn a_place_in_the_queue_of_a_node_that_is_away_now_is_given_up_with_the_re
         ..AcquireRequest::new(&key, id, TTL)
     };
     let answer = LockStore::acquire(&quorum, question).await.unwrap();
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     seen[4].set(|way| way.down_after = Some(1));
     let answer = LockStore::acquire(&quorum, question).await.unwrap();
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     LockStore::release(&quorum, &key, id).await.unwrap();
     sleep(ms(10)).await;
     let newcomer = AcquireRequest {
         queue: Queue::ForNotice,
         ..AcquireRequest::new(&key, owner(), TTL)
     };
-    let Acquisition::Busy(holder) = stores[4].acquire(newcomer).await.unwrap() else {
+    let AcquireOutcome::Busy(holder) = stores[4].acquire(newcomer).await.unwrap() else {
         panic!("it is held");
     };
     assert_eq!(holder.position, Some(0), "nobody waits before it");
@@ -207,7 +207,7 @@ async fn a_question_without_a_place_in_the_queue_is_forgotten_when_it_is_refused
     let quorum = Quorum::of(views(&stores)).unwrap();
     for _ in 0..10 {
         let answer = ask(&quorum, owner()).await.unwrap();
-        assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+        assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     }
     assert_eq!(quorum.shared.claims.len(), 0);
 }
@@ -241,7 +241,7 @@ async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal()
     let quorum = Quorum::of(seen).unwrap();
     // By a refusal.
     let answer = ask(&quorum, owner()).await.unwrap();
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     for store in &stores {
         store.release(&key(), holder).await.unwrap();
     }
@@ -377,7 +377,7 @@ async fn a_split_vote_is_not_repeated_for_who_has_left() {
     let key = key();
     let leaving = LockStore::release(&quorum, &key, id);
     let (asked, left) = tokio::join!(asking, leaving);
-    assert!(matches!(asked.unwrap(), Ok(Acquisition::Busy(_))));
+    assert!(matches!(asked.unwrap(), Ok(AcquireOutcome::Busy(_))));
     left.unwrap();
     assert_eq!(seen[0].asked.load(Ordering::Relaxed), 1);
     sleep(ms(100)).await;
@@ -481,7 +481,7 @@ async fn a_lock_that_a_majority_names_a_holder_of_is_asked_for_once() {
     let quorum = Quorum::of(seen.clone()).unwrap();
     let before = Instant::now();
     let answer = ask(&quorum, owner()).await.unwrap();
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     assert_eq!(seen[0].asked.load(Ordering::Relaxed), 1);
     let took = before.elapsed();
     assert!(took <= ms(2), "nobody waits for one that hangs: {took:?}");
@@ -506,7 +506,7 @@ async fn a_split_vote_is_repeated_so_often_and_so_long_and_then_told() {
         let before = Instant::now();
         // Its time may also end within a round, of which nobody knows then.
         let answer = ask(&quorum, owner()).await;
-        let is_granted = matches!(answer, Ok(Acquisition::Granted { .. }));
+        let is_granted = matches!(answer, Ok(AcquireOutcome::Granted { .. }));
         assert!(!is_granted, "{answer:?}");
         let asked = seen[0].asked.load(Ordering::Relaxed);
         let took = before.elapsed();
@@ -533,7 +533,7 @@ async fn a_node_that_is_given_a_lease_again_has_it_with_the_fence_of_the_others(
     sleep(ms(10)).await;
     let key = key();
     let newcomer = AcquireRequest::new(&key, owner(), TTL);
-    let Acquisition::Busy(holder) = stores[0].acquire(newcomer).await.unwrap() else {
+    let AcquireOutcome::Busy(holder) = stores[0].acquire(newcomer).await.unwrap() else {
         panic!("it was not given it");
     };
     assert_eq!(holder.fence, fence);

@@ -9,7 +9,7 @@ use super::super::{
     nodes::NodeSet,
     tally::{Step, Tally, Vote},
 };
-use crate::store::{Acquisition, Holder, Raised};
+use crate::store::{AcquireOutcome, Holder, Raised};
 
 /// How the nodes and clients of the model behave; all but the first are wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ enum Message {
     Acquired {
         node: usize,
         id: u64,
-        answer: Acquisition,
+        answer: AcquireOutcome,
     },
     Raise {
         node: usize,
@@ -173,15 +173,15 @@ impl World {
             Message::Acquire { node, id, proposal } => {
                 let it = &mut self.nodes[node];
                 let answer = match it.held {
-                    Some((holder, fence)) if holder == id => Acquisition::Granted { fence },
-                    Some(_) => Acquisition::Busy(Holder {
+                    Some((holder, fence)) if holder == id => AcquireOutcome::Granted { fence },
+                    Some(_) => AcquireOutcome::Busy(Holder {
                         last_fence: it.last,
                         ..Holder::default()
                     }),
                     None => {
                         it.last = proposal.max(it.last + 1);
                         it.held = Some((id, it.last));
-                        Acquisition::Granted { fence: it.last }
+                        AcquireOutcome::Granted { fence: it.last }
                     }
                 };
                 self.messages.push(Message::Acquired { node, id, answer });
@@ -222,8 +222,8 @@ impl World {
                     return;
                 };
                 let fence = match &answer {
-                    Acquisition::Granted { fence } => *fence,
-                    Acquisition::Busy(holder) => holder.last_fence,
+                    AcquireOutcome::Granted { fence } => *fence,
+                    AcquireOutcome::Busy(holder) => holder.last_fence,
                 };
                 self.seen[client] = self.seen[client].max(fence);
                 let attempt = self.clients[client].as_mut().expect("it was found");

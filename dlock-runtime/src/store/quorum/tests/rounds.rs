@@ -36,7 +36,7 @@ async fn an_old_question_releases_nothing_of_what_a_later_one_was_granted() {
     sleep(ms(100)).await;
     let other = Quorum::of(views(&stores)).unwrap();
     let answer = ask(&other, owner()).await.unwrap();
-    assert!(matches!(answer, Acquisition::Busy(_)), "{answer:?}");
+    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     let released = LockStore::release(&quorum, &key(), id).await;
     assert_eq!(released, Ok(Released::WasHeld));
     assert!(stores.iter().all(MemoryStore::is_empty));
@@ -86,7 +86,7 @@ async fn an_error_of_a_later_round_does_not_say_that_nothing_is_left() {
         queue: Queue::ForNotice,
         ..AcquireRequest::new(&key, owner(), TTL)
     };
-    let Acquisition::Busy(seen) = stores[0].acquire(newcomer).await.unwrap() else {
+    let AcquireOutcome::Busy(seen) = stores[0].acquire(newcomer).await.unwrap() else {
         panic!("it is held");
     };
     assert_eq!(seen.position, Some(1), "there is somebody in the queue");

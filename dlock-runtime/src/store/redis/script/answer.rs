@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::read_label;
-use crate::store::{Acquisition, Holder, Raised, Released, Renewal, StoreError, redis::errors};
+use crate::store::{AcquireOutcome, Holder, Raised, Released, Renewal, StoreError, redis::errors};
 
 /// A wake-up message that a script could not publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +28,12 @@ pub(in crate::store::redis) fn untold(answer: &Value) -> Option<Untold<'_>> {
     Some(Untold { channel, message })
 }
 
-pub(in crate::store::redis) fn read_acquisition(answer: &Value) -> Result<Acquisition, StoreError> {
+pub(in crate::store::redis) fn read_acquisition(
+    answer: &Value,
+) -> Result<AcquireOutcome, StoreError> {
     let fence = |fence: i64| u64::try_from(fence).map_err(|_| misshapen("acquire", answer));
     match answer {
-        Value::Int(granted) => Ok(Acquisition::Granted {
+        Value::Int(granted) => Ok(AcquireOutcome::Granted {
             fence: fence(*granted)?,
         }),
         Value::Array(fields) => match fields.as_slice() {
@@ -52,7 +54,7 @@ pub(in crate::store::redis) fn read_acquisition(answer: &Value) -> Result<Acquis
                 Value::BulkString(_),
             ] => {
                 let (label, function) = read_label(label);
-                Ok(Acquisition::Busy(Holder {
+                Ok(AcquireOutcome::Busy(Holder {
                     label,
                     function,
                     // Less than zero: no time to live.
@@ -138,11 +140,11 @@ mod tests {
         };
         assert_eq!(
             read_acquisition(&Value::Int(42)),
-            Ok(Acquisition::Granted { fence: 42 })
+            Ok(AcquireOutcome::Granted { fence: 42 })
         );
         assert_eq!(
             read_acquisition(&busy(1500, 0, "a@b/1#shop::settle", 40)),
-            Ok(Acquisition::Busy(Holder {
+            Ok(AcquireOutcome::Busy(Holder {
                 label: Some("a@b/1".into()),
                 function: Some("shop::settle".into()),
                 ttl: Some(Duration::from_millis(1500)),
@@ -155,7 +157,7 @@ mod tests {
         for anonymous in ["", "-"] {
             assert_eq!(
                 read_acquisition(&busy(-1, -1, anonymous, 0)),
-                Ok(Acquisition::Busy(Holder {
+                Ok(AcquireOutcome::Busy(Holder {
                     last_fence: 41,
                     ..Holder::default()
                 }))
