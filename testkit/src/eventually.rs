@@ -3,7 +3,9 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::sleep;
+
+use crate::within::within;
 
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -36,14 +38,13 @@ async fn wait<C>(deadline: Duration, what: &str, mut condition: C, caller: &Loca
 where
     C: AsyncFnMut() -> bool,
 {
-    let end = Instant::now() + deadline;
-    let held = timeout_at(end, async {
+    let held = within(deadline, async {
         while !condition().await {
             sleep(PAUSE).await;
         }
     });
     assert!(
-        held.await.is_ok(),
+        held.await.is_some(),
         "not within {deadline:?}: {what} (waited for at {caller})"
     );
 }

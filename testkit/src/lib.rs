@@ -3,8 +3,8 @@
 //! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
 //! master, [`Cluster`] several that share slots. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
-//! processes did. [`eventually`] waits for a condition, [`poll_times`] drops a future at a chosen
-//! await; [`WallClock`] is a clock of a process that a test sets.
+//! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
+//! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets.
 //!
 //! A failure of this crate is a failure of the test, so its functions panic with what went
 //! wrong instead of returning errors. It needs a Unix system: a paused server is a stopped
@@ -28,6 +28,7 @@ mod sentinel;
 mod server;
 mod tls;
 mod tls_sentinel;
+mod within;
 
 pub use clock::WallClock;
 pub use cluster::Cluster;
@@ -41,3 +42,4 @@ pub use sentinel::{SentinelShape, Sentinels};
 pub use server::RedisServer;
 pub use tls::{Authority, Identity};
 pub use tls_sentinel::TlsSentinel;
+pub use within::within;

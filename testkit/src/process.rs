@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::child::OwnedChild;
+use crate::within::within;
 
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -77,23 +78,21 @@ impl Worker {
     ///
     /// Panics if that takes longer than `deadline`.
     pub async fn wait(&self, deadline: Duration) -> ExitStatus {
-        let end = Instant::now() + deadline;
-        loop {
-            // A grandchild may hold the pipes open for ever; the deadline covers that too.
-            let exited = self.process().exited();
-            if let Some(status) = exited
-                && self.stdout.is_complete()
-                && self.stderr.is_complete()
-            {
-                return status;
+        let ended = within(deadline, async {
+            loop {
+                // A grandchild may hold the pipes open for ever; the deadline covers that too.
+                let exited = self.process().exited();
+                if let Some(status) = exited
+                    && self.stdout.is_complete()
+                    && self.stderr.is_complete()
+                {
+                    return status;
+                }
+                sleep(PAUSE).await;
             }
-            assert!(
-                Instant::now() < end,
-                "not ended within {deadline:?}{}",
-                self.output()
-            );
-            sleep(PAUSE).await;
-        }
+        });
+        let ended = ended.await;
+        ended.unwrap_or_else(|| panic!("not ended within {deadline:?}{}", self.output()))
     }
 
     /// Waits for a line on the standard output that contains `text`, and returns it.
@@ -101,25 +100,23 @@ impl Worker {
     /// Lines that were there before the call count. Panics if there is none within `deadline`
     /// or the process ends without it.
     pub async fn line(&self, text: &str, deadline: Duration) -> String {
-        let end = Instant::now() + deadline;
-        loop {
-            // Asked before the lines are searched, or the last line could come in between.
-            let complete = self.stdout.is_complete();
-            if let Some(line) = self.stdout.text().lines().find(|line| line.contains(text)) {
-                return line.to_owned();
+        let found = within(deadline, async {
+            loop {
+                // Asked before the lines are searched, or the last line could come in between.
+                let complete = self.stdout.is_complete();
+                if let Some(line) = self.stdout.text().lines().find(|line| line.contains(text)) {
+                    return line.to_owned();
+                }
+                assert!(
+                    !complete,
+                    "ended without a line with `{text}`{}",
+                    self.output()
+                );
+                sleep(PAUSE).await;
             }
-            assert!(
-                !complete,
-                "ended without a line with `{text}`{}",
-                self.output()
-            );
-            assert!(
-                Instant::now() < end,
-                "no line with `{text}` within {deadline:?}{}",
-                self.output()
-            );
-            sleep(PAUSE).await;
-        }
+        });
+        let missing = || panic!("no line with `{text}` within {deadline:?}{}", self.output());
+        found.await.unwrap_or_else(missing)
     }
 
     /// What the process has written to its standard output so far.

@@ -10,13 +10,14 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::child::OwnedChild;
 use crate::eventually::eventually;
 use crate::port;
 use crate::program::Make;
 use crate::server::RedisServer;
+use crate::within::within;
 
 /// Sentinels tell each other of themselves every two seconds.
 const START_DEADLINE: Duration = Duration::from_secs(40);
@@ -373,23 +374,25 @@ impl SentinelProcess {
 
     /// `false` if it has ended: the port was taken meanwhile.
     async fn until_it_answers(&self, service: &str) -> bool {
-        let end = Instant::now() + START_DEADLINE;
-        while Instant::now() < end {
-            if self.process().exited().is_some() {
-                let log = self.log();
-                assert!(
-                    log.contains("already in use"),
-                    "the Sentinel ended at once:\n{log}"
-                );
-                return false;
+        let answered = within(START_DEADLINE, async {
+            loop {
+                if self.process().exited().is_some() {
+                    let log = self.log();
+                    assert!(
+                        log.contains("already in use"),
+                        "the Sentinel ended at once:\n{log}"
+                    );
+                    return false;
+                }
+                // Nobody else's knows the service.
+                if self.master(service).await.is_some() {
+                    return true;
+                }
+                sleep(Duration::from_millis(5)).await;
             }
-            // Nobody else's knows the service.
-            if self.master(service).await.is_some() {
-                return true;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-        panic!("the Sentinel gives no answer:\n{}", self.log());
+        });
+        let answered = answered.await;
+        answered.unwrap_or_else(|| panic!("the Sentinel gives no answer:\n{}", self.log()))
     }
 
     /// On a machine under load a Sentinel takes its own delays for a clock that jumps, and then does

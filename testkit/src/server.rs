@@ -12,13 +12,14 @@ use redis::{AsyncConnectionConfig, Client};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::child::OwnedChild;
 use crate::clock::WallClock;
 use crate::port;
 use crate::program::Make;
 use crate::tls::{Authority, Identity};
+use crate::within::within;
 
 /// Long enough for a loaded machine; a server usually answers within 50 ms.
 const START_DEADLINE: Duration = Duration::from_secs(20);
@@ -171,21 +172,21 @@ impl RedisServer {
     /// Kills the server if it runs, and starts an empty one on the same port.
     pub async fn restart(&self) {
         self.kill();
-        let end = Instant::now() + START_DEADLINE;
-        // Something else may hold the port for a moment: a proxy's connection being closed.
-        while Instant::now() < end {
-            let (clock, directory) = (self.clock.as_ref(), self.directory.path());
-            let process = launch(self.make, self.port, &self.arguments, clock, directory);
-            if let Some(process) = process.await {
-                *self.process() = process;
-                return;
+        let (clock, directory) = (self.clock.as_ref(), self.directory.path());
+        let started = within(START_DEADLINE, async {
+            // Something else may hold the port for a moment: a proxy's connection being closed.
+            loop {
+                let process = launch(self.make, self.port, &self.arguments, clock, directory);
+                if let Some(process) = process.await {
+                    return process;
+                }
+                sleep(Duration::from_millis(50)).await;
             }
-            sleep(Duration::from_millis(50)).await;
-        }
-        panic!(
-            "the server does not start again:\n{}",
-            log(self.directory.path())
-        );
+        });
+        let Some(process) = started.await else {
+            panic!("the server does not start again:\n{}", log(directory));
+        };
+        *self.process() = process;
     }
 
     /// Stops the process: connections stay open, nothing is answered, TTLs go on counting.
@@ -351,25 +352,32 @@ async fn launch(
     )
     .unwrap_or_else(|error| panic!("{} cannot be run: {error}", program.display()));
 
-    let end = Instant::now() + START_DEADLINE;
-    while Instant::now() < end {
-        if process.exited().is_some() {
-            let log = log(directory);
-            assert!(
-                log.contains("already in use"),
-                "the server ended at once:\n{log}"
-            );
-            return None;
+    let is_up = within(START_DEADLINE, async {
+        loop {
+            if process.exited().is_some() {
+                return false;
+            }
+            if answers(&socket).await {
+                return true;
+            }
+            sleep(Duration::from_millis(5)).await;
         }
-        if answers(&socket).await {
-            return Some(process);
+    });
+    let is_up = is_up.await;
+    let log = || log(directory);
+    match is_up {
+        Some(true) => Some(process),
+        Some(false) => {
+            let log = log();
+            let is_taken = log.contains("already in use");
+            assert!(is_taken, "the server ended at once:\n{log}");
+            None
         }
-        sleep(Duration::from_millis(5)).await;
+        None => panic!(
+            "the server gave no answer within {START_DEADLINE:?}:\n{}",
+            log()
+        ),
     }
-    panic!(
-        "the server gave no answer within {START_DEADLINE:?}:\n{}",
-        log(directory)
-    );
 }
 
 /// Whether the server is ready.

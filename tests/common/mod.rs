@@ -23,7 +23,7 @@ mod wire;
 use std::{future::Future, time::Duration};
 
 use dlock::{LockError, LockManager};
-use tokio::time::timeout;
+use dlock_testkit::within;
 
 pub(crate) use clock::TestClock;
 #[cfg(feature = "redis")]
@@ -62,9 +62,9 @@ pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     // Boxed, as what it is given may be large.
     let future = Box::pin(future);
     async move {
-        timeout(LIMIT, future)
+        within(LIMIT, future)
             .await
-            .unwrap_or_else(|_| panic!("it hangs (waited for at {caller})"))
+            .unwrap_or_else(|| panic!("it hangs (waited for at {caller})"))
     }
 }
 
