@@ -171,7 +171,7 @@ pub fn acquire(
         let Some(manager) = manager.or_else(global::current) else {
             return Err(refused(LockError::NotInstalled { key }));
         };
-        acquire_in(manager.shared(), key, options, site.into()).await
+        acquire_in(manager.core(), key, options, site.into()).await
     }))
 }
 
@@ -190,7 +190,7 @@ pub fn acquire_all(
             let key = keys.first().clone();
             return Err(refused(LockError::NotInstalled { key }));
         };
-        acquire_all::acquire(manager.shared(), keys, options, site.into()).await
+        acquire_all::acquire(manager.core(), keys, options, site.into()).await
     }))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Denial,
-    claim::{Claim, Refusal, Trust},
+    claim::{Claim, LastAnswer, Validity},
 };
 use crate::{
     clock::Moment,
@@ -35,12 +35,12 @@ enum LastLook {
 }
 
 #[derive(Debug)]
-pub(crate) struct Waiter<T> {
+pub(crate) struct LocalWaiter<T> {
     pub(super) id: OwnerId,
-    /// Whom to ring; opaque to the state.
+    /// How its task is woken; opaque to the state.
     pub(super) task: T,
     pub(super) timing: Timing,
-    pub(super) trust: Trust,
+    pub(super) validity: Validity,
     pub(super) entered: Moment,
     /// When the wait is over; `None` for ever.
     pub(super) give_up: Option<Moment>,
@@ -55,13 +55,19 @@ pub(crate) struct Waiter<T> {
     pub(super) kept: Option<Box<Claim>>,
 }
 
-impl<T> Waiter<T> {
-    pub(crate) fn new(id: OwnerId, task: T, timing: Timing, trust: Trust, now: Moment) -> Self {
+impl<T> LocalWaiter<T> {
+    pub(crate) fn new(
+        id: OwnerId,
+        task: T,
+        timing: Timing,
+        validity: Validity,
+        now: Moment,
+    ) -> Self {
         Self {
             id,
             task,
             timing,
-            trust,
+            validity,
             entered: now,
             give_up: match timing.wait {
                 Wait::Never => Some(now),
@@ -131,19 +137,19 @@ impl<T> Waiter<T> {
         !self.refused && !self.absent && !self.is_over(now)
     }
 
-    pub(super) fn denial(&self, refusal: &Refusal, now: Moment) -> Denial {
+    pub(super) fn denial(&self, last_answer: &LastAnswer, now: Moment) -> Denial {
         let waited = self.entered.elapsed(now);
-        match refusal.clone() {
+        match last_answer.clone() {
             _ if self.refused => Denial::Closed,
-            Refusal::Busy(holder) => Denial::Busy { waited, holder },
-            Refusal::Failed(reason) => Denial::Unavailable { waited, reason },
+            LastAnswer::Busy(holder) => Denial::Busy { waited, holder },
+            LastAnswer::Failed(reason) => Denial::Unavailable { waited, reason },
             // Who does not wait finds somebody of this process before him; anybody else has waited
             // in vain for the answer to that one's first question.
-            Refusal::NotAsked if self.timing.wait == Wait::Never => Denial::Busy {
+            LastAnswer::NotAsked if self.timing.wait == Wait::Never => Denial::Busy {
                 waited,
                 holder: Holder::here(),
             },
-            Refusal::NotAsked => Denial::Unavailable {
+            LastAnswer::NotAsked => Denial::Unavailable {
                 waited,
                 reason: StoreError::timed_out(waited),
             },

@@ -10,8 +10,8 @@ use crate::store::redis::{
     CredentialsProvider, Independent, RedisConfig, RedisStore, without_password,
 };
 use crate::{
-    api::manager::{LockManager, Shared},
-    engine::{limits::Bounds, renewer::Keeper, table::Local},
+    api::manager::{Core, LockManager},
+    engine::{limits::Bounds, renewer::Renewer, table::Table},
     error::ConnectError,
     label::label,
     observe,
@@ -176,7 +176,7 @@ impl LockManagerBuilder {
     pub(crate) fn over(self, store: impl LockStore) -> LockManager {
         observe::describe();
         let client = ClientId::new(&*self.random);
-        let shared = Arc::new(Shared {
+        let core = Arc::new(Core {
             store: OwnStore::new(store),
             owners: Owners::new(client),
             defaults: self.defaults,
@@ -187,13 +187,13 @@ impl LockManagerBuilder {
             handover: self.handover,
             renewal_thread: self.renewal_thread,
             home: Handle::try_current().ok(),
-            local: Local::default(),
-            keeper: Keeper::default(),
+            table: Table::default(),
+            renewer: Renewer::default(),
             bounds: Bounds::new(self.limits),
         });
-        let hints = Arc::new(Arc::downgrade(&shared));
-        shared.store.attach(client, HintSink::new(hints));
-        LockManager::new(shared)
+        let hints = Arc::new(Arc::downgrade(&core));
+        core.store.attach(client, HintSink::new(hints));
+        LockManager::new(core)
     }
 
     /// With the login of the environment, if nothing else says who this is.

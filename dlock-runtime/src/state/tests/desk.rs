@@ -11,7 +11,7 @@ pub(super) struct Desk {
     pub(super) owners: Owners,
     pub(super) now: Moment,
     pub(super) handover: bool,
-    pub(super) hands_on: bool,
+    pub(super) grants: bool,
 }
 
 /// Always the same: no jitter.
@@ -33,19 +33,19 @@ pub(super) fn not_numbered(client: ClientId) -> Owners {
 }
 
 /// What surrounds the state; a function would borrow the state as well.
-macro_rules! around {
+macro_rules! context {
     ($desk:expr) => {
-        Surroundings {
+        Context {
             now: $desk.now,
             response_limit: SECOND,
             handover: $desk.handover,
-            hands_on: $desk.hands_on,
+            grants: $desk.grants,
             random: &NotRandom,
             owners: &$desk.owners,
         }
     };
 }
-pub(super) use around;
+pub(super) use context;
 
 impl Desk {
     pub(super) fn new(timing: Timing) -> Self {
@@ -59,7 +59,7 @@ impl Desk {
                 boot: SECOND,
             },
             handover: true,
-            hands_on: true,
+            grants: true,
         };
         desk.enter(1, timing);
         desk
@@ -81,7 +81,7 @@ impl Desk {
         assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
         let answer = Ok(AcquireOutcome::Granted { fence });
         let effect = self.answer(self.now, answer);
-        assert!(matches!(effect, Effect::Enter { keep: Some(_) }));
+        assert!(matches!(effect, Effect::Enter { renew_at: Some(_) }));
     }
 
     /// The first asks, and waits in the store's queue.
@@ -101,9 +101,9 @@ impl Desk {
     }
 
     pub(super) fn enter(&mut self, number: u64, timing: Timing) {
-        let trust = Trust::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
-        let waiter = Waiter::new(self.owner(number), number, timing, trust, self.now);
-        self.state.enter(waiter, around!(self));
+        let validity = Validity::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
+        let waiter = LocalWaiter::new(self.owner(number), number, timing, validity, self.now);
+        self.state.enter(waiter, context!(self));
     }
 
     /// They wait behind the first.
@@ -119,10 +119,10 @@ impl Desk {
         self.now = self.now.plus(time);
     }
 
-    /// What follows for attempt `number`, and who is rung besides.
+    /// What follows for attempt `number`, and which task is woken besides.
     pub(super) fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
         let owner = self.owner(number);
-        let outcome = self.state.on_event(owner, event, around!(self));
+        let outcome = self.state.on_event(owner, event, context!(self));
         (outcome.effect, outcome.next)
     }
 
@@ -135,7 +135,7 @@ impl Desk {
     }
 
     pub(super) fn check(&mut self) -> Effect {
-        self.state.check(self.owner(1), around!(self)).effect
+        self.state.check(self.owner(1), context!(self)).effect
     }
 
     pub(super) fn answer(
@@ -146,7 +146,7 @@ impl Desk {
         self.on(Event::Answered { sent, answer })
     }
 
-    pub(super) fn lease(&self, number: u64) -> Option<Held> {
+    pub(super) fn lease(&self, number: u64) -> Option<HeldLease> {
         self.state.lease(self.owner(number))
     }
 
@@ -166,9 +166,9 @@ impl Desk {
 }
 
 impl Effect {
-    /// The keeper is told of a lease that came from the store.
+    /// The renewer is told of a lease that came from the store.
     pub(super) fn enters(&self) -> bool {
-        matches!(self, Self::Enter { keep: Some(_) })
+        matches!(self, Self::Enter { renew_at: Some(_) })
     }
 }
 

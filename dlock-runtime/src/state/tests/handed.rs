@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_keeper_is_told_of_a_handed_lease_if_it_has_to_look_earlier_than_for_the_last_section() {
+fn the_renewer_is_told_of_a_handed_lease_if_it_has_to_look_earlier_than_for_the_last_section() {
     let end = SECOND;
     let mut desk = Desk::holding(Timing::default());
     desk.enter(
@@ -15,39 +15,48 @@ fn the_keeper_is_told_of_a_handed_lease_if_it_has_to_look_earlier_than_for_the_l
     );
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     let looked = desk.now;
-    let Effect::Enter { keep: Some(keep) } = desk.of(2, Event::Woken) else {
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.of(2, Event::Woken)
+    else {
         panic!("its `max_hold` ends before the renewal is due")
     };
     assert_eq!(keep.at, looked.plus(end));
 
-    // The last one was not renewed, so the keeper would look at its deadline.
+    // The last one was not renewed, so the renewer would look at its deadline.
     let mut desk = Desk::holding(Timing {
         renew: false,
         ..Timing::default()
     });
     desk.queue([2]);
     desk.both(1, Event::Left);
-    let Effect::Enter { keep: Some(keep) } = desk.of(2, Event::Woken) else {
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.of(2, Event::Woken)
+    else {
         panic!("it is to be renewed")
     };
     assert!(keep.at.remaining(desk.now) <= TTL / 3);
 }
 
 #[test]
-fn the_keeper_looks_no_later_than_the_end_of_max_hold() {
+fn the_renewer_looks_no_later_than_the_end_of_max_hold() {
     let mut desk = Desk::new(Timing {
         max_hold: Some(SECOND),
         ..waits(Wait::Forever)
     });
     desk.on(Event::Woken);
-    let Effect::Enter { keep: Some(keep) } = desk.answer(desk.now, granted()) else {
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.answer(desk.now, granted())
+    else {
         panic!("it is free")
     };
     assert_eq!(keep.at, desk.now.plus(SECOND));
 }
 
 #[test]
-fn a_lease_that_came_due_unlooked_at_is_told_to_the_keeper_when_somebody_looks() {
+fn a_lease_that_came_due_unlooked_at_is_told_to_the_renewer_when_somebody_looks() {
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);
     desk.both(1, Event::Left);
@@ -55,7 +64,7 @@ fn a_lease_that_came_due_unlooked_at_is_told_to_the_keeper_when_somebody_looks()
     assert_eq!(desk.of(2, Event::Tick), Effect::Nothing);
     let effect = desk.of(2, Event::Woken);
     assert!(
-        matches!(effect, Effect::Enter { keep: Some(_) }),
+        matches!(effect, Effect::Enter { renew_at: Some(_) }),
         "{effect:?}"
     );
 
@@ -63,10 +72,10 @@ fn a_lease_that_came_due_unlooked_at_is_told_to_the_keeper_when_somebody_looks()
     let mut desk = Desk::new(waits(Wait::Forever));
     desk.is_busy(6);
     desk.queue([2]);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     let effect = desk.of(2, Event::Woken);
-    assert!(effect.enters(), "no keeper knows of it: {effect:?}");
+    assert!(effect.enters(), "no renewer knows of it: {effect:?}");
 }
 
 #[test]
@@ -105,7 +114,7 @@ fn a_section_with_a_min_hold_takes_over_no_lease_that_nobody_has_looked_at() {
             ..waits(Wait::Forever)
         },
     );
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
     let second = desk.owner(2);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == second));
@@ -286,7 +295,7 @@ fn a_loss_that_a_look_finds_lets_the_next_one_ask() {
     assert!(desk.state.is_held_by(first));
     assert!(!desk.state.is_held_by(desk.owner(2)), "by its own claim");
     desk.pass(TTL);
-    let outcome = desk.state.check(first, around!(desk));
+    let outcome = desk.state.check(first, context!(desk));
     assert_eq!((outcome.effect, outcome.next), (Effect::Lose, Some(2)));
     let second = desk.owner(2);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == second));

@@ -154,7 +154,11 @@ fn the_max_hold_of_one_of_several_begins_when_all_are_there() {
     let end = desk.now.plus(max_hold);
     let keep = desk.state.end_trial(desk.owner(1), desk.now);
     let owner = desk.owner(1);
-    assert_eq!(keep, Some(Keep { owner, at: end }), "the keeper is told");
+    assert_eq!(
+        keep,
+        Some(RenewAt { owner, at: end }),
+        "the renewer is told"
+    );
     assert_eq!(desk.deadline(), end);
     desk.now = end;
     assert_eq!(desk.on(Event::Tick), Effect::Lose);
