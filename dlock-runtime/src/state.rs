@@ -28,6 +28,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use self::attempt::Attempt;
 use crate::{
+    attempt::AttemptId,
     clock::Moment,
     error::LostCause,
     fence::FencingToken,
@@ -215,7 +216,7 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// Until when the store may have something of attempt `id`.
-    pub(crate) fn traces_until(&self, id: OwnerId) -> Option<Moment> {
+    pub(crate) fn traces_until(&self, id: AttemptId) -> Option<Moment> {
         self.find(id)?.claim.traces_until
     }
 
@@ -227,22 +228,22 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// The lease of attempt `id`, unless it was lost.
-    pub(crate) fn lease(&self, id: OwnerId) -> Option<HeldLease> {
+    pub(crate) fn lease(&self, id: AttemptId) -> Option<HeldLease> {
         self.find(id)?.lease()
     }
 
     /// How attempt `id` lost its lease, if it did.
-    pub(crate) fn loss(&self, id: OwnerId) -> Option<Loss> {
+    pub(crate) fn loss(&self, id: AttemptId) -> Option<Loss> {
         self.find(id)?.loss()
     }
 
     /// For how long from `now` the store has to keep the lease that attempt `id` gives back.
-    pub(crate) fn kept_for(&self, id: OwnerId, now: Moment) -> Option<Duration> {
+    pub(crate) fn kept_for(&self, id: AttemptId, now: Moment) -> Option<Duration> {
         self.find(id)?.kept_for(now)
     }
 
     /// Whether the answer to a question of attempt `id` is still of use.
-    pub(crate) fn is_asking(&self, id: OwnerId) -> bool {
+    pub(crate) fn is_asking(&self, id: AttemptId) -> bool {
         let front = self.front.as_ref();
         front.is_some_and(|front| front.id() == id && front.is_asking())
     }
@@ -255,7 +256,7 @@ impl<T: Clone> KeyState<T> {
 
     /// Attempt `id` holds one of several leases, which are all there at `now`; what the renewer has to
     /// know of that.
-    pub(crate) fn end_trial(&mut self, id: OwnerId, now: Moment) -> Option<RenewAt> {
+    pub(crate) fn end_trial(&mut self, id: AttemptId, now: Moment) -> Option<RenewAt> {
         let front = self.front.as_mut().filter(|front| front.id() == id);
         front?.end_trial(now)
     }
@@ -270,19 +271,19 @@ impl<T: Clone> KeyState<T> {
         attempts.find(|attempt| attempt.claim.owner == owner)
     }
 
-    fn find(&self, id: OwnerId) -> Option<&Attempt<T>> {
+    fn find(&self, id: AttemptId) -> Option<&Attempt<T>> {
         let mut attempts = self.front.iter().chain(&self.aside);
         attempts.find(|attempt| attempt.id() == id)
     }
 
-    fn place_of(&self, id: OwnerId) -> Option<usize> {
+    fn place_of(&self, id: AttemptId) -> Option<usize> {
         self.behind
             .binary_search_by_key(&id, |waiter| waiter.id)
             .ok()
     }
 
     /// Looks whether the lease of attempt `id` is past its deadline, before somebody relies on it.
-    pub(crate) fn check(&mut self, id: OwnerId, context: Context<'_>) -> Outcome<T> {
+    pub(crate) fn check(&mut self, id: AttemptId, context: Context<'_>) -> Outcome<T> {
         match self.front.as_mut().filter(|front| front.id() == id) {
             Some(front) => {
                 let effect = front.check(context.now);
@@ -295,7 +296,7 @@ impl<T: Clone> KeyState<T> {
     /// Takes what happened to attempt `id` and says what to do next.
     pub(crate) fn on_event(
         &mut self,
-        id: OwnerId,
+        id: AttemptId,
         event: Event,
         context: Context<'_>,
     ) -> Outcome<T> {

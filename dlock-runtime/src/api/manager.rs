@@ -6,6 +6,7 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
     api::{builder::LockManagerBuilder, request::LockRequest},
+    attempt::AttemptIds,
     clock::{Clock, Moment},
     engine::{
         acquisition::{Acquisition, tell_bearer},
@@ -43,6 +44,7 @@ pub struct LockManager(Arc<Core>);
 /// What all clones, guards and tasks of a manager share.
 pub(crate) struct Core {
     pub(crate) store: OwnStore,
+    pub(crate) attempts: AttemptIds,
     pub(crate) owners: Owners,
     pub(crate) defaults: Timing,
     /// What others are told about the holder.

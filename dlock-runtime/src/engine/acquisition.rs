@@ -21,6 +21,7 @@ use tokio::{
 
 use crate::{
     api::manager::Core,
+    attempt::AttemptId,
     clock::Moment,
     engine::{
         release::{let_others_take_it, release_in_background},
@@ -45,7 +46,7 @@ pub(crate) struct Acquisition {
     /// What others are told of it besides the process; empty if it is under no attribute.
     function: Cow<'static, str>,
     entry: Arc<KeyEntry<Arc<Acquisition>>>,
-    id: OwnerId,
+    id: AttemptId,
     wakes: Notify,
     /// Whether it counts as a waiter of its manager.
     waits: AtomicBool,
@@ -75,7 +76,7 @@ impl Acquisition {
         let acquisition = core.table.enter(key, |entry, state| {
             core.bounds.may_wait_behind(state.waiting(), key)?;
             // Numbered in the order in which they enter, which is the order of their turns.
-            let id = core.owners.next();
+            let id = core.attempts.next();
             let acquisition = Arc::new(Self {
                 core: core.clone(),
                 timing,

@@ -145,9 +145,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        attempt::AttemptId,
         clock::{Clock, Moment, SystemClock},
         options::Timing,
-        owner::{ClientId, OwnerId, Owners},
+        owner::{ClientId, Owners},
         random::SystemRandom,
         state::{Context, Effect, Event, LocalWaiter, Validity},
     };
@@ -163,22 +164,28 @@ mod tests {
         }
     }
 
-    fn enter(table: &Table<()>, key: &LockKey, owner: OwnerId) -> Arc<KeyEntry<()>> {
+    fn owners() -> Owners {
+        Owners::new(ClientId::new(&SystemRandom))
+    }
+
+    fn enter(table: &Table<()>, key: &LockKey, id: u64) -> Arc<KeyEntry<()>> {
         let now = SystemClock.now();
         let entered = table.enter(key, |entry, state| {
             let timing = Timing::default();
             let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
-            let waiter = LocalWaiter::new(owner, (), timing, validity, now);
-            state.enter(waiter, context(now, &Owners::new(owner.client())));
+            let waiter = LocalWaiter::new(AttemptId::numbered(id), (), timing, validity, now);
+            state.enter(waiter, context(now, &owners()));
             entry.clone()
         });
         entered.expect("it is open")
     }
 
-    fn leave(entry: &KeyEntry<()>, owner: OwnerId) {
-        let owners = Owners::new(owner.client());
+    fn leave(entry: &KeyEntry<()>, id: u64) {
+        let owners = owners();
         let context = context(SystemClock.now(), &owners);
-        let left = entry.state().on_event(owner, Event::Left, context);
+        let left = entry
+            .state()
+            .on_event(AttemptId::numbered(id), Event::Left, context);
         assert_eq!(
             left.effect,
             Effect::Forget(None),
@@ -188,9 +195,9 @@ mod tests {
 
     #[test]
     fn who_forgets_late_does_not_remove_the_next_ones() {
-        let (table, owners) = (Table::default(), Owners::new(ClientId::new(&SystemRandom)));
+        let table = Table::default();
         let key = LockKey::new("k").unwrap();
-        let (first, second, third) = (owners.next(), owners.next(), owners.next());
+        let (first, second, third) = (1, 2, 3);
         let entry = enter(&table, &key, first);
         assert!(Arc::ptr_eq(&entry, &enter(&table, &key, second)));
         leave(&entry, first);
@@ -208,9 +215,9 @@ mod tests {
 
     #[test]
     fn nobody_enters_after_the_end() {
-        let (table, owners) = (Table::default(), Owners::new(ClientId::new(&SystemRandom)));
+        let table = Table::default();
         let key = LockKey::new("k").unwrap();
-        let entry = enter(&table, &key, owners.next());
+        let entry = enter(&table, &key, 1);
         table.close();
         let nobody = table.enter(&key, |_, _| panic!("nobody enters"));
         assert!(nobody.is_none());

@@ -17,10 +17,10 @@ use super::{
     waiter::LocalWaiter,
 };
 use crate::{
+    attempt::AttemptId,
     clock::Moment,
     error::LostCause,
     options::Wait,
-    owner::OwnerId,
     random::jittered,
     store::{AcquireOutcome, Holder, Released, StoreError, StoreErrorKind},
 };
@@ -62,20 +62,15 @@ enum EarlyHint {
 }
 
 impl<T> Attempt<T> {
-    /// One with a claim of its own.
+    /// One with a claim of its own: that which it had kept, or a new one.
     ///
     /// **Safety.** No two claims have the same owner: the store would take the second for the first,
-    /// which may be being given back, and would count no new fence.
+    /// which may be being given back, and would count no new fence. So each new claim draws an owner.
     pub(super) fn new(mut waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
         let claim = if let Some(kept) = waiter.kept.take() {
             *kept
         } else {
-            let owner = if waiter.has_lent_id {
-                context.owners.next()
-            } else {
-                waiter.id
-            };
-            Claim::new(owner, waiter.timing.ttl, waiter.validity)
+            Claim::new(context.owners.next(), waiter.timing.ttl, waiter.validity)
         };
         Self::waiting(waiter, claim, context.now)
     }
@@ -96,7 +91,7 @@ impl<T> Attempt<T> {
         }
     }
 
-    pub(super) fn id(&self) -> OwnerId {
+    pub(super) fn id(&self) -> AttemptId {
         self.waiter.id
     }
 

@@ -7,9 +7,9 @@ use super::{
     claim::{Claim, LastAnswer, Validity},
 };
 use crate::{
+    attempt::AttemptId,
     clock::Moment,
     options::{Timing, Wait},
-    owner::OwnerId,
     store::{Holder, StoreError},
 };
 
@@ -36,7 +36,7 @@ enum LastLook {
 
 #[derive(Debug)]
 pub(crate) struct LocalWaiter<T> {
-    pub(super) id: OwnerId,
+    pub(super) id: AttemptId,
     /// How its task is woken; opaque to the state.
     pub(super) task: T,
     pub(super) timing: Timing,
@@ -49,15 +49,13 @@ pub(crate) struct LocalWaiter<T> {
     pub(super) refused: bool,
     /// It did not look when it was in front, and has not looked since.
     pub(super) absent: bool,
-    /// Its id is the owner of a claim that somebody else bears now, or has borne.
-    pub(super) has_lent_id: bool,
     /// What it had when it was in front, and nobody else could use.
     pub(super) kept: Option<Box<Claim>>,
 }
 
 impl<T> LocalWaiter<T> {
     pub(crate) fn new(
-        id: OwnerId,
+        id: AttemptId,
         task: T,
         timing: Timing,
         validity: Validity,
@@ -77,7 +75,6 @@ impl<T> LocalWaiter<T> {
             last_look: LastLook::Unplanned,
             refused: false,
             absent: false,
-            has_lent_id: false,
             kept: None,
         }
     }

@@ -10,17 +10,19 @@ use std::{
 
 use super::{Body, Me, StillClock, explore, seeds};
 use crate::{
+    attempt::{AttemptId, AttemptIds},
     clock::{Clock, Moment},
     engine::table::{KeyEntry, Table},
     key::LockKey,
     options::Timing,
-    owner::{ClientId, OwnerId, Owners},
+    owner::{ClientId, Owners},
     random::SystemRandom,
     state::{Context, Effect, Event, KeyState, LocalWaiter, Validity},
 };
 
 struct Keys {
     table: Table<()>,
+    attempts: AttemptIds,
     owners: Owners,
     now: Moment,
     key: LockKey,
@@ -39,14 +41,14 @@ impl Keys {
         }
     }
 
-    fn enter(&self) -> Option<(Arc<KeyEntry<()>>, OwnerId)> {
+    fn enter(&self) -> Option<(Arc<KeyEntry<()>>, AttemptId)> {
         let was_closed = self.is_closed.load(Ordering::SeqCst);
         let enter = |entry: &Arc<KeyEntry<()>>, state: &mut KeyState<()>| {
-            let id = self.owners.next();
+            let id = self.attempts.next();
             let timing = Timing::default();
-            let trust = Validity::new(timing.ttl, |_| Duration::ZERO);
+            let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
             state.enter(
-                LocalWaiter::new(id, (), timing, trust, self.now),
+                LocalWaiter::new(id, (), timing, validity, self.now),
                 self.context(),
             );
             (entry.clone(), id)
@@ -57,7 +59,7 @@ impl Keys {
     }
 
     /// As a section does it.
-    fn leave(&self, entry: &Arc<KeyEntry<()>>, id: OwnerId) {
+    fn leave(&self, entry: &Arc<KeyEntry<()>>, id: AttemptId) {
         let mut state = entry.state();
         let left = state.on_event(id, Event::Left, self.context());
         let is_idle = state.is_idle();
@@ -101,6 +103,7 @@ fn nobody_is_forgotten_and_nobody_enters_behind_a_shutdown() {
     for seed in seeds(400) {
         let table = Arc::new(Keys {
             table: Table::default(),
+            attempts: AttemptIds::default(),
             owners: Owners::new(ClientId::new(&SystemRandom)),
             now: StillClock::new().now(),
             key: LockKey::new("k").unwrap(),

@@ -11,6 +11,7 @@ use crate::store::redis::{
 };
 use crate::{
     api::manager::{Core, LockManager},
+    attempt::AttemptIds,
     engine::{limits::Bounds, renewer::Renewer, table::Table},
     error::ConnectError,
     label::label,
@@ -178,6 +179,7 @@ impl LockManagerBuilder {
         let client = ClientId::new(&*self.random);
         let core = Arc::new(Core {
             store: OwnStore::new(store),
+            attempts: AttemptIds::default(),
             owners: Owners::new(client),
             defaults: self.defaults,
             label: label(self.application.as_deref()),

@@ -76,7 +76,6 @@ impl<T> Attempt<T> {
         let mut absent = self.waiter;
         absent.absent = true;
         let next = if suits {
-            absent.has_lent_id = true;
             Self::waiting(next, self.claim, context.now)
         } else {
             absent.kept = Some(Box::new(self.claim));

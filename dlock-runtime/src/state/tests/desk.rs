@@ -23,15 +23,6 @@ impl Random for NotRandom {
     }
 }
 
-/// Owners that are no attempt's id.
-pub(super) fn not_numbered(client: ClientId) -> Owners {
-    let owners = Owners::new(client);
-    for _ in 0..10_000 {
-        owners.next();
-    }
-    owners
-}
-
 /// What surrounds the state; a function would borrow the state as well.
 macro_rules! context {
     ($desk:expr) => {
@@ -53,7 +44,7 @@ impl Desk {
         let mut desk = Self {
             state: KeyState::default(),
             client,
-            owners: not_numbered(client),
+            owners: Owners::new(client),
             now: Moment {
                 monotonic: Instant::now(),
                 boot: SECOND,
@@ -96,13 +87,20 @@ impl Desk {
         assert!(matches!(effect, Effect::WaitUntil(_)));
     }
 
+    /// The owner of the claim that was made as the `number`th.
     pub(super) fn owner(&self, number: u64) -> OwnerId {
         OwnerId::new(self.client, number)
     }
 
     pub(super) fn enter(&mut self, number: u64, timing: Timing) {
         let validity = Validity::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
-        let waiter = LocalWaiter::new(self.owner(number), number, timing, validity, self.now);
+        let waiter = LocalWaiter::new(
+            AttemptId::numbered(number),
+            number,
+            timing,
+            validity,
+            self.now,
+        );
         self.state.enter(waiter, context!(self));
     }
 
@@ -121,8 +119,8 @@ impl Desk {
 
     /// What follows for attempt `number`, and which task is woken besides.
     pub(super) fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
-        let owner = self.owner(number);
-        let outcome = self.state.on_event(owner, event, context!(self));
+        let id = AttemptId::numbered(number);
+        let outcome = self.state.on_event(id, event, context!(self));
         (outcome.effect, outcome.next)
     }
 
@@ -135,7 +133,9 @@ impl Desk {
     }
 
     pub(super) fn check(&mut self) -> Effect {
-        self.state.check(self.owner(1), context!(self)).effect
+        self.state
+            .check(AttemptId::numbered(1), context!(self))
+            .effect
     }
 
     pub(super) fn answer(
@@ -147,7 +147,7 @@ impl Desk {
     }
 
     pub(super) fn lease(&self, number: u64) -> Option<HeldLease> {
-        self.state.lease(self.owner(number))
+        self.state.lease(AttemptId::numbered(number))
     }
 
     pub(super) fn deadline(&self) -> Moment {
@@ -155,7 +155,7 @@ impl Desk {
     }
 
     pub(super) fn cause(&self) -> LostCause {
-        let loss = self.state.loss(self.owner(1));
+        let loss = self.state.loss(AttemptId::numbered(1));
         loss.expect("it was lost").cause
     }
 

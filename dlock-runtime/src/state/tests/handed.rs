@@ -96,7 +96,10 @@ fn a_section_counts_from_when_it_has_looked_not_from_when_it_was_handed_the_leas
     assert_eq!((held.since, held.deadline), (since, since.plus(2 * SECOND)));
     desk.now = desk.now.plus(2 * SECOND);
     assert_eq!(desk.of(2, Event::Tick), Effect::Lose);
-    let loss = desk.state.loss(desk.owner(2)).expect("it was lost");
+    let loss = desk
+        .state
+        .loss(AttemptId::numbered(2))
+        .expect("it was lost");
     assert_eq!(
         (loss.cause, loss.held_for),
         (LostCause::MaxHold, 2 * SECOND)
@@ -128,14 +131,14 @@ fn a_lease_of_several_is_kept_for_its_min_hold_from_when_all_are_there() {
         ..waits(Wait::Forever)
     };
     let mut desk = Desk::holding(timing);
-    assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
-    desk.state.end_trial(desk.owner(1), desk.now);
-    let kept = desk.state.kept_for(desk.owner(1), desk.now);
+    assert_eq!(desk.state.kept_for(AttemptId::numbered(1), desk.now), None);
+    desk.state.end_trial(AttemptId::numbered(1), desk.now);
+    let kept = desk.state.kept_for(AttemptId::numbered(1), desk.now);
     assert_eq!(kept, Some(TTL + Duration::from_millis(1)));
     // It is another one's lease that is meant.
     let mut desk = Desk::holding(timing);
-    desk.state.end_trial(desk.owner(2), desk.now);
-    assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
+    desk.state.end_trial(AttemptId::numbered(2), desk.now);
+    assert_eq!(desk.state.kept_for(AttemptId::numbered(1), desk.now), None);
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn an_absent_task_keeps_its_own_claim_also_if_it_could_use_the_one_in_front() {
             ..waits(Wait::Forever)
         },
     );
-    let fourth = desk.owner(4);
+    let fourth = desk.owner(3);
     assert!(matches!(desk.of(4, Event::Woken), Effect::Ask { owner, .. } if owner == fourth));
     assert!(matches!(desk.of(3, Event::Woken), Effect::Queue(_)));
     // Were it to take over this claim, nobody would give back the one that it has kept.
@@ -295,7 +298,7 @@ fn a_loss_that_a_look_finds_lets_the_next_one_ask() {
     assert!(desk.state.is_held_by(first));
     assert!(!desk.state.is_held_by(desk.owner(2)), "by its own claim");
     desk.pass(TTL);
-    let outcome = desk.state.check(first, context!(desk));
+    let outcome = desk.state.check(AttemptId::numbered(1), context!(desk));
     assert_eq!((outcome.effect, outcome.next), (Effect::Lose, Some(2)));
     let second = desk.owner(2);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == second));

@@ -63,7 +63,10 @@ fn a_not_yours_that_was_asked_for_under_this_lease_ends_it_whoever_asked() {
     // The same lease: its renewal was sent after it had come.
     is_granted_to_the_second(&mut desk, 7);
     assert_eq!(renewed(&mut desk, sent, Renewal::NotOwner), Effect::Lose);
-    let loss = desk.state.loss(desk.owner(2)).expect("it was lost");
+    let loss = desk
+        .state
+        .loss(AttemptId::numbered(2))
+        .expect("it was lost");
     assert_eq!(loss.cause, LostCause::TakenAway);
 }
 
@@ -95,7 +98,7 @@ fn a_lease_that_is_lost_before_its_section_has_looked_is_asked_for_again() {
         Effect::Wake,
         "no section has begun that could lose it"
     );
-    assert_eq!(desk.state.loss(desk.owner(2)), None);
+    assert_eq!(desk.state.loss(AttemptId::numbered(2)), None);
     assert!(
         !desk.state.is_held_by(desk.owner(1)),
         "nothing to look after"

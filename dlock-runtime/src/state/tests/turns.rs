@@ -40,9 +40,9 @@ fn a_lease_that_came_too_long_ago_goes_back_to_the_store() {
     desk.pass(TURN);
     takes_over(&mut desk, 1, 2);
     desk.pass(Duration::from_micros(1));
-    // By its owner's name, which the first has made.
+    // In the name of the first claim, which the second has borne.
     assert_eq!(desk.both(2, Event::Left), (desk.release(), Some(3)));
-    let owner = desk.owner(3);
+    let owner = desk.owner(2);
     let asks = desk.of(3, Event::Woken);
     assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
 }
@@ -523,7 +523,7 @@ fn who_cannot_use_the_claim_of_an_absent_task_makes_its_own() {
         assert_eq!(woken, Some(2), "it did not look");
         // Who does not wait has the same TTL, and goes on with the claim.
         let suits = timing.wait == Wait::Never;
-        let owner = desk.owner(if suits { 1 } else { 3 });
+        let owner = desk.owner(if suits { 1 } else { 2 });
         assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
         // What the absent one has kept is given back by itself.
         let left = desk.of(2, Event::Left);
@@ -571,7 +571,7 @@ fn of_several_leases_each_is_renewed_until_all_are_there() {
     let sent = desk.now;
     let answer = Ok(Renewal::Renewed);
     desk.on(Event::Renewed { sent, answer });
-    let keep = desk.state.end_trial(desk.owner(1), desk.now);
+    let keep = desk.state.end_trial(AttemptId::numbered(1), desk.now);
     assert_eq!(keep, None);
     assert_eq!(
         desk.on(Event::Tick),
@@ -602,11 +602,11 @@ fn no_two_claims_have_the_same_owner() {
 fn who_waits_for_an_answer_in_vain_drops_the_question() {
     let mut desk = Desk::waiting(Wait::Forever);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
-    assert!(desk.state.is_asking(desk.owner(1)));
+    assert!(desk.state.is_asking(AttemptId::numbered(1)));
     desk.queue([2]);
     desk.pass(ALIVE + SECOND);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
-    assert!(!desk.state.is_asking(desk.owner(1)));
+    assert!(!desk.state.is_asking(AttemptId::numbered(1)));
     // Should the answer have come at the same time, it is the second's.
     let sent = desk.now;
     assert!(matches!(desk.answer(sent, granted()), Effect::Queue(_)));

@@ -280,9 +280,9 @@ fn whoever_is_refused_by_a_shutdown_waits_for_no_answer() {
     for event in [|| Event::Closed, || Event::Revoked] {
         let mut desk = Desk::waiting(Wait::Forever);
         assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
-        assert!(desk.state.is_asking(desk.owner(1)));
+        assert!(desk.state.is_asking(AttemptId::numbered(1)));
         assert_eq!(desk.on(event()), Effect::Wake);
-        assert!(!desk.state.is_asking(desk.owner(1)));
+        assert!(!desk.state.is_asking(AttemptId::numbered(1)));
         assert_eq!(desk.on(Event::Woken), Effect::Refuse(Denial::Closed));
     }
 }
@@ -323,7 +323,7 @@ fn waiters_do_not_all_look_again_at_the_same_time() {
     }
 
     let mut desk = Desk::waiting(Wait::Forever);
-    let (owner, sent) = (desk.owner(1), desk.now);
+    let (id, sent) = (AttemptId::numbered(1), desk.now);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     let answered = Event::Answered {
         sent,
@@ -333,7 +333,7 @@ fn waiters_do_not_all_look_again_at_the_same_time() {
         random: &Late,
         ..context!(desk)
     };
-    let effect = desk.state.on_event(owner, answered, context).effect;
+    let effect = desk.state.on_event(id, answered, context).effect;
     assert_eq!(effect, Effect::WaitUntil(sent.plus(SECOND * 6 / 5)));
 }
 

@@ -157,10 +157,10 @@ pub(super) const ALL: &[Mutant] = &[
     .breaks("All requests of a claim carry the same TTL"),
     Mutant::new(
         "owner-reused",
-        "A task whose id somebody else goes on with asks by it again",
+        "A task that makes a claim takes the owner of the claim before it",
         ATTEMPT,
-        "let owner = if «waiter.has_lent_id» {",
-        "false",
+        "Claim::new(«context.owners.next()», waiter.timing.ttl, waiter.validity)",
+        "crate::owner::OwnerId::new(context.owners.client(), 1)",
         &[Test(
             RUNTIME,
             "state::tests::turns::no_two_claims_have_the_same_owner",

@@ -72,13 +72,17 @@ pub(super) struct Renewing {
     sent: Option<(usize, Moment)>,
 }
 
+fn id(task: usize) -> AttemptId {
+    AttemptId::numbered(task as u64)
+}
+
 impl World {
     pub(super) fn new(handover: bool) -> Self {
         let client = ClientId::new(&SystemRandom);
         Self {
             state: KeyState::default(),
             client,
-            owners: not_numbered(client),
+            owners: Owners::new(client),
             now: Moment {
                 monotonic: Instant::now(),
                 boot: SECOND,
@@ -97,15 +101,11 @@ impl World {
         }
     }
 
-    fn id(&self, task: usize) -> OwnerId {
-        OwnerId::new(self.client, 1 + task as u64)
-    }
-
     pub(super) fn enter(&mut self, timing: Timing) {
         let task = self.tasks.len();
         // The model's clocks agree, so nothing hides behind the drift.
         let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
-        let waiter = LocalWaiter::new(self.id(task), task, timing, validity, self.now);
+        let waiter = LocalWaiter::new(id(task), task, timing, validity, self.now);
         self.state.enter(waiter, context!(self));
         let at = At::Parked(None);
         self.tasks.push(Task {
@@ -131,7 +131,7 @@ impl World {
     }
 
     fn event(&mut self, task: usize, event: Event) -> Effect {
-        let outcome = self.state.on_event(self.id(task), event, context!(self));
+        let outcome = self.state.on_event(id(task), event, context!(self));
         self.settle(task, outcome)
     }
 
@@ -165,7 +165,7 @@ impl World {
             }
             Effect::WaitUntil(at) | Effect::Queue(at) => At::Parked(Some(at)),
             Effect::Enter { renew_at } => {
-                let token = self.state.lease(self.id(task)).expect("it entered").token;
+                let token = self.state.lease(id(task)).expect("it entered").token;
                 assert!(self.last_token.is_none_or(|last| last < token), "{token}");
                 self.last_token = Some(token);
                 // On the task itself, which cannot leave in between.
@@ -307,7 +307,7 @@ impl World {
                             answer: Ok(answer),
                         },
                     );
-                } else if !self.state.is_asking(self.id(task)) {
+                } else if !self.state.is_asking(id(task)) {
                     self.wait(task, Event::Woken);
                 }
             }
@@ -399,7 +399,7 @@ impl World {
     pub(super) fn check(&mut self) {
         self.store.expire(self.now.boot);
         let held: Vec<_> = (0..self.tasks.len())
-            .filter_map(|task| self.state.lease(self.id(task)))
+            .filter_map(|task| self.state.lease(id(task)))
             .filter(|held| !held.deadline.is_reached(self.now))
             .collect();
         assert!(held.len() <= 1, "two sections believe in a lease");
