@@ -26,9 +26,9 @@ use tracing::{debug, trace, warn};
 
 use crate::{
     clock::Moment,
+    engine::acquisition::Acquisition,
     error::{LockError, LostCause},
     fence::FencingToken,
-    section::Section,
     site::Origin,
     state::Loss,
     store::{Renewal, StoreError},
@@ -43,22 +43,22 @@ pub(crate) use self::{
 
 const TARGET: &str = "dlock";
 
-/// How a section has come to its lease.
+/// How an acquisition has come to its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
-    /// The store has granted what it asked for.
+pub(crate) enum LeaseOrigin {
+    /// The store has said yes to its request.
+    Requested,
+    /// The store has granted it to the next waiter at a release, and has sent a hint.
     Granted,
-    /// The store has handed it on when somebody gave it back, and has told.
-    HandedOn,
-    /// It was that of the section before it in this process.
+    /// It was that of the acquisition before it in this process.
     HandedOver,
 }
 
-impl Came {
+impl LeaseOrigin {
     fn name(self) -> &'static str {
         match self {
+            Self::Requested => "requested",
             Self::Granted => "granted",
-            Self::HandedOn => "handed-on",
             Self::HandedOver => "handed-over",
         }
     }
@@ -66,7 +66,7 @@ impl Came {
 
 /// What a store is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Request {
+pub(crate) enum RequestKind {
     Acquire,
     Renew,
     Release,
@@ -74,7 +74,7 @@ pub(crate) enum Request {
     Keep,
 }
 
-impl Request {
+impl RequestKind {
     fn name(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
@@ -90,7 +90,7 @@ impl Request {
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for RequestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -107,24 +107,29 @@ pub(crate) fn not_asked(origin: Origin, error: LockError) -> LockError {
     error
 }
 
-/// A section has its lease; `came` says how, unless its token does.
-pub(crate) fn acquired(section: &Section, token: FencingToken, came: Came, waited: Duration) {
+/// A section has its lease; `origin` says how, unless its token does.
+pub(crate) fn acquired(
+    acquisition: &Acquisition,
+    token: FencingToken,
+    origin: LeaseOrigin,
+    waited: Duration,
+) {
     told(|| {
-        let came = if token.is_first_of_lease() {
-            came
+        let origin = if token.is_first_of_lease() {
+            origin
         } else {
-            Came::HandedOver
+            LeaseOrigin::HandedOver
         };
-        section.trail.counts().came(came);
-        let (key, waited_ms) = (section.key(), milliseconds(waited));
-        let (came, token) = (came.name(), token.to_i64());
+        acquisition.trail.counts().origin(origin);
+        let (key, waited_ms) = (acquisition.key(), milliseconds(waited));
+        let (origin, token) = (origin.name(), token.to_i64());
         debug!(
             target: TARGET,
-            parent: section.trail.parent(),
+            parent: acquisition.trail.parent(),
             %key,
             token,
             waited_ms,
-            came,
+            origin,
             "acquired",
         );
     });
@@ -139,17 +144,17 @@ pub(crate) fn starts_over(trail: &Trail, error: &LockError) {
 }
 
 /// Single failures are details; the connection's own events say once what concerns everybody.
-pub(crate) fn request_failed(section: &Section, request: Request, error: &StoreError) {
+pub(crate) fn request_failed(acquisition: &Acquisition, request: RequestKind, error: &StoreError) {
     told(|| {
         metrics::request_failed(request, error.kind());
-        let key = section.key();
-        debug!(target: TARGET, parent: section.trail.parent(), %key, %request, %error, "request failed");
+        let key = acquisition.key();
+        debug!(target: TARGET, parent: acquisition.trail.parent(), %key, %request, %error, "request failed");
     });
 }
 
 /// A renewal has ended, with an answer or without.
-pub(crate) fn renewed(section: &Section, answer: &Result<Renewal, StoreError>) {
-    told(|| section.trail.counts().renewed(answer));
+pub(crate) fn renewed(acquisition: &Acquisition, answer: &Result<Renewal, StoreError>) {
+    told(|| acquisition.trail.counts().renewed(answer));
 }
 
 /// The time of day has run ahead of the clocks that count.
@@ -161,13 +166,13 @@ pub(crate) fn clock_jumped(ahead: Duration) {
 }
 
 /// The body has not been polled for so long, and its lease is renewed all the same.
-pub(crate) fn stalled(section: &Section, since: Duration) {
+pub(crate) fn stalled(acquisition: &Acquisition, since: Duration) {
     told(|| {
-        section.trail.counts().stalled();
-        let (key, since_ms) = (section.key(), milliseconds(since));
+        acquisition.trail.counts().stalled();
+        let (key, since_ms) = (acquisition.key(), milliseconds(since));
         warn!(
             target: TARGET,
-            parent: section.trail.parent(),
+            parent: acquisition.trail.parent(),
             %key,
             since_ms,
             "body not polled for longer than its TTL: its thread is blocked or its future is not awaited",
@@ -175,46 +180,46 @@ pub(crate) fn stalled(section: &Section, since: Duration) {
     });
 }
 
-pub(crate) fn detached(section: &Section) {
+pub(crate) fn detached(acquisition: &Acquisition) {
     told(|| {
-        section.trail.counts().detached();
-        let key = section.key();
-        debug!(target: TARGET, parent: section.trail.parent(), %key, "caller gone: the section goes on");
+        acquisition.trail.counts().detached();
+        let key = acquisition.key();
+        debug!(target: TARGET, parent: acquisition.trail.parent(), %key, "caller gone: the acquisition goes on");
     });
 }
 
 /// The section gives its lease back from now on. Told more than once, the first time counts.
-pub(crate) fn left(section: &Section, now: Moment) {
-    told(|| section.trail.counts().left(now));
+pub(crate) fn left(acquisition: &Acquisition, now: Moment) {
+    told(|| acquisition.trail.counts().left(now));
 }
 
-pub(crate) fn kept(section: &Section, rest: Duration) {
+pub(crate) fn kept(acquisition: &Acquisition, rest: Duration) {
     told(|| {
-        let (key, rest_ms) = (section.key(), milliseconds(rest));
-        debug!(target: TARGET, parent: section.trail.parent(), %key, rest_ms, "kept for its min_hold");
+        let (key, rest_ms) = (acquisition.key(), milliseconds(rest));
+        debug!(target: TARGET, parent: acquisition.trail.parent(), %key, rest_ms, "kept for its min_hold");
     });
 }
 
-pub(crate) fn release_given_up(section: &Section) {
+pub(crate) fn release_given_up(acquisition: &Acquisition) {
     told(|| {
-        section.trail.counts().unreleased("no-answer");
-        let key = section.key();
+        acquisition.trail.counts().unreleased("no-answer");
+        let key = acquisition.key();
         warn!(
             target: TARGET,
-            parent: section.trail.parent(),
+            parent: acquisition.trail.parent(),
             %key,
             "not released: its TTL has ended by now",
         );
     });
 }
 
-pub(crate) fn release_refused(section: &Section, error: &StoreError) {
+pub(crate) fn release_refused(acquisition: &Acquisition, error: &StoreError) {
     told(|| {
-        section.trail.counts().unreleased("refused");
-        let key = section.key();
+        acquisition.trail.counts().unreleased("refused");
+        let key = acquisition.key();
         warn!(
             target: TARGET,
-            parent: section.trail.parent(),
+            parent: acquisition.trail.parent(),
             %key,
             %error,
             "not released: the store refuses it, so it stays until its TTL",
@@ -222,10 +227,10 @@ pub(crate) fn release_refused(section: &Section, error: &StoreError) {
     });
 }
 
-pub(crate) fn lost(section: &Section, loss: &Loss) {
+pub(crate) fn lost(acquisition: &Acquisition, loss: &Loss) {
     told(|| {
-        section.trail.counts().lost(loss);
-        let (key, parent) = (section.key(), section.trail.parent());
+        acquisition.trail.counts().lost(loss);
+        let (key, parent) = (acquisition.key(), acquisition.trail.parent());
         if loss.cause == LostCause::ShutDown {
             warn!(target: TARGET, parent: parent, %key, "lease given up by the manager's shutdown");
         } else {
@@ -235,27 +240,27 @@ pub(crate) fn lost(section: &Section, loss: &Loss) {
     });
 }
 
-pub(crate) fn handed_over(section: &Section) {
+pub(crate) fn handed_over(acquisition: &Acquisition) {
     told(|| {
-        let (key, parent) = (section.key(), section.trail.parent());
+        let (key, parent) = (acquisition.key(), acquisition.trail.parent());
         trace!(target: TARGET, parent: parent, %key, "handed over to the next in this process");
     });
 }
 
-pub(crate) fn lost_but_finished(section: &Section, error: &LockError) {
+pub(crate) fn lost_but_finished(acquisition: &Acquisition, error: &LockError) {
     told(|| {
-        let (key, parent) = (section.key(), section.trail.parent());
+        let (key, parent) = (acquisition.key(), acquisition.trail.parent());
         warn!(target: TARGET, parent: parent, %key, %error, "body finished without its lease");
     });
 }
 
-pub(crate) fn abandoned(section: &Section) {
+pub(crate) fn abandoned(acquisition: &Acquisition) {
     told(|| {
-        section.trail.counts().unreleased("no-runtime");
-        let key = section.key();
+        acquisition.trail.counts().unreleased("no-runtime");
+        let key = acquisition.key();
         warn!(
             target: TARGET,
-            parent: section.trail.parent(),
+            parent: acquisition.trail.parent(),
             %key,
             "not released: its runtime ended first, so it stays until its TTL; call `shutdown` before",
         );

@@ -35,7 +35,7 @@ const COUNTERS: [(&str, &str); 12] = [
     ),
     (
         HANDED_OVER,
-        "Leases that came without a question, by a task of this process or by the store.",
+        "Leases that origin without a question, by a task of this process or by the store.",
     ),
     (DETACHED, "Sections that went on without their caller."),
     (
@@ -69,7 +69,7 @@ const GAUGES: [(&str, &str); 3] = [
 
 const HISTOGRAMS: [(&str, &str); 3] = [
     (WAIT_SECONDS, "How long calls took to get their lock."),
-    (HELD_SECONDS, "How long sections held their lock."),
+    (HELD_SECONDS, "How long acquisitions held their lock."),
     (REQUEST_SECONDS, "How long the store took to answer."),
 ];
 

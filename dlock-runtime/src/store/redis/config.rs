@@ -5,10 +5,7 @@ use std::{fmt, time::Duration};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use super::{credentials::CredentialsProvider, url::Location};
-use crate::{
-    builder::{fault_of_limit, label},
-    error::ConnectError,
-};
+use crate::{api::builder::fault_of_limit, error::ConnectError, label::label};
 
 const LONGEST_NAMESPACE: usize = 64;
 

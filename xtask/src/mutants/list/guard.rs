@@ -4,17 +4,17 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const GUARD: &str = "dlock-runtime/src/guard.rs";
-const LEASE: &str = "dlock-runtime/src/guard/lease.rs";
-const RING: &str = "dlock-runtime/src/guard/ring.rs";
-const WATCH: &str = "dlock-runtime/src/guard/watch.rs";
-const SECTION: &str = "dlock-runtime/src/section.rs";
-const ACQUIRE: &str = "dlock-runtime/src/acquire.rs";
-const DETACH: &str = "dlock-runtime/src/detach.rs";
-const HELD: &str = "dlock-runtime/src/held.rs";
-const GLOBAL: &str = "dlock-runtime/src/global.rs";
-const BACKGROUND: &str = "dlock-runtime/src/background.rs";
-const KEEPER: &str = "dlock-runtime/src/keeper.rs";
+const GUARD: &str = "dlock-runtime/src/api/guard.rs";
+const LEASE: &str = "dlock-runtime/src/api/guard/lease.rs";
+const RING: &str = "dlock-runtime/src/api/guard/woken.rs";
+const WATCH: &str = "dlock-runtime/src/api/guard/watch.rs";
+const SECTION: &str = "dlock-runtime/src/engine/acquisition.rs";
+const ACQUIRE: &str = "dlock-runtime/src/engine/acquire.rs";
+const DETACH: &str = "dlock-runtime/src/api/detach.rs";
+const HELD: &str = "dlock-runtime/src/engine/reentrancy.rs";
+const GLOBAL: &str = "dlock-runtime/src/api/global.rs";
+const BACKGROUND: &str = "dlock-runtime/src/engine/release.rs";
+const KEEPER: &str = "dlock-runtime/src/engine/renewer.rs";
 
 const LIFE: &[Look] = &[
     Tests(facade("conformance"), &["memory::"]),
@@ -96,9 +96,9 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "released-lease-tended",
-        "The keeper goes on with a lease that was given back",
+        "The renewer goes on with a lease that was given back",
         GUARD,
-        "«section.shared.keeper.remove(owner);»",
+        "«acquisition.core.renewer.remove(owner);»",
         "",
         LIFE,
     ),
@@ -115,7 +115,7 @@ pub(super) const ALL: &[Mutant] = &[
         "late-loss-is-silent",
         "A loss that is found at the release is neither logged nor counted",
         GUARD,
-        "// As every loss: the caller may have detached the section, and not get the error. «observe::lost(&section, &loss);»",
+        "// As every loss: the caller may have detached the section, and not get the error. «observe::lost(&acquisition, &loss);»",
         "",
         DETACHED,
     ),
@@ -156,23 +156,23 @@ pub(super) const ALL: &[Mutant] = &[
         "lost-by-the-first",
         "Of several keys only the first can be lost",
         LEASE,
-        "«self.sections().any(|section| section.check().is_err())»",
-        "self.sections().take(1).any(|section| section.check().is_err())",
+        "«self.acquisitions() .any(|acquisition| acquisition.check().is_err())»",
+        "self.acquisitions().take(1).any(|acquisition| acquisition.check().is_err())",
         MANY,
     ),
     Mutant::new(
         "ensured-by-the-first",
         "Of several keys only the first is ensured",
         LEASE,
-        "try_for_each(|section| «ensure(section, section.now())»)",
-        "if Arc::ptr_eq(section, &self.place.section) { ensure(section, section.now()) } else { Ok(()) }",
+        "try_for_each(|acquisition| «ensure(acquisition, acquisition.now())»)",
+        "if Arc::ptr_eq(acquisition, &self.place.acquisition) { ensure(acquisition, acquisition.now()) } else { Ok(()) }",
         MANY,
     ),
     Mutant::new(
         "ring-of-the-first",
         "The loss of another key than the first wakes nobody",
         RING,
-        "rings |= «other.as_mut().poll(context).is_ready()»;",
+        "is_woken |= «other.as_mut().poll(context).is_ready()»;",
         "{ let _ = &other; false }",
         MANY,
     )
@@ -181,7 +181,7 @@ pub(super) const ALL: &[Mutant] = &[
         "ring-of-the-others",
         "The loss of the first of several keys wakes nobody",
         RING,
-        "let mut rings = «this.first.poll(context).is_ready()»;",
+        "let mut is_woken = «this.first.poll(context).is_ready()»;",
         "this.first.poll(context).is_ready() && this.others.is_none()",
         MANY,
     ),
@@ -190,23 +190,23 @@ pub(super) const ALL: &[Mutant] = &[
         "started-without-lease",
         "A body with `on_lost = finish` is started without a lease",
         WATCH,
-        "if «section.timing.on_lost == OnLost::Cancel || !*this.started» {",
-        "section.timing.on_lost == OnLost::Cancel",
+        "if «acquisition.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "acquisition.timing.on_lost == OnLost::Cancel",
         LIFE,
     ),
     Mutant::new(
         "finish-is-cancelled",
         "A body with `on_lost = finish` is stopped when its lease is lost",
         WATCH,
-        "if «section.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "if «acquisition.timing.on_lost == OnLost::Cancel || !*this.started» {",
         "true",
         LIFE,
     ),
     Mutant::new(
-        "unkept-guard-watched",
+        "unnoted-guard-watched",
         "A guard that comes from a runtime that has ended is not looked after",
         WATCH,
-        "«keeper::ensure(section);»",
+        "«renewer::ensure(acquisition);»",
         "",
         LIFE,
     ),
@@ -214,7 +214,7 @@ pub(super) const ALL: &[Mutant] = &[
         "rung-and-not-woken",
         "A body is not woken by the second ring",
         WATCH,
-        "«this.ring.set(Ring::of(lease));»",
+        "«this.woken.set(Woken::of(lease));»",
         "break;",
         LIFE,
     ),
@@ -230,8 +230,8 @@ pub(super) const ALL: &[Mutant] = &[
         "others-not-held",
         "A body that waits for another of its own keys is not told",
         WATCH,
-        "held::enter( section.shared.id(), lease.each().map(Lease::key), )",
-        "held::enter(section.shared.id(), lease.each().take(1).map(Lease::key))",
+        "reentrancy::enter( acquisition.core.id(), lease.each().map(Lease::key), )",
+        "reentrancy::enter(acquisition.core.id(), lease.each().take(1).map(Lease::key))",
         MANY,
     ),
     Mutant::new(
@@ -255,7 +255,7 @@ pub(super) const ALL: &[Mutant] = &[
         "next-not-rung",
         "Whoever is in front now is not woken",
         SECTION,
-        "«next.bell.notify_waiters();»",
+        "«next.wakes.notify_waiters();»",
         "",
         LIFE,
     ),
@@ -271,7 +271,7 @@ pub(super) const ALL: &[Mutant] = &[
         "ring-is-silent",
         "A waiter that is to look again is not woken",
         SECTION,
-        "Effect::Ring => «self.bell.notify_waiters()»,",
+        "Effect::Wake => «self.wakes.notify_waiters()»,",
         "()",
         LIFE,
     ),
@@ -279,7 +279,7 @@ pub(super) const ALL: &[Mutant] = &[
         "loss-is-silent",
         "A body is not woken by the loss of its lease",
         SECTION,
-        "observe::lost(self, &loss); } «self.bell.notify_waiters();»",
+        "observe::lost(self, &loss); } «self.wakes.notify_waiters();»",
         "",
         LIFE,
     ),
@@ -314,7 +314,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A body that panics gives up its `min_hold`",
         SECTION,
         "«»release_in_background(self, owner);",
-        "if thread::panicking() && self.shared.store.at(now).is_ok_and(|store| store.release_at_once(self.key(), owner)) {}",
+        "if thread::panicking() && self.core.store.at(now).is_ok_and(|store| store.release_at_once(self.key(), owner)) {}",
         LIFE,
     ),
     Mutant::new(
@@ -361,15 +361,15 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "question-without-limit",
         "A question to the store has no limit",
         SECTION,
-        "Poll::Pending if «self.shared.store_gives_up_within(limit)» => answer.await,",
+        "Poll::Pending if «self.core.store_gives_up_within(limit)» => answer.await,",
         "true",
         LIFE,
     ),
     Mutant::new(
         "tended-after-leaving",
-        "The keeper goes on with a lease whose guard was dropped",
+        "The renewer goes on with a lease whose guard was dropped",
         SECTION,
-        "«self.shared.keeper.remove(owner);»",
+        "«self.core.renewer.remove(owner);»",
         "",
         LIFE,
     ),
@@ -397,7 +397,7 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "deadlock-not-found",
         "Who waits for itself waits",
         ACQUIRE,
-        "if «held::contains(shared.id(), &key)» {",
+        "if «reentrancy::contains(core.id(), &key)» {",
         "false",
         LIFE,
     ),
@@ -406,23 +406,23 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "A question counts from its answer",
         ACQUIRE,
         "Event::Answered { sent: «now», answer }",
-        "section.now()",
+        "acquisition.now()",
         LIFE,
     )
     .breaks("A deadline counts from before the request was sent that the store has confirmed"),
     Mutant::new(
         "entered-and-not-kept",
-        "The keeper does not hear of a lease",
+        "The renewer does not hear of a lease",
         ACQUIRE,
-        "«keeper::keep(&section, keep, now);»",
-        "drop((keep, now));",
+        "«renewer::note(&acquisition, renew_at, now);»",
+        "drop((renew_at, now));",
         LIFE,
     ),
     Mutant::new(
         "question-in-vain",
         "A task goes on with a question after a shutdown",
         ACQUIRE,
-        "if «!section.is_asking()» {",
+        "if «!acquisition.is_asking()» {",
         "false",
         LIFE,
     ),
@@ -430,7 +430,7 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "question-cut-before-sent",
         "A ring cuts a question short that was not sent yet",
         ACQUIRE,
-        "if «is_sent» && ring.as_mut()",
+        "if «is_sent» && woken.as_mut()",
         "true",
         LIFE,
     )
@@ -506,7 +506,7 @@ impl Drop for Leak {
         "release-ends-with-runtime",
         "A release does not go on where its runtime has ended",
         BACKGROUND,
-        "if «self.done» { self.section.shared.bounds.ends_release();",
+        "if «self.done» { self.acquisition.core.bounds.ends_release();",
         "true",
         LIFE,
     )
@@ -515,7 +515,7 @@ impl Drop for Leak {
         "release-not-sent-at-last",
         "A release is not sent in place where there is no runtime for it",
         BACKGROUND,
-        "if «!self.section.release_at_once(self.owner)» {",
+        "if «!self.acquisition.release_at_once(self.owner)» {",
         "true",
         LIFE,
     ),
@@ -523,7 +523,7 @@ impl Drop for Leak {
         "abandoned-is-kept",
         "A key is kept whose release nobody could send",
         BACKGROUND,
-        "«self.section.event(Event::Abandoned);»",
+        "«self.acquisition.event(Event::Abandoned);»",
         "",
         LIFE,
     ),
@@ -531,13 +531,13 @@ impl Drop for Leak {
         "release-not-woken",
         "A release that is repeated does not hear that the store can be reached again",
         BACKGROUND,
-        "timeout_at(section.timer(at), ring).await",
-        "timeout_at(section.timer(at), { drop(ring); std::future::pending() }).await",
+        "timeout_at(acquisition.timer(at), woken).await",
+        "timeout_at(acquisition.timer(at), { drop(woken); std::future::pending() }).await",
         LIFE,
     ),
     Mutant::new(
         "sleep-not-noticed",
-        "The keeper does not notice that the machine has slept",
+        "The renewer does not notice that the machine has slept",
         KEEPER,
         "«by_boot > by_monotonic + Duration::from_millis(10)»",
         "false && by_boot > by_monotonic",

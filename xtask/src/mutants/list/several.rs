@@ -4,7 +4,7 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const SEVERAL: &str = "dlock-runtime/src/acquire/several.rs";
+const SEVERAL: &str = "dlock-runtime/src/engine/acquire_all.rs";
 
 const KEYS: &[Look] = &[
     Tests(facade("several_keys"), &[]),
@@ -17,15 +17,15 @@ pub(super) const ALL: &[Mutant] = &[
         "kept-by-the-first",
         "Of several keys only the first is kept for its `min_hold`",
         SEVERAL,
-        "«guard.sections().for_each(|section| section.end_trial(now));»",
-        "guard.section().end_trial(now);",
+        "«guard .acquisitions() .for_each(|acquisition| acquisition.end_trial(now));»",
+        "guard.acquisition().end_trial(now);",
         KEYS,
     ),
     Mutant::new(
         "kept-by-none",
         "Of several keys none is kept for its `min_hold`",
         SEVERAL,
-        "«guard.sections().for_each(|section| section.end_trial(now));»",
+        "«guard .acquisitions() .for_each(|acquisition| acquisition.end_trial(now));»",
         "",
         KEYS,
     )
@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutant] = &[
         "several-deadlock-not-found",
         "A call for several keys waits for itself",
         SEVERAL,
-        "keys.iter().find(|key| «held::contains(shared.id(), key)»)",
+        "keys.iter().find(|key| «reentrancy::contains(core.id(), key)»)",
         "{ let _ = key; false }",
         KEYS,
     ),

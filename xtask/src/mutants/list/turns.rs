@@ -5,9 +5,9 @@ use super::state::STATE;
 
 const STATE_FILE: &str = "dlock-runtime/src/state.rs";
 const TURNS: &str = "dlock-runtime/src/state/turns.rs";
-const PASS: &str = "dlock-runtime/src/state/attempt/pass.rs";
+const PASS: &str = "dlock-runtime/src/state/attempt/handover.rs";
 const PAUSE: &str = "dlock-runtime/src/state/attempt/pause.rs";
-const LOCAL: &str = "dlock-runtime/src/local.rs";
+const LOCAL: &str = "dlock-runtime/src/engine/table.rs";
 
 pub(super) const ALL: &[Mutant] = &[
     // Who is in front.
@@ -71,7 +71,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pause-not-ended",
         "A task that pauses for others does not hear that the release was answered",
         STATE_FILE,
-        "next = «self.others_are_told(gone.claim.owner, around)»;",
+        "next = «self.others_are_told(gone.claim.owner, context)»;",
         "None",
         STATE,
     ),
@@ -79,7 +79,7 @@ pub(super) const ALL: &[Mutant] = &[
         "look-leaves-others-waiting",
         "A loss that is found by a look lets nobody else to the front",
         STATE_FILE,
-        "let effect = front.check(around.now); «self.after_front(effect, around)»",
+        "let effect = front.check(context.now); «self.after_front(effect, context)»",
         "Outcome::of(effect)",
         STATE,
     ),
@@ -136,7 +136,7 @@ pub(super) const ALL: &[Mutant] = &[
         "closed-behind-unheard",
         "A task behind others is not woken by a shutdown",
         TURNS,
-        "waiter.refused = true; «Effect::Ring»",
+        "waiter.refused = true; «Effect::Wake»",
         "Effect::Nothing",
         STATE,
     ),
@@ -178,7 +178,7 @@ pub(super) const ALL: &[Mutant] = &[
         "last-in-front-is-dropped",
         "A lease that is being given back is forgotten when the next one steps forward",
         TURNS,
-        "next.follow(&last, around); «self.aside.push(last);» } next",
+        "next.follow(&last, context); «self.aside.push(last);» } next",
         "",
         STATE,
     ),
@@ -202,7 +202,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-to-anybody",
         "A lease is handed to a task that cannot use it as it is",
         TURNS,
-        "next.filter(|&place| «front.can_pass_to(&self.behind[place], around)»);",
+        "next.filter(|&place| «front.can_take_over(&self.behind[place], context)»);",
         "{ let _ = (front.is_active(), place); true }",
         STATE,
     ),
@@ -230,7 +230,7 @@ pub(super) const ALL: &[Mutant] = &[
         "gone-turn-forgotten",
         "Whoever comes after a turn that has left nothing begins a turn of its own",
         TURNS,
-        "«attempt.follow(gone, around);»",
+        "«attempt.follow(gone, context);»",
         "",
         STATE,
     ),
@@ -238,7 +238,7 @@ pub(super) const ALL: &[Mutant] = &[
         "lost-turn-forgotten",
         "Whoever comes after a lease that is being given back begins a turn of its own",
         TURNS,
-        "«next.follow(&last, around);» self.aside.push(last); } self.front",
+        "«next.follow(&last, context);» self.aside.push(last); } self.front",
         "",
         STATE,
     )
@@ -247,7 +247,7 @@ pub(super) const ALL: &[Mutant] = &[
         "stepped-turn-forgotten",
         "Whoever steps forward after a turn begins a turn of its own",
         TURNS,
-        "«next.follow(&last, around);» self.aside.push(last); } next",
+        "«next.follow(&last, context);» self.aside.push(last); } next",
         "",
         STATE,
     ),
@@ -255,7 +255,7 @@ pub(super) const ALL: &[Mutant] = &[
         "step-aside-is-dropped",
         "A lease that is being given back is forgotten when the next one comes",
         TURNS,
-        "next.follow(&last, around); «self.aside.push(last);» } self.front",
+        "next.follow(&last, context); «self.aside.push(last);» } self.front",
         "",
         STATE,
     ),
@@ -264,7 +264,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-while-kept",
         "A lease is handed on before its `min_hold` has passed",
         PASS,
-        "&& «self.kept_for(around.now).is_none()»",
+        "&& «self.kept_for(context.now).is_none()»",
         "true",
         STATE,
     ),
@@ -272,7 +272,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-without-leave",
         "A lease is handed on although the manager may not hand over",
         PASS,
-        "«around.handover» && self.kept_for",
+        "«context.handover» && self.kept_for",
         "true",
         STATE,
     ),
@@ -379,7 +379,7 @@ pub(super) const ALL: &[Mutant] = &[
     .breaks("A lease that is not to be renewed begins with its whole TTL"),
     Mutant::new(
         "handed-max-hold-not-kept",
-        "The keeper does not hear of the `max_hold` of the next section",
+        "The renewer does not hear of the `max_hold` of the next section",
         PASS,
         "«next.max_hold.is_none()» && next.renews() == last.renews()",
         "true",
@@ -387,7 +387,7 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "handed-renewal-not-kept",
-        "The keeper does not hear that the next section is renewed in another way",
+        "The renewer does not hear that the next section is renewed in another way",
         PASS,
         "next.max_hold.is_none() && «next.renews() == last.renews()»",
         "true",
@@ -402,11 +402,11 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "handed-unkept-forgotten",
-        "A lease that the keeper does not know is handed on as if it did",
+        "handed-unnoted-forgotten",
+        "A lease that the renewer does not know is handed on as if it did",
         "dlock-runtime/src/state/attempt/hold.rs",
-        "unkept: «self.unkept || unkept»,",
-        "unkept",
+        "unnoted: «self.unnoted || unnoted»,",
+        "unnoted",
         STATE,
     ),
     // Pauses for others.
@@ -414,7 +414,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pauses-where-store-hands-on",
         "A claim pauses for others where the store lets them go first",
         PAUSE,
-        "let may_wait = «!around.hands_on && !self.waiter.is_over(now)»;",
+        "let may_wait = «!context.grants && !self.waiter.is_over(now)»;",
         "!self.waiter.is_over(now)",
         STATE,
     ),
@@ -422,8 +422,8 @@ pub(super) const ALL: &[Mutant] = &[
         "try-pauses",
         "A caller that does not wait pauses for others",
         PAUSE,
-        "let may_wait = «!around.hands_on && !self.waiter.is_over(now)»;",
-        "!around.hands_on",
+        "let may_wait = «!context.grants && !self.waiter.is_over(now)»;",
+        "!context.grants",
         STATE,
     )
     .makes_no_difference(
@@ -473,8 +473,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pause-ends-at-once",
         "Others have no time to ask after the release was answered",
         PAUSE,
-        "let until = «around.now.plus(rest)»;",
-        "around.now.plus(rest * 0)",
+        "let until = «context.now.plus(rest)»;",
+        "context.now.plus(rest * 0)",
         STATE,
     )
     .breaks("asks when the release has been answered and about a round trip and 5 ms have passed"),
@@ -491,7 +491,7 @@ pub(super) const ALL: &[Mutant] = &[
         "late-comer-slips-in",
         "A task gets in after the manager was closed",
         LOCAL,
-        "if «slots.closed» {",
+        "if «entries.closed» {",
         "false",
         STATE,
     ),
@@ -499,7 +499,7 @@ pub(super) const ALL: &[Mutant] = &[
         "slot-of-another-forgotten",
         "Whoever forgets a key late removes what the next one has there",
         LOCAL,
-        "if «is_current» && slot.state().is_idle() {",
+        "if «is_current» && entry.state().is_idle() {",
         "true",
         STATE,
     ),
@@ -507,7 +507,7 @@ pub(super) const ALL: &[Mutant] = &[
         "slot-in-use-forgotten",
         "A key is forgotten that somebody has entered since",
         LOCAL,
-        "if is_current && «slot.state().is_idle()» {",
+        "if is_current && «entry.state().is_idle()» {",
         "true",
         STATE,
     ),

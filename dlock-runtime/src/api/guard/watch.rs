@@ -9,8 +9,12 @@ use std::{
 use pin_project_lite::pin_project;
 use tracing::span::Entered;
 
-use super::{Lease, ring::Ring};
-use crate::{error::LockError, held, keeper, options::OnLost};
+use super::{Lease, woken::Woken};
+use crate::{
+    engine::{reentrancy, renewer},
+    error::LockError,
+    options::OnLost,
+};
 
 pin_project! {
     /// The future of [`LockGuard::watch`].
@@ -70,13 +74,13 @@ pin_project! {
     struct Watching<'a> {
         lease: &'a Lease,
         #[pin]
-        ring: Ring<'a>,
+        woken: Woken<'a>,
         started: bool,
     }
 
     impl PinnedDrop for Watching<'_> {
         fn drop(this: Pin<&mut Self>) {
-            this.lease.place.section.polls.end();
+            this.lease.place.acquisition.polls.end();
         }
     }
 }
@@ -86,7 +90,7 @@ pin_project! {
 // Fields are dropped from first to last: what was entered last is left first.
 struct Inside<'a> {
     lost: Option<LockError>,
-    _held: Option<held::Scope>,
+    _held: Option<reentrancy::Scope>,
     _span: Entered<'a>,
 }
 
@@ -94,7 +98,7 @@ impl<'a> Watching<'a> {
     fn new(lease: &'a Lease) -> Self {
         Self {
             lease,
-            ring: Ring::of(lease),
+            woken: Woken::of(lease),
             started: false,
         }
     }
@@ -102,31 +106,31 @@ impl<'a> Watching<'a> {
     fn enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Inside<'a> {
         let mut this = self.project();
         let lease = *this.lease;
-        let section = &lease.place.section;
-        let now = section.now();
-        section.polls.begin(now);
+        let acquisition = &lease.place.acquisition;
+        let now = acquisition.now();
+        acquisition.polls.begin(now);
         // Registered before the check, a loss in between is not missed.
-        while this.ring.as_mut().poll(context).is_ready() {
-            this.ring.set(Ring::of(lease));
+        while this.woken.as_mut().poll(context).is_ready() {
+            this.woken.set(Woken::of(lease));
         }
-        if section.timing.on_lost == OnLost::Cancel || !*this.started {
+        if acquisition.timing.on_lost == OnLost::Cancel || !*this.started {
             if let Err(lost) = lease.ensure_at(now) {
                 return Inside {
-                    _span: section.trail.span().enter(),
+                    _span: acquisition.trail.span().enter(),
                     _held: None,
                     lost: Some(lost),
                 };
             }
             if !*this.started {
                 // The guard may have come here from a runtime that has ended.
-                keeper::ensure(section);
+                renewer::ensure(acquisition);
                 *this.started = true;
             }
         }
         Inside {
-            _span: section.trail.span().enter(),
-            _held: Some(held::enter(
-                section.shared.id(),
+            _span: acquisition.trail.span().enter(),
+            _held: Some(reentrancy::enter(
+                acquisition.core.id(),
                 lease.each().map(Lease::key),
             )),
             lost: None,

@@ -5,19 +5,21 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
-    bounds::Bounds,
-    builder::LockManagerBuilder,
+    api::{builder::LockManagerBuilder, request::LockRequest},
+    attempt::AttemptIds,
     clock::{Clock, Moment},
+    engine::{
+        acquisition::{Acquisition, tell_bearer},
+        limits::Bounds,
+        renewer::{self, Renewer},
+        table::Table,
+    },
     error::{ConnectError, LockError},
-    keeper::{self, Keeper},
     key::{LockKey, LockKeys},
-    local::Local,
     options::Timing,
     owner::Owners,
     random::Random,
-    request::LockRequest,
-    section::{Section, tell_bearer},
-    state::{Effect, Event, Surroundings},
+    state::{Context, Effect, Event},
     store::{Hint, OwnStore, TakesHints, memory::MemoryStore},
 };
 
@@ -37,11 +39,12 @@ use crate::{
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct LockManager(Arc<Shared>);
+pub struct LockManager(Arc<Core>);
 
 /// What all clones, guards and tasks of a manager share.
-pub(crate) struct Shared {
+pub(crate) struct Core {
     pub(crate) store: OwnStore,
+    pub(crate) attempts: AttemptIds,
     pub(crate) owners: Owners,
     pub(crate) defaults: Timing,
     /// What others are told about the holder.
@@ -56,18 +59,18 @@ pub(crate) struct Shared {
     pub(crate) handover: bool,
     /// Whether leases are renewed on a thread of their own, where that was said.
     pub(crate) renewal_thread: Option<bool>,
-    pub(crate) local: Local<Arc<Section>>,
-    pub(crate) keeper: Keeper,
+    pub(crate) table: Table<Arc<Acquisition>>,
+    pub(crate) renewer: Renewer,
     pub(crate) bounds: Bounds,
 }
 
-impl Shared {
-    pub(crate) fn surroundings(&self, now: Moment) -> Surroundings<'_> {
-        Surroundings {
+impl Core {
+    pub(crate) fn context(&self, now: Moment) -> Context<'_> {
+        Context {
             now,
             response_limit: self.response_limit,
             handover: self.handover,
-            hands_on: self.store.hands_on(),
+            grants: self.store.hands_on(),
             random: &*self.random,
             owners: &self.owners,
         }
@@ -86,32 +89,32 @@ impl Shared {
 
     /// Tells every attempt; says how many lost their lease by it.
     fn tell_all(&self, event: impl Fn() -> Event) -> usize {
-        let slots = self.local.all();
-        let sections = slots.iter().flat_map(|slot| slot.state().tasks());
-        let losses = sections.filter(|section| section.event(event()) == Effect::Lose);
+        let entries = self.table.all();
+        let acquisitions = entries.iter().flat_map(|entry| entry.state().tasks());
+        let losses = acquisitions.filter(|acquisition| acquisition.event(event()) == Effect::Lose);
         losses.count()
     }
 }
 
-impl TakesHints for std::sync::Weak<Shared> {
+impl TakesHints for std::sync::Weak<Core> {
     fn hint(&self, hint: &Hint<'_>) -> bool {
-        let Some(shared) = self.upgrade() else {
+        let Some(core) = self.upgrade() else {
             return false;
         };
-        if let Some(slot) = shared.local.find(hint.key) {
+        if let Some(entry) = core.table.find(hint.key) {
             let granted = Event::Granted { fence: hint.fence };
-            if let Some((bearer, effect)) = tell_bearer(&shared, &slot, hint.owner, granted) {
-                keeper::heard(bearer, hint.owner, &effect);
+            if let Some((bearer, effect)) = tell_bearer(&core, &entry, hint.owner, granted) {
+                renewer::heard(bearer, hint.owner, &effect);
             }
         }
         true
     }
 
     fn look_again(&self) -> bool {
-        let Some(shared) = self.upgrade() else {
+        let Some(core) = self.upgrade() else {
             return false;
         };
-        shared.tell_all(|| Event::LookAgain);
+        core.tell_all(|| Event::LookAgain);
         true
     }
 }
@@ -321,7 +324,7 @@ impl LockManager {
     /// ```
     #[must_use]
     pub fn active(&self) -> usize {
-        self.0.local.len()
+        self.0.table.len()
     }
 
     /// Ends this manager's work in good order.
@@ -350,37 +353,37 @@ impl LockManager {
     /// The manager is closed at the first poll. Dropped later, sections run on and release
     /// themselves.
     pub async fn shutdown(&self, limit: Duration) -> Shutdown {
-        let shared = &self.0;
-        if !shared.store.is_ours(shared.clock.now()) {
+        let core = &self.0;
+        if !core.store.is_ours(core.clock.now()) {
             // A fork has nothing to give back, and copies of mutexes that nobody may ever unlock.
             return Shutdown::default();
         }
-        shared.local.close();
-        shared.tell_all(|| Event::Closed);
+        core.table.close();
+        core.tell_all(|| Event::Closed);
         let mut outcome = Shutdown::default();
-        if timeout(limit, shared.local.idle()).await.is_err() {
-            outcome.cut_short = shared.tell_all(|| Event::Revoked);
-            if timeout(shared.response_limit, shared.local.idle())
+        if timeout(limit, core.table.idle()).await.is_err() {
+            outcome.cut_short = core.tell_all(|| Event::Revoked);
+            if timeout(core.response_limit, core.table.idle())
                 .await
                 .is_err()
             {
-                outcome.unreleased = shared.local.len();
+                outcome.unreleased = core.table.len();
             }
         }
         if outcome.unreleased == 0
-            && let Ok(store) = shared.store.at(shared.clock.now())
+            && let Ok(store) = core.store.at(core.clock.now())
         {
-            let detached = store.detach(shared.owners.client());
-            timeout(shared.response_limit, detached).await.ok();
+            let detached = store.detach(core.owners.client());
+            timeout(core.response_limit, detached).await.ok();
         }
         outcome
     }
 
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self(shared)
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self(core)
     }
 
-    pub(crate) fn shared(&self) -> Arc<Shared> {
+    pub(crate) fn core(&self) -> Arc<Core> {
         self.0.clone()
     }
 }

@@ -2,8 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Occupied, ring::Ring};
-use crate::{clock::Moment, error::LockError, fence::FencingToken, key::LockKey, section::Section};
+use super::{Occupied, woken::Woken};
+use crate::{
+    clock::Moment, engine::acquisition::Acquisition, error::LockError, fence::FencingToken,
+    key::LockKey,
+};
 
 /// The right to hold a key until a deadline, or several keys.
 ///
@@ -35,10 +38,10 @@ pub struct Lease {
     pub(super) token: FencingToken,
     /// Those of the other keys, in the order in which they were named. One pointer, since it lies
     /// in the future of every locked function.
-    pub(super) others: Option<Box<Others>>,
+    pub(super) others: Option<Box<OtherLeases>>,
 }
 
-pub(super) struct Others(pub(super) Vec<Lease>);
+pub(super) struct OtherLeases(pub(super) Vec<Lease>);
 
 impl Lease {
     /// The lock; of several keys that which was named first.
@@ -54,7 +57,7 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn key(&self) -> &LockKey {
-        self.place.section.key()
+        self.place.acquisition.key()
     }
 
     /// The number by which a protected resource can refuse a late writer: that of
@@ -131,9 +134,9 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let remaining = self.sections().map(|section| {
-            section.check().map_or(Duration::ZERO, |held| {
-                held.deadline.remaining(section.now())
+        let remaining = self.acquisitions().map(|acquisition| {
+            acquisition.check().map_or(Duration::ZERO, |held| {
+                held.deadline.remaining(acquisition.now())
             })
         });
         remaining.min().unwrap_or_default()
@@ -153,7 +156,8 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.sections().any(|section| section.check().is_err())
+        self.acquisitions()
+            .any(|acquisition| acquisition.check().is_err())
     }
 
     /// Says whether the lease is valid right now. Call it before a step that cannot be undone.
@@ -177,13 +181,14 @@ impl Lease {
     ///
     /// [`LockError::Lost`] once the lease is lost; of several keys it names the one that was lost.
     pub fn ensure(&self) -> Result<(), LockError> {
-        self.sections()
-            .try_for_each(|section| ensure(section, section.now()))
+        self.acquisitions()
+            .try_for_each(|acquisition| ensure(acquisition, acquisition.now()))
     }
 
     /// The same for who has just read the clock.
     pub(super) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
-        self.sections().try_for_each(|section| ensure(section, now))
+        self.acquisitions()
+            .try_for_each(|acquisition| ensure(acquisition, now))
     }
 
     /// Waits until the lease is lost and says how.
@@ -211,11 +216,11 @@ impl Lease {
     pub async fn lost(&self) -> LockError {
         loop {
             // Made before the check, it misses no loss.
-            let ring = Ring::of(self);
+            let woken = Woken::of(self);
             if let Err(error) = self.ensure() {
                 return error;
             }
-            ring.await;
+            woken.await;
         }
     }
 
@@ -225,8 +230,8 @@ impl Lease {
         std::iter::once(self).chain(others)
     }
 
-    pub(super) fn sections(&self) -> impl Iterator<Item = &Arc<Section>> {
-        self.each().map(|lease| &lease.place.section)
+    pub(super) fn acquisitions(&self) -> impl Iterator<Item = &Arc<Acquisition>> {
+        self.each().map(|lease| &lease.place.acquisition)
     }
 }
 
@@ -240,7 +245,7 @@ impl fmt::Debug for Lease {
     }
 }
 
-fn ensure(section: &Section, now: Moment) -> Result<(), LockError> {
-    let held = section.check_at(now);
-    held.map(drop).map_err(|loss| section.lost_error(loss))
+fn ensure(acquisition: &Acquisition, now: Moment) -> Result<(), LockError> {
+    let held = acquisition.check_at(now);
+    held.map(drop).map_err(|loss| acquisition.lost_error(loss))
 }

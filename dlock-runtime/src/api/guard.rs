@@ -1,8 +1,8 @@
 //! Proof of holding a lock: the guard that owns a lease, and the lease its body sees.
 
 mod lease;
-mod ring;
 mod watch;
+mod woken;
 
 use std::{
     fmt,
@@ -18,30 +18,30 @@ use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 
 use crate::{
+    engine::acquisition::Acquisition,
     error::{LockError, LostCause},
     exclusive::Exclusive,
     fence::FencingToken,
     observe,
     options::OnLost,
-    section::Section,
     state::{Effect, Event, Loss},
     store::Released,
 };
 
 pub use lease::Lease;
-use lease::Others;
+use lease::OtherLeases;
 pub use watch::Watch;
 
 /// What an attempt occupies; dropping it gives everything back in the background.
 pub(crate) struct Occupied {
-    section: Arc<Section>,
+    acquisition: Arc<Acquisition>,
     left: bool,
 }
 
 impl Occupied {
-    pub(crate) fn new(section: Arc<Section>) -> Self {
+    pub(crate) fn new(acquisition: Arc<Acquisition>) -> Self {
         Self {
-            section,
+            acquisition,
             left: false,
         }
     }
@@ -50,7 +50,7 @@ impl Occupied {
 impl Drop for Occupied {
     fn drop(&mut self) {
         if !self.left {
-            self.section.leave_in_background();
+            self.acquisition.leave_in_background();
         }
     }
 }
@@ -92,7 +92,7 @@ impl LockGuard {
         let mut leases = guards.map(|guard| guard.lease);
         let mut lease = leases.next().expect("a list of keys has at least one");
         let others: Vec<_> = leases.collect();
-        lease.others = (!others.is_empty()).then(|| Box::new(Others(others)));
+        lease.others = (!others.is_empty()).then(|| Box::new(OtherLeases(others)));
         Self { lease }
     }
 
@@ -113,12 +113,12 @@ impl LockGuard {
         &self.lease
     }
 
-    pub(crate) fn section(&self) -> &Arc<Section> {
-        &self.lease.place.section
+    pub(crate) fn acquisition(&self) -> &Arc<Acquisition> {
+        &self.lease.place.acquisition
     }
 
-    pub(crate) fn sections(&self) -> impl Iterator<Item = &Arc<Section>> {
-        self.lease.sections()
+    pub(crate) fn acquisitions(&self) -> impl Iterator<Item = &Arc<Acquisition>> {
+        self.lease.acquisitions()
     }
 
     /// Runs `body` as long as the lease is valid.
@@ -239,68 +239,68 @@ impl fmt::Debug for Release {
 }
 
 /// Gives back several keys; the error is that of the first that was not valid to the end.
-async fn release_all(place: Occupied, others: Others) -> Result<(), LockError> {
+async fn release_all(place: Occupied, others: OtherLeases) -> Result<(), LockError> {
     let others = others.0.into_iter().map(|lease| lease.place);
     let released = join_all(std::iter::once(place).chain(others).map(release)).await;
     released.into_iter().collect()
 }
 
 async fn release(mut place: Occupied) -> Result<(), LockError> {
-    let section = place.section.clone();
-    let now = section.now();
-    let held = match section.check_at(now) {
+    let acquisition = place.acquisition.clone();
+    let now = acquisition.now();
+    let held = match acquisition.check_at(now) {
         Ok(held) => held,
         Err(loss) => {
             // Nothing to wait for: what may be left in the store goes in the background.
             drop(place);
-            return end_of_lost(&section, loss);
+            return end_of_lost(&acquisition, loss);
         }
     };
     if Handle::try_current().is_err() {
         // No timer could limit the request here; dropping the place sends it elsewhere.
         return Ok(());
     }
-    observe::left(&section, now);
-    let Effect::Release { owner } = section.event_at(Event::Left, now) else {
+    observe::left(&acquisition, now);
+    let Effect::Release { owner } = acquisition.event_at(Event::Left, now) else {
         // The next one in this process has it already.
         place.left = true;
-        observe::handed_over(&section);
+        observe::handed_over(&acquisition);
         return Ok(());
     };
-    section.shared.keeper.remove(owner);
-    let answer = section.ask_release(owner, now).await;
+    acquisition.core.renewer.remove(owner);
+    let answer = acquisition.ask_release(owner, now).await;
     // The time matters only if there is none, or if others of this process wait for it to pass.
-    let is_over = answer.is_ok() && section.shared.store.hands_on();
-    let now = if is_over { now } else { section.now() };
+    let is_over = answer.is_ok() && acquisition.core.store.hands_on();
+    let now = if is_over { now } else { acquisition.now() };
     let released = Event::Released(answer.ok());
-    let Effect::Forget(released) = section.event_at(released, now) else {
+    let Effect::Forget(released) = acquisition.event_at(released, now) else {
         // Whether it arrived is unknown: dropping the place repeats it.
         return Ok(());
     };
     place.left = true;
     match released {
         Some(Released::WasGone) => {
-            let held_for = held.since.elapsed(section.now());
+            let held_for = held.since.elapsed(acquisition.now());
             let cause = LostCause::TakenAway;
             let loss = Loss { cause, held_for };
             // As every loss: the caller may have detached the section, and not get the error.
-            observe::lost(&section, &loss);
-            end_of_lost(&section, loss)
+            observe::lost(&acquisition, &loss);
+            end_of_lost(&acquisition, loss)
         }
         Some(Released::WasHeld) => Ok(()),
         None => {
-            observe::release_given_up(&section);
+            observe::release_given_up(&acquisition);
             Ok(())
         }
     }
 }
 
-fn end_of_lost(section: &Section, loss: Loss) -> Result<(), LockError> {
-    let error = section.lost_error(loss);
-    match section.timing.on_lost {
+fn end_of_lost(acquisition: &Acquisition, loss: Loss) -> Result<(), LockError> {
+    let error = acquisition.lost_error(loss);
+    match acquisition.timing.on_lost {
         OnLost::Cancel => Err(error),
         OnLost::Finish => {
-            observe::lost_but_finished(section, &error);
+            observe::lost_but_finished(acquisition, &error);
             Ok(())
         }
     }

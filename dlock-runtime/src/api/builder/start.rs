@@ -4,17 +4,17 @@ use std::{env::VarError, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use super::{LockManagerBuilder, label};
+use super::LockManagerBuilder;
 #[cfg(feature = "redis")]
 use crate::store::redis::{
     CredentialsProvider, Independent, RedisConfig, RedisStore, without_password,
 };
 use crate::{
-    bounds::Bounds,
+    api::manager::{Core, LockManager},
+    attempt::AttemptIds,
+    engine::{limits::Bounds, renewer::Renewer, table::Table},
     error::ConnectError,
-    keeper::Keeper,
-    local::Local,
-    manager::{LockManager, Shared},
+    label::label,
     observe,
     owner::{ClientId, Owners},
     store::{HintSink, LockStore, OwnStore, StoreErrorKind, memory::MemoryStore},
@@ -177,8 +177,9 @@ impl LockManagerBuilder {
     pub(crate) fn over(self, store: impl LockStore) -> LockManager {
         observe::describe();
         let client = ClientId::new(&*self.random);
-        let shared = Arc::new(Shared {
+        let core = Arc::new(Core {
             store: OwnStore::new(store),
+            attempts: AttemptIds::default(),
             owners: Owners::new(client),
             defaults: self.defaults,
             label: label(self.application.as_deref()),
@@ -188,13 +189,13 @@ impl LockManagerBuilder {
             handover: self.handover,
             renewal_thread: self.renewal_thread,
             home: Handle::try_current().ok(),
-            local: Local::default(),
-            keeper: Keeper::default(),
+            table: Table::default(),
+            renewer: Renewer::default(),
             bounds: Bounds::new(self.limits),
         });
-        let hints = Arc::new(Arc::downgrade(&shared));
-        shared.store.attach(client, HintSink::new(hints));
-        LockManager::new(shared)
+        let hints = Arc::new(Arc::downgrade(&core));
+        core.store.attach(client, HintSink::new(hints));
+        LockManager::new(core)
     }
 
     /// With the login of the environment, if nothing else says who this is.

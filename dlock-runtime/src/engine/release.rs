@@ -9,9 +9,9 @@ use std::{mem, sync::Arc};
 use tokio::{runtime::Handle, time::timeout_at};
 
 use crate::{
+    engine::acquisition::{Acquisition, runs_by_itself},
     observe,
     owner::OwnerId,
-    section::{Section, runs_by_itself},
     state::{Effect, Event},
 };
 
@@ -29,59 +29,59 @@ pub(crate) fn let_others_take_it() {
 }
 
 /// Sends the release of an attempt that was left, until the store has answered.
-pub(crate) fn release_in_background(section: &Arc<Section>, owner: OwnerId) {
-    section.shared.bounds.begins_release();
-    Releasing {
-        section: section.clone(),
+pub(crate) fn release_in_background(acquisition: &Arc<Acquisition>, owner: OwnerId) {
+    acquisition.core.bounds.begins_release();
+    BackgroundRelease {
+        acquisition: acquisition.clone(),
         owner,
-        runtimes: section.runtimes(false).into_iter(),
+        runtimes: acquisition.runtimes(false).into_iter(),
         done: false,
     }
     .go_on();
 }
 
 /// A release that goes on on the next runtime when the one it was on has gone.
-struct Releasing {
-    section: Arc<Section>,
+struct BackgroundRelease {
+    acquisition: Arc<Acquisition>,
     owner: OwnerId,
     runtimes: std::vec::IntoIter<Handle>,
     done: bool,
 }
 
-impl Releasing {
+impl BackgroundRelease {
     fn go_on(mut self) {
         if let Some(runtime) = self.runtimes.next() {
             runtime.spawn(self.run());
             let_others_take_it();
         } else {
             self.done = true;
-            if !self.section.release_at_once(self.owner) {
-                observe::abandoned(&self.section);
+            if !self.acquisition.release_at_once(self.owner) {
+                observe::abandoned(&self.acquisition);
             }
-            self.section.event(Event::Abandoned);
+            self.acquisition.event(Event::Abandoned);
         }
     }
 
     async fn run(mut self) {
-        let section = &self.section;
+        let acquisition = &self.acquisition;
         let mut is_repeated = false;
         loop {
-            let ring = section.ring();
+            let woken = acquisition.woken();
             // Many at once would be a stampede, at the latest when the store is back after an outage.
-            let turn = section.turn_to_release(is_repeated).await;
-            let answer = section.ask_release(self.owner, section.now()).await;
+            let turn = acquisition.turn_to_release(is_repeated).await;
+            let answer = acquisition.ask_release(self.owner, acquisition.now()).await;
             drop(turn);
             is_repeated = true;
             if let Some(error) = answer.as_ref().err().filter(|it| it.is_refusal_for_good()) {
-                observe::release_refused(section, error);
-                section.event(Event::Abandoned);
+                observe::release_refused(acquisition, error);
+                acquisition.event(Event::Abandoned);
                 break;
             }
-            match section.event(Event::Released(answer.ok())) {
+            match acquisition.event(Event::Released(answer.ok())) {
                 // Rung when the store can be reached again.
-                Effect::WaitUntil(at) => drop(timeout_at(section.timer(at), ring).await),
+                Effect::WaitUntil(at) => drop(timeout_at(acquisition.timer(at), woken).await),
                 Effect::Forget(None) => {
-                    observe::release_given_up(section);
+                    observe::release_given_up(acquisition);
                     break;
                 }
                 _ => break,
@@ -91,14 +91,14 @@ impl Releasing {
     }
 }
 
-impl Drop for Releasing {
+impl Drop for BackgroundRelease {
     fn drop(&mut self) {
         if self.done {
-            self.section.shared.bounds.ends_release();
+            self.acquisition.core.bounds.ends_release();
             return;
         }
         let rest = Self {
-            section: self.section.clone(),
+            acquisition: self.acquisition.clone(),
             owner: self.owner,
             runtimes: mem::take(&mut self.runtimes),
             done: false,

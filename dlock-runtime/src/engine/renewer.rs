@@ -28,14 +28,16 @@ use tokio::{
 
 use self::renewals::{Due, Renewals};
 use crate::{
-    background::let_others_take_it,
+    api::manager::Core,
     clock::Moment,
-    lane,
-    manager::Shared,
+    engine::{
+        acquisition::{Acquisition, runs_by_itself},
+        lane,
+        release::let_others_take_it,
+    },
     observe,
     owner::OwnerId,
-    section::{Section, runs_by_itself},
-    state::{Effect, Event, Keep},
+    state::{Effect, Event, RenewAt},
     sync::{Mutex, MutexGuard},
 };
 
@@ -49,7 +51,7 @@ const JUMP: Duration = Duration::from_secs(1);
 /// They go by the owner that the store knows, so that a lease which is handed from section to section
 /// stays where it is.
 #[derive(Default)]
-pub(crate) struct Keeper {
+pub(crate) struct Renewer {
     schedule: Mutex<Schedule>,
     /// Held while a task is started, until its runtime has taken it or all have refused.
     starting: Mutex<()>,
@@ -63,16 +65,16 @@ pub(crate) struct Keeper {
 #[derive(Default)]
 struct Schedule {
     /// With each of them, a section that it has been held by.
-    due: BTreeMap<(Instant, OwnerId), Arc<Section>>,
+    due: BTreeMap<(Instant, OwnerId), Arc<Acquisition>>,
     at: BTreeMap<OwnerId, Instant>,
-    task: Option<Task>,
+    task: Option<RenewerTask>,
     generation: u64,
     /// Set when the task has panicked on the manager's runtime, which may have no timers.
     avoids_home: bool,
 }
 
 /// The task that runs, as far as others need to know it.
-struct Task {
+struct RenewerTask {
     generation: u64,
     wakes_at: Instant,
     /// Whether its runtime was seen to have taken it.
@@ -88,13 +90,13 @@ impl Schedule {
         (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
     }
 
-    fn remove(&mut self, owner: OwnerId) -> Option<Arc<Section>> {
+    fn remove(&mut self, owner: OwnerId) -> Option<Arc<Acquisition>> {
         let at = self.at.remove(&owner)?;
         self.due.remove(&(at, owner))
     }
 
     /// Takes out what is due at `now`.
-    fn take_due(&mut self, now: Instant) -> Vec<(OwnerId, Arc<Section>)> {
+    fn take_due(&mut self, now: Instant) -> Vec<(OwnerId, Arc<Acquisition>)> {
         let mut due = Vec::new();
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
             let (_, owner) = *entry.key();
@@ -104,19 +106,19 @@ impl Schedule {
         due
     }
 
-    fn all(&self) -> Vec<(OwnerId, Arc<Section>)> {
+    fn all(&self) -> Vec<(OwnerId, Arc<Acquisition>)> {
         let due = self.due.iter();
-        due.map(|((_, owner), section)| (*owner, section.clone()))
+        due.map(|((_, owner), acquisition)| (*owner, acquisition.clone()))
             .collect()
     }
 }
 
 /// Takes a lease into its manager's care; `section` has just entered it.
-pub(crate) fn keep(section: &Arc<Section>, keep: Keep, now: Moment) {
-    section.shared.keeper.look_at(section, keep, now);
+pub(crate) fn note(acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Moment) {
+    acquisition.core.renewer.look_at(acquisition, renew_at, now);
 }
 
-impl Keeper {
+impl Renewer {
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,8 +131,8 @@ impl Keeper {
     }
 
     /// Looks at the lease when it is due, or earlier.
-    fn look_at(&self, section: &Arc<Section>, keep: Keep, now: Moment) {
-        let Keep { owner, at } = keep;
+    fn look_at(&self, acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Moment) {
+        let RenewAt { owner, at } = renew_at;
         let at = now.monotonic + at.remaining(now);
         let mut schedule = self.schedule();
         // Who has the lease by now may have noted an earlier time.
@@ -138,12 +140,12 @@ impl Keeper {
         let at = noted.map_or(at, |noted| at.min(*noted));
         let replaced = schedule.remove(owner);
         schedule.at.insert(owner, at);
-        schedule.due.insert((at, owner), section.clone());
+        schedule.due.insert((at, owner), acquisition.clone());
         let wakes_at = schedule.runs_until(now.monotonic);
         drop(schedule);
         drop(replaced);
         match wakes_at {
-            None => start(section),
+            None => start(acquisition),
             Some(wakes_at) if at < wakes_at => self.wake(),
             Some(_) => {}
         }
@@ -169,7 +171,7 @@ impl Keeper {
         schedule.generation += 1;
         let generation = schedule.generation;
         let wakes_at = Instant::now();
-        schedule.task = Some(Task {
+        schedule.task = Some(RenewerTask {
             generation,
             wakes_at,
             accepted: false,
@@ -191,45 +193,45 @@ impl Keeper {
 }
 
 /// Makes sure that somebody looks after the leases, before a body relies on that.
-pub(crate) fn ensure(section: &Arc<Section>) {
-    let runs = section
-        .shared
-        .keeper
+pub(crate) fn ensure(acquisition: &Arc<Acquisition>) {
+    let runs = acquisition
+        .core
+        .renewer
         .schedule()
         .runs_until(Instant::now())
         .is_some();
     if !runs {
-        start(section);
+        start(acquisition);
     }
 }
 
 /// Starts the task: on the lane, or else preferably where the manager was made, as a handler may hog its own
 /// runtime.
-fn start(section: &Arc<Section>) {
-    let shared = &section.shared;
-    let keeper = &shared.keeper;
+fn start(acquisition: &Arc<Acquisition>) {
+    let core = &acquisition.core;
+    let renewer = &core.renewer;
     // Nobody takes a task for running whose runtime may yet refuse it.
-    let _alone = keeper
+    let _alone = renewer
         .starting
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    let avoids_home = keeper.schedule().avoids_home;
-    let home = shared
+    let avoids_home = renewer.schedule().avoids_home;
+    let home = core
         .home
         .clone()
         .filter(|home| !avoids_home && runs_by_itself(home));
-    let users = home.into_iter().chain(section.runtimes(avoids_home));
+    let users = home.into_iter().chain(acquisition.runtimes(avoids_home));
     let users = users.map(|runtime| (runtime, false));
-    let lane = lane_of(shared).map(|lane| (lane, true));
+    let lane = lane_of(core).map(|lane| (lane, true));
     for (runtime, is_lane) in lane.into_iter().chain(users) {
-        let Some(generation) = keeper.begin() else {
+        let Some(generation) = renewer.begin() else {
             // It may have looked at the schedule before the entry that it is needed for.
-            keeper.wake();
+            renewer.wake();
             return;
         };
-        keeper.is_on_lane.store(is_lane, Ordering::Relaxed);
+        renewer.is_on_lane.store(is_lane, Ordering::Relaxed);
         let running = Running {
-            shared: shared.clone(),
+            core: core.clone(),
             generation,
             has_waited: false,
         };
@@ -237,15 +239,15 @@ fn start(section: &Arc<Section>) {
         if !is_lane {
             let_others_take_it();
         }
-        if keeper.accept(generation) {
+        if renewer.accept(generation) {
             return;
         }
     }
 }
 
 /// The lane, unless it would measure the manager's leases by another clock, or is not wanted.
-fn lane_of(shared: &Shared) -> Option<Handle> {
-    let is_wanted = match shared.renewal_thread {
+fn lane_of(core: &Core) -> Option<Handle> {
+    let is_wanted = match core.renewal_thread {
         Some(is_wanted) => is_wanted,
         None => !lane::has_virtual_clock(),
     };
@@ -255,7 +257,7 @@ fn lane_of(shared: &Shared) -> Option<Handle> {
 /// The task itself. It is made before it is spawned, so that its drop tells even when its runtime
 /// has ended before the first poll.
 struct Running {
-    shared: Arc<Shared>,
+    core: Arc<Core>,
     generation: u64,
     /// Whether it has got past a timer, which a runtime need not have.
     has_waited: bool,
@@ -263,8 +265,8 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut schedule = self.shared.keeper.schedule();
-        let own = |task: &mut Task| task.generation == self.generation;
+        let mut schedule = self.core.renewer.schedule();
+        let own = |task: &mut RenewerTask| task.generation == self.generation;
         let died = schedule.task.take_if(own).is_some_and(|task| task.accepted);
         // One that panics at its first timer would do so again and again. Time does not tell: what a
         // panic prints may take longer than anything else.
@@ -278,12 +280,12 @@ impl Drop for Running {
             Vec::new()
         };
         drop(schedule);
-        for (owner, section) in orphans {
+        for (owner, acquisition) in orphans {
             // It knows a runtime that lives, if anybody does: its own.
-            start(&section.bearer(owner).unwrap_or(section));
+            start(&acquisition.bearer(owner).unwrap_or(acquisition));
             if self
-                .shared
-                .keeper
+                .core
+                .renewer
                 .schedule()
                 .runs_until(Instant::now())
                 .is_some()
@@ -297,14 +299,14 @@ impl Drop for Running {
 impl Running {
     /// Looks after leases until there are none.
     async fn run(mut self) {
-        let (shared, keeper) = (&self.shared, &self.shared.keeper);
+        let (core, renewer) = (&self.core, &self.core.renewer);
         // The machine may have slept since the lease came that this task was started for.
         let mut last = None;
         let mut days = None;
         let mut idle = false;
         loop {
-            let sooner = keeper.sooner.notified();
-            let now = shared.clock.now();
+            let sooner = renewer.sooner.notified();
+            let now = core.clock.now();
             // After a sleep, deadlines by the boot clock are nearer than the timers know.
             let horizon = if last.is_none_or(|last| slept(last, now)) {
                 now.plus(Duration::MAX).monotonic
@@ -312,13 +314,13 @@ impl Running {
                 now.monotonic
             };
             last = Some(now);
-            if keeper.is_on_lane()
-                && let Some(ahead) = jump(&mut days, shared.clock.time_of_day(), now)
+            if renewer.is_on_lane()
+                && let Some(ahead) = jump(&mut days, core.clock.time_of_day(), now)
             {
                 self.doubt_all(ahead);
             }
             let due = {
-                let mut schedule = keeper.schedule();
+                let mut schedule = renewer.schedule();
                 let task = schedule.task.as_ref().map(|task| task.generation);
                 if task != Some(self.generation) {
                     // It was taken for dead, and has a successor.
@@ -328,10 +330,10 @@ impl Running {
             };
             let renewals = due
                 .into_iter()
-                .filter_map(|(owner, section)| look(&section, owner, Event::Tick));
-            renewals::renew(shared, renewals.collect());
+                .filter_map(|(owner, acquisition)| look(&acquisition, owner, Event::Tick));
+            renewals::renew(core, renewals.collect());
             let wakes_at = {
-                let mut schedule = keeper.schedule();
+                let mut schedule = renewer.schedule();
                 if schedule.due.is_empty() && idle {
                     // Under the mutex: a lease that comes now starts a new task.
                     schedule.task = None;
@@ -354,9 +356,10 @@ impl Running {
     /// Has every lease renewed: the machine may have stood still, and no clock that counts says so.
     fn doubt_all(&self, ahead: Duration) {
         observe::clock_jumped(ahead);
-        let all = self.shared.keeper.schedule().all().into_iter();
-        let renewals = all.filter_map(|(owner, section)| look(&section, owner, Event::Doubted));
-        renewals::renew(&self.shared, renewals.collect());
+        let all = self.core.renewer.schedule().all().into_iter();
+        let renewals =
+            all.filter_map(|(owner, acquisition)| look(&acquisition, owner, Event::Doubted));
+        renewals::renew(&self.core, renewals.collect());
     }
 }
 
@@ -381,40 +384,40 @@ fn slept(earlier: Moment, later: Moment) -> bool {
 }
 
 /// Does what the lease of `owner` needs now and notes when it needs something next.
-pub(crate) fn tend(section: &Section, owner: OwnerId, event: Event) {
-    let due = look(section, owner, event);
-    renewals::renew(&section.shared, due.into_iter().collect());
+pub(crate) fn tend(acquisition: &Acquisition, owner: OwnerId, event: Event) {
+    let due = look(acquisition, owner, event);
+    renewals::renew(&acquisition.core, due.into_iter().collect());
 }
 
 /// The same, but for the renewal that it needs.
-fn look(section: &Section, owner: OwnerId, event: Event) -> Option<Due> {
-    let (bearer, effect) = section.event_of_claim(owner, event)?;
+fn look(acquisition: &Acquisition, owner: OwnerId, event: Event) -> Option<Due> {
+    let (bearer, effect) = acquisition.event_of_claim(owner, event)?;
     follow(bearer, owner, &effect)
 }
 
-/// Does what follows for the keeper from what its `bearer` has learnt of a lease.
-pub(crate) fn heard(bearer: Arc<Section>, owner: OwnerId, effect: &Effect) {
-    let shared = bearer.shared.clone();
-    renewals::renew(&shared, follow(bearer, owner, effect).into_iter().collect());
+/// Does what follows for the renewer from what its `bearer` has learnt of a lease.
+pub(crate) fn heard(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) {
+    let core = bearer.core.clone();
+    renewals::renew(&core, follow(bearer, owner, effect).into_iter().collect());
 }
 
-fn follow(bearer: Arc<Section>, owner: OwnerId, effect: &Effect) -> Option<Due> {
+fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<Due> {
     let (at, limit) = match *effect {
         Effect::WaitUntil(at) => (at, None),
         Effect::Renew { limit, then, .. } => (then, Some(limit)),
         _ => return None,
     };
-    let (keeper, now) = (&bearer.shared.keeper, bearer.now());
-    keeper.look_at(&bearer, Keep { owner, at }, now);
+    let (renewer, now) = (&bearer.core.renewer, bearer.now());
+    renewer.look_at(&bearer, RenewAt { owner, at }, now);
     if !bearer.is_held_by(owner) {
         // It was given back between the event and this entry.
-        keeper.remove(owner);
+        renewer.remove(owner);
     }
     if limit.is_some() {
         bearer.look_at_body(now);
     }
     limit.map(|limit| Due {
-        section: bearer,
+        acquisition: bearer,
         owner,
         limit,
         deadline: now.monotonic + at.remaining(now),

@@ -27,12 +27,10 @@ use tokio::{
 
 use super::tend;
 use crate::{
-    background::let_others_take_it,
-    lane,
-    manager::Shared,
-    observe::{self, Request},
+    api::manager::Core,
+    engine::{acquisition::Acquisition, lane, release::let_others_take_it},
+    observe::{self, RequestKind},
     owner::OwnerId,
-    section::Section,
     state::Event,
     store::{DynStore, Renewal, StoreError, StoreErrorKind},
     sync::{Mutex, MutexGuard},
@@ -46,7 +44,7 @@ const MOST_UNDER_WAY: usize = 4;
 
 /// A lease that has to be renewed.
 pub(super) struct Due {
-    pub(super) section: Arc<Section>,
+    pub(super) acquisition: Arc<Acquisition>,
     pub(super) owner: OwnerId,
     /// How long to wait for the answer.
     pub(super) limit: Duration,
@@ -63,10 +61,10 @@ impl Due {
 
 /// The renewals of a manager that are due or under way.
 #[derive(Default)]
-pub(super) struct Renewals(Mutex<Queue>);
+pub(super) struct Renewals(Mutex<RenewalQueue>);
 
 #[derive(Default)]
-struct Queue {
+struct RenewalQueue {
     /// By deadline.
     waiting: BTreeMap<(Instant, OwnerId), Due>,
     under_way: usize,
@@ -75,12 +73,12 @@ struct Queue {
 }
 
 impl Renewals {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, RenewalQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl RenewalQueue {
     /// The next group to be sent at `now`.
     fn next(&mut self, now: Instant) -> Option<Vec<Due>> {
         if self.under_way >= MOST_UNDER_WAY {
@@ -102,23 +100,23 @@ impl Queue {
 }
 
 /// Sends these as soon as may be.
-pub(super) fn renew(shared: &Arc<Shared>, due: Vec<Due>) {
+pub(super) fn renew(core: &Arc<Core>, due: Vec<Due>) {
     if due.is_empty() {
         return;
     }
     let mut replaced = Vec::new();
-    let mut queue = shared.keeper.renewals.queue();
+    let mut queue = core.renewer.renewals.queue();
     for due in due {
         // The last handle to a section is not dropped under the mutex.
         replaced.extend(queue.waiting.insert((due.deadline, due.owner), due));
     }
     drop(queue);
     drop(replaced);
-    serve(shared);
+    serve(core);
 }
 
 /// Sends what may be sent now.
-fn serve(shared: &Arc<Shared>) {
+fn serve(core: &Arc<Core>) {
     /// While it lives, no other call sends: a group that ends while it is being sent would else send the next
     /// from within its own drop, and that one the next.
     struct Serving<'a>(&'a Renewals);
@@ -129,7 +127,7 @@ fn serve(shared: &Arc<Shared>) {
         }
     }
 
-    let renewals = &shared.keeper.renewals;
+    let renewals = &core.renewer.renewals;
     if mem::replace(&mut renewals.queue().is_served, true) {
         return;
     }
@@ -144,37 +142,37 @@ fn serve(shared: &Arc<Shared>) {
             return;
         };
         drop(queue);
-        Renewing::start(shared, group);
+        Renewing::start(core, group);
     }
 }
 
 /// A group that counts against the limit of those under way.
-struct Slot(Arc<Shared>);
+struct UnderWay(Arc<Core>);
 
-impl Drop for Slot {
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.keeper.renewals.queue().under_way -= 1;
+        self.0.renewer.renewals.queue().under_way -= 1;
         serve(&self.0);
     }
 }
 
 /// Renewals that count as unanswered when their runtime has gone.
 struct Renewing {
-    shared: Arc<Shared>,
+    core: Arc<Core>,
     due: VecDeque<Due>,
-    slot: Option<Slot>,
+    slot: Option<UnderWay>,
 }
 
 impl Renewing {
-    fn start(shared: &Arc<Shared>, due: Vec<Due>) {
+    fn start(core: &Arc<Core>, due: Vec<Due>) {
         let first = due.first().expect("no request is for nothing");
-        let lane = shared.keeper.is_on_lane().then(lane::runtime).flatten();
+        let lane = core.renewer.is_on_lane().then(lane::runtime).flatten();
         let runtime = lane.or_else(|| Handle::try_current().ok());
-        let runtime = runtime.or_else(|| first.section.runtimes(false).pop());
+        let runtime = runtime.or_else(|| first.acquisition.runtimes(false).pop());
         let renewing = Self {
-            shared: shared.clone(),
+            core: core.clone(),
             due: due.into(),
-            slot: Some(Slot(shared.clone())),
+            slot: Some(UnderWay(core.clone())),
         };
         if let Some(runtime) = runtime {
             runtime.spawn(renewing.run());
@@ -186,29 +184,29 @@ impl Renewing {
         // While it has these, nothing else sets the TTL of the leases.
         let mut alone = Vec::new();
         self.due.retain(|due| {
-            let setting = due.section.setting_ttl.clone();
+            let setting = due.acquisition.setting_ttl.clone();
             // Its `min_hold` may be being set.
             let Ok(guard) = setting.map(tokio::sync::Mutex::try_lock_owned).transpose() else {
                 return false;
             };
             // Some may have been given back before they could be sent.
-            let is_held = due.section.is_held_by(due.owner);
+            let is_held = due.acquisition.is_held_by(due.owner);
             alone.extend(guard.filter(|_| is_held));
             is_held
         });
         let Some(first) = self.due.front() else {
             return;
         };
-        let sent = first.section.now();
-        let store = self.shared.store.at(sent);
-        if self.shared.keeper.is_on_lane()
+        let sent = first.acquisition.now();
+        let store = self.core.store.at(sent);
+        if self.core.renewer.is_on_lane()
             && let Ok(store) = &store
         {
             store.prepare_renewals(&Handle::current());
         }
         let answers = {
             let mut asked = pin!(ask(store, &self.due));
-            if let Ok(answers) = timeout(self.shared.response_limit, &mut asked).await {
+            if let Ok(answers) = timeout(self.core.response_limit, &mut asked).await {
                 answers
             } else {
                 // Others may go on meanwhile.
@@ -221,8 +219,8 @@ impl Renewing {
         // One after the other: should this panic, the drop goes on with the rest.
         while let Some(due) = self.due.front() {
             let answer = answers.next().unwrap_or_else(|| Err(no_answer()));
-            observe::renewed(&due.section, &answer);
-            tend(&due.section, due.owner, Event::Renewed { sent, answer });
+            observe::renewed(&due.acquisition, &answer);
+            tend(&due.acquisition, due.owner, Event::Renewed { sent, answer });
             self.due.pop_front();
         }
     }
@@ -231,11 +229,11 @@ impl Renewing {
 impl Drop for Renewing {
     fn drop(&mut self) {
         for due in mem::take(&mut self.due) {
-            let sent = due.section.now();
+            let sent = due.acquisition.now();
             let gone = "the tokio runtime of the renewal has ended";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
-            observe::renewed(&due.section, &answer);
-            tend(&due.section, due.owner, Event::Renewed { sent, answer });
+            observe::renewed(&due.acquisition, &answer);
+            tend(&due.acquisition, due.owner, Event::Renewed { sent, answer });
         }
     }
 }
@@ -250,9 +248,12 @@ async fn ask(
     let limit = limits.min().unwrap_or_default();
     let requests: Vec<_> = due
         .iter()
-        .map(|due| due.section.renewal(due.owner, due.section.timing.ttl))
+        .map(|due| {
+            due.acquisition
+                .renewal(due.owner, due.acquisition.timing.ttl)
+        })
         .collect();
-    let sent = Request::Renew.sent();
+    let sent = RequestKind::Renew.sent();
     let answers = match store {
         Ok(store) => timeout(limit, store.renew_all(&requests, limit))
             .await
@@ -264,7 +265,7 @@ async fn ask(
     }
     for (due, answer) in due.iter().zip(&answers) {
         if let Err(error) = answer {
-            observe::request_failed(&due.section, Request::Renew, error);
+            observe::request_failed(&due.acquisition, RequestKind::Renew, error);
         }
     }
     answers

@@ -1,11 +1,13 @@
 //! Taking a lock without the attribute.
 
 use crate::{
-    acquire::{acquire, several},
+    api::{
+        guard::{Lease, LockGuard, finish},
+        manager::LockManager,
+    },
+    engine::{acquire::acquire, acquire_all},
     error::LockError,
-    guard::{Lease, LockGuard, finish},
     key::LockKeys,
-    manager::LockManager,
     observe,
     options::{OnLost, Options, Wait},
     site::Origin,
@@ -229,11 +231,11 @@ impl LockRequest {
         };
         let keys = self.keys;
         let keys = keys.map_err(|error| observe::not_asked(origin, error))?;
-        let shared = self.manager.shared();
+        let core = self.manager.core();
         // Boxed: the states of an acquisition must not weigh on the caller's future.
         match keys.only() {
-            Some(key) => Box::pin(acquire(shared, key.clone(), self.options, origin)).await,
-            None => Box::pin(several::acquire(shared, keys, self.options, origin)).await,
+            Some(key) => Box::pin(acquire(core, key.clone(), self.options, origin)).await,
+            None => Box::pin(acquire_all::acquire(core, keys, self.options, origin)).await,
         }
     }
 

@@ -15,14 +15,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{no_runtime, one};
+use super::acquire::{no_runtime, one};
 use crate::{
+    api::{guard::LockGuard, manager::Core},
     clock::Moment,
+    engine::reentrancy,
     error::{LockError, LostCause},
-    guard::LockGuard,
-    held,
     key::{LockKey, LockKeys},
-    manager::Shared,
     observe::{self, Asking, Trail},
     options::{Options, Timing, Wait},
     random::jittered,
@@ -35,18 +34,18 @@ const BEFORE_STARTING_OVER: Duration = Duration::from_millis(20);
 
 /// Takes all of `keys`. Dropping the future gives back whatever it has got so far.
 pub(crate) async fn acquire(
-    shared: Arc<Shared>,
+    core: Arc<Core>,
     keys: LockKeys,
     options: Options,
     origin: Origin,
 ) -> Result<LockGuard, LockError> {
     if let Some(key) = keys.only() {
-        let only = super::acquire(shared, key.clone(), options, origin);
+        let only = super::acquire::acquire(core, key.clone(), options, origin);
         return Box::pin(only).await;
     }
-    let timing = options.resolve(&shared.defaults, keys.first());
+    let timing = options.resolve(&core.defaults, keys.first());
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
-    if let Some(key) = keys.iter().find(|key| held::contains(shared.id(), key)) {
+    if let Some(key) = keys.iter().find(|key| reentrancy::contains(core.id(), key)) {
         let key = key.clone();
         return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));
     }
@@ -57,12 +56,12 @@ pub(crate) async fn acquire(
     let mut sorted: Vec<_> = keys.iter().enumerate().collect();
     sorted.sort_by_key(|(_, key)| *key);
     let asking = Asking::for_several(&keys, origin);
-    let call = Call {
+    let call = AcquireAll {
         trail: asking.trail().clone(),
-        began: shared.clock.now(),
+        began: core.clock.now(),
         keys: sorted.iter().map(|(_, key)| (*key).clone()).collect(),
         timing,
-        shared,
+        core,
     };
     match call.all().await {
         Ok(guards) => {
@@ -70,8 +69,10 @@ pub(crate) async fn acquire(
             let mut as_written: Vec<_> = places.zip(guards).collect();
             as_written.sort_by_key(|(place, _)| *place);
             let guard = LockGuard::of_all(as_written.into_iter().map(|(_, guard)| guard));
-            let now = call.shared.clock.now();
-            guard.sections().for_each(|section| section.end_trial(now));
+            let now = call.core.clock.now();
+            guard
+                .acquisitions()
+                .for_each(|acquisition| acquisition.end_trial(now));
             asking.entered(guard.fencing_token(), call.began.elapsed(now), now);
             Ok(guard)
         }
@@ -80,8 +81,8 @@ pub(crate) async fn acquire(
 }
 
 /// One call for several keys.
-struct Call {
-    shared: Arc<Shared>,
+struct AcquireAll {
+    core: Arc<Core>,
     /// In the order of all keys.
     keys: Vec<LockKey>,
     timing: Timing,
@@ -89,7 +90,7 @@ struct Call {
     began: Moment,
 }
 
-type Answer = Result<LockGuard, LockError>;
+type KeyResult = Result<LockGuard, LockError>;
 
 /// Why a way through the keys has not led to its end.
 enum Setback {
@@ -98,7 +99,7 @@ enum Setback {
     Lost(LockError),
 }
 
-impl Call {
+impl AcquireAll {
     /// The leases of all keys, in their order.
     async fn all(&self) -> Result<Vec<LockGuard>, LockError> {
         let mut wait = self.timing.wait;
@@ -111,7 +112,7 @@ impl Call {
                 Err(Setback::Refused(error)) => return Err(error),
                 Err(Setback::Lost(lost)) => lost,
             };
-            let pause = jittered(BEFORE_STARTING_OVER, self.shared.random.next_u64());
+            let pause = jittered(BEFORE_STARTING_OVER, self.core.random.next_u64());
             match self.rest_of_wait() {
                 Some(Wait::For(rest)) if rest <= pause => return Err(lost),
                 None => return Err(lost),
@@ -196,7 +197,7 @@ impl Call {
         next: &LockKey,
         others: &[LockKey],
         wait: Wait,
-    ) -> Result<(LockGuard, Vec<Answer>), Setback> {
+    ) -> Result<(LockGuard, Vec<KeyResult>), Setback> {
         let waiting = pin!(self.one(next, wait));
         let asking = join_all(others.iter().map(|key| self.ask_once(key, wait)));
         match select(waiting, asking).await {
@@ -220,7 +221,7 @@ impl Call {
     }
 
     /// Asks for `key` without a place in its queue.
-    async fn ask_once(&self, key: &LockKey, wait: Wait) -> Answer {
+    async fn ask_once(&self, key: &LockKey, wait: Wait) -> KeyResult {
         let asking = self.one(key, Wait::Never);
         match wait {
             Wait::For(rest) => timeout(rest, asking)
@@ -230,18 +231,18 @@ impl Call {
         }
     }
 
-    async fn one(&self, key: &LockKey, wait: Wait) -> Answer {
+    async fn one(&self, key: &LockKey, wait: Wait) -> KeyResult {
         let timing = Timing {
             wait,
             on_trial: true,
             ..self.timing
         };
-        let got = one(&self.shared, key, timing, &self.trail).await?;
+        let got = one(&self.core, key, timing, &self.trail).await?;
         Ok(got.guard)
     }
 
     fn waited(&self) -> Duration {
-        self.began.elapsed(self.shared.clock.now())
+        self.began.elapsed(self.core.clock.now())
     }
 
     /// What is left of the wait; `None` if the caller waits no longer.
@@ -251,7 +252,7 @@ impl Call {
             Wait::Forever => Some(Wait::Forever),
             Wait::For(limit) => {
                 let end = self.began.plus(limit);
-                let rest = end.remaining(self.shared.clock.now());
+                let rest = end.remaining(self.core.clock.now());
                 (!rest.is_zero()).then_some(Wait::For(rest))
             }
         }
@@ -299,7 +300,7 @@ fn refusal(error: LockError, waited: Duration) -> LockError {
 }
 
 /// Fails if one of `answers` says that waiting is of no use.
-fn refuse_if_hopeless(answers: &[Answer]) -> Result<(), Setback> {
+fn refuse_if_hopeless(answers: &[KeyResult]) -> Result<(), Setback> {
     let hopeless = |error: &&LockError| match error {
         LockError::Busy { .. } | LockError::Lost { .. } => false,
         LockError::Unavailable { reason, .. } => reason.is_final(),
