@@ -9,7 +9,7 @@ const REDIS: &str = "dlock-runtime/src/store/redis.rs";
 const SENTINEL: &str = "dlock-runtime/src/store/redis/topology/sentinel.rs";
 
 const REPLICAS: &[Look] = &[
-    Tests(RUNTIME, &["redis::confirm", "redis::sentinel"]),
+    Tests(RUNTIME, &["topology::replicas", "topology::sentinel"]),
     Tests(RUNTIME, &["redis"]),
     Tests(facade("sentinel"), &["replicas"]),
     Tests(facade("sentinel"), &[]),
