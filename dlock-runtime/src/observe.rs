@@ -26,9 +26,9 @@ use tracing::{debug, trace, warn};
 
 use crate::{
     clock::Moment,
+    engine::acquisition::Section,
     error::{LockError, LostCause},
     fence::FencingToken,
-    section::Section,
     site::Origin,
     state::Loss,
     store::{Renewal, StoreError},

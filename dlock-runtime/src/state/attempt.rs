@@ -4,8 +4,8 @@
 //! has confirmed, and a failed request never moves it. What got no answer may have been carried
 //! out: the claim is then released, whatever became of it.
 
+mod handover;
 mod hold;
-mod pass;
 mod pause;
 
 use std::time::Duration;

@@ -13,10 +13,12 @@ use tokio::task::yield_now;
 
 use super::{Body, Me, Requests, StillClock, explore, seeds};
 use crate::{
+    api::{
+        guard::{Lease, LockGuard},
+        manager::{LockManager, Shutdown},
+    },
     error::LockError,
     fence::FencingToken,
-    guard::{Lease, LockGuard},
-    manager::{LockManager, Shutdown},
 };
 
 const KEYS: [&str; 2] = ["a", "b"];

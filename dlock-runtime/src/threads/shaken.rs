@@ -20,10 +20,12 @@ use tokio::{
 
 use super::{SHAKEN, SHAKING, draw, interrupt, row, sections::Resource, seeds};
 use crate::{
+    api::{
+        guard::{Lease, LockGuard},
+        manager::{LockManager, Shutdown},
+    },
     clock::{Clock, Moment, SystemClock},
     error::LockError,
-    guard::{Lease, LockGuard},
-    manager::{LockManager, Shutdown},
     store::memory::MemoryStore,
 };
 

@@ -11,8 +11,8 @@ use std::{
 use super::{Body, Me, StillClock, explore, seeds};
 use crate::{
     clock::{Clock, Moment},
+    engine::table::{Local, Slot},
     key::LockKey,
-    local::{Local, Slot},
     options::Timing,
     owner::{ClientId, OwnerId, Owners},
     random::SystemRandom,

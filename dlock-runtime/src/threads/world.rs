@@ -14,9 +14,9 @@ use tokio::task::yield_now;
 
 use super::{draw, interrupt, row};
 use crate::{
+    api::manager::LockManager,
     clock::{Clock, Moment, SystemClock},
     key::LockKey,
-    manager::LockManager,
     owner::{ClientId, OwnerId},
     store::{
         AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest,

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::{Attempt, LOOK_AGAIN, Phase, pass::LONGEST_TURN};
+use super::{Attempt, LOOK_AGAIN, Phase, handover::LONGEST_TURN};
 use crate::{
     clock::Moment,
     owner::OwnerId,

@@ -22,9 +22,9 @@ use tokio::{
 
 use super::Quorum;
 use crate::{
+    api::manager::LockManager,
     fence::fence_by_the_clock,
     key::LockKey,
-    manager::LockManager,
     options::Wait,
     owner::{ClientId, OwnerId},
     random::SystemRandom,

@@ -4,17 +4,17 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const GUARD: &str = "dlock-runtime/src/guard.rs";
-const LEASE: &str = "dlock-runtime/src/guard/lease.rs";
-const RING: &str = "dlock-runtime/src/guard/ring.rs";
-const WATCH: &str = "dlock-runtime/src/guard/watch.rs";
-const SECTION: &str = "dlock-runtime/src/section.rs";
-const ACQUIRE: &str = "dlock-runtime/src/acquire.rs";
-const DETACH: &str = "dlock-runtime/src/detach.rs";
-const HELD: &str = "dlock-runtime/src/held.rs";
-const GLOBAL: &str = "dlock-runtime/src/global.rs";
-const BACKGROUND: &str = "dlock-runtime/src/background.rs";
-const KEEPER: &str = "dlock-runtime/src/keeper.rs";
+const GUARD: &str = "dlock-runtime/src/api/guard.rs";
+const LEASE: &str = "dlock-runtime/src/api/guard/lease.rs";
+const RING: &str = "dlock-runtime/src/api/guard/ring.rs";
+const WATCH: &str = "dlock-runtime/src/api/guard/watch.rs";
+const SECTION: &str = "dlock-runtime/src/engine/acquisition.rs";
+const ACQUIRE: &str = "dlock-runtime/src/engine/acquire.rs";
+const DETACH: &str = "dlock-runtime/src/api/detach.rs";
+const HELD: &str = "dlock-runtime/src/engine/reentrancy.rs";
+const GLOBAL: &str = "dlock-runtime/src/api/global.rs";
+const BACKGROUND: &str = "dlock-runtime/src/engine/release.rs";
+const KEEPER: &str = "dlock-runtime/src/engine/renewer.rs";
 
 const LIFE: &[Look] = &[
     Tests(facade("conformance"), &["memory::"]),

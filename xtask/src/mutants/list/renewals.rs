@@ -5,10 +5,10 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const KEEPER: &str = "dlock-runtime/src/keeper.rs";
-const RENEWALS: &str = "dlock-runtime/src/keeper/renewals.rs";
-const STALL: &str = "dlock-runtime/src/stall.rs";
-const LANE: &str = "dlock-runtime/src/lane.rs";
+const KEEPER: &str = "dlock-runtime/src/engine/renewer.rs";
+const RENEWALS: &str = "dlock-runtime/src/engine/renewer/renewals.rs";
+const STALL: &str = "dlock-runtime/src/engine/stall.rs";
+const LANE: &str = "dlock-runtime/src/engine/lane.rs";
 const REDIS_LANE: &str = "dlock-runtime/src/store/redis/topology/lane.rs";
 
 const MANY: &[Look] = &[
@@ -89,7 +89,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "renewals-share-the-connection",
         "Renewals have no connection of their own",
-        "dlock-runtime/src/keeper/renewals.rs",
+        "dlock-runtime/src/engine/renewer/renewals.rs",
         "«store.prepare_renewals(&Handle::current());»",
         "",
         HOGS,
@@ -131,7 +131,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "quiet-body-not-woken",
         "A body that only waits is reported as one that is not polled",
-        "dlock-runtime/src/section.rs",
+        "dlock-runtime/src/engine/acquisition.rs",
         "Pulse::Quiet => «self.bell.notify_waiters()»,",
         "{}",
         HOGS,
@@ -139,7 +139,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "ended-body-watched",
         "A guard whose body has ended is reported as one that is not polled",
-        "dlock-runtime/src/guard/watch.rs",
+        "dlock-runtime/src/api/guard/watch.rs",
         "«this.lease.place.section.polls.end();»",
         "",
         HOGS,

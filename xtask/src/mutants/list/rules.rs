@@ -7,7 +7,7 @@ use super::super::mutant::Mutant;
 const HOLD: &str = "dlock-runtime/src/state/attempt/hold.rs";
 const ATTEMPT: &str = "dlock-runtime/src/state/attempt.rs";
 const CLAIM: &str = "dlock-runtime/src/state/claim.rs";
-const PASS: &str = "dlock-runtime/src/state/attempt/pass.rs";
+const PASS: &str = "dlock-runtime/src/state/attempt/handover.rs";
 
 const OFTEN: &[Look] = &[Simulation { seeds: 500 }];
 const SELDOM: &[Look] = &[Simulation { seeds: 2_000 }];
@@ -81,7 +81,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "lost-body-goes-on",
         "A body is not stopped when its lease is lost",
-        "dlock-runtime/src/guard/watch.rs",
+        "dlock-runtime/src/api/guard/watch.rs",
         "if «section.timing.on_lost == OnLost::Cancel || !*this.started» {",
         "!*this.started",
         OFTEN,
@@ -213,7 +213,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "no-order-of-keys",
         "Several keys are taken in the order in which they are written",
-        "dlock-runtime/src/acquire/several.rs",
+        "dlock-runtime/src/engine/acquire_all.rs",
         "sorted.sort_by_key(|(_, key)| *key);",
         "sorted.sort_by_key(|(place, _)| *place);",
         SELDOM,

@@ -4,7 +4,7 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const SEVERAL: &str = "dlock-runtime/src/acquire/several.rs";
+const SEVERAL: &str = "dlock-runtime/src/engine/acquire_all.rs";
 
 const KEYS: &[Look] = &[
     Tests(facade("several_keys"), &[]),

@@ -5,9 +5,9 @@ use super::state::STATE;
 
 const STATE_FILE: &str = "dlock-runtime/src/state.rs";
 const TURNS: &str = "dlock-runtime/src/state/turns.rs";
-const PASS: &str = "dlock-runtime/src/state/attempt/pass.rs";
+const PASS: &str = "dlock-runtime/src/state/attempt/handover.rs";
 const PAUSE: &str = "dlock-runtime/src/state/attempt/pause.rs";
-const LOCAL: &str = "dlock-runtime/src/local.rs";
+const LOCAL: &str = "dlock-runtime/src/engine/table.rs";
 
 pub(super) const ALL: &[Mutant] = &[
     // Who is in front.

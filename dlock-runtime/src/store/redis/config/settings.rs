@@ -5,10 +5,7 @@ use std::{fmt, time::Duration};
 use super::{credentials::CredentialsProvider, url::Location};
 #[cfg(feature = "tls")]
 use crate::store::redis::net::tls::Tls;
-use crate::{
-    builder::{fault_of_limit, label},
-    error::ConnectError,
-};
+use crate::{api::builder::fault_of_limit, error::ConnectError, label::label};
 
 const LONGEST_NAMESPACE: usize = 64;
 

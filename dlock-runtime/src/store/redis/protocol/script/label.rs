@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(shown(b"a\x1b[2J\x85@b\xff"), "a_[2J\u{fffd}@b\u{fffd}");
         assert_eq!(shown("a\u{85}b".as_bytes()), "a_b");
         assert!(shown("x".repeat(1_000_000).as_bytes()).len() <= 128);
-        let ours = crate::builder::label(Some(&"x".repeat(200)));
+        let ours = crate::label::label(Some(&"x".repeat(200)));
         assert_eq!(shown(ours.as_bytes()), ours);
     }
 }

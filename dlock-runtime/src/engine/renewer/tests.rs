@@ -4,8 +4,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 use crate::{
-    guard::LockGuard,
-    manager::LockManager,
+    api::{guard::LockGuard, manager::LockManager},
     threads::{Body, Me, Requests, StillClock, explore, interrupt, seeds},
 };
 

@@ -9,9 +9,9 @@ use std::{mem, sync::Arc};
 use tokio::{runtime::Handle, time::timeout_at};
 
 use crate::{
+    engine::acquisition::{Section, runs_by_itself},
     observe,
     owner::OwnerId,
-    section::{Section, runs_by_itself},
     state::{Effect, Event},
 };
 

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::{
         LockManager,
-        builder::LockManagerBuilder,
+        api::builder::LockManagerBuilder,
         error::ConnectError,
         owner::OwnerId,
         store::{

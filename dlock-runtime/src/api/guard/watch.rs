@@ -10,7 +10,11 @@ use pin_project_lite::pin_project;
 use tracing::span::Entered;
 
 use super::{Lease, ring::Ring};
-use crate::{error::LockError, held, keeper, options::OnLost};
+use crate::{
+    engine::{reentrancy, renewer},
+    error::LockError,
+    options::OnLost,
+};
 
 pin_project! {
     /// The future of [`LockGuard::watch`].
@@ -86,7 +90,7 @@ pin_project! {
 // Fields are dropped from first to last: what was entered last is left first.
 struct Inside<'a> {
     lost: Option<LockError>,
-    _held: Option<held::Scope>,
+    _held: Option<reentrancy::Scope>,
     _span: Entered<'a>,
 }
 
@@ -119,13 +123,13 @@ impl<'a> Watching<'a> {
             }
             if !*this.started {
                 // The guard may have come here from a runtime that has ended.
-                keeper::ensure(section);
+                renewer::ensure(section);
                 *this.started = true;
             }
         }
         Inside {
             _span: section.trail.span().enter(),
-            _held: Some(held::enter(
+            _held: Some(reentrancy::enter(
                 section.shared.id(),
                 lease.each().map(Lease::key),
             )),

@@ -1,11 +1,13 @@
 //! Taking a lock without the attribute.
 
 use crate::{
-    acquire::{acquire, several},
+    api::{
+        guard::{Lease, LockGuard, finish},
+        manager::LockManager,
+    },
+    engine::{acquire::acquire, acquire_all},
     error::LockError,
-    guard::{Lease, LockGuard, finish},
     key::LockKeys,
-    manager::LockManager,
     observe,
     options::{OnLost, Options, Wait},
     site::Origin,
@@ -233,7 +235,7 @@ impl LockRequest {
         // Boxed: the states of an acquisition must not weigh on the caller's future.
         match keys.only() {
             Some(key) => Box::pin(acquire(shared, key.clone(), self.options, origin)).await,
-            None => Box::pin(several::acquire(shared, keys, self.options, origin)).await,
+            None => Box::pin(acquire_all::acquire(shared, keys, self.options, origin)).await,
         }
     }
 

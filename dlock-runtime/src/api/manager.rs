@@ -5,18 +5,19 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::timeout};
 
 use crate::{
-    bounds::Bounds,
-    builder::LockManagerBuilder,
+    api::{builder::LockManagerBuilder, request::LockRequest},
     clock::{Clock, Moment},
+    engine::{
+        acquisition::{Section, tell_bearer},
+        limits::Bounds,
+        renewer::{self, Keeper},
+        table::Local,
+    },
     error::{ConnectError, LockError},
-    keeper::{self, Keeper},
     key::{LockKey, LockKeys},
-    local::Local,
     options::Timing,
     owner::Owners,
     random::Random,
-    request::LockRequest,
-    section::{Section, tell_bearer},
     state::{Effect, Event, Surroundings},
     store::{Hint, OwnStore, TakesHints, memory::MemoryStore},
 };
@@ -101,7 +102,7 @@ impl TakesHints for std::sync::Weak<Shared> {
         if let Some(slot) = shared.local.find(hint.key) {
             let granted = Event::Granted { fence: hint.fence };
             if let Some((bearer, effect)) = tell_bearer(&shared, &slot, hint.owner, granted) {
-                keeper::heard(bearer, hint.owner, &effect);
+                renewer::heard(bearer, hint.owner, &effect);
             }
         }
         true

@@ -8,16 +8,19 @@ use std::{
 };
 
 use crate::{
-    acquire::{acquire as acquire_in, several},
+    api::global,
+    engine::{acquire::acquire as acquire_in, acquire_all},
     exclusive::Exclusive,
-    global, observe,
+    observe,
 };
 pub use crate::{
-    detach::{Detach, Detached},
+    api::{
+        detach::{Detach, Detached},
+        guard::{Lease, LockGuard, finish},
+        manager::LockManager,
+    },
     error::LockError,
-    guard::{Lease, LockGuard, finish},
     key::{KeyPart, LockKey, LockKeys, PartWriter},
-    manager::LockManager,
     options::{OnLost, Options, Wait, check_max_hold, check_min_hold, check_ttl},
     site::LockSite,
 };
@@ -86,7 +89,7 @@ macro_rules! __register {
 
 pub use __site as site;
 #[cfg(all(feature = "registry", not(target_family = "wasm")))]
-pub use {crate::registry::SITES, linkme};
+pub use {crate::api::registry::SITES, linkme};
 
 /// A piece of a key template.
 #[derive(Clone, Copy)]
@@ -187,7 +190,7 @@ pub fn acquire_all(
             let key = keys.first().clone();
             return Err(refused(LockError::NotInstalled { key }));
         };
-        several::acquire(manager.shared(), keys, options, site.into()).await
+        acquire_all::acquire(manager.shared(), keys, options, site.into()).await
     }))
 }
 

@@ -12,8 +12,10 @@ use tokio::runtime::Handle;
 use tracing::Instrument;
 
 use crate::{
-    background::let_others_take_it, exclusive::Exclusive, global, guard::LockGuard,
-    manager::LockManager, observe, section::Section,
+    api::{global, guard::LockGuard, manager::LockManager},
+    engine::{acquisition::Section, release::let_others_take_it},
+    exclusive::Exclusive,
+    observe,
 };
 
 /// What a section needs to go on without its caller.

@@ -3,7 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{Occupied, ring::Ring};
-use crate::{clock::Moment, error::LockError, fence::FencingToken, key::LockKey, section::Section};
+use crate::{
+    clock::Moment, engine::acquisition::Section, error::LockError, fence::FencingToken,
+    key::LockKey,
+};
 
 /// The right to hold a key until a deadline, or several keys.
 ///

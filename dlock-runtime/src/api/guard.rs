@@ -18,12 +18,12 @@ use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 
 use crate::{
+    engine::acquisition::Section,
     error::{LockError, LostCause},
     exclusive::Exclusive,
     fence::FencingToken,
     observe,
     options::OnLost,
-    section::Section,
     state::{Effect, Event, Loss},
     store::Released,
 };

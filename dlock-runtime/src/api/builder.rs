@@ -1,20 +1,18 @@
 //! How a manager is made: defaults, limits, and the store.
 
 // Documentation shows methods in the order of these.
-mod label;
 mod options;
 mod start;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-pub(crate) use self::label::label;
 #[cfg(feature = "redis")]
 use crate::store::redis::CredentialsProvider;
 #[cfg(feature = "tls")]
 use crate::store::redis::Tls;
 use crate::{
-    bounds::Limits,
     clock::{Clock, SystemClock},
+    engine::limits::Limits,
     error::ConnectError,
     options::Timing,
     random::{Random, SystemRandom},
@@ -121,7 +119,7 @@ pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{manager::LockManager, store::memory::MemoryStore};
+    use crate::{api::manager::LockManager, store::memory::MemoryStore};
 
     #[test]
     fn defaults_out_of_bounds_are_refused_at_once() {

@@ -27,12 +27,10 @@ use tokio::{
 
 use super::tend;
 use crate::{
-    background::let_others_take_it,
-    lane,
-    manager::Shared,
+    api::manager::Shared,
+    engine::{acquisition::Section, lane, release::let_others_take_it},
     observe::{self, Request},
     owner::OwnerId,
-    section::Section,
     state::Event,
     store::{DynStore, Renewal, StoreError, StoreErrorKind},
     sync::{Mutex, MutexGuard},

@@ -20,17 +20,19 @@ use tokio::{
 };
 
 use crate::{
-    background::{let_others_take_it, release_in_background},
+    api::manager::Shared,
     clock::Moment,
+    engine::{
+        release::{let_others_take_it, release_in_background},
+        renewer,
+        stall::{Polls, Pulse},
+        table::Slot,
+    },
     error::{LockError, LostCause},
-    keeper,
     key::LockKey,
-    local::Slot,
-    manager::Shared,
     observe::{self, Request, Trail},
     options::Timing,
     owner::OwnerId,
-    stall::{Polls, Pulse},
     state::{Effect, Event, Held, Loss, Outcome, Trust, Waiter},
     store::{AcquireOutcome, AcquireRequest, Queue, Released, RenewRequest, Renewal, StoreError},
 };
@@ -311,7 +313,7 @@ impl Section {
     pub(crate) fn end_trial(self: &Arc<Self>, now: Moment) {
         let keep = self.slot.state().end_trial(self.id, now);
         if let Some(keep) = keep {
-            keeper::keep(self, keep, now);
+            renewer::keep(self, keep, now);
         }
     }
 

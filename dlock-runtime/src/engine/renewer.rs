@@ -28,13 +28,15 @@ use tokio::{
 
 use self::renewals::{Due, Renewals};
 use crate::{
-    background::let_others_take_it,
+    api::manager::Shared,
     clock::Moment,
-    lane,
-    manager::Shared,
+    engine::{
+        acquisition::{Section, runs_by_itself},
+        lane,
+        release::let_others_take_it,
+    },
     observe,
     owner::OwnerId,
-    section::{Section, runs_by_itself},
     state::{Effect, Event, Keep},
     sync::{Mutex, MutexGuard},
 };

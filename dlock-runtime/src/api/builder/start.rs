@@ -4,17 +4,16 @@ use std::{env::VarError, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use super::{LockManagerBuilder, label};
+use super::LockManagerBuilder;
 #[cfg(feature = "redis")]
 use crate::store::redis::{
     CredentialsProvider, Independent, RedisConfig, RedisStore, without_password,
 };
 use crate::{
-    bounds::Bounds,
+    api::manager::{LockManager, Shared},
+    engine::{limits::Bounds, renewer::Keeper, table::Local},
     error::ConnectError,
-    keeper::Keeper,
-    local::Local,
-    manager::{LockManager, Shared},
+    label::label,
     observe,
     owner::{ClientId, Owners},
     store::{HintSink, LockStore, OwnStore, StoreErrorKind, memory::MemoryStore},

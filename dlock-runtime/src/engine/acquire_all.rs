@@ -15,14 +15,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{no_runtime, one};
+use super::acquire::{no_runtime, one};
 use crate::{
+    api::{guard::LockGuard, manager::Shared},
     clock::Moment,
+    engine::reentrancy,
     error::{LockError, LostCause},
-    guard::LockGuard,
-    held,
     key::{LockKey, LockKeys},
-    manager::Shared,
     observe::{self, Asking, Trail},
     options::{Options, Timing, Wait},
     random::jittered,
@@ -41,12 +40,15 @@ pub(crate) async fn acquire(
     origin: Origin,
 ) -> Result<LockGuard, LockError> {
     if let Some(key) = keys.only() {
-        let only = super::acquire(shared, key.clone(), options, origin);
+        let only = super::acquire::acquire(shared, key.clone(), options, origin);
         return Box::pin(only).await;
     }
     let timing = options.resolve(&shared.defaults, keys.first());
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
-    if let Some(key) = keys.iter().find(|key| held::contains(shared.id(), key)) {
+    if let Some(key) = keys
+        .iter()
+        .find(|key| reentrancy::contains(shared.id(), key))
+    {
         let key = key.clone();
         return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));
     }

@@ -5,8 +5,8 @@ use std::{future::Future, time::Duration};
 use once_cell::sync::OnceCell;
 
 use crate::{
+    api::manager::{LockManager, Shutdown},
     error::AlreadyInstalled,
-    manager::{LockManager, Shutdown},
 };
 
 /// Of `once_cell`: the standard cell has neither `get_or_try_init` nor `try_insert` yet.

@@ -1,7 +1,5 @@
 //! How a task gets a lock: asks, waits, asks again, until it holds it or its wait is over.
 
-pub(crate) mod several;
-
 use std::{
     future::{Future, poll_fn},
     pin::pin,
@@ -13,15 +11,16 @@ use std::{
 use tokio::{runtime::Handle, time::timeout_at};
 
 use crate::{
+    api::{
+        guard::{LockGuard, Occupied},
+        manager::Shared,
+    },
     clock::Moment,
+    engine::{acquisition::Section, reentrancy, renewer},
     error::LockError,
-    guard::{LockGuard, Occupied},
-    held, keeper,
     key::LockKey,
-    manager::Shared,
     observe::{self, Asking, Came, Trail},
     options::{Options, Timing},
-    section::Section,
     site::Origin,
     state::{Denial, Effect, Event},
     store::{AcquireOutcome, StoreError, StoreErrorKind},
@@ -36,7 +35,7 @@ pub(crate) async fn acquire(
 ) -> Result<LockGuard, LockError> {
     let timing = options.resolve(&shared.defaults, &key);
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
-    if held::contains(shared.id(), &key) {
+    if reentrancy::contains(shared.id(), &key) {
         return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));
     }
     let asking = Asking::for_one(&key, origin);
@@ -50,15 +49,15 @@ pub(crate) async fn acquire(
 }
 
 /// A lock, and how long its task has waited for it.
-struct Got {
-    guard: LockGuard,
+pub(super) struct Got {
+    pub(super) guard: LockGuard,
     waited: Duration,
     /// When it was got.
     now: Moment,
 }
 
 /// One attempt at `key`, which gives back whatever it has got when it is dropped.
-async fn one(
+pub(super) async fn one(
     shared: &Arc<Shared>,
     key: &LockKey,
     timing: Timing,
@@ -116,7 +115,7 @@ async fn one(
                 section.stops_waiting();
                 observe::acquired(&section, held.token, came, waited);
                 if let Some(keep) = keep {
-                    keeper::keep(&section, keep, now);
+                    renewer::keep(&section, keep, now);
                 }
                 let guard = LockGuard::new(place, held.token);
                 return Ok(Got { guard, waited, now });
@@ -185,7 +184,7 @@ fn refusal(section: &Section, denial: Denial) -> LockError {
     }
 }
 
-fn no_runtime(key: &LockKey) -> LockError {
+pub(super) fn no_runtime(key: &LockKey) -> LockError {
     LockError::Unavailable {
         key: key.clone(),
         waited: Duration::ZERO,

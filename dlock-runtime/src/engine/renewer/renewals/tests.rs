@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    manager::LockManager,
+    api::manager::LockManager,
     threads::{Body, Requests, StillClock, explore, runtime, seeds},
 };
 
@@ -10,7 +10,7 @@ const KEYS: u32 = 9;
 
 impl Renewals {
     /// Whether nothing is due or under way.
-    pub(in crate::keeper) fn is_empty(&self) -> bool {
+    pub(in crate::engine::renewer) fn is_empty(&self) -> bool {
         let queue = self.queue();
         queue.waiting.is_empty() && queue.under_way == 0
     }

@@ -1,0 +1,12 @@
+//! What users and generated code call: managers, requests, guards.
+
+pub(crate) mod builder;
+pub(crate) mod detach;
+pub(crate) mod global;
+pub(crate) mod guard;
+pub(crate) mod manager;
+#[cfg(feature = "registry")]
+pub(crate) mod registry;
+pub(crate) mod request;
+#[doc(hidden)]
+pub mod support;
