@@ -39,16 +39,12 @@ pub use self::config::{
 pub(crate) use self::net::listen::Listener;
 #[cfg(feature = "tls")]
 pub use self::net::tls::Tls;
-pub(crate) use self::topology::independent::Independent;
 use self::{
     admin::presence::Introductions,
-    config::url::{Layout, Location},
-    net::{
-        events::Events,
-        hints::Hints,
-        node::{Node, no_runtime},
-    },
+    config::url::Layout,
+    net::{events::Events, hints::Hints, node::Node},
     protocol::{
+        errors,
         script::{self, Call},
         slot,
     },
@@ -62,6 +58,7 @@ use self::{
         wake_ups::WakeUps,
     },
 };
+pub(crate) use self::{config::env::without_password, topology::independent::Independent};
 use super::{
     AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
     StoreError,
@@ -167,9 +164,7 @@ impl RedisStore {
         events: fn(String) -> Events,
         hints: fn(bool) -> Hints,
     ) -> Result<Self, ConnectError> {
-        let mut location = Location::parse(&config.url)?;
-        config.check()?;
-        location.prepare(&config)?;
+        let location = config.location()?;
         let shown = location.to_string();
         let home = current_runtime(&shown)?;
 
@@ -331,19 +326,8 @@ fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectError> {
     slot::prepare();
     runtime::Handle::try_current().map_err(|_| ConnectError::Unavailable {
         url: shown.to_owned(),
-        reason: no_runtime("no tokio runtime runs here"),
+        reason: errors::no_runtime("no tokio runtime runs here"),
     })
-}
-
-/// The URL as it is shown, if it is one of a server and says nothing of who the program is.
-pub(crate) fn without_password(url: &str) -> Option<String> {
-    let location = Location::parse(url).ok()?;
-    (!location.has_password()).then(|| location.to_string())
-}
-
-/// Whether the URL says who the program is on the server; not if it is no URL of one.
-pub(crate) fn has_password(url: &str) -> bool {
-    Location::parse(url).is_ok_and(|location| location.has_password())
 }
 
 impl LockStore for RedisStore {

@@ -1,6 +1,7 @@
 //! The settings of a store: URL, options and credentials.
 
 pub(super) mod credentials;
+pub(super) mod env;
 mod options;
 mod scheme;
 pub(super) mod secrets;

@@ -14,7 +14,7 @@ use super::{
     RedisConfig,
     config::url::{Address, Layout, Location},
     net::{hints, server_check},
-    protocol::{errors, script, slot},
+    protocol::{errors, redirect, script, slot},
     topology::{cluster, sentinel},
 };
 use crate::{
@@ -205,7 +205,7 @@ pub fn replies(data: &[u8]) {
         ] {
             check_text(&told);
         }
-        if cluster::Redirect::of(&error).is_some() {
+        if redirect::Redirect::of(&error).is_some() {
             let line = String::from_utf8_lossy(data);
             assert!(
                 ["MOVED", "ASK", "TRYAGAIN"]

@@ -17,7 +17,9 @@ pub(super) mod server_check;
 pub(super) mod service;
 pub(super) mod session;
 mod socket;
+mod stream;
 mod subscriber;
 pub(super) mod supervisor;
+mod tcp;
 #[cfg(feature = "tls")]
 pub(super) mod tls;

@@ -2,6 +2,7 @@
 
 pub(super) mod errors;
 pub(super) mod names;
+pub(super) mod redirect;
 pub(super) mod script;
 pub(super) mod slot;
 pub(super) mod value;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::Value;
 use tokio::time::Instant;
 
-pub(in crate::store::redis) use self::scan::escaped;
+pub(crate) use self::scan::escaped;
 pub(crate) use self::{
     pace::Pace,
     snapshot::{Occupant, Seen, Sight},
@@ -266,7 +266,7 @@ impl RedisStore {
     }
 
     /// Each server that has locks.
-    pub(in crate::store::redis) fn masters(&self) -> Result<Vec<Master<'_>>, StoreError> {
+    pub(crate) fn masters(&self) -> Result<Vec<Master<'_>>, StoreError> {
         let masters = Servers::masters(&self.servers);
         if masters.is_empty() {
             let message = format!("no master of {} is known", self.shown);

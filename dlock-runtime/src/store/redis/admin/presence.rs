@@ -38,7 +38,7 @@ const TTL: Duration = Duration::from_secs(30);
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// The tasks that introduce the managers of a store, for as long as it lives.
-pub(in crate::store::redis) struct Introductions {
+pub(crate) struct Introductions {
     config: Arc<RedisConfig>,
     /// The tasks must not keep the connections of a store that is gone.
     servers: Weak<Servers>,
@@ -50,7 +50,7 @@ pub(in crate::store::redis) struct Introductions {
 
 impl Introductions {
     /// For a store that is made in the current runtime.
-    pub(in crate::store::redis) fn new(config: &Arc<RedisConfig>, servers: &Arc<Servers>) -> Self {
+    pub(crate) fn new(config: &Arc<RedisConfig>, servers: &Arc<Servers>) -> Self {
         Self {
             config: config.clone(),
             servers: Arc::downgrade(servers),
@@ -61,7 +61,7 @@ impl Introductions {
     }
 
     /// Introduces a manager, from now on.
-    pub(in crate::store::redis) fn begin(&self, client: ClientId) {
+    pub(crate) fn begin(&self, client: ClientId) {
         let (last_word, ended) = watch::channel(());
         let introducing = Introducing {
             config: self.config.clone(),
@@ -83,7 +83,7 @@ impl Introductions {
     }
 
     /// A manager has shut down: it is introduced no more, and what it has said is removed.
-    pub(in crate::store::redis) async fn end(&self, client: ClientId) {
+    pub(crate) async fn end(&self, client: ClientId) {
         let introduced = {
             let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             let place = tasks.iter().position(|it| it.client == client);
@@ -103,7 +103,7 @@ impl Introductions {
     }
 
     /// Goes on on the current runtime, if that of a task has ended. It costs next to nothing else.
-    pub(in crate::store::redis) fn revive(&self) {
+    pub(crate) fn revive(&self) {
         if !self.is_interrupted.load(Ordering::Acquire) || Handle::try_current().is_err() {
             return;
         }

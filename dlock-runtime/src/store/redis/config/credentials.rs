@@ -1,7 +1,6 @@
 //! Who the program is on a server, where the URL does not say it.
 
 use std::{
-    env::VarError,
     fmt::{self, Display},
     future::Future,
     panic::AssertUnwindSafe,
@@ -13,10 +12,7 @@ use std::{
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
-use crate::{
-    error::ConnectError,
-    store::{StoreError, StoreErrorKind},
-};
+use crate::store::{StoreError, StoreErrorKind};
 
 /// A user and a password. Neither is ever shown.
 ///
@@ -52,11 +48,11 @@ impl Credentials {
         }
     }
 
-    pub(in crate::store::redis) fn user(&self) -> Option<&str> {
+    pub(crate) fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    pub(in crate::store::redis) fn password(&self) -> &str {
+    pub(crate) fn password(&self) -> &str {
         &self.password
     }
 }
@@ -118,54 +114,8 @@ impl CredentialsProvider {
         })
     }
 
-    /// The login in the environment, for a `url` without a password: that in `DLOCK_PASSWORD`, for
-    /// the user in `DLOCK_USER` or else for the server's default user. `None` if the URL has one, or
-    /// the environment does not.
-    ///
-    /// ```
-    /// # extern crate dlock_runtime as dlock;
-    /// use dlock::store::redis::{CredentialsProvider, RedisConfig};
-    ///
-    /// let mut config = RedisConfig::new("redis://redis.internal");
-    /// config.credentials = CredentialsProvider::from_env(&config.url)?;
-    /// # Ok::<(), dlock::ConnectError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::InvalidOption`] when there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, or
-    /// either is not UTF-8 text.
-    pub fn from_env(url: &str) -> Result<Option<Self>, ConnectError> {
-        if crate::store::redis::has_password(url) {
-            return Ok(None);
-        }
-        let read = |name| match std::env::var(name) {
-            Ok(text) if !text.is_empty() => Ok(Some(text)),
-            Ok(_) | Err(VarError::NotPresent) => Ok(None),
-            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidOption {
-                option: name,
-                reason: "it is not UTF-8 text",
-            }),
-        };
-        let credentials = match (read("DLOCK_USER")?, read("DLOCK_PASSWORD")?) {
-            (None, None) => return Ok(None),
-            (None, Some(password)) => Credentials::of_default_user(password),
-            (Some(user), Some(password)) => Credentials::new(user, password),
-            (Some(_), None) => {
-                return Err(ConnectError::InvalidOption {
-                    option: "DLOCK_USER",
-                    reason: "there is no `DLOCK_PASSWORD` with it",
-                });
-            }
-        };
-        Ok(Some(Self::fixed(credentials)))
-    }
-
     /// The credentials of this moment, within `limit`.
-    pub(in crate::store::redis) async fn ask(
-        &self,
-        limit: Duration,
-    ) -> Result<Credentials, StoreError> {
+    pub(crate) async fn ask(&self, limit: Duration) -> Result<Credentials, StoreError> {
         let none = |cause: &str| {
             let message = format!("there are no credentials: {cause}");
             StoreError::new(StoreErrorKind::NoCredentials, message)

@@ -82,15 +82,11 @@ impl Known {
 
 /// What a URL sets; every name is one that its kind of URL takes, and is there once.
 #[derive(Clone, Default)]
-pub(in crate::store::redis) struct Options(Vec<(&'static str, String)>);
+pub(crate) struct Options(Vec<(&'static str, String)>);
 
 impl Options {
     /// Reads what follows the `?` of a URL, if anything does.
-    pub(in crate::store::redis) fn read(
-        query: Option<&str>,
-        names: Names,
-        tls: bool,
-    ) -> Result<Self, String> {
+    pub(crate) fn read(query: Option<&str>, names: Names, tls: bool) -> Result<Self, String> {
         let Some(query) = query else {
             return Ok(Self::default());
         };
@@ -133,7 +129,7 @@ impl Options {
         Ok(options)
     }
 
-    pub(in crate::store::redis) fn text(&self, name: &'static str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &'static str) -> Option<&str> {
         debug_assert!(KNOWN.iter().any(|known| known.name == name));
         let mut all = self.0.iter();
         let (_, value) = all.find(|(known, _)| *known == name)?;
@@ -143,7 +139,7 @@ impl Options {
     /// The path of a file, from the root.
     ///
     /// Anything else may be the file's text, or a password that went astray.
-    pub(in crate::store::redis) fn path(&self, name: &'static str) -> Result<Option<&str>, String> {
+    pub(crate) fn path(&self, name: &'static str) -> Result<Option<&str>, String> {
         match self.text(name) {
             Some(text) if !text.starts_with('/') || text.contains("-----BEGIN") => Err(format!(
                 "its `{name}` must be the path of a file, from the root: `{name}=/path.pem`"
@@ -153,10 +149,7 @@ impl Options {
     }
 
     /// A number in decimal digits, no more than its type can hold.
-    pub(in crate::store::redis) fn number<N: FromStr>(
-        &self,
-        name: &'static str,
-    ) -> Result<Option<N>, String> {
+    pub(crate) fn number<N: FromStr>(&self, name: &'static str) -> Result<Option<N>, String> {
         let Some(text) = self.text(name) else {
             return Ok(None);
         };

@@ -10,7 +10,7 @@ const SUPPORTED: &str = "`redis://`, `redis+unix://`, `redis-sentinel://`, `redi
 
 /// What a URL names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::redis) enum Names {
+pub(crate) enum Names {
     /// One server and its port.
     Server,
     /// The socket of a server on this machine.
@@ -60,7 +60,7 @@ const KNOWN: [(&str, Known); 24] = [
 ];
 
 /// What a URL names, or why it cannot be used.
-pub(in crate::store::redis) fn check(text: &str) -> Result<Names, String> {
+pub(crate) fn check(text: &str) -> Result<Names, String> {
     let Some((_, rest)) = text.split_once("://") else {
         return Err("it has no scheme; write `redis://host:6379`".to_owned());
     };
@@ -80,12 +80,12 @@ pub(in crate::store::redis) fn check(text: &str) -> Result<Names, String> {
 }
 
 /// Whether connections to what a URL names are TLS connections.
-pub(in crate::store::redis) fn is_over_tls(text: &str) -> bool {
+pub(crate) fn is_over_tls(text: &str) -> bool {
     matches!(find(text), Some((_, Known::OverTls(_))))
 }
 
 /// What may be shown of a URL that was refused.
-pub(in crate::store::redis) fn only(text: &str) -> String {
+pub(crate) fn only(text: &str) -> String {
     find(text).map_or_else(|| "…".to_owned(), |(scheme, _)| format!("{scheme}://…"))
 }
 

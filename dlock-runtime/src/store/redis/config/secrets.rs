@@ -13,10 +13,7 @@ const TELLING: usize = 4;
 const HIDDEN: &str = "***";
 
 /// The failure of a login without user and password.
-pub(in crate::store::redis) fn hidden(
-    error: StoreError,
-    login: &RedisConnectionInfo,
-) -> StoreError {
+pub(crate) fn hidden(error: StoreError, login: &RedisConnectionInfo) -> StoreError {
     let Some(password) = login.password() else {
         return error;
     };

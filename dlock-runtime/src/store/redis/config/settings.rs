@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use super::{credentials::CredentialsProvider, url::Location};
 #[cfg(feature = "tls")]
 use crate::store::redis::net::tls::Tls;
-use crate::{api::builder::fault_of_limit, error::ConnectError, label::label};
+use crate::{error::ConnectError, label::label, options::fault_of_limit};
 
 const LONGEST_NAMESPACE: usize = 64;
 
@@ -91,7 +91,7 @@ impl RedisConfig {
     }
 
     /// What the connections are called on the server.
-    pub(in crate::store::redis) fn connection_name(&self) -> String {
+    pub(crate) fn connection_name(&self) -> String {
         const LONGEST: usize = 160;
         let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
         let name = self.name.chars().map(plain).take(LONGEST);
@@ -99,7 +99,7 @@ impl RedisConfig {
     }
 
     /// The same as the one word that processes are known by.
-    pub(in crate::store::redis) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         const LONGEST: usize = 128;
         let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
         let label: String = self.name.chars().map(plain).take(LONGEST).collect();
@@ -110,7 +110,17 @@ impl RedisConfig {
         }
     }
 
-    pub(in crate::store::redis) fn check(&self) -> Result<(), ConnectError> {
+    /// The servers of the URL, with what is set beside it.
+    pub(crate) fn location(&self) -> Result<Location, ConnectError> {
+        let mut location = Location::parse(&self.url)?;
+        self.check()?;
+        location.set_credentials(self.credentials.as_ref())?;
+        #[cfg(feature = "tls")]
+        location.set_tls(self.tls.as_ref())?;
+        Ok(location)
+    }
+
+    fn check(&self) -> Result<(), ConnectError> {
         let refuse = |option, reason| Err(ConnectError::InvalidOption { option, reason });
         // A brace would choose the slot in place of the lock's name.
         let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'{' && byte != b'}';

@@ -14,7 +14,7 @@ use futures_util::future::try_join;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
 use tokio::task::AbortHandle;
 
-pub(in crate::store::redis) use self::{
+pub(crate) use self::{
     handle::{Handle, Stop},
     health::Health,
 };
@@ -43,7 +43,7 @@ const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 const QUEUED_REQUESTS: usize = 1024;
 
 /// A connection with all that has to end with it.
-pub(in crate::store::redis) struct Link {
+pub(crate) struct Link {
     handle: Handle,
     session: Session,
     /// Where hints come from, if not over the same connection.
@@ -60,7 +60,7 @@ pub(in crate::store::redis) struct Link {
 
 impl Link {
     /// Connects, logs in, loads the scripts and subscribes everybody who wants hints.
-    pub(in crate::store::redis) async fn open(
+    pub(crate) async fn open(
         endpoint: &Endpoint,
         config: &RedisConfig,
         hints: &Arc<Hints>,
@@ -191,7 +191,7 @@ impl Link {
     }
 
     /// The policy by which the server may delete locks to make room, if it has told of one.
-    pub(in crate::store::redis) fn evicts(&self) -> Option<&str> {
+    pub(crate) fn evicts(&self) -> Option<&str> {
         self.evicts.as_deref()
     }
 
@@ -199,10 +199,7 @@ impl Link {
     ///
     /// The first time it subscribes something in any case: without a permission that hints need
     /// no lock would work, and one wants to know that before the first client is there.
-    pub(in crate::store::redis) async fn subscribe(
-        &mut self,
-        hints: &Hints,
-    ) -> Result<Vec<ClientId>, StoreError> {
+    pub(crate) async fn subscribe(&mut self, hints: &Hints) -> Result<Vec<ClientId>, StoreError> {
         if hints.are_unwanted() {
             return Ok(Vec::new());
         }
@@ -243,7 +240,7 @@ impl Link {
 
     /// Whether the server still answers; what it answers does not matter, nor how many requests are
     /// ahead of this one.
-    pub(in crate::store::redis) async fn ping(&mut self) -> Result<(), StoreError> {
+    pub(crate) async fn ping(&mut self) -> Result<(), StoreError> {
         let limit = self.handle.limit;
         let question = redis::cmd("PING");
         let answer = self.handle.connection.send_packed_command(&question);
@@ -255,27 +252,27 @@ impl Link {
     }
 
     /// Returns when the connection of the requests has broken, and why.
-    pub(in crate::store::redis) async fn broken(&mut self) -> StoreError {
+    pub(crate) async fn broken(&mut self) -> StoreError {
         (&mut self.session.driver).await.ok();
         let fault = self.handle.health.fault();
         fault.unwrap_or_else(|| StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN))
     }
 
-    pub(in crate::store::redis) fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
     /// What reads and writes.
-    pub(in crate::store::redis) fn driver(&self) -> AbortHandle {
+    pub(crate) fn driver(&self) -> AbortHandle {
         self.session.driver.abort_handle()
     }
 
-    pub(in crate::store::redis) fn health(&self) -> Arc<Health> {
+    pub(crate) fn health(&self) -> Arc<Health> {
         self.handle.health.clone()
     }
 
     /// Closes the socket; whoever still waits for an answer learns of the cause.
-    pub(in crate::store::redis) async fn close(mut self, error: StoreError) {
+    pub(crate) async fn close(mut self, error: StoreError) {
         self.handle.health.fail(error);
         drop(self.subscriber.take());
         // One that has ended by itself has been awaited.

@@ -21,11 +21,11 @@ const LONGEST_LINE: usize = 1024;
 
 /// The first line that a server has said, if that is an error.
 #[derive(Clone, Default)]
-pub(in crate::store::redis) struct Greeting(Arc<OnceLock<Vec<u8>>>);
+pub(crate) struct Greeting(Arc<OnceLock<Vec<u8>>>);
 
 impl Greeting {
     /// Why the server has hung up, if it has said so.
-    pub(in crate::store::redis) fn refusal(&self) -> Option<StoreError> {
+    pub(crate) fn refusal(&self) -> Option<StoreError> {
         let said = redis::parse_redis_value(self.0.get()?);
         let error = said.and_then(Value::extract_error).err()?;
         Some(errors::of_request(&error, Duration::ZERO))
@@ -33,7 +33,7 @@ impl Greeting {
 }
 
 /// A stream that listens for a refusal.
-pub(in crate::store::redis) struct Heard<S> {
+pub(crate) struct Heard<S> {
     stream: S,
     greeting: Greeting,
     /// What there is of the first line; none when it is known to be a refusal or not.
@@ -41,7 +41,7 @@ pub(in crate::store::redis) struct Heard<S> {
 }
 
 impl<S> Heard<S> {
-    pub(in crate::store::redis) fn new(stream: S) -> (Self, Greeting) {
+    pub(crate) fn new(stream: S) -> (Self, Greeting) {
         let greeting = Greeting::default();
         let heard = Self {
             stream,

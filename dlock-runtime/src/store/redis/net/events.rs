@@ -14,7 +14,7 @@ use crate::{
 const TARGET: &str = "dlock";
 
 /// What the log says of the connection so far.
-pub(in crate::store::redis) struct Events {
+pub(crate) struct Events {
     /// The URL without its password.
     server: String,
     /// Since when there is no connection, if there should be one.
@@ -30,7 +30,7 @@ pub(in crate::store::redis) struct Events {
 
 impl Events {
     /// For a connection that is made in the background: only the log tells that it fails.
-    pub(in crate::store::redis) fn new(server: String) -> Self {
+    pub(crate) fn new(server: String) -> Self {
         Self {
             server,
             down_since: None,
@@ -43,7 +43,7 @@ impl Events {
 
     /// For one more connection to a server. That it cannot be opened is told once; of outages the first one
     /// tells.
-    pub(in crate::store::redis) fn of_second(server: String) -> Self {
+    pub(crate) fn of_second(server: String) -> Self {
         Self {
             is_second: true,
             ..Self::new(server)
@@ -51,7 +51,7 @@ impl Events {
     }
 
     /// For a connection whose first failure is the error of a caller who waits for it.
-    pub(in crate::store::redis) fn awaited(server: String) -> Self {
+    pub(crate) fn awaited(server: String) -> Self {
         Self {
             told: true,
             ..Self::new(server)
@@ -59,7 +59,7 @@ impl Events {
     }
 
     /// For a node of a cluster, to which this connection may be one more.
-    pub(in crate::store::redis) fn of_part(is_second: bool, server: String) -> Self {
+    pub(crate) fn of_part(is_second: bool, server: String) -> Self {
         if is_second {
             Self::of_second(server)
         } else {
@@ -67,16 +67,16 @@ impl Events {
         }
     }
 
-    pub(in crate::store::redis) fn are_of_second(&self) -> bool {
+    pub(crate) fn are_of_second(&self) -> bool {
         self.is_second
     }
 
     /// What the server is called in the log.
-    pub(in crate::store::redis) fn server(&self) -> &str {
+    pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    pub(in crate::store::redis) fn connected(&mut self) {
+    pub(crate) fn connected(&mut self) {
         let server = &self.server;
         if self.is_second {
             self.told = false;
@@ -94,7 +94,7 @@ impl Events {
     }
 
     /// By which policy the server may delete locks to make room: told once, and when it changes.
-    pub(in crate::store::redis) fn evicts(&mut self, policy: Option<&str>) {
+    pub(crate) fn evicts(&mut self, policy: Option<&str>) {
         if self.is_second || self.evicts.as_deref() == policy {
             return;
         }
@@ -111,7 +111,7 @@ impl Events {
     }
 
     /// A connection that has worked does so no more.
-    pub(in crate::store::redis) fn lost(&mut self, error: &StoreError) {
+    pub(crate) fn lost(&mut self, error: &StoreError) {
         let server = &self.server;
         if self.is_second {
             self.told = true;
@@ -125,7 +125,7 @@ impl Events {
     }
 
     /// An attempt to connect has failed, and others follow.
-    pub(in crate::store::redis) fn failed(&mut self, error: &StoreError) {
+    pub(crate) fn failed(&mut self, error: &StoreError) {
         let server = &self.server;
         if self.is_second {
             if std::mem::replace(&mut self.told, true) {

@@ -1,7 +1,8 @@
 //! Makes a socket a TLS connection, and says why that fails.
 
 use std::{
-    fmt, io,
+    fmt::{self, Display},
+    io,
     pin::Pin,
     sync::{
         Arc, OnceLock,
@@ -25,24 +26,21 @@ use tokio_rustls::{
     },
 };
 
-use super::socket;
-use crate::store::{
-    StoreError, StoreErrorKind,
-    redis::{config::url::Endpoint, protocol::errors},
-};
+use super::tcp;
+use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 
 const NOT_TLS: &str = "the server does not speak TLS at this port: write `redis://`, or the port \
                        at which it does";
 
 /// How connections become TLS connections.
 #[derive(Clone)]
-pub(in crate::store::redis) struct Connector {
+pub(crate) struct Connector {
     config: Arc<ClientConfig>,
     has_identity: bool,
 }
 
 impl Connector {
-    pub(in crate::store::redis) fn new(config: ClientConfig, has_identity: bool) -> Self {
+    pub(crate) fn new(config: ClientConfig, has_identity: bool) -> Self {
         Self {
             config: Arc::new(config),
             has_identity,
@@ -50,10 +48,10 @@ impl Connector {
     }
 
     /// Shakes hands with the server, which must prove that it is `host`, within about `limit`.
-    pub(in crate::store::redis) async fn connect(
+    pub(crate) async fn connect(
         &self,
-        endpoint: &Endpoint,
-        host: &str,
+        server: impl Display + Copy,
+        (host, port): (&str, u16),
         socket: TcpStream,
         limit: Duration,
     ) -> Result<(Secured, Verdict), StoreError> {
@@ -61,20 +59,17 @@ impl Connector {
         // is for asking whether it is one, and for saying so.
         let rest = limit / 8;
         let share = limit.saturating_sub(2 * rest);
-        let refused = |fault: &StoreError| {
-            fault.reworded(|message| errors::cannot_connect(endpoint, message))
-        };
+        let refused =
+            |fault: &StoreError| fault.reworded(|message| errors::cannot_connect(server, message));
         match timeout(share, self.shake_hands(host, socket)).await {
             Ok(Ok(secured)) => Ok(secured),
             Ok(Err(Failure::Tls(fault))) => Err(refused(&fault)),
             Ok(Err(Failure::NotTls)) => Err(refused(&advice(NOT_TLS))),
-            Ok(Err(Failure::Io(error))) => Err(errors::of_connect(endpoint, &error)),
-            Err(_) if socket::speaks_plainly(endpoint.address(), rest).await => {
-                Err(refused(&advice(NOT_TLS)))
-            }
+            Ok(Err(Failure::Io(error))) => Err(errors::of_connect(server, &error)),
+            Err(_) if tcp::speaks_plainly(host, port, rest).await => Err(refused(&advice(NOT_TLS))),
             Err(_) => {
                 let message = format!("no answer to the TLS handshake within {share:.0?}");
-                let message = errors::cannot_connect(endpoint, message);
+                let message = errors::cannot_connect(server, message);
                 Err(StoreError::new(StoreErrorKind::Unreachable, message))
             }
         }
@@ -133,7 +128,7 @@ enum Failure {
 
 /// What is learnt of a connection after the handshake: of a client's certificate the server
 /// thinks only when the client takes the handshake to be complete.
-pub(in crate::store::redis) struct Verdict {
+pub(crate) struct Verdict {
     host: String,
     has_identity: bool,
     was_asked: Arc<AtomicBool>,
@@ -142,7 +137,7 @@ pub(in crate::store::redis) struct Verdict {
 
 impl Verdict {
     /// Why a connection broke before the first answer, if TLS has to do with it.
-    pub(in crate::store::redis) fn of_broken(&self) -> Option<StoreError> {
+    pub(crate) fn of_broken(&self) -> Option<StoreError> {
         match self.fault.get() {
             Some(error) => Some(self.in_words(error)),
             // The alert may be lost when the server closes at once.
@@ -242,7 +237,7 @@ impl fmt::Debug for Asked {
 }
 
 /// A TLS connection that notes why the other side has ended it.
-pub(in crate::store::redis) struct Secured {
+pub(crate) struct Secured {
     stream: TlsStream<TcpStream>,
     fault: Arc<OnceLock<Error>>,
 }

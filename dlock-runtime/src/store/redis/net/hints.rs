@@ -12,7 +12,7 @@ use crate::{
 
 /// Who wants hints. Entries go when their managers have gone.
 #[derive(Default)]
-pub(in crate::store::redis) struct Hints {
+pub(crate) struct Hints {
     sinks: Mutex<Vec<(ClientId, HintSink)>>,
     /// What a hint tells of is to be asked for: it says nothing of replicas.
     must_ask: bool,
@@ -22,7 +22,7 @@ pub(in crate::store::redis) struct Hints {
 }
 
 impl Hints {
-    pub(in crate::store::redis) fn new(must_ask: bool) -> Self {
+    pub(crate) fn new(must_ask: bool) -> Self {
         Self {
             must_ask,
             ..Self::default()
@@ -30,40 +30,40 @@ impl Hints {
     }
 
     /// For a connection that takes no locks: no channel is subscribed.
-    pub(in crate::store::redis) fn unwanted() -> Self {
+    pub(crate) fn unwanted() -> Self {
         Self {
             are_unwanted: true,
             ..Self::default()
         }
     }
 
-    pub(in crate::store::redis) fn are_unwanted(&self) -> bool {
+    pub(crate) fn are_unwanted(&self) -> bool {
         self.are_unwanted
     }
 
-    pub(in crate::store::redis) fn attach(&self, client: ClientId, sink: HintSink) {
+    pub(crate) fn attach(&self, client: ClientId, sink: HintSink) {
         self.sinks().push((client, sink));
         self.attached.send_replace(());
     }
 
     /// Changes when somebody was attached, who is to be subscribed on every connection there is.
-    pub(in crate::store::redis) fn attached(&self) -> watch::Receiver<()> {
+    pub(crate) fn attached(&self) -> watch::Receiver<()> {
         self.attached.subscribe()
     }
 
-    pub(in crate::store::redis) fn clients(&self) -> Vec<ClientId> {
+    pub(crate) fn clients(&self) -> Vec<ClientId> {
         self.sinks().iter().map(|(client, _)| *client).collect()
     }
 
     /// Hints for these clients may have been missed.
-    pub(in crate::store::redis) fn look_again(&self, clients: &[ClientId]) {
+    pub(crate) fn look_again(&self, clients: &[ClientId]) {
         for client in clients {
             self.tell(*client, HintSink::look_again);
         }
     }
 
     /// Passes on what the server pushed. It runs on the connection's own task: it never waits.
-    pub(in crate::store::redis) fn take(&self, push: &PushInfo) {
+    pub(crate) fn take(&self, push: &PushInfo) {
         if push.kind != PushKind::Message {
             return;
         }
@@ -74,7 +74,7 @@ impl Hints {
     }
 
     /// Passes on a message. Anybody may publish, so anything may come.
-    pub(in crate::store::redis) fn hear(&self, message: &[u8]) {
+    pub(crate) fn hear(&self, message: &[u8]) {
         if let Some(mut hint) = parse(message) {
             if self.must_ask {
                 // Older than every answer, it is not believed.
@@ -105,7 +105,7 @@ impl Hints {
 }
 
 /// Reads `owner fence key`; `None` unless it is exactly that.
-pub(in crate::store::redis) fn parse(message: &[u8]) -> Option<Hint<'_>> {
+pub(crate) fn parse(message: &[u8]) -> Option<Hint<'_>> {
     let text = str::from_utf8(message).ok()?;
     let (owner, rest) = text.split_once(' ')?;
     let (fence, key) = rest.split_once(' ')?;

@@ -105,13 +105,13 @@ impl Drop for Listener {
 }
 
 /// All channels of a namespace.
-pub(in crate::store::redis) fn pattern(config: &RedisConfig) -> String {
+pub(crate) fn pattern(config: &RedisConfig) -> String {
     let prefix = script::channel_prefix(&config.namespace);
     format!("{}*", inspect::escaped(&prefix))
 }
 
 /// A connection that is made to listen, which has subscribed nothing yet.
-pub(in crate::store::redis) async fn open(
+pub(crate) async fn open(
     endpoint: &Endpoint,
     config: &RedisConfig,
 ) -> Result<(PubSubSink, PubSubStream), StoreError> {

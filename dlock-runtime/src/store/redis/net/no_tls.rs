@@ -1,22 +1,22 @@
 //! What stands in for TLS where it is not built in: nobody can have a [`Connector`].
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, fmt::Display, time::Duration};
 
 use tokio::net::TcpStream;
 
-use crate::store::{StoreError, redis::config::url::Endpoint};
+use crate::store::StoreError;
 
 #[derive(Clone, Debug)]
-pub(in crate::store::redis) struct Connector(Infallible);
+pub(crate) struct Connector(Infallible);
 
-pub(in crate::store::redis) struct Verdict(Infallible);
+pub(crate) struct Verdict(Infallible);
 
 impl Connector {
     #[expect(clippy::unused_async, reason = "it is async where there is TLS")]
-    pub(in crate::store::redis) async fn connect(
+    pub(crate) async fn connect(
         &self,
-        _endpoint: &Endpoint,
-        _host: &str,
+        _server: impl Display + Copy,
+        _host: (&str, u16),
         _socket: TcpStream,
         _limit: Duration,
     ) -> Result<(TcpStream, Verdict), StoreError> {
@@ -25,7 +25,7 @@ impl Connector {
 }
 
 impl Verdict {
-    pub(in crate::store::redis) fn of_broken(&self) -> Option<StoreError> {
+    pub(crate) fn of_broken(&self) -> Option<StoreError> {
         match self.0 {}
     }
 }

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// A server, for as long as this lives.
-pub(in crate::store::redis) struct Node {
+pub(crate) struct Node {
     shown: Box<str>,
     #[cfg(feature = "admin")]
     source: Source,
@@ -45,7 +45,7 @@ pub(in crate::store::redis) struct Node {
 
 impl Node {
     /// Starts to connect, in the background of `home`.
-    pub(in crate::store::redis) fn start(
+    pub(crate) fn start(
         source: Source,
         config: &Arc<RedisConfig>,
         hints: &Arc<Hints>,
@@ -73,7 +73,7 @@ impl Node {
     }
 
     /// Waits until the server is ready, or will not be without somebody's help.
-    pub(in crate::store::redis) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+    pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         let decided = |state: &State| match state {
             State::Connecting { .. } => None,
             State::Ready(_) => Some(Ok(())),
@@ -113,14 +113,14 @@ impl Node {
     }
 
     /// Runs a script, in no more time than a request may take.
-    pub(in crate::store::redis) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+    pub(crate) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
         self.within_limit(async |handle: Handle| handle.run(call).await)
             .await?
     }
 
     /// Runs a script several times in one write, within `limit`; the answers are in the order of
     /// the calls. A connection is waited for in half of that.
-    pub(in crate::store::redis) async fn run_all(
+    pub(crate) async fn run_all(
         &self,
         calls: &[&Call],
         limit: Duration,
@@ -135,7 +135,7 @@ impl Node {
     }
 
     /// What `request` yields, in no more time than a request may take.
-    pub(in crate::store::redis) async fn within_limit<T>(
+    pub(crate) async fn within_limit<T>(
         &self,
         request: impl AsyncFnOnce(Handle) -> T,
     ) -> Result<T, StoreError> {
@@ -152,7 +152,7 @@ impl Node {
     ) -> Result<T, StoreError> {
         // A timer panics without one.
         if runtime::Handle::try_current().is_err() {
-            return Err(no_runtime("no tokio runtime runs here").unsent());
+            return Err(errors::no_runtime("no tokio runtime runs here").unsent());
         }
         timeout(limit, async {
             let handle = self.handle_within(for_connection).await;
@@ -165,15 +165,12 @@ impl Node {
     }
 
     /// What requests need, as soon as it is there; an error means that nothing can be sent.
-    pub(in crate::store::redis) async fn handle(&self) -> Result<Handle, StoreError> {
+    pub(crate) async fn handle(&self) -> Result<Handle, StoreError> {
         self.handle_within(self.response_timeout).await
     }
 
     /// The same for a caller that waits no longer than `limit`, and no longer than for an answer.
-    pub(in crate::store::redis) async fn handle_within(
-        &self,
-        limit: Duration,
-    ) -> Result<Handle, StoreError> {
+    pub(crate) async fn handle_within(&self, limit: Duration) -> Result<Handle, StoreError> {
         self.process.check(Instant::now())?;
         if let Some(known) = known(&self.state.borrow()) {
             return known;
@@ -186,38 +183,35 @@ impl Node {
 
     /// The answer to a command that is no script.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) async fn ask(
-        &self,
-        question: &::redis::Cmd,
-    ) -> Result<Value, StoreError> {
+    pub(crate) async fn ask(&self, question: &::redis::Cmd) -> Result<Value, StoreError> {
         self.within_limit(async |handle: Handle| handle.ask(question).await)
             .await?
     }
 
     /// Its URL without the password.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn shown(&self) -> &str {
+    pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
 
     /// Where it is at this moment, for a connection besides the one that is kept.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) async fn place(&self) -> Result<Endpoint, StoreError> {
+    pub(crate) async fn place(&self) -> Result<Endpoint, StoreError> {
         self.source.find(self.response_timeout).await
     }
 
     /// How the connection is, and how it changes.
-    pub(in crate::store::redis) fn state(&self) -> watch::Receiver<State> {
+    pub(crate) fn state(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
     /// Connects again if the runtime of the connection has ended.
-    pub(in crate::store::redis) fn revive(&self) {
+    pub(crate) fn revive(&self) {
         self.supervisor.revive();
     }
 
     /// Ends the connection; whoever waits for an answer learns that it broke.
-    pub(in crate::store::redis) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.supervisor.close();
     }
 
@@ -244,10 +238,6 @@ fn known(state: &State) -> Option<Result<Handle, StoreError>> {
         State::Ready(handle) => Some(Ok(handle.clone())),
         State::Failed(error) => Some(Err(error.clone())),
     }
-}
-
-pub(in crate::store::redis) fn no_runtime(message: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::NoRuntime, message)
 }
 
 #[cfg(test)]

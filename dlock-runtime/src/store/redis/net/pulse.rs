@@ -20,12 +20,12 @@ use tokio::{
     time::timeout,
 };
 
-use super::socket::Stream;
+use super::stream::Stream;
 use crate::store::{StoreError, redis::protocol::errors};
 
 /// How often something has come on a connection.
 #[derive(Clone, Default)]
-pub(in crate::store::redis) struct Pulse(Arc<AtomicU64>);
+pub(crate) struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
     fn beat(&self) {
@@ -39,7 +39,7 @@ impl Pulse {
 
     /// The answer to what the connection asks for itself, or that nothing at all has come for all of
     /// `limit` while it was waited for.
-    pub(in crate::store::redis) async fn answered<T>(
+    pub(crate) async fn answered<T>(
         &self,
         limit: Duration,
         answer: impl Future<Output = Result<T, RedisError>>,
@@ -58,13 +58,13 @@ impl Pulse {
 }
 
 /// A stream whose pulse can be felt.
-pub(in crate::store::redis) struct Beating<S> {
+pub(crate) struct Beating<S> {
     stream: S,
     pulse: Pulse,
 }
 
 impl<S> Beating<S> {
-    pub(in crate::store::redis) fn new(stream: S) -> (Self, Pulse) {
+    pub(crate) fn new(stream: S) -> (Self, Pulse) {
         let pulse = Pulse::default();
         let beating = Self {
             stream,

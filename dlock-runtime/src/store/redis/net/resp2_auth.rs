@@ -8,7 +8,7 @@ use std::{io, time::Duration};
 use redis::{RedisConnectionInfo, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::socket::Stream;
+use super::stream::Stream;
 use crate::store::{StoreError, redis::protocol::errors};
 
 /// Answers to what is asked here are much shorter.
@@ -17,7 +17,7 @@ const LONGEST_LINE: usize = 1024;
 /// Logs in, if there is a password, and sets the name, if there is one.
 ///
 /// A name is a courtesy: it may be refused.
-pub(in crate::store::redis) async fn introduce(
+pub(crate) async fn introduce(
     stream: &mut (impl Stream + Unpin),
     login: &RedisConnectionInfo,
     name: Option<&str>,

@@ -9,10 +9,7 @@ use crate::store::{
 
 /// Refuses a server on which locks would not work, by what it says of itself; `in_cluster` is
 /// whether it should be a node of a cluster.
-pub(in crate::store::redis) fn check_server(
-    hello: &Value,
-    in_cluster: bool,
-) -> Result<(), StoreError> {
+pub(crate) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreError> {
     let fields: Vec<_> = match hello {
         Value::Map(fields) => fields.iter().map(|(key, value)| (key, value)).collect(),
         // RESP2 has no maps.
@@ -54,7 +51,7 @@ pub(in crate::store::redis) fn check_server(
 /// The policy by which the server may delete locks to make room, by what `INFO memory` tells.
 ///
 /// Without a limit it has no reason to, and one that keeps what it has refuses new locks instead.
-pub(in crate::store::redis) fn evicts(info: &Value) -> Option<String> {
+pub(crate) fn evicts(info: &Value) -> Option<String> {
     let text: String = redis::from_redis_value_ref(info).ok()?;
     let field = |name: &str| {
         let mut lines = text.lines();

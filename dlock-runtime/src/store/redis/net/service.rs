@@ -21,10 +21,9 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::node::no_runtime;
 use crate::{
     process::here,
-    store::{StoreError, StoreErrorKind},
+    store::{StoreError, StoreErrorKind, redis::protocol::errors},
 };
 
 /// Between two runs of what panics.
@@ -32,7 +31,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a service does.
-pub(in crate::store::redis) trait Work: Send + 'static {
+pub(crate) trait Work: Send + 'static {
     /// Runs until there is nothing left to do.
     ///
     /// It may be dropped at any await, and be called again after that.
@@ -43,7 +42,7 @@ pub(in crate::store::redis) trait Work: Send + 'static {
 }
 
 /// A background task, for as long as this lives.
-pub(in crate::store::redis) struct Service<W: Work>(Arc<Slot<W>>);
+pub(crate) struct Service<W: Work>(Arc<Slot<W>>);
 
 struct Slot<W> {
     /// The work, while no task has it.
@@ -65,12 +64,12 @@ enum Stage {
 
 impl<W: Work> Service<W> {
     /// Begins the work on `home`.
-    pub(in crate::store::redis) fn start(work: W, home: &runtime::Handle) -> Self {
+    pub(crate) fn start(work: W, home: &runtime::Handle) -> Self {
         Self::start_watched(work, home, Arc::default())
     }
 
     /// The same; `is_interrupted` is set when the task ends early.
-    pub(in crate::store::redis) fn start_watched(
+    pub(crate) fn start_watched(
         work: W,
         home: &runtime::Handle,
         is_interrupted: Arc<AtomicBool>,
@@ -85,7 +84,7 @@ impl<W: Work> Service<W> {
     }
 
     /// Begins the work anew on the current runtime if its own has ended. It costs next to nothing else.
-    pub(in crate::store::redis) fn revive(&self) {
+    pub(crate) fn revive(&self) {
         let is_interrupted = &self.0.is_interrupted;
         if is_interrupted.load(Ordering::Acquire) && runtime::Handle::try_current().is_ok() {
             is_interrupted.store(false, Ordering::SeqCst);
@@ -94,7 +93,7 @@ impl<W: Work> Service<W> {
     }
 
     /// The same, whoever has seen meanwhile that it was interrupted.
-    pub(in crate::store::redis) fn revive_if_idle(&self) {
+    pub(crate) fn revive_if_idle(&self) {
         let is_idle = *self.0.stage.borrow() == Stage::Idle;
         if is_idle && let Ok(here) = runtime::Handle::try_current() {
             self.run_on(&here);
@@ -102,7 +101,7 @@ impl<W: Work> Service<W> {
     }
 
     /// Keeps the work going for a request that needs it; returns why that is not possible.
-    pub(in crate::store::redis) async fn keep_going(&self) -> StoreError {
+    pub(crate) async fn keep_going(&self) -> StoreError {
         let mut stage = self.0.stage.subscribe();
         loop {
             let ended = stage.wait_for(|stage| *stage != Stage::Running).await;
@@ -113,13 +112,13 @@ impl<W: Work> Service<W> {
             }
             self.revive_if_idle();
             if *self.0.stage.borrow() == Stage::Idle {
-                return no_runtime("the tokio runtime of the request has ended");
+                return errors::no_runtime("the tokio runtime of the request has ended");
             }
         }
     }
 
     /// Ends the work for good.
-    pub(in crate::store::redis) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.0.stage.send_replace(Stage::Closed);
         drop(self.0.take());
     }

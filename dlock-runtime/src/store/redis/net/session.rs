@@ -21,15 +21,15 @@ use crate::{
 };
 
 /// The connection, and the task of its own that reads and writes.
-pub(in crate::store::redis) struct Session {
-    pub(in crate::store::redis) connection: MultiplexedConnection,
-    pub(in crate::store::redis) driver: JoinHandle<()>,
-    pub(in crate::store::redis) pulse: Pulse,
+pub(crate) struct Session {
+    pub(crate) connection: MultiplexedConnection,
+    pub(crate) driver: JoinHandle<()>,
+    pub(crate) pulse: Pulse,
 }
 
 impl Session {
     /// Connects and logs in, within about `limit`.
-    pub(in crate::store::redis) async fn open(
+    pub(crate) async fn open(
         endpoint: &Endpoint,
         settings: AsyncConnectionConfig,
         limit: Duration,
@@ -77,7 +77,7 @@ impl Drop for Session {
 /// # Errors
 ///
 /// Every error names the server.
-pub(in crate::store::redis) async fn ask(
+pub(crate) async fn ask(
     endpoint: &Endpoint,
     question: &Cmd,
     limit: Duration,
@@ -95,7 +95,7 @@ pub(in crate::store::redis) async fn ask(
 
 /// What `attempt` yields in time, or why it failed: no request of a caller was sent by it, whatever
 /// went wrong on the way.
-pub(in crate::store::redis) async fn named<T>(
+pub(crate) async fn named<T>(
     endpoint: &Endpoint,
     limit: Duration,
     attempt: impl Future<Output = Result<T, StoreError>>,
@@ -115,7 +115,7 @@ pub(in crate::store::redis) async fn named<T>(
 }
 
 /// The answer to what the connection asks for itself, or that there was none within `limit`.
-pub(in crate::store::redis) async fn answered<T>(
+pub(crate) async fn answered<T>(
     limit: Duration,
     answer: impl Future<Output = Result<T, RedisError>>,
 ) -> Result<T, StoreError> {

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The connection, and the task that listens.
-pub(in crate::store::redis) struct Subscriber {
+pub(crate) struct Subscriber {
     sink: PubSubSink,
     pulse: Pulse,
     listener: JoinHandle<()>,
@@ -43,7 +43,7 @@ impl Drop for Ear {
 
 impl Subscriber {
     /// Connects and logs in, within about `limit`. When the connection breaks, `health` fails.
-    pub(in crate::store::redis) async fn open(
+    pub(crate) async fn open(
         endpoint: &Endpoint,
         name: &str,
         hints: Arc<Hints>,
@@ -77,7 +77,7 @@ impl Subscriber {
     }
 
     /// Returns when the server has confirmed every channel.
-    pub(in crate::store::redis) async fn subscribe(
+    pub(crate) async fn subscribe(
         &mut self,
         channels: &[String],
         limit: Duration,
@@ -87,10 +87,7 @@ impl Subscriber {
     }
 
     /// Whether the server still answers.
-    pub(in crate::store::redis) async fn ping(
-        &mut self,
-        limit: Duration,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn ping(&mut self, limit: Duration) -> Result<(), StoreError> {
         let answer = self.sink.ping::<Value>();
         self.pulse.answered(limit, answer).await.map(drop)
     }

@@ -56,7 +56,7 @@ const IDLE_FACTOR: u32 = 5;
 
 /// What callers find.
 #[derive(Clone)]
-pub(in crate::store::redis) enum State {
+pub(crate) enum State {
     /// The outcome of the first attempt is not known yet.
     Connecting {
         /// The last connection was given up for want of an answer.
@@ -67,7 +67,7 @@ pub(in crate::store::redis) enum State {
     Failed(StoreError),
 }
 
-pub(in crate::store::redis) struct Supervisor {
+pub(crate) struct Supervisor {
     source: Source,
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
@@ -143,7 +143,7 @@ impl Work for Supervisor {
 }
 
 impl Supervisor {
-    pub(in crate::store::redis) fn new(
+    pub(crate) fn new(
         source: Source,
         config: Arc<RedisConfig>,
         hints: Arc<Hints>,

@@ -109,11 +109,7 @@ impl Tls {
     }
 
     /// What the options of a URL name, which are paths.
-    pub(in crate::store::redis) fn from_paths(
-        ca: Option<&str>,
-        cert: Option<&str>,
-        key: Option<&str>,
-    ) -> Self {
+    pub(crate) fn from_paths(ca: Option<&str>, cert: Option<&str>, key: Option<&str>) -> Self {
         let file = |path: &str| Pem::File(path.into());
         Self {
             ca: ca.map(file),
@@ -123,7 +119,7 @@ impl Tls {
     }
 
     /// These together with `others`, none of which may be given in both.
-    pub(in crate::store::redis) fn merged(self, others: Self) -> Result<Self, ConnectError> {
+    pub(crate) fn merged(self, others: Self) -> Result<Self, ConnectError> {
         const TWICE: &str = "the URL has one as well: give it in one place";
         let one = |option, one: Option<Pem>, other: Option<Pem>| match (one, other) {
             (Some(_), Some(_)) => Err(ConnectError::InvalidOption {
@@ -140,7 +136,7 @@ impl Tls {
     }
 
     /// Reads everything.
-    pub(in crate::store::redis) fn connector(&self) -> Result<Connector, ConnectError> {
+    pub(crate) fn connector(&self) -> Result<Connector, ConnectError> {
         let roots = match &self.ca {
             Some(pem) => given_roots(pem)?,
             None => roots_of_the_machine()?,

@@ -12,7 +12,7 @@ use redis::{Arg, Cmd, ErrorKind, RedisError};
 
 use crate::store::{StoreError, StoreErrorKind};
 
-pub(in crate::store::redis) const BROKEN: &str = "the connection to the server broke";
+pub(crate) const BROKEN: &str = "the connection to the server broke";
 
 /// What newer servers say inside a script in place of `NOPERM`.
 const ACL_IN_SCRIPT: &str = "ACL failure in script: ";
@@ -38,8 +38,13 @@ const NEEDED: [&str; 5] = ["EVALSHA", "EVAL", "SUBSCRIBE", "ASKING", "WAIT"];
 const NO_HELLO: &str = "the server does not know `HELLO 3`: if it is Redis 6.2 or later behind a \
                         proxy, write `?protocol=resp2` at the end of the URL";
 
+/// There is no tokio runtime to send a request, or to keep a connection.
+pub(crate) fn no_runtime(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::NoRuntime, message)
+}
+
 /// A failure of one request; `limit` is how long its answer was waited for.
-pub(in crate::store::redis) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
+pub(crate) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     if error.is_timeout() {
         return StoreError::timed_out(limit);
     }
@@ -56,11 +61,7 @@ pub(in crate::store::redis) fn of_request(error: &RedisError, limit: Duration) -
 }
 
 /// A failure of a command that is no script.
-pub(in crate::store::redis) fn of_command(
-    command: &Cmd,
-    error: &RedisError,
-    limit: Duration,
-) -> StoreError {
+pub(crate) fn of_command(command: &Cmd, error: &RedisError, limit: Duration) -> StoreError {
     let sorted = of_request(error, limit);
     let name = match command.args_iter().next() {
         Some(Arg::Simple(name)) => String::from_utf8_lossy(name),
@@ -75,11 +76,7 @@ pub(in crate::store::redis) fn of_command(
 }
 
 /// A failure of the login, which ends with the choice of the database.
-pub(in crate::store::redis) fn of_login(
-    error: &RedisError,
-    limit: Duration,
-    database: i64,
-) -> StoreError {
+pub(crate) fn of_login(error: &RedisError, limit: Duration, database: i64) -> StoreError {
     let sorted = of_request(error, limit);
     let message = sorted.message();
     let is_no_database = NO_SUCH_DATABASE
@@ -101,7 +98,7 @@ pub(in crate::store::redis) fn of_login(
 }
 
 /// A connection that could not be opened.
-pub(in crate::store::redis) fn of_connect(address: impl Display, error: &io::Error) -> StoreError {
+pub(crate) fn of_connect(address: impl Display, error: &io::Error) -> StoreError {
     let text = error.to_string();
     // The number says nothing that the words do not.
     let words = text.split(" (os error").next().unwrap_or_default();
@@ -112,15 +109,12 @@ pub(in crate::store::redis) fn of_connect(address: impl Display, error: &io::Err
 }
 
 /// The failure of one attempt in words.
-pub(in crate::store::redis) fn cannot_connect(
-    address: impl Display,
-    cause: impl Display,
-) -> String {
+pub(crate) fn cannot_connect(address: impl Display, cause: impl Display) -> String {
     format!("cannot connect to {address}: {cause}")
 }
 
 /// A server that accepted a connection, and has not answered on it within `limit`.
-pub(in crate::store::redis) fn silent(address: impl Display, limit: Duration) -> StoreError {
+pub(crate) fn silent(address: impl Display, limit: Duration) -> StoreError {
     let cause = format!(
         "it accepts connections, but there was no answer within {limit:.0?}; {CHECK_SILENCE}"
     );
@@ -129,7 +123,7 @@ pub(in crate::store::redis) fn silent(address: impl Display, limit: Duration) ->
 }
 
 /// There is no connection for a request, as the last one was given up for want of an answer.
-pub(in crate::store::redis) fn silenced(address: &str, limit: Duration) -> StoreError {
+pub(crate) fn silenced(address: &str, limit: Duration) -> StoreError {
     let message = format!(
         "no connection to {address} within {limit:.0?}, after it had stopped to answer; {CHECK_SILENCE}"
     );
@@ -137,11 +131,7 @@ pub(in crate::store::redis) fn silenced(address: &str, limit: Duration) -> Store
 }
 
 /// What is said when no attempt has succeeded for all of `limit`, by the failure of the last.
-pub(in crate::store::redis) fn given_up(
-    address: &str,
-    limit: Duration,
-    last: &StoreError,
-) -> StoreError {
+pub(crate) fn given_up(address: &str, limit: Duration, last: &StoreError) -> StoreError {
     let attempt = cannot_connect(address, "");
     last.reworded(|message| {
         let cause = message.strip_prefix(&attempt).unwrap_or(message);
@@ -150,11 +140,11 @@ pub(in crate::store::redis) fn given_up(
     })
 }
 
-pub(in crate::store::redis) fn bad_answer(message: impl Into<String>) -> StoreError {
+pub(crate) fn bad_answer(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::BadAnswer, message)
 }
 
-pub(in crate::store::redis) fn unsupported(message: impl Into<String>) -> StoreError {
+pub(crate) fn unsupported(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Unsupported, message)
 }
 
@@ -163,17 +153,17 @@ fn no_hello() -> StoreError {
 }
 
 /// One server was to be locked on, and it is only a part of several.
-pub(in crate::store::redis) fn in_a_cluster() -> StoreError {
+pub(crate) fn in_a_cluster() -> StoreError {
     unsupported("the server is a node of a Redis Cluster: write `redis-cluster://` in the URL")
         .with_advice()
 }
 
 /// It was to be a node of a cluster, and is not.
-pub(in crate::store::redis) fn in_no_cluster() -> StoreError {
+pub(crate) fn in_no_cluster() -> StoreError {
     unsupported("the server is not in cluster mode: write `redis://` in the URL").with_advice()
 }
 
-pub(in crate::store::redis) fn too_old(what: &str) -> StoreError {
+pub(crate) fn too_old(what: &str) -> StoreError {
     unsupported(format!(
         "the server is too old, {what}: use Redis 6.2 or later, or Valkey"
     ))
@@ -181,7 +171,7 @@ pub(in crate::store::redis) fn too_old(what: &str) -> StoreError {
 }
 
 /// The line of a script that failed, as far as the server tells.
-pub(in crate::store::redis) fn script_line(error: &RedisError) -> Option<usize> {
+pub(crate) fn script_line(error: &RedisError) -> Option<usize> {
     // Some mentions have no number; of several with one, the last is the server's own.
     error.detail()?.rsplit("user_script:").find_map(|rest| {
         let end = rest
@@ -306,7 +296,7 @@ fn unknown_command(detail: &str) -> Option<&str> {
 }
 
 /// A command of that name is in every version that will do, and this server does not know it.
-pub(in crate::store::redis) fn not_known(command: &str) -> StoreError {
+pub(crate) fn not_known(command: &str) -> StoreError {
     unsupported(format!(
         "unknown command '{command}': the server has it under another name or not at all \
          (`rename-command`), or a proxy before it does not pass it on, and dlock needs it"
@@ -316,7 +306,7 @@ pub(in crate::store::redis) fn not_known(command: &str) -> StoreError {
 
 /// A command that no lock works without, and that was tried on a new connection: what it was refused with,
 /// if it was refused for good.
-pub(in crate::store::redis) fn refused_for_good(
+pub(crate) fn refused_for_good(
     command: &str,
     answer: redis::Value,
     limit: Duration,
@@ -373,7 +363,7 @@ fn without_noise(detail: &str) -> &str {
 }
 
 /// What a server says as it can stand in a line of a log: in RESP3 it may send megabytes of anything.
-pub(in crate::store::redis) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let mut quoted: String = text.chars().take(LONGEST_QUOTE).map(plain).collect();
     if text.chars().nth(LONGEST_QUOTE).is_some() {

@@ -12,11 +12,11 @@ use super::slot;
 use crate::{key::LockKey, owner::ClientId, store::redis::RedisConfig};
 
 /// How long the name of a lock is, or somewhat less.
-pub(in crate::store::redis) fn lock_len(config: &RedisConfig, key: &LockKey) -> usize {
+pub(crate) fn lock_len(config: &RedisConfig, key: &LockKey) -> usize {
     config.namespace.len() + key.as_str().len()
 }
 
-pub(in crate::store::redis) fn push_lock(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
+pub(crate) fn push_lock(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
     if config.raw_keys {
         push(command, &[key.as_str()]);
     } else {
@@ -25,7 +25,7 @@ pub(in crate::store::redis) fn push_lock(command: &mut Cmd, config: &RedisConfig
 }
 
 /// The keys after the first: the queue, the living, and the fence.
-pub(in crate::store::redis) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
+pub(crate) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
     let (namespace, lock) = (&config.namespace, key.as_str());
     let living = if config.raw_keys { "}:ra" } else { "}:a" };
     push(command, &[namespace, ":{", lock, "}", queue(config)]);
@@ -37,28 +37,24 @@ pub(in crate::store::redis) fn push_others(command: &mut Cmd, config: &RedisConf
 ///
 /// **Safety.** Who gives a lock back makes the first in its queue the holder. A lock at a raw key is
 /// another than the one of the same name in the namespace, so it has a queue of its own.
-pub(in crate::store::redis) fn queue(config: &RedisConfig) -> &'static str {
+pub(crate) fn queue(config: &RedisConfig) -> &'static str {
     if config.raw_keys { ":rq" } else { ":q" }
 }
 
-pub(in crate::store::redis) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
+pub(crate) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
     let (namespace, tag) = (&config.namespace, slot::tag(key.as_str()));
     command.write_arg_fmt(format_args!("{namespace}:fence:{{{tag:x}}}"));
 }
 
 /// Where a process says what it is. In braces, it could be a lock of a namespace that ends in `:process`,
 /// and there is none.
-pub(in crate::store::redis) fn push_process(
-    command: &mut Cmd,
-    config: &RedisConfig,
-    client: ClientId,
-) {
+pub(crate) fn push_process(command: &mut Cmd, config: &RedisConfig, client: ClientId) {
     let namespace = &config.namespace;
     command.write_arg_fmt(format_args!("{namespace}:process:{{{client}}}"));
 }
 
 /// One argument, written without a string of its own.
-pub(in crate::store::redis) fn push(command: &mut Cmd, parts: &[&str]) {
+pub(crate) fn push(command: &mut Cmd, parts: &[&str]) {
     let mut argument = command.writer_for_next_arg();
     for part in parts {
         argument

@@ -12,11 +12,11 @@ use std::{ptr, time::Duration};
 use redis::{Arg, Cmd, RedisError, RedisWrite};
 
 #[cfg(feature = "admin")]
-pub(in crate::store::redis) use self::answer::{misshapen, read_unlock};
+pub(crate) use self::answer::{misshapen, read_unlock};
 use self::text::{ACQUIRE, DROP, RAISE, RELEASE, RENEW, Script};
 #[cfg(feature = "admin")]
 use self::text::{LOOK, UNLOCK};
-pub(in crate::store::redis) use self::{
+pub(crate) use self::{
     answer::{Untold, read_acquisition, read_raise, read_release, read_renewal, untold},
     label::read_label,
     text::sources,
@@ -32,7 +32,7 @@ use crate::{
 
 /// One script with all it is to be called with, as it is sent; or a plain command with one key, which
 /// comes first.
-pub(in crate::store::redis) struct Call {
+pub(crate) struct Call {
     script: Option<&'static Script>,
     command: Cmd,
     /// Where it goes, if not to the slot of its first key.
@@ -40,10 +40,7 @@ pub(in crate::store::redis) struct Call {
 }
 
 impl Call {
-    pub(in crate::store::redis) fn acquire(
-        config: &RedisConfig,
-        request: &AcquireRequest<'_>,
-    ) -> Self {
+    pub(crate) fn acquire(config: &RedisConfig, request: &AcquireRequest<'_>) -> Self {
         let alive = i64::try_from(milliseconds(ALIVE)).expect("three seconds fit");
         let alive = match request.queue {
             Queue::No => 0,
@@ -61,7 +58,7 @@ impl Call {
         call
     }
 
-    pub(in crate::store::redis) fn raise(
+    pub(crate) fn raise(
         config: &RedisConfig,
         key: &LockKey,
         owner: OwnerId,
@@ -74,7 +71,7 @@ impl Call {
         call
     }
 
-    pub(in crate::store::redis) fn renew(config: &RedisConfig, request: &RenewRequest<'_>) -> Self {
+    pub(crate) fn renew(config: &RedisConfig, request: &RenewRequest<'_>) -> Self {
         let mut call = Self::new(&RENEW, config, request.key);
         call.owner(request.owner);
         call.command.arg(milliseconds(request.ttl));
@@ -84,11 +81,7 @@ impl Call {
         call
     }
 
-    pub(in crate::store::redis) fn release(
-        config: &RedisConfig,
-        key: &LockKey,
-        owner: OwnerId,
-    ) -> Self {
+    pub(crate) fn release(config: &RedisConfig, key: &LockKey, owner: OwnerId) -> Self {
         let mut call = Self::new(&RELEASE, config, key);
         names::push_others(&mut call.command, config, key);
         call.owner(owner);
@@ -97,7 +90,7 @@ impl Call {
 
     /// All there is to know of a lock, with the first `most` of its waiters.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn look(config: &RedisConfig, key: &LockKey, most: usize) -> Self {
+    pub(crate) fn look(config: &RedisConfig, key: &LockKey, most: usize) -> Self {
         let mut call = Self::new(&LOOK, config, key);
         names::push_others(&mut call.command, config, key);
         call.command.arg(most);
@@ -107,7 +100,7 @@ impl Call {
     /// The lock is taken away if it is still what was seen there: an owner with its fence, or what has
     /// this SHA-1.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn unlock(
+    pub(crate) fn unlock(
         config: &RedisConfig,
         key: &LockKey,
         me: OwnerId,
@@ -130,7 +123,7 @@ impl Call {
     }
 
     /// A process says what it is, which counts for a while.
-    pub(in crate::store::redis) fn introduce(
+    pub(crate) fn introduce(
         config: &RedisConfig,
         client: ClientId,
         text: &str,
@@ -144,7 +137,7 @@ impl Call {
 
     /// A script that works on a lock tries to publish, and says why it cannot.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn publish_in_script(config: &RedisConfig) -> Self {
+    pub(crate) fn publish_in_script(config: &RedisConfig) -> Self {
         const SCRIPT: &str = "local told = redis.pcall('PUBLISH', ARGV[1], '0') \
                               return type(told) == 'table' and told.err or 1";
         // No lock has a name with a control character in it.
@@ -157,11 +150,7 @@ impl Call {
 
     /// The holder of a lock is told that it was taken away.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn tell_holder(
-        config: &RedisConfig,
-        key: &LockKey,
-        holder: OwnerId,
-    ) -> Self {
+    pub(crate) fn tell_holder(config: &RedisConfig, key: &LockKey, holder: OwnerId) -> Self {
         let channel = channel(&config.namespace, holder.client());
         let message = format!("{holder} 0 {key}");
         let untold = Untold {
@@ -172,14 +161,14 @@ impl Call {
     }
 
     /// What a process has said of itself is removed, as it has ended.
-    pub(in crate::store::redis) fn forget(config: &RedisConfig, client: ClientId) -> Self {
+    pub(crate) fn forget(config: &RedisConfig, client: ClientId) -> Self {
         let mut command = redis::cmd("DEL");
         names::push_process(&mut command, config, client);
         Self::plain(command, None)
     }
 
     /// What a script could not publish, over the connection to the master of a slot.
-    pub(in crate::store::redis) fn publish(slot: u16, untold: Untold<'_>) -> Self {
+    pub(crate) fn publish(slot: u16, untold: Untold<'_>) -> Self {
         let mut command = redis::cmd("PUBLISH");
         command.arg(untold.channel).arg(untold.message);
         Self::plain(command, Some(slot))
@@ -187,7 +176,7 @@ impl Call {
 
     /// What a process has said of itself.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn of_process(config: &RedisConfig, client: ClientId) -> Self {
+    pub(crate) fn of_process(config: &RedisConfig, client: ClientId) -> Self {
         let mut command = redis::cmd("GET");
         names::push_process(&mut command, config, client);
         Self::plain(command, None)
@@ -195,7 +184,7 @@ impl Call {
 
     /// A command without a script. One that has no key is for the master of `slot`, or for a server that is
     /// chosen otherwise.
-    pub(in crate::store::redis) fn plain(command: Cmd, slot: Option<u16>) -> Self {
+    pub(crate) fn plain(command: Cmd, slot: Option<u16>) -> Self {
         Self {
             script: None,
             command,
@@ -226,7 +215,7 @@ impl Call {
 
     /// For a release whose keys lie on two servers at the moment: the same of the lock alone, which
     /// is free then, whoever waits for it.
-    pub(in crate::store::redis) fn of_the_lock_alone(&self) -> Option<Self> {
+    pub(crate) fn of_the_lock_alone(&self) -> Option<Self> {
         if !ptr::eq(self.script?, &raw const *RELEASE) {
             return None;
         }
@@ -246,7 +235,7 @@ impl Call {
     }
 
     /// The slot that all of its keys lie in, or whose master it is for.
-    pub(in crate::store::redis) fn slot(&self) -> u16 {
+    pub(crate) fn slot(&self) -> u16 {
         self.slot.unwrap_or_else(|| slot::of_key(self.first_key()))
     }
 
@@ -256,7 +245,7 @@ impl Call {
     }
 
     /// All words of the command.
-    pub(in crate::store::redis) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
         self.command
             .args_iter()
             .filter_map(|argument| match argument {
@@ -266,11 +255,7 @@ impl Call {
     }
 
     /// The failure in words, with the place where one has to look.
-    pub(in crate::store::redis) fn explain(
-        &self,
-        error: &RedisError,
-        limit: Duration,
-    ) -> StoreError {
+    pub(crate) fn explain(&self, error: &RedisError, limit: Duration) -> StoreError {
         let Some(script) = self.script else {
             return errors::of_command(&self.command, error, limit);
         };
@@ -300,16 +285,16 @@ impl Call {
     }
 }
 
-pub(in crate::store::redis) fn channel_prefix(namespace: &str) -> String {
+pub(crate) fn channel_prefix(namespace: &str) -> String {
     format!("{namespace}:wake:")
 }
 
 /// Nobody sends anything there: who may subscribe it may subscribe every client's channel.
-pub(in crate::store::redis) fn probe_channel(namespace: &str) -> String {
+pub(crate) fn probe_channel(namespace: &str) -> String {
     format!("{namespace}:wake:probe")
 }
 
-pub(in crate::store::redis) fn channel(namespace: &str, client: ClientId) -> String {
+pub(crate) fn channel(namespace: &str, client: ClientId) -> String {
     format!("{namespace}:wake:{client}")
 }
 

@@ -47,7 +47,7 @@ impl Independent {
         config: &RedisConfig,
         hints: fn(bool) -> Hints,
     ) -> Result<Option<Self>, ConnectError> {
-        let mut location = Location::parse(&config.url)?;
+        let location = Location::parse(&config.url)?;
         if *location.layout() != Layout::Independent {
             return Ok(None);
         }
@@ -57,8 +57,7 @@ impl Independent {
                 reason: "the servers of a quorum are independent: they have no replicas that count",
             });
         }
-        config.check()?;
-        location.prepare(config)?;
+        let location = config.location()?;
         crate::store::redis::current_runtime(&location.to_string())?;
         let addresses = location.addresses().iter().cloned();
         let endpoints: Vec<_> = addresses.map(|it| location.endpoint(it)).collect();

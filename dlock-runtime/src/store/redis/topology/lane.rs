@@ -25,13 +25,13 @@ use crate::store::{
 };
 
 /// The way to the servers of a store, for one more set of connections.
-pub(in crate::store::redis) enum Way {
+pub(crate) enum Way {
     One(Source),
     Cluster(Location),
 }
 
 /// Where renewals go.
-pub(in crate::store::redis) enum Lane {
+pub(crate) enum Lane {
     Servers(Arc<Servers>),
     /// For `min_replicas`.
     Confirmed(Confirmer),
@@ -39,7 +39,7 @@ pub(in crate::store::redis) enum Lane {
 
 impl Lane {
     /// Begins to connect on `runtime`.
-    pub(in crate::store::redis) fn start(
+    pub(crate) fn start(
         way: &Way,
         shown: &str,
         config: &Arc<RedisConfig>,
@@ -74,7 +74,7 @@ impl Lane {
 
 /// Over what a renewal can go.
 #[derive(Clone, Copy)]
-pub(in crate::store::redis) enum Connections<'a> {
+pub(crate) enum Connections<'a> {
     Plain(&'a Servers),
     /// For `min_replicas`.
     Confirmed(&'a Confirmer),
@@ -98,7 +98,7 @@ impl Connections<'_> {
 }
 
 /// Renews over `lane`, and over the `other` connections what cannot be sent there.
-pub(in crate::store::redis) async fn renew_all(
+pub(crate) async fn renew_all(
     config: &RedisConfig,
     requests: &[RenewRequest<'_>],
     limit: Duration,

@@ -34,7 +34,7 @@ use crate::store::{
     redis::{
         net::{
             connection::Handle,
-            node::{Node, no_runtime},
+            node::Node,
             service::{Service, Work},
         },
         protocol::{
@@ -48,7 +48,7 @@ use crate::store::{
 const MOST_AT_ONCE: usize = 256;
 
 /// Confirms leases, as long as it lives.
-pub(in crate::store::redis) struct Confirmer {
+pub(crate) struct Confirmer {
     node: Arc<Node>,
     limit: Duration,
     pending: UnboundedSender<Pending>,
@@ -64,7 +64,7 @@ struct Pending {
 
 impl Confirmer {
     /// `limit` is how long a caller waits, with the time that others of its sort take.
-    pub(in crate::store::redis) fn start(
+    pub(crate) fn start(
         node: Node,
         replicas: u32,
         limit: Duration,
@@ -90,7 +90,7 @@ impl Confirmer {
 
     /// Waits until the server is ready, and allows to wait for its replicas. There may be too few
     /// of them, as there may be at any time later.
-    pub(in crate::store::redis) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+    pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         self.node.ready(limit).await?;
         match self.put(None, self.limit).await {
             Err(error) if error.is_final() => Err(error),
@@ -100,25 +100,17 @@ impl Confirmer {
 
     /// Runs a script that writes, which counts only if enough replicas have heard of it within
     /// `limit`.
-    pub(in crate::store::redis) async fn run(
-        &self,
-        call: Call,
-        limit: Duration,
-    ) -> Result<Value, StoreError> {
+    pub(crate) async fn run(&self, call: Call, limit: Duration) -> Result<Value, StoreError> {
         self.put(Some(call), limit.min(self.limit)).await
     }
 
     /// Renews a lease.
-    pub(in crate::store::redis) async fn renew(
-        &self,
-        call: Call,
-        limit: Duration,
-    ) -> Result<Renewal, StoreError> {
+    pub(crate) async fn renew(&self, call: Call, limit: Duration) -> Result<Renewal, StoreError> {
         script::read_renewal(&self.run(call, limit).await?)
     }
 
     /// The same for several leases.
-    pub(in crate::store::redis) async fn renew_all(
+    pub(crate) async fn renew_all(
         &self,
         calls: Vec<Call>,
         limit: Duration,
@@ -131,11 +123,7 @@ impl Confirmer {
     /// # Errors
     ///
     /// Never one that says that nothing was done: the lease was granted.
-    pub(in crate::store::redis) async fn granted(
-        &self,
-        call: Call,
-        limit: Duration,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn granted(&self, call: Call, limit: Duration) -> Result<(), StoreError> {
         let unconfirmed = |why: &str| {
             let message = format!("replicas could not be asked to confirm the lease: {why}");
             StoreError::new(StoreErrorKind::Disconnected, message)
@@ -152,7 +140,7 @@ impl Confirmer {
     async fn put(&self, call: Option<Call>, limit: Duration) -> Result<Value, StoreError> {
         // A timer panics without one.
         if runtime::Handle::try_current().is_err() {
-            return Err(no_runtime("no tokio runtime runs here").unsent());
+            return Err(errors::no_runtime("no tokio runtime runs here").unsent());
         }
         let (answer, answered) = oneshot::channel();
         let interrupted = "the task that asks replicas was interrupted";

@@ -50,7 +50,7 @@ const LEAST_PAUSE: Duration = Duration::from_secs(1);
 const SCATTER_MS: u64 = 200;
 
 /// The Sentinels of a URL.
-pub(in crate::store::redis) struct Sentinels {
+pub(crate) struct Sentinels {
     location: Location,
     service: String,
     all: Vec<Endpoint>,
@@ -69,7 +69,7 @@ struct Master {
 }
 
 impl Sentinels {
-    pub(in crate::store::redis) fn new(location: &Location, service: &str) -> Self {
+    pub(crate) fn new(location: &Location, service: &str) -> Self {
         let all = location.sentinels();
         Self {
             location: location.clone(),
@@ -82,7 +82,7 @@ impl Sentinels {
 
     /// The same Sentinels, and what is known of the master, for somebody on another runtime: over connections of
     /// its own.
-    pub(in crate::store::redis) fn apart(&self) -> Self {
+    pub(crate) fn apart(&self) -> Self {
         let latest = self.latest().clone();
         Self {
             latest: Mutex::new(latest),
@@ -91,10 +91,7 @@ impl Sentinels {
     }
 
     /// Where the master is, found in a part of `limit`: the rest is for the connection to it.
-    pub(in crate::store::redis) async fn find(
-        &self,
-        limit: Duration,
-    ) -> Result<Endpoint, StoreError> {
+    pub(crate) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
         let address = self.master(share(limit), self.majority()).await?;
         let endpoint = self.location.endpoint(address);
         let shown = format!("{endpoint}, which the Sentinels name as the master of");
@@ -106,7 +103,7 @@ impl Sentinels {
     /// One of them is listened to, and all are asked after each of its words, and after `pause`: it
     /// may have been cut off itself. They have as much time to answer as when it was found within
     /// `limit`, or a slow one would be heard of at one time only, and lead to and fro.
-    pub(in crate::store::redis) async fn moved(
+    pub(crate) async fn moved(
         &self,
         known: &Address,
         pause: Duration,
@@ -297,12 +294,12 @@ fn choose(answers: &[Master], known: Option<&Master>, is_all: bool) -> Option<Ma
 }
 
 /// The epoch of what a Sentinel tells of a master.
-pub(in crate::store::redis) fn epoch(told: &Value) -> Option<u64> {
+pub(crate) fn epoch(told: &Value) -> Option<u64> {
     let fields: HashMap<String, String> = redis::from_redis_value_ref(told).ok()?;
     fields.get("config-epoch")?.parse().ok()
 }
 
-pub(in crate::store::redis) fn read_address(answer: &Value) -> Option<Address> {
+pub(crate) fn read_address(answer: &Value) -> Option<Address> {
     let (host, port): (String, u16) = redis::from_redis_value_ref(answer).ok()?;
     Some(Address::Tcp(host, port))
 }

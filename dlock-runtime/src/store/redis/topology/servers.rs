@@ -8,21 +8,21 @@ use redis::Value;
 
 use super::cluster::Cluster;
 #[cfg(feature = "admin")]
-use super::cluster::Member;
+use super::cluster::map::Member;
 use crate::store::{
     StoreError,
     redis::{net::node::Node, protocol::script::Call},
 };
 
 /// Where requests go.
-pub(in crate::store::redis) enum Servers {
+pub(crate) enum Servers {
     One(Node),
     Cluster(Cluster),
 }
 
 impl Servers {
     /// Waits until locks can be taken, or will not be without somebody's help.
-    pub(in crate::store::redis) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+    pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         match self {
             Self::One(node) => node.ready(limit).await,
             Self::Cluster(cluster) => cluster.ready(limit).await,
@@ -30,7 +30,7 @@ impl Servers {
     }
 
     /// Runs a script, in no more time than a request may take.
-    pub(in crate::store::redis) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+    pub(crate) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
         match self {
             Self::One(node) => node.run(call).await,
             Self::Cluster(cluster) => cluster.run(call).await,
@@ -39,7 +39,7 @@ impl Servers {
 
     /// Runs scripts with one write to each server, within `limit`; the answers are in the order
     /// of the calls.
-    pub(in crate::store::redis) async fn run_all(
+    pub(crate) async fn run_all(
         &self,
         calls: &[Call],
         limit: Duration,
@@ -52,7 +52,7 @@ impl Servers {
 
     /// Each server that has locks, as far as they are known.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn masters(&self) -> Vec<Master<'_>> {
+    pub(crate) fn masters(&self) -> Vec<Master<'_>> {
         match self {
             Self::One(node) => vec![Master::Only(node)],
             Self::Cluster(cluster) => {
@@ -65,7 +65,7 @@ impl Servers {
 
 /// A server that has locks.
 #[cfg(feature = "admin")]
-pub(in crate::store::redis) enum Master<'a> {
+pub(crate) enum Master<'a> {
     Only(&'a Node),
     OfSome(Arc<Member>),
 }

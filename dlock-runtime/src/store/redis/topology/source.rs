@@ -7,7 +7,7 @@ use crate::store::{StoreError, redis::config::url::Endpoint};
 
 /// Asked before each connection is made.
 #[derive(Clone)]
-pub(in crate::store::redis) enum Source {
+pub(crate) enum Source {
     /// Always at the same place.
     Fixed(Endpoint),
     /// Wherever the master is at the moment.
@@ -16,7 +16,7 @@ pub(in crate::store::redis) enum Source {
 
 impl Source {
     /// The same for somebody on another runtime, who must not depend on this one.
-    pub(in crate::store::redis) fn apart(&self) -> Self {
+    pub(crate) fn apart(&self) -> Self {
         match self {
             Self::Fixed(endpoint) => Self::Fixed(endpoint.clone()),
             Self::Sentinel(sentinels) => Self::Sentinel(Arc::new(sentinels.apart())),
@@ -24,10 +24,7 @@ impl Source {
     }
 
     /// The place, found within about `limit`.
-    pub(in crate::store::redis) async fn find(
-        &self,
-        limit: Duration,
-    ) -> Result<Endpoint, StoreError> {
+    pub(crate) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
         match self {
             Self::Fixed(endpoint) => Ok(endpoint.clone()),
             Self::Sentinel(sentinels) => sentinels.find(limit).await,
@@ -36,7 +33,7 @@ impl Source {
 
     /// Returns when the server is no longer at `known`, after about `pause` at the latest; `limit` is
     /// that of [`find`](Self::find).
-    pub(in crate::store::redis) async fn moved(
+    pub(crate) async fn moved(
         &self,
         known: &Endpoint,
         pause: Duration,

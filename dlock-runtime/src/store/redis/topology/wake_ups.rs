@@ -20,14 +20,14 @@ use crate::{
 
 /// What has been told of it, for one store.
 #[derive(Default)]
-pub(in crate::store::redis) struct WakeUps {
+pub(crate) struct WakeUps {
     was_told: AtomicBool,
 }
 
 impl WakeUps {
     /// Publishes what the script of `call` could not, and waits for that no longer than `limit`: the
     /// message must have been written before the caller goes on, and perhaps ends its program.
-    pub(in crate::store::redis) async fn publish(
+    pub(crate) async fn publish(
         &self,
         servers: &Servers,
         server: &str,

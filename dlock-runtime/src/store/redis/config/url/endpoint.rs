@@ -18,7 +18,7 @@ use crate::store::{
 
 /// Where one server is, and who we are there.
 #[derive(Clone)]
-pub(in crate::store::redis) struct Endpoint {
+pub(crate) struct Endpoint {
     pub(super) address: Address,
     pub(super) login: RedisConnectionInfo,
     pub(super) security: Security,
@@ -27,7 +27,7 @@ pub(in crate::store::redis) struct Endpoint {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::store::redis) enum Address {
+pub(crate) enum Address {
     Tcp(String, u16),
     #[cfg(unix)]
     Unix(std::path::PathBuf),
@@ -42,23 +42,23 @@ pub(super) struct Security {
 }
 
 impl Endpoint {
-    pub(in crate::store::redis) fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
     /// Whether it should be a node of a cluster.
-    pub(in crate::store::redis) fn is_in_cluster(&self) -> bool {
+    pub(crate) fn is_in_cluster(&self) -> bool {
         self.in_cluster
     }
 
     /// Whether the server may say on a connection what was not asked for, as RESP3 allows.
-    pub(in crate::store::redis) fn pushes(&self) -> bool {
+    pub(crate) fn pushes(&self) -> bool {
         self.login.protocol() == ProtocolVersion::RESP3
     }
 
     /// User, password, database and protocol; who does not stand in the URL is known within
     /// `limit`.
-    pub(in crate::store::redis) async fn login_now(
+    pub(crate) async fn login_now(
         &self,
         limit: Duration,
     ) -> Result<RedisConnectionInfo, StoreError> {
@@ -74,7 +74,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// Where it has to and cannot: nothing may be sent in plain text then.
-    pub(in crate::store::redis) fn connector(&self) -> Result<Option<&Connector>, StoreError> {
+    pub(crate) fn connector(&self) -> Result<Option<&Connector>, StoreError> {
         let connector = self.security.connector.as_ref();
         if self.security.over_tls && connector.is_none() {
             let message = errors::cannot_connect(self, "there is nothing to make TLS with");
@@ -85,7 +85,7 @@ impl Endpoint {
 
     /// Another server, with the same login and security.
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn moved_to(&self, address: Address) -> Self {
+    pub(crate) fn moved_to(&self, address: Address) -> Self {
         let shown = address.to_string();
         Self {
             address,
@@ -95,7 +95,7 @@ impl Endpoint {
     }
 
     /// The same under another name.
-    pub(in crate::store::redis) fn shown_as(mut self, shown: String) -> Self {
+    pub(crate) fn shown_as(mut self, shown: String) -> Self {
         self.shown = shown;
         self
     }

@@ -6,18 +6,30 @@ use redis::{IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use url::{ParseError, Url};
 
 use super::{
-    Layout, Location,
     endpoint::{Address, Security, with_user},
+    location::{Layout, Location},
 };
-use crate::store::redis::config::{
-    options::Options,
-    scheme::{self, Names},
+use crate::{
+    error::ConnectError,
+    store::redis::config::{
+        options::Options,
+        scheme::{self, Names},
+    },
 };
 
 const ENCODE: &str = "host or port cannot be read; in a password, encode `/` as `%2F`, `?` as \
                       `%3F`, `#` as `%23` and `@` as `%40`";
 pub(super) const NO_PORT: &str = "its port is not a number from 1 to 65535";
 const NO_HOST: &str = "it names no host";
+
+impl Location {
+    pub(crate) fn parse(text: &str) -> Result<Self, ConnectError> {
+        read(text).map_err(|reason| ConnectError::InvalidUrl {
+            url: scheme::only(text),
+            reason,
+        })
+    }
+}
 
 pub(super) fn read(text: &str) -> Result<Location, String> {
     // The parser would drop them silently, and then the URL is not what was written.

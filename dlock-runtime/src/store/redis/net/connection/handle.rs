@@ -8,15 +8,12 @@ use tokio::time::timeout;
 use super::Health;
 use crate::store::{
     StoreError, StoreErrorKind,
-    redis::{
-        protocol::{errors, script::Call},
-        topology::cluster::Redirect,
-    },
+    redis::protocol::{errors, redirect::Redirect, script::Call},
 };
 
 /// What a caller needs of a connection.
 #[derive(Clone)]
-pub(in crate::store::redis) struct Handle {
+pub(crate) struct Handle {
     pub(super) connection: MultiplexedConnection,
     pub(super) health: Arc<Health>,
     pub(super) limit: Duration,
@@ -27,13 +24,13 @@ impl Handle {
     ///
     /// It waits as long as the connection lives: whoever calls limits that, and dropping it raises
     /// a suspicion.
-    pub(in crate::store::redis) async fn run(self, call: &Call) -> Result<Value, StoreError> {
+    pub(crate) async fn run(self, call: &Call) -> Result<Value, StoreError> {
         let answer = self.run_unless_redirected(call, false).await;
         answer.map_err(Stop::into_error)
     }
 
     /// The same, on request where the slot is only being moved to.
-    pub(in crate::store::redis) async fn run_unless_redirected(
+    pub(crate) async fn run_unless_redirected(
         mut self,
         call: &Call,
         asking: bool,
@@ -45,17 +42,14 @@ impl Handle {
     }
 
     /// Runs a script several times in one write; the answers are in the order of the calls.
-    pub(in crate::store::redis) async fn run_all(
-        self,
-        calls: &[&Call],
-    ) -> Vec<Result<Value, StoreError>> {
+    pub(crate) async fn run_all(self, calls: &[&Call]) -> Vec<Result<Value, StoreError>> {
         let answers = self.run_all_unless_redirected(calls).await.into_iter();
         answers
             .map(|answer| answer.map_err(Stop::into_error))
             .collect()
     }
 
-    pub(in crate::store::redis) async fn run_all_unless_redirected(
+    pub(crate) async fn run_all_unless_redirected(
         self,
         calls: &[&Call],
     ) -> Vec<Result<Value, Stop>> {
@@ -63,7 +57,7 @@ impl Handle {
     }
 
     /// As [`run_all`](Self::run_all), and then `last`, whose answer is about all of them.
-    pub(in crate::store::redis) async fn run_all_then(
+    pub(crate) async fn run_all_then(
         self,
         calls: &[&Call],
         last: &Cmd,
@@ -116,10 +110,7 @@ impl Handle {
     }
 
     /// The answer to a command that is no script, which may be an error.
-    pub(in crate::store::redis) async fn ask(
-        mut self,
-        question: &Cmd,
-    ) -> Result<Value, StoreError> {
+    pub(crate) async fn ask(mut self, question: &Cmd) -> Result<Value, StoreError> {
         let unanswered = Unanswered(Some(&self.health));
         let answer = self.connection.send_packed_command(question).await;
         let answer = answer.and_then(Value::extract_error);
@@ -151,7 +142,7 @@ impl Handle {
 }
 
 /// Why a server has not carried out a call.
-pub(in crate::store::redis) enum Stop {
+pub(crate) enum Stop {
     /// Another server will, or this one later; the error is for whoever knows one server only.
     Redirected(Redirect, StoreError),
     Failed(StoreError),

@@ -11,7 +11,7 @@ use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 
 /// One is shared by all who use the connection.
 #[derive(Default)]
-pub(in crate::store::redis) struct Health {
+pub(crate) struct Health {
     fault: OnceLock<StoreError>,
     suspected: AtomicBool,
     changed: Notify,
@@ -19,7 +19,7 @@ pub(in crate::store::redis) struct Health {
 
 impl Health {
     /// The connection is to be replaced.
-    pub(in crate::store::redis) fn fail(&self, error: StoreError) {
+    pub(crate) fn fail(&self, error: StoreError) {
         // The first error is the cause of the others.
         self.fault.set(error).ok();
         self.changed.notify_one();
@@ -54,7 +54,7 @@ impl Health {
     }
 
     /// Waits for a fault.
-    pub(in crate::store::redis) async fn failed(&self) -> StoreError {
+    pub(crate) async fn failed(&self) -> StoreError {
         loop {
             if let Some(fault) = self.fault.get() {
                 return fault.clone();
@@ -64,7 +64,7 @@ impl Health {
     }
 
     /// Waits for news: a fault, or a suspicion.
-    pub(in crate::store::redis) async fn news(&self) -> Result<(), StoreError> {
+    pub(crate) async fn news(&self) -> Result<(), StoreError> {
         loop {
             if let Some(fault) = self.fault.get() {
                 return Err(fault.clone());

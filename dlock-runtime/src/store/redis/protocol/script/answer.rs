@@ -11,14 +11,14 @@ use crate::store::{
 
 /// A wake-up message that a script could not publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::redis) struct Untold<'a> {
-    pub(in crate::store::redis) channel: &'a [u8],
-    pub(in crate::store::redis) message: &'a [u8],
+pub(crate) struct Untold<'a> {
+    pub(crate) channel: &'a [u8],
+    pub(crate) message: &'a [u8],
 }
 
 /// What the script of a call has left to its caller to publish: the end of an answer of `acquire`, `release`
 /// or `unlock`.
-pub(in crate::store::redis) fn untold(answer: &Value) -> Option<Untold<'_>> {
+pub(crate) fn untold(answer: &Value) -> Option<Untold<'_>> {
     let Value::Array(fields) = answer else {
         return None;
     };
@@ -30,9 +30,7 @@ pub(in crate::store::redis) fn untold(answer: &Value) -> Option<Untold<'_>> {
     Some(Untold { channel, message })
 }
 
-pub(in crate::store::redis) fn read_acquisition(
-    answer: &Value,
-) -> Result<AcquireOutcome, StoreError> {
+pub(crate) fn read_acquisition(answer: &Value) -> Result<AcquireOutcome, StoreError> {
     let fence = |fence: i64| u64::try_from(fence).map_err(|_| misshapen("acquire", answer));
     match answer {
         Value::Int(granted) => Ok(AcquireOutcome::Granted {
@@ -73,7 +71,7 @@ pub(in crate::store::redis) fn read_acquisition(
     }
 }
 
-pub(in crate::store::redis) fn read_renewal(answer: &Value) -> Result<Renewal, StoreError> {
+pub(crate) fn read_renewal(answer: &Value) -> Result<Renewal, StoreError> {
     match answer {
         Value::Int(1) => Ok(Renewal::Renewed),
         Value::Int(0) => Ok(Renewal::NotOwner),
@@ -81,7 +79,7 @@ pub(in crate::store::redis) fn read_renewal(answer: &Value) -> Result<Renewal, S
     }
 }
 
-pub(in crate::store::redis) fn read_release(answer: &Value) -> Result<Released, StoreError> {
+pub(crate) fn read_release(answer: &Value) -> Result<Released, StoreError> {
     match outcome(answer) {
         Some(1 | 2) => Ok(Released::WasHeld),
         Some(0) => Ok(Released::WasGone),
@@ -91,7 +89,7 @@ pub(in crate::store::redis) fn read_release(answer: &Value) -> Result<Released, 
 
 /// Whether a waiter has the lock after `unlock`, `None` if nothing was done.
 #[cfg(feature = "admin")]
-pub(in crate::store::redis) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
+pub(crate) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
     match outcome(answer) {
         Some(0) => Ok(None),
         Some(1) => Ok(Some(false)),
@@ -112,7 +110,7 @@ fn outcome(answer: &Value) -> Option<i64> {
     }
 }
 
-pub(in crate::store::redis) fn read_raise(answer: &Value) -> Result<Raised, StoreError> {
+pub(crate) fn read_raise(answer: &Value) -> Result<Raised, StoreError> {
     match answer {
         Value::Int(1) => Ok(Raised::Raised),
         Value::Int(0) => Ok(Raised::NotOwner),
@@ -120,7 +118,7 @@ pub(in crate::store::redis) fn read_raise(answer: &Value) -> Result<Raised, Stor
     }
 }
 
-pub(in crate::store::redis) fn misshapen(script: &str, answer: &Value) -> StoreError {
+pub(crate) fn misshapen(script: &str, answer: &Value) -> StoreError {
     // Whatever answers may send megabytes.
     let shown: String = format!("{answer:?}").chars().take(80).collect();
     let shown = errors::quoted(&shown);

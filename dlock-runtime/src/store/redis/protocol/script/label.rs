@@ -36,7 +36,7 @@ fn plain(part: &str) -> Cow<'_, str> {
 
 /// What a holder says of itself and of the function, as far as it can stand in a line of a log: whoever
 /// may write the key may have written anything. Those of dlock are shorter and printable.
-pub(in crate::store::redis) fn read_label(word: &[u8]) -> (Option<String>, Option<String>) {
+pub(crate) fn read_label(word: &[u8]) -> (Option<String>, Option<String>) {
     const LONGEST: usize = 128;
     let read = |text: &[u8]| {
         let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);

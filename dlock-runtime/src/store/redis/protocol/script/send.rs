@@ -12,7 +12,7 @@ impl Call {
     /// Runs the script, also on a server that has forgotten it.
     ///
     /// `asking` is for a server to which the slot is only being moved yet.
-    pub(in crate::store::redis) async fn run(
+    pub(crate) async fn run(
         &self,
         connection: &mut MultiplexedConnection,
         asking: bool,
@@ -26,7 +26,7 @@ impl Call {
     /// Runs one script several times in one write, or in two if the server has forgotten it, and
     /// `last` after all of them. The answers are in this order; an error of all is one of the
     /// connection.
-    pub(in crate::store::redis) async fn run_all(
+    pub(crate) async fn run_all(
         calls: &[&Self],
         last: Option<&Cmd>,
         connection: &mut MultiplexedConnection,

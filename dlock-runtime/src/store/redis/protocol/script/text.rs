@@ -25,7 +25,7 @@ pub(super) static UNLOCK: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// The text of every script that a lock usually needs, for a new connection to load.
-pub(in crate::store::redis) fn sources() -> [&'static str; 3] {
+pub(crate) fn sources() -> [&'static str; 3] {
     [ACQUIRE.source, RENEW.source, RELEASE.source]
 }
 

@@ -17,7 +17,7 @@ use crate::store::redis::{
 };
 
 /// A master, over whose connection all requests to its slots go.
-pub(in crate::store::redis) struct Member {
+pub(crate) struct Member {
     pub(super) address: Address,
     /// Its URL without the password.
     pub(super) shown: String,
@@ -39,7 +39,7 @@ impl Member {
     }
 
     #[cfg(feature = "admin")]
-    pub(in crate::store::redis) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Node {
         &self.node
     }
 

@@ -14,7 +14,11 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::{Knowledge, Members, Shared, map::Map, topology::Topology};
+use super::{
+    map::Map,
+    state::{Knowledge, Members, Shared},
+    topology::Topology,
+};
 use crate::{
     random::{Random, SystemRandom, jittered},
     store::{

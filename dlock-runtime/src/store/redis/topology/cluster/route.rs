@@ -12,14 +12,18 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{Cluster, Knowledge, Member, Redirect, redirect::Place};
+use super::{Cluster, map::Member, state::Knowledge};
 use crate::{
     random::{Random, SystemRandom, jittered},
     store::{
         StoreError, StoreErrorKind,
         redis::{
-            net::{connection::Stop, node::no_runtime},
-            protocol::script::Call,
+            net::connection::Stop,
+            protocol::{
+                errors,
+                redirect::{Place, Redirect},
+                script::Call,
+            },
         },
     },
 };
@@ -58,7 +62,7 @@ impl Cluster {
     /// Runs a script where it belongs, in no more time than a request may take.
     ///
     /// An error means that it may or may not have been carried out, unless it says otherwise.
-    pub(in crate::store::redis) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+    pub(crate) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
         within_a_runtime()?;
         self.watcher.revive();
         let mut route = Route::new(call, self.shared.config.response_timeout);
@@ -67,7 +71,7 @@ impl Cluster {
 
     /// Runs scripts, with one write to each of the nodes they belong to, within `limit`; the answers
     /// are in the order of the calls.
-    pub(in crate::store::redis) async fn run_all(
+    pub(crate) async fn run_all(
         &self,
         calls: &[Call],
         limit: Duration,
@@ -350,6 +354,6 @@ fn within_a_runtime() -> Result<(), StoreError> {
     // A timer panics without one.
     match runtime::Handle::try_current() {
         Ok(_) => Ok(()),
-        Err(_) => Err(no_runtime("no tokio runtime runs here").unsent()),
+        Err(_) => Err(errors::no_runtime("no tokio runtime runs here").unsent()),
     }
 }

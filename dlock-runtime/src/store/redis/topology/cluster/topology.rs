@@ -4,25 +4,24 @@ use std::{collections::HashSet, ops::RangeInclusive};
 
 use redis::Value;
 
-use super::redirect::resolve;
 use crate::store::redis::{
     config::url::Address,
-    protocol::{slot::SLOTS, value::text},
+    protocol::{redirect::resolve, slot::SLOTS, value::text},
 };
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::store::redis) struct Topology {
+pub(crate) struct Topology {
     /// Not all slots need be there: a master may be missing.
-    pub(in crate::store::redis) masters: Vec<(RangeInclusive<u16>, Address)>,
+    pub(crate) masters: Vec<(RangeInclusive<u16>, Address)>,
     /// Nobody locks there, but they know the masters as well.
-    pub(in crate::store::redis) replicas: HashSet<Address>,
+    pub(crate) replicas: HashSet<Address>,
 }
 
 impl Topology {
     /// Reads what the node at `from` answers; `None` if it is of another form.
     ///
     /// A master that nobody can be told the address of is left out.
-    pub(in crate::store::redis) fn read(answer: &Value, from: &Address) -> Option<Self> {
+    pub(crate) fn read(answer: &Value, from: &Address) -> Option<Self> {
         let mut topology = Self::default();
         for range in list(answer)? {
             let [first, last, nodes @ ..] = list(range)? else {
@@ -56,7 +55,7 @@ impl Topology {
     }
 
     /// Whether both say the same of masters.
-    pub(in crate::store::redis) fn agrees_with(&self, other: &Self) -> bool {
+    pub(crate) fn agrees_with(&self, other: &Self) -> bool {
         self.masters == other.masters
     }
 }

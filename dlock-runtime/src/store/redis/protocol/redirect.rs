@@ -6,7 +6,7 @@ use crate::store::redis::config::url::Address;
 
 /// Nothing of the request has been carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store::redis) enum Redirect {
+pub(crate) enum Redirect {
     /// The slot belongs to another node.
     Moved(Place),
     /// The slot is being moved, and the key is at the other node already, or will be.
@@ -17,7 +17,7 @@ pub(in crate::store::redis) enum Redirect {
 
 /// Where a node says that another is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store::redis) struct Place {
+pub(crate) struct Place {
     /// Empty where the node means the host that it was reached by itself.
     host: String,
     port: u16,
@@ -25,7 +25,7 @@ pub(in crate::store::redis) struct Place {
 
 impl Redirect {
     /// `None` for an answer of any other sort.
-    pub(in crate::store::redis) fn of(error: &RedisError) -> Option<Self> {
+    pub(crate) fn of(error: &RedisError) -> Option<Self> {
         let ErrorKind::Server(kind) = error.kind() else {
             return None;
         };
@@ -49,14 +49,14 @@ impl Place {
     }
 
     /// The address, as `from` means it; `None` if it has not told.
-    pub(super) fn seen_from(&self, from: &Address) -> Option<Address> {
+    pub(crate) fn seen_from(&self, from: &Address) -> Option<Address> {
         resolve(&self.host, self.port, from)
     }
 }
 
 /// A host as nodes write it: nothing for the one that `from` was reached by, and a question mark for
 /// one that has no name.
-pub(super) fn resolve(host: &str, port: u16, from: &Address) -> Option<Address> {
+pub(crate) fn resolve(host: &str, port: u16, from: &Address) -> Option<Address> {
     match host {
         "?" => None,
         "" => match from {
