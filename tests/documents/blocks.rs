@@ -133,7 +133,7 @@ fn in_python_and_sql_are_understood() {
 
 #[test]
 fn in_lua_are_parts_of_the_scripts() {
-    let folder = root().join("dlock-runtime/src/store/redis");
+    let folder = root().join("dlock-runtime/src/store/redis/protocol");
     let entries = fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     let scripts: Vec<_> = paths

@@ -32,7 +32,7 @@ async fn start(env: &Redis) -> Program {
     let program = source() + include_str!("client.py");
     let mut command = python();
     command.args(["-c", &program, &env.server().url()]);
-    command.arg(root().join("dlock-runtime/src/store/redis"));
+    command.arg(root().join("dlock-runtime/src/store/redis/protocol"));
     Program::start(&mut command).await
 }
 

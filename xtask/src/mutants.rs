@@ -309,7 +309,7 @@ mod tests {
         let some = chosen(&all, &["no-drift".into(), "same-tok".into()]).expect("both are known");
         let some: Vec<_> = some.iter().map(|mutant| mutant.name).collect();
         assert_eq!(some, ["no-drift", "same-token"]);
-        let some = chosen(&all, &["redis/drop".into()]).expect("that is a file");
+        let some = chosen(&all, &["protocol/drop".into()]).expect("that is a file");
         assert!(!some.is_empty() && some.iter().all(|it| it.file.ends_with("/drop.lua")));
         let error = chosen(&all, &["no-such".into()]).expect_err("nothing has that name");
         assert!(

@@ -47,9 +47,9 @@ mod tests {
     #[test]
     fn the_list_is_what_the_scripts_call() {
         let scripts = [
-            include_str!("../../../dlock-runtime/src/store/redis/acquire.lua"),
-            include_str!("../../../dlock-runtime/src/store/redis/renew.lua"),
-            include_str!("../../../dlock-runtime/src/store/redis/release.lua"),
+            include_str!("../../../dlock-runtime/src/store/redis/protocol/acquire.lua"),
+            include_str!("../../../dlock-runtime/src/store/redis/protocol/renew.lua"),
+            include_str!("../../../dlock-runtime/src/store/redis/protocol/release.lua"),
         ]
         .concat();
         let mut called: Vec<_> = scripts

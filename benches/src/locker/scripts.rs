@@ -22,11 +22,11 @@ use crate::arguments::Settings;
     dead_code,
     reason = "of this, only the names of fences are needed here"
 )]
-#[path = "../../../dlock-runtime/src/store/redis/slot.rs"]
+#[path = "../../../dlock-runtime/src/store/redis/protocol/slot.rs"]
 mod slot;
 
-const ACQUIRE: &str = include_str!("../../../dlock-runtime/src/store/redis/acquire.lua");
-const RELEASE: &str = include_str!("../../../dlock-runtime/src/store/redis/release.lua");
+const ACQUIRE: &str = include_str!("../../../dlock-runtime/src/store/redis/protocol/acquire.lua");
+const RELEASE: &str = include_str!("../../../dlock-runtime/src/store/redis/protocol/release.lua");
 
 /// For so long a waiter counts as alive.
 const ALIVE_MS: i64 = 3000;

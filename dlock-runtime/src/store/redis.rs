@@ -4,57 +4,17 @@
 //! they are called over connections that tasks of the store keep alive, so that the requests
 //! of one owner reach a server in the order in which they were made.
 
-mod cluster;
+mod admin;
 mod config;
-mod confirm;
-mod credentials;
-mod errors;
-mod events;
 #[cfg(test)]
 mod fake;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod greeting;
-#[cfg(feature = "tls")]
-mod handshake;
-mod hello;
-mod hints;
-mod independent;
-mod introduction;
-mod introductions;
-mod lane;
-mod link;
-#[cfg(feature = "admin")]
-mod listen;
 #[cfg(test)]
 mod live_tests;
-#[cfg(feature = "admin")]
-mod look;
-mod names;
-#[cfg(not(feature = "tls"))]
-mod no_tls;
-mod node;
-mod options;
-mod pulse;
-#[cfg(feature = "admin")]
-mod report;
-mod scheme;
-mod script;
-mod secrets;
-mod sentinel;
-mod servers;
-mod service;
-mod session;
-mod slot;
-mod socket;
-mod source;
-mod subscriber;
-mod supervisor;
-#[cfg(feature = "tls")]
-mod tls;
-mod url;
-mod value;
-mod wake_ups;
+mod net;
+mod protocol;
+mod topology;
 
 use std::{
     fmt,
@@ -65,35 +25,40 @@ use std::{
 use ::redis::Value;
 use tokio::{runtime, time::Instant};
 
-pub(crate) use self::independent::Independent;
-#[cfg(feature = "tls")]
-pub use self::tls::Tls;
-use self::{
-    cluster::Cluster,
-    confirm::Confirmer,
-    events::Events,
-    hints::Hints,
-    introductions::Introductions,
-    lane::{Connections, Lane, Way},
-    node::{Node, no_runtime},
-    script::Call,
-    sentinel::Sentinels,
-    servers::Servers,
-    source::Source,
-    url::{Layout, Location},
-    wake_ups::WakeUps,
-};
-pub use self::{
-    config::RedisConfig,
-    credentials::{Credentials, CredentialsProvider},
-};
 #[cfg(feature = "admin")]
-pub(crate) use self::{
-    introductions::Introduction,
-    listen::Listener,
-    look::{Occupant, Pace, Seen, Sight, Survey, Wanted},
+pub(crate) use self::admin::{
+    inspect::{Occupant, Pace, Seen, Sight, Survey, Wanted},
+    presence::Introduction,
     report::Facts,
 };
+pub use self::config::{
+    credentials::{Credentials, CredentialsProvider},
+    settings::RedisConfig,
+};
+#[cfg(feature = "admin")]
+pub(crate) use self::net::listen::Listener;
+#[cfg(feature = "tls")]
+pub use self::net::tls::Tls;
+use self::{
+    admin::presence::Introductions,
+    config::url::Layout,
+    net::{events::Events, hints::Hints, node::Node},
+    protocol::{
+        errors,
+        script::{self, Call},
+        slot,
+    },
+    topology::{
+        cluster::Cluster,
+        lane::{self, Connections, Lane, Way},
+        replicas::Confirmer,
+        sentinel::Sentinels,
+        servers::Servers,
+        source::Source,
+        wake_ups::WakeUps,
+    },
+};
+pub(crate) use self::{config::env::without_password, topology::independent::Independent};
 use super::{
     AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
     StoreError,
@@ -199,9 +164,7 @@ impl RedisStore {
         events: fn(String) -> Events,
         hints: fn(bool) -> Hints,
     ) -> Result<Self, ConnectError> {
-        let mut location = Location::parse(&config.url)?;
-        config.check()?;
-        location.prepare(&config)?;
+        let location = config.location()?;
         let shown = location.to_string();
         let home = current_runtime(&shown)?;
 
@@ -363,19 +326,8 @@ fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectError> {
     slot::prepare();
     runtime::Handle::try_current().map_err(|_| ConnectError::Unavailable {
         url: shown.to_owned(),
-        reason: no_runtime("no tokio runtime runs here"),
+        reason: errors::no_runtime("no tokio runtime runs here"),
     })
-}
-
-/// The URL as it is shown, if it is one of a server and says nothing of who the program is.
-pub(crate) fn without_password(url: &str) -> Option<String> {
-    let location = Location::parse(url).ok()?;
-    (!location.has_password()).then(|| location.to_string())
-}
-
-/// Whether the URL says who the program is on the server; not if it is no URL of one.
-pub(crate) fn has_password(url: &str) -> bool {
-    Location::parse(url).is_ok_and(|location| location.has_password())
 }
 
 impl LockStore for RedisStore {

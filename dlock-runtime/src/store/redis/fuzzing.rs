@@ -11,8 +11,11 @@ use std::{
 use redis::{PushInfo, PushKind, Value};
 
 use super::{
-    RedisConfig, cluster, errors, hello, hints, script, sentinel, slot,
-    url::{Address, Layout, Location},
+    RedisConfig,
+    config::url::{Address, Layout, Location},
+    net::{hints, server_check},
+    protocol::{errors, redirect, script, slot},
+    topology::{cluster, sentinel},
 };
 use crate::{
     error::ConnectError,
@@ -202,7 +205,7 @@ pub fn replies(data: &[u8]) {
         ] {
             check_text(&told);
         }
-        if cluster::Redirect::of(&error).is_some() {
+        if redirect::Redirect::of(&error).is_some() {
             let line = String::from_utf8_lossy(data);
             assert!(
                 ["MOVED", "ASK", "TRYAGAIN"]
@@ -256,7 +259,7 @@ fn number_on(wire: &[u8]) -> Option<i64> {
 /// What servers, nodes and Sentinels say of themselves and others.
 fn check_descriptions(value: &Value) {
     for in_cluster in [false, true] {
-        if let Err(error) = hello::check_server(value, in_cluster) {
+        if let Err(error) = server_check::check_server(value, in_cluster) {
             check_text(&error);
         }
     }

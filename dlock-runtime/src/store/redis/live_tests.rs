@@ -220,7 +220,7 @@ async fn only_a_master_says_that_a_lock_in_a_moving_slot_was_gone() {
     let server = RedisServer::start().await;
     let mut behind = server.connection().await;
     let drop = redis::cmd("EVAL")
-        .arg(include_str!("drop.lua"))
+        .arg(include_str!("protocol/drop.lua"))
         .arg(&["1", "dlock:{k}", "somebody"])
         .to_owned();
     assert_eq!(drop.query_async(&mut behind).await, Ok(0));

@@ -4,7 +4,7 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const ROUTE: &str = "dlock-runtime/src/store/redis/cluster/route.rs";
+const ROUTE: &str = "dlock-runtime/src/store/redis/topology/cluster/route.rs";
 
 const CLUSTER: &[Look] = &[
     Tests(RUNTIME, &["cluster"]),

@@ -4,12 +4,12 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const CONFIRM: &str = "dlock-runtime/src/store/redis/confirm.rs";
+const CONFIRM: &str = "dlock-runtime/src/store/redis/topology/replicas.rs";
 const REDIS: &str = "dlock-runtime/src/store/redis.rs";
-const SENTINEL: &str = "dlock-runtime/src/store/redis/sentinel.rs";
+const SENTINEL: &str = "dlock-runtime/src/store/redis/topology/sentinel.rs";
 
 const REPLICAS: &[Look] = &[
-    Tests(RUNTIME, &["redis::confirm", "redis::sentinel"]),
+    Tests(RUNTIME, &["topology::replicas", "topology::sentinel"]),
     Tests(RUNTIME, &["redis"]),
     Tests(facade("sentinel"), &["replicas"]),
     Tests(facade("sentinel"), &[]),

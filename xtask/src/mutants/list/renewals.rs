@@ -9,7 +9,7 @@ const KEEPER: &str = "dlock-runtime/src/engine/renewer.rs";
 const RENEWALS: &str = "dlock-runtime/src/engine/renewer/renewals.rs";
 const STALL: &str = "dlock-runtime/src/engine/stall.rs";
 const LANE: &str = "dlock-runtime/src/engine/lane.rs";
-const REDIS_LANE: &str = "dlock-runtime/src/store/redis/lane.rs";
+const REDIS_LANE: &str = "dlock-runtime/src/store/redis/topology/lane.rs";
 
 const MANY: &[Look] = &[
     Tests(facade("lifecycle"), &["many_leases"]),

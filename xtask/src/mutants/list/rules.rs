@@ -254,7 +254,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "release-of-anybody",
         "A release takes the lock from whoever has it",
-        "dlock-runtime/src/store/redis/release.lua",
+        "dlock-runtime/src/store/redis/protocol/release.lua",
         "if «not value or string.sub(value, 1, #owner + 1) ~= owner .. ' '» then",
         "not value",
         STRANGERS,
@@ -263,7 +263,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "renewal-of-anybody",
         "A renewal prolongs the lock of whoever has it",
-        "dlock-runtime/src/store/redis/renew.lua",
+        "dlock-runtime/src/store/redis/protocol/renew.lua",
         "if «not value or string.sub(value, 1, #owner + 1) ~= owner .. ' '» then",
         "not value",
         STRANGERS,
@@ -272,7 +272,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "fence-without-clock",
         "A fence is one more than the last one, which a server may forget",
-        "dlock-runtime/src/store/redis/acquire.lua",
+        "dlock-runtime/src/store/redis/protocol/acquire.lua",
         "if «next_fence <= last» then",
         "true",
         &[Test(

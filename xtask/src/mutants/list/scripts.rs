@@ -4,15 +4,15 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, Target, facade};
 use super::super::mutant::Mutant;
 
-const ACQUIRE: &str = "dlock-runtime/src/store/redis/acquire.lua";
-const RENEW: &str = "dlock-runtime/src/store/redis/renew.lua";
-const RELEASE: &str = "dlock-runtime/src/store/redis/release.lua";
-const RAISE: &str = "dlock-runtime/src/store/redis/raise.lua";
-const DROP: &str = "dlock-runtime/src/store/redis/drop.lua";
-const UNLOCK: &str = "dlock-runtime/src/store/redis/unlock.lua";
-const LOOK_RS: &str = "dlock-runtime/src/store/redis/look.rs";
+const ACQUIRE: &str = "dlock-runtime/src/store/redis/protocol/acquire.lua";
+const RENEW: &str = "dlock-runtime/src/store/redis/protocol/renew.lua";
+const RELEASE: &str = "dlock-runtime/src/store/redis/protocol/release.lua";
+const RAISE: &str = "dlock-runtime/src/store/redis/protocol/raise.lua";
+const DROP: &str = "dlock-runtime/src/store/redis/protocol/drop.lua";
+const UNLOCK: &str = "dlock-runtime/src/store/redis/protocol/unlock.lua";
+const LOOK_RS: &str = "dlock-runtime/src/store/redis/admin/inspect.rs";
 const REDIS: &str = "dlock-runtime/src/store/redis.rs";
-const LOOK: &str = "dlock-runtime/src/store/redis/look.lua";
+const LOOK: &str = "dlock-runtime/src/store/redis/protocol/look.lua";
 
 const STORE: Target = Target {
     package: "dlock-runtime",

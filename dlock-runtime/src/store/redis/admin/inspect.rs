@@ -1,0 +1,286 @@
+//! What operators see of locks, and how they take one away.
+
+mod pace;
+mod scan;
+mod snapshot;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::Value;
+use tokio::time::Instant;
+
+pub(crate) use self::scan::escaped;
+pub(crate) use self::{
+    pace::Pace,
+    snapshot::{Occupant, Seen, Sight},
+};
+use self::{pace::run_timed, scan::Scan, snapshot::read_sight};
+use crate::{
+    error::ConnectError,
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{
+            Introduction, RedisConfig, RedisStore,
+            net::events::Events,
+            net::hints::Hints,
+            protocol::{
+                names,
+                script::{self, Call},
+            },
+            topology::servers::{Master, Servers},
+        },
+    },
+};
+
+/// How many locks are looked at in one write.
+const LOCKS_AT_ONCE: usize = 64;
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// Locks whose keys match.
+    Locks(&'a str),
+    Processes,
+    All,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Those that are held or waited for.
+    pub(crate) locks: BTreeMap<LockKey, Sight>,
+    /// All that have said what they are.
+    pub(crate) processes: BTreeMap<ClientId, Introduction>,
+}
+
+/// More waiters of one lock are not told of: a server must not be held up by them.
+const MOST_WAITERS: usize = 4096;
+
+impl RedisStore {
+    /// Connects to servers to look at what others do there.
+    pub(crate) async fn look_at(config: RedisConfig) -> Result<Self, ConnectError> {
+        let limit = config.connect_timeout;
+        let events = Events::awaited;
+        let store = Self::start(config, events, |_| Hints::unwanted())?;
+        store.when_ready(limit).await
+    }
+
+    /// The pace of looks, which is that of all who look.
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// Goes through all keys of all servers, once, or twice if locks lie at their own names.
+    pub(crate) async fn survey(&self, wanted: Wanted<'_>) -> Result<Survey, StoreError> {
+        let mut found = Survey::default();
+        let walk = self.pace.walk();
+        let masters = self.masters()?;
+        let scans = self.scans(wanted);
+        // The cursor of a cluster's node counts slots as well.
+        let tells = !matches!(*self.servers, Servers::Cluster(_));
+        let (mut done, all) = (0.0, masters.len() * scans.len());
+        let all = f64::from(u32::try_from(all).unwrap_or(u32::MAX));
+        for master in masters {
+            for (pattern, strings) in &scans {
+                let mut scan = Scan::new(&master, &self.pace, pattern.clone(), *strings);
+                while let Some(names) = scan.next().await? {
+                    self.sort(&names, *strings, wanted, &mut found).await?;
+                    let part = scan.progress().filter(|_| tells).unwrap_or_default();
+                    walk.is_at((done + part) / all);
+                }
+                done += 1.0;
+            }
+        }
+        Ok(found)
+    }
+
+    /// What is gone through, each a pattern of names, and whether locks lie at their own names there.
+    fn scans(&self, wanted: Wanted<'_>) -> Vec<(String, bool)> {
+        let namespace = escaped(&self.config.namespace);
+        let (own, raw) = match wanted {
+            Wanted::Locks(pattern) => (format!("{{{pattern}}}*"), Some(pattern)),
+            Wanted::Processes => ("process:{*}".to_owned(), None),
+            Wanted::All => ("*".to_owned(), Some("*")),
+        };
+        let raw = raw.filter(|_| self.config.raw_keys);
+        let raw = raw.map(|pattern| (pattern.to_owned(), true));
+        let own = (format!("{namespace}:{own}"), false);
+        raw.into_iter().chain([own]).collect()
+    }
+
+    /// Looks at what lies at some names.
+    async fn sort(
+        &self,
+        names: &[String],
+        raw: bool,
+        wanted: Wanted<'_>,
+        found: &mut Survey,
+    ) -> Result<(), StoreError> {
+        if !matches!(wanted, Wanted::Processes) {
+            let lock = |name: &String| {
+                if raw {
+                    key_of(name)
+                } else {
+                    self.lock_of(name)
+                }
+            };
+            let locks = names.iter().filter_map(lock).collect();
+            self.look_at_all(locks, &mut found.locks).await?;
+        }
+        if !matches!(wanted, Wanted::Locks(_)) && !raw {
+            let clients = names.iter().filter_map(|name| self.process_of(name));
+            let told = self.introductions(&clients.collect()).await?;
+            found.processes.extend(told);
+        }
+        Ok(())
+    }
+
+    /// Those of some locks that are held or waited for.
+    pub(crate) async fn sights_of(
+        &self,
+        keys: &[LockKey],
+    ) -> Result<BTreeMap<LockKey, Sight>, StoreError> {
+        let mut found = BTreeMap::new();
+        self.look_at_all(keys.to_vec(), &mut found).await?;
+        Ok(found)
+    }
+
+    /// One lock, be it another client's; `None` if nobody holds or wants it.
+    pub(crate) async fn sight(&self, key: &LockKey) -> Result<Option<Sight>, StoreError> {
+        let call = Call::look(&self.config, key, MOST_WAITERS);
+        let sight = read_sight(&self.call(call).await?)?;
+        Ok((!sight.is_idle()).then_some(sight))
+    }
+
+    /// Takes a lock away from whom it was seen with. `None` if it was not that lease, and else whether
+    /// a waiter has it.
+    pub(crate) async fn unlock(
+        &self,
+        key: &LockKey,
+        me: OwnerId,
+        seen: &Seen,
+    ) -> Result<Option<bool>, StoreError> {
+        let seen = match seen {
+            Seen::Ours { owner, fence } => Ok((*owner, *fence)),
+            Seen::Foreign { digest } => Err(digest.as_str()),
+        };
+        let answer = self.call(Call::unlock(&self.config, key, me, seen)).await?;
+        let unlocked = script::read_unlock(&answer)?;
+        if let (Some(_), Ok((owner, _))) = (unlocked, seen) {
+            let call = Call::tell_holder(&self.config, key, owner);
+            self.servers.run(&call).await.ok();
+        }
+        Ok(unlocked)
+    }
+
+    /// What some processes have said of themselves; the others may have ended.
+    pub(crate) async fn introductions(
+        &self,
+        clients: &BTreeSet<ClientId>,
+    ) -> Result<BTreeMap<ClientId, Introduction>, StoreError> {
+        let mut known = BTreeMap::new();
+        let clients: Vec<_> = clients.iter().copied().collect();
+        for clients in clients.chunks(LOCKS_AT_ONCE) {
+            let ask = |client: &ClientId| Call::of_process(&self.config, *client);
+            let calls: Vec<_> = clients.iter().map(ask).collect();
+            for (client, answer) in clients.iter().zip(self.call_all(&calls).await) {
+                match answer {
+                    Ok(Value::BulkString(text)) => {
+                        known.extend(Introduction::read(&text).map(|it| (*client, it)));
+                    }
+                    Ok(_) => {}
+                    Err(error) if error.kind() == StoreErrorKind::WrongType => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// The process that has said what it is by this name.
+    fn process_of(&self, name: &str) -> Option<ClientId> {
+        let name = name.strip_prefix(&*self.config.namespace)?;
+        let client = name.strip_prefix(":process:{")?.strip_suffix('}')?;
+        client.parse().ok()
+    }
+
+    /// The lock that one of its keys, which begin with the namespace, belongs to.
+    fn lock_of(&self, name: &str) -> Option<LockKey> {
+        let name = name.strip_prefix(&*self.config.namespace)?;
+        let (lock, part) = name.strip_prefix(":{")?.split_once('}')?;
+        // With raw keys the lock itself lies elsewhere.
+        let is_lock =
+            part == names::queue(&self.config) || part.is_empty() && !self.config.raw_keys;
+        is_lock.then(|| key_of(lock)).flatten()
+    }
+
+    async fn look_at_all(
+        &self,
+        mut keys: Vec<LockKey>,
+        found: &mut BTreeMap<LockKey, Sight>,
+    ) -> Result<(), StoreError> {
+        // A server may tell a key twice, and each lock may have two.
+        keys.sort_unstable();
+        keys.dedup();
+        keys.retain(|key| !found.contains_key(key));
+        for keys in keys.chunks(LOCKS_AT_ONCE) {
+            let calls: Vec<_> = keys
+                .iter()
+                .map(|key| Call::look(&self.config, key, MOST_WAITERS))
+                .collect();
+            let answers = self.call_all(&calls).await;
+            for (key, answer) in keys.iter().zip(answers) {
+                let sight = match answer.and_then(|answer| read_sight(&answer)) {
+                    Ok(sight) => sight,
+                    // It is no lock, and one that the user may not see is none of its locks.
+                    Err(error) if error.kind() == StoreErrorKind::WrongType => continue,
+                    Err(error) if self.config.raw_keys && is_of_key(&error) => continue,
+                    Err(error) => return Err(error),
+                };
+                // What another client has at a key of its own is nobody's business.
+                let is_others = self.config.raw_keys && sight.is_foreign();
+                if !sight.waiters.is_empty() || sight.occupant.is_some() && !is_others {
+                    found.insert(key.clone(), sight);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One step of a look.
+    async fn call_all(&self, calls: &[Call]) -> Vec<Result<Value, StoreError>> {
+        let step = async {
+            match &*self.servers {
+                Servers::One(node) => run_timed(node, &calls.iter().collect::<Vec<_>>()).await,
+                // Several may have something to do, none of them for longer than all.
+                Servers::Cluster(cluster) => {
+                    let sent = Instant::now();
+                    let answers = cluster.run_all(calls, self.config.response_timeout);
+                    (answers.await, sent.elapsed())
+                }
+            }
+        };
+        self.pace.step(step).await
+    }
+
+    /// Each server that has locks.
+    pub(crate) fn masters(&self) -> Result<Vec<Master<'_>>, StoreError> {
+        let masters = Servers::masters(&self.servers);
+        if masters.is_empty() {
+            let message = format!("no master of {} is known", self.shown);
+            return Err(StoreError::new(StoreErrorKind::Unreachable, message));
+        }
+        Ok(masters)
+    }
+}
+
+/// Whether the user may not use the key, rather than a command.
+fn is_of_key(error: &StoreError) -> bool {
+    error.kind() == StoreErrorKind::Denied && error.message().contains("key")
+}
+
+fn key_of(name: &str) -> Option<LockKey> {
+    LockKey::new(name).ok()
+}

@@ -1,0 +1,243 @@
+//! How fast a look goes: it costs a server a small part of its time, by that server's own clock.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use redis::{Cmd, Value};
+use tokio::time::{Instant, sleep_until};
+
+use crate::store::{
+    StoreError,
+    redis::{
+        net::{connection::Handle, node::Node},
+        protocol::script::Call,
+    },
+};
+
+/// One part in so many of a server's time is for looks: 4 %, where 5 % is what users are promised. The
+/// difference is for the last step of a look, which no pause follows.
+const ONE_IN: u32 = 25;
+
+/// What a request costs a server besides, where its own clock is not read: it waits for the request,
+/// reads it, and writes the answer.
+const BESIDE: Duration = Duration::from_micros(50);
+
+/// The pace of all looks at one store.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(Mutex<Ledger>);
+
+impl Pace {
+    /// Does one step of a look, which yields what it has cost, when the ones before it are made up for.
+    pub(super) async fn step<T>(&self, step: impl Future<Output = (T, Duration)>) -> T {
+        let due = self.ledger().due;
+        if let Some(due) = due {
+            sleep_until(due).await;
+        }
+        let began = Instant::now();
+        let (outcome, cost) = step.await;
+        self.ledger().book(began, cost);
+        outcome
+    }
+
+    /// From now on nothing is waited for.
+    pub(crate) fn lift(&self) {
+        *self.ledger() = Ledger {
+            is_lifted: true,
+            ..Ledger::default()
+        };
+    }
+
+    /// How far the walk that is under way has got, from 0 to 1.
+    pub(crate) fn progress(&self) -> Option<f64> {
+        self.ledger().progress
+    }
+
+    /// A walk begins, and has ended when the value is dropped.
+    pub(super) fn walk(&self) -> Walk<'_> {
+        self.ledger().progress = Some(0.0);
+        Walk(self)
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A walk through all keys that is under way.
+pub(super) struct Walk<'a>(&'a Pace);
+
+impl Walk<'_> {
+    pub(super) fn is_at(&self, progress: f64) {
+        self.0.ledger().progress = Some(progress);
+    }
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        self.0.ledger().progress = None;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    is_lifted: bool,
+    /// When the server has had enough time for others since the last step.
+    due: Option<Instant>,
+    progress: Option<f64>,
+}
+
+impl Ledger {
+    /// A step that began then has cost so much. Steps of several looks at a time add up.
+    fn book(&mut self, began: Instant, cost: Duration) {
+        if !self.is_lifted {
+            let from = self.due.map_or(began, |due| due.max(began));
+            self.due = Some(from + (cost + BESIDE) * ONE_IN);
+        }
+    }
+}
+
+/// The answers to calls that are sent in one write, and what they have cost the server.
+///
+/// That is the time which has passed between them by its own clock: a server answers what one client has
+/// sent together without a look at others in between. `INFO` has such times too, of all clients together,
+/// so that the scan of somebody else would count as ours; and it is a right that not all users have.
+pub(super) async fn run_timed(
+    node: &Node,
+    calls: &[&Call],
+) -> (Vec<Result<Value, StoreError>>, Duration) {
+    let clock = redis::cmd("TIME");
+    let first = Call::plain(clock.clone(), None);
+    let all: Vec<_> = [&first].into_iter().chain(calls.iter().copied()).collect();
+    let timed = async |handle: Handle| run_between(handle, &all, &clock).await;
+    match node.within_limit(timed).await {
+        Ok(done) => done,
+        // What that has cost nobody tells, and who was refused or waited in vain pauses anyway.
+        Err(error) => (vec![Err(error); calls.len()], Duration::ZERO),
+    }
+}
+
+async fn run_between(
+    handle: Handle,
+    all: &[&Call],
+    clock: &Cmd,
+) -> (Vec<Result<Value, StoreError>>, Duration) {
+    let sent = Instant::now();
+    let (mut answers, after) = handle.run_all_then(all, clock).await;
+    let took = sent.elapsed();
+    let before = answers.remove(0);
+    let times = [before, after].map(|answer| time(&answer.ok()?));
+    (answers, cost(times, took))
+}
+
+/// What is charged for requests whose answers took so long to come, by the server's time before and after.
+///
+/// A user may lack the right to ask for the time, and a clock may be set meanwhile: nothing has cost more
+/// than it took.
+fn cost([before, after]: [Option<Duration>; 2], took: Duration) -> Duration {
+    let told = before.zip(after);
+    told.and_then(|(before, after)| after.checked_sub(before))
+        .map_or(took, |told| told.min(took))
+}
+
+fn time(answer: &Value) -> Option<Duration> {
+    let (seconds, micros): (u64, u32) = redis::from_redis_value_ref(answer).ok()?;
+    Duration::from_secs(seconds).checked_add(Duration::from_micros(micros.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn nothing_costs_more_than_it_took() {
+        let at = |ms: u32| Some(MS * ms);
+        for (times, took, charged) in [
+            ([at(1000), at(1003)], 5, 3),
+            // The clock was set forwards, and backwards.
+            ([at(1000), at(9_999_999)], 5, 5),
+            ([at(1000), at(900)], 5, 5),
+            // It is not told.
+            ([None, None], 5, 5),
+            ([at(1000), None], 5, 5),
+        ] {
+            assert_eq!(cost(times, MS * took), MS * charged, "{times:?}");
+        }
+    }
+
+    async fn step(pace: &Pace, cost: Duration) {
+        let step = async {
+            tokio::time::advance(cost).await;
+            ((), cost)
+        };
+        pace.step(step).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_is_a_small_part_of_the_servers_time() {
+        let (pace, began) = (Pace::default(), Instant::now());
+        let mut spent = Duration::ZERO;
+        for at in 0..40_u32 {
+            // Now a short one, then a long one.
+            let cost = MS * (at % 7);
+            step(&pace, cost).await;
+            spent += cost;
+            assert!(
+                at < 7 || spent * 20 <= began.elapsed(),
+                "{spent:?} of {:?} after {at}",
+                began.elapsed()
+            );
+        }
+        // It is no slower than that either; timers are exact to a millisecond.
+        let most = (spent + BESIDE * 40) * ONE_IN + MS * 40;
+        assert!(began.elapsed() <= most, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_made_up_for_itself_is_not_waited_for_again() {
+        let pace = Pace::default();
+        step(&pace, MS).await;
+        tokio::time::advance(MS * 1000).await;
+        let began = Instant::now();
+        step(&pace, MS).await;
+        assert_eq!(began.elapsed(), MS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn looks_at_the_same_time_share_what_there_is() {
+        let (pace, began) = (Pace::default(), Instant::now());
+        let looks = (0..4).map(|_| async {
+            for _ in 0..10 {
+                pace.step(async { ((), MS) }).await;
+            }
+        });
+        futures_util::future::join_all(looks).await;
+        assert!(began.elapsed() >= MS * 36 * ONE_IN, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_pace_nothing_is_waited_for() {
+        let (pace, began) = (Pace::default(), Instant::now());
+        step(&pace, MS).await;
+        pace.lift();
+        for _ in 0..10 {
+            step(&pace, MS).await;
+        }
+        assert_eq!(began.elapsed(), MS * 11);
+    }
+
+    #[test]
+    fn it_is_told_how_far_a_walk_has_got() {
+        let pace = Pace::default();
+        assert_eq!(pace.progress(), None);
+        let walk = pace.walk();
+        assert_eq!(pace.progress(), Some(0.0));
+        walk.is_at(0.25);
+        assert_eq!(pace.progress(), Some(0.25));
+        drop(walk);
+        assert_eq!(pace.progress(), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! What a process says of itself in the server, for operators: who it is, since when, and which version.
+//!
+//! A task for each manager writes that down every ten seconds, and the server forgets it after thirty, or as
+//! soon as the manager has shut down.
+//! No lock depends on it: what fails is tried again the next time. When the task's runtime has ended, it goes
+//! on on that of the next request.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
+use tracing::debug;
+
+use crate::{
+    observe::told,
+    owner::ClientId,
+    store::{
+        StoreErrorKind,
+        redis::{
+            RedisConfig,
+            net::service::{Service, Work},
+            protocol::script::Call,
+            topology::servers::Servers,
+        },
+    },
+};
+
+const TTL: Duration = Duration::from_secs(30);
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// The tasks that introduce the managers of a store, for as long as it lives.
+pub(crate) struct Introductions {
+    config: Arc<RedisConfig>,
+    /// The tasks must not keep the connections of a store that is gone.
+    servers: Weak<Servers>,
+    home: Handle,
+    tasks: Mutex<Vec<Introduced>>,
+    /// Whether one of them was interrupted.
+    is_interrupted: Arc<AtomicBool>,
+}
+
+impl Introductions {
+    /// For a store that is made in the current runtime.
+    pub(crate) fn new(config: &Arc<RedisConfig>, servers: &Arc<Servers>) -> Self {
+        Self {
+            config: config.clone(),
+            servers: Arc::downgrade(servers),
+            home: Handle::current(),
+            tasks: Mutex::default(),
+            is_interrupted: Arc::default(),
+        }
+    }
+
+    /// Introduces a manager, from now on.
+    pub(crate) fn begin(&self, client: ClientId) {
+        let (last_word, ended) = watch::channel(());
+        let introducing = Introducing {
+            config: self.config.clone(),
+            servers: self.servers.clone(),
+            client,
+            text: Introduction::of(&self.config).to_string(),
+            was_told: false,
+            _last_word: last_word,
+        };
+        let is_interrupted = self.is_interrupted.clone();
+        let task = Service::start_watched(introducing, &self.home, is_interrupted);
+        // Nothing under the mutex can panic half-way.
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.push(Introduced {
+            client,
+            task,
+            ended,
+        });
+    }
+
+    /// A manager has shut down: it is introduced no more, and what it has said is removed.
+    pub(crate) async fn end(&self, client: ClientId) {
+        let introduced = {
+            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            let place = tasks.iter().position(|it| it.client == client);
+            place.map(|place| tasks.swap_remove(place))
+        };
+        let Some(mut introduced) = introduced else {
+            return;
+        };
+        introduced.task.close();
+        // What it still sends must not come after the removal.
+        while introduced.ended.changed().await.is_ok() {}
+        if let Some(servers) = self.servers.upgrade() {
+            // Whatever goes wrong, the server forgets it by itself.
+            let call = Call::forget(&self.config, client);
+            servers.run(&call).await.ok();
+        }
+    }
+
+    /// Goes on on the current runtime, if that of a task has ended. It costs next to nothing else.
+    pub(crate) fn revive(&self) {
+        if !self.is_interrupted.load(Ordering::Acquire) || Handle::try_current().is_err() {
+            return;
+        }
+        self.is_interrupted.store(false, Ordering::SeqCst);
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.iter().for_each(|it| it.task.revive_if_idle());
+    }
+}
+
+/// A manager with its task.
+struct Introduced {
+    client: ClientId,
+    task: Service<Introducing>,
+    /// Closed when the task has sent its last word.
+    ended: watch::Receiver<()>,
+}
+
+/// The task of one manager.
+struct Introducing {
+    config: Arc<RedisConfig>,
+    servers: Weak<Servers>,
+    client: ClientId,
+    text: String,
+    was_told: bool,
+    _last_word: watch::Sender<()>,
+}
+
+impl Work for Introducing {
+    /// Ends with the store.
+    async fn run(&mut self) {
+        let mut due = interval(PERIOD);
+        due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            due.tick().await;
+            let Some(servers) = self.servers.upgrade() else {
+                return;
+            };
+            let call = Call::introduce(&self.config, self.client, &self.text, TTL);
+            let Err(error) = servers.run(&call).await else {
+                continue;
+            };
+            // Of an outage the connection tells.
+            let is_refused = matches!(
+                error.kind(),
+                StoreErrorKind::Denied | StoreErrorKind::OutOfMemory | StoreErrorKind::Refused
+            );
+            if is_refused && !self.was_told {
+                self.was_told = true;
+                told(|| {
+                    debug!(target: "dlock", %error, "operators cannot see what this process is");
+                });
+            }
+        }
+    }
+
+    fn interrupted(&mut self, _panic: Option<&str>) {}
+}
+
+/// What a process says of itself: `label started version`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Introduction {
+    /// As in the process's locks.
+    pub(crate) label: String,
+    /// When its manager was made, in ms since 1970.
+    pub(crate) started: u64,
+    /// The version of dlock.
+    pub(crate) version: String,
+}
+
+impl Introduction {
+    fn of(config: &RedisConfig) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let started = since.unwrap_or_default().as_millis();
+        Self {
+            label: config.label(),
+            started: u64::try_from(started).unwrap_or(u64::MAX),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// Reads what [`Display`](std::fmt::Display) writes; `None` for anything else.
+    #[cfg(any(test, feature = "admin"))]
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        const LONGEST: usize = 128;
+        let text = str::from_utf8(text).ok()?;
+        let mut words = text.split(' ');
+        let mut word = || {
+            let word = words.next()?;
+            let is_plain = word.bytes().all(|byte| byte.is_ascii_graphic());
+            (is_plain && (1..=LONGEST).contains(&word.len())).then(|| word.to_owned())
+        };
+        let read = Self {
+            label: word()?,
+            started: word()?.parse().ok()?,
+            version: word()?,
+        };
+        words.next().is_none().then_some(read)
+    }
+}
+
+impl std::fmt::Display for Introduction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.label, self.started, self.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_says_reads_back() {
+        let config = RedisConfig {
+            name: "a b\n@host/1".into(),
+            ..RedisConfig::new("redis://localhost")
+        };
+        let said = Introduction::of(&config);
+        assert_eq!(said.label, "a_b_@host/1");
+        assert_eq!(Introduction::read(said.to_string().as_bytes()), Some(said));
+        let nameless = RedisConfig {
+            name: String::new(),
+            ..config
+        };
+        let said = Introduction::of(&nameless);
+        assert_eq!(Introduction::read(said.to_string().as_bytes()), Some(said));
+    }
+
+    #[test]
+    fn anything_else_is_left_out() {
+        let long = format!("{} 1 0", "x".repeat(129));
+        for text in ["", "a", "a 1", "a b 0", "a 1 0 x", " 1 0", "a\t 1 0", &long] {
+            assert_eq!(Introduction::read(text.as_bytes()), None, "{text:?}");
+        }
+        assert_eq!(Introduction::read(b"\xff 1 0"), None);
+    }
+}

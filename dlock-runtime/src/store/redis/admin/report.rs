@@ -1,0 +1,259 @@
+//! What a server tells of itself and of what its user may do, for `doctor`.
+
+mod permissions;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use futures_util::future::join_all;
+use redis::{AsyncConnectionConfig, Cmd, Value};
+use tokio::time::Instant;
+
+use crate::store::{
+    StoreError, StoreErrorKind,
+    redis::{
+        RedisConfig, RedisStore,
+        config::url::{Address, Endpoint, Layout, Location},
+        net::{
+            node::Node,
+            session::{self, Session, answered},
+        },
+        protocol::{errors, script::Call},
+        topology::servers::Servers,
+    },
+};
+
+const PINGS: usize = 20;
+
+/// How often the clock is read, as the quickest answer says most.
+const READINGS: usize = 5;
+
+/// What one server tells.
+pub(crate) struct Facts {
+    pub(crate) server: String,
+    pub(crate) failure: Option<StoreError>,
+    pub(crate) info: BTreeMap<String, String>,
+    /// What `CONFIG GET appendfsync` tells.
+    pub(crate) appendfsync: Option<String>,
+    pub(crate) clock: Option<Clock>,
+    pub(crate) round_trips: Vec<Duration>,
+    /// Rule, purpose, and whether no lock works without it.
+    pub(crate) denied: Vec<(String, &'static str, bool)>,
+    /// Why a script cannot publish a wake-up message, if a client can; one answer for all servers.
+    pub(crate) unpublished: Option<String>,
+    /// The clocks of those who would take its place.
+    pub(crate) replicas: Vec<(String, Result<Clock, StoreError>)>,
+}
+
+/// By how much a clock is ahead, in microseconds, and by how much that may be wrong.
+type Clock = (i64, Duration);
+
+impl Facts {
+    fn of(server: &str) -> Self {
+        Self {
+            server: server.to_owned(),
+            failure: None,
+            info: BTreeMap::new(),
+            appendfsync: None,
+            clock: None,
+            round_trips: Vec::new(),
+            denied: Vec::new(),
+            unpublished: None,
+            replicas: Vec::new(),
+        }
+    }
+}
+
+impl RedisStore {
+    /// What each of the servers tells.
+    pub(crate) async fn facts(&self) -> Vec<Facts> {
+        let masters = match self.masters() {
+            Ok(masters) => masters,
+            Err(error) => {
+                let failure = Some(error);
+                let facts = Facts::of(&self.shown);
+                return vec![Facts { failure, ..facts }];
+            }
+        };
+        let in_cluster = matches!(&*self.servers, Servers::Cluster(_));
+        let waits = self.confirmer.is_some();
+        // Of a server that stands alone nobody has said that its replicas may be talked to.
+        let follows = Location::parse(&self.config.url)
+            .is_ok_and(|it| matches!(it.layout(), Layout::Sentinel(_) | Layout::Cluster));
+        let unpublished = self.unpublished().await;
+        let mut all = Vec::with_capacity(masters.len());
+        for master in masters {
+            let mut facts = Facts::of(master.shown());
+            let asked = ask_all(&master, &self.config, in_cluster, waits, &mut facts);
+            facts.failure = asked.await.err();
+            let may_publish = !facts
+                .denied
+                .iter()
+                .any(|(rule, ..)| is_about_publishing(rule));
+            facts.unpublished = unpublished.clone().filter(|_| may_publish);
+            if follows && let Ok(place) = master.place().await {
+                let limit = self.config.response_timeout;
+                let clocks: Vec<_> = replicas(&facts.info)
+                    .map(|it| clock_at(place.moved_to(it), limit))
+                    .collect();
+                facts.replicas = join_all(clocks).await;
+            }
+            all.push(facts);
+        }
+        all
+    }
+
+    /// Why a script of a lock cannot publish, as far as the server tells. What else may go wrong is told
+    /// elsewhere.
+    async fn unpublished(&self) -> Option<String> {
+        let call = Call::publish_in_script(&self.config);
+        match self.servers.run(&call).await {
+            Ok(Value::BulkString(reason)) => {
+                Some(errors::quoted(&String::from_utf8_lossy(&reason)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a rule that the user lacks is about messages, so that nothing else is to be said of them.
+fn is_about_publishing(rule: &str) -> bool {
+    rule == "+publish" || rule.starts_with('&')
+}
+
+async fn ask_all(
+    node: &Node,
+    config: &RedisConfig,
+    in_cluster: bool,
+    waits: bool,
+    facts: &mut Facts,
+) -> Result<(), StoreError> {
+    for _ in 0..PINGS {
+        let sent = Instant::now();
+        unless_denied(node.ask(&redis::cmd("PING")).await)?;
+        facts.round_trips.push(sent.elapsed());
+    }
+    let mut info = redis::cmd("INFO");
+    if let Some(text) = unless_denied(node.ask(info.arg("all")).await)? {
+        facts.info = fields(&text);
+    }
+    // Whatever is said against it, it is a right that few have. A server that has gone is noticed next.
+    let mut settings = redis::cmd("CONFIG");
+    let told = node.ask(settings.arg("GET").arg("appendfsync")).await;
+    facts.appendfsync = told.ok().as_ref().and_then(setting);
+    facts.clock = clock(&mut Asked::Master(node)).await?;
+    facts.denied = permissions::denied(node, config, in_cluster, waits).await?;
+    Ok(())
+}
+
+/// Who is asked for the time.
+enum Asked<'a> {
+    Master(&'a Node),
+    /// Over a connection of its own, with the time that it has for each answer.
+    Replica(Session, Duration),
+}
+
+impl Asked<'_> {
+    async fn ask(&mut self, question: &Cmd) -> Result<Value, StoreError> {
+        match self {
+            Self::Master(node) => node.ask(question).await,
+            Self::Replica(session, limit) => {
+                let answer = session.connection.send_packed_command(question);
+                let answer = answered(*limit, answer).await?.extract_error();
+                answer.map_err(|error| errors::of_request(&error, *limit))
+            }
+        }
+    }
+}
+
+/// Reads a clock some times; `None` if that is not allowed.
+async fn clock(asked: &mut Asked<'_>) -> Result<Option<Clock>, StoreError> {
+    let mut clock: Option<Clock> = None;
+    for _ in 0..READINGS {
+        let (begun, sent) = (SystemTime::now(), Instant::now());
+        let Some(answer) = unless_denied(asked.ask(&redis::cmd("TIME")).await)? else {
+            break;
+        };
+        let uncertainty = sent.elapsed() / 2;
+        let best = clock.map_or(Duration::MAX, |(_, known)| known);
+        if let Some(time) = time(&answer).filter(|_| uncertainty < best) {
+            let here = begun.duration_since(UNIX_EPOCH).unwrap_or_default() + uncertainty;
+            clock = Some((difference(time, here), uncertainty));
+        }
+    }
+    Ok(clock)
+}
+
+/// The clock of a server that is no master, over a connection that is made for it.
+async fn clock_at(replica: Endpoint, limit: Duration) -> (String, Result<Clock, StoreError>) {
+    let read = async {
+        let settings = AsyncConnectionConfig::new();
+        let session = Session::open(&replica, settings, limit).await?;
+        let read = clock(&mut Asked::Replica(session, limit)).await?;
+        let denied = || StoreError::new(StoreErrorKind::Denied, "it does not tell its time");
+        read.ok_or_else(denied)
+    };
+    let read = session::named(&replica, limit, read).await;
+    (replica.address().to_string(), read)
+}
+
+/// Where `INFO` says that the replicas are.
+fn replicas(info: &BTreeMap<String, String>) -> impl Iterator<Item = Address> {
+    let lines = (0..).map_while(|index| info.get(&format!("slave{index}")));
+    lines.filter_map(|line| {
+        let field = |name: &str| {
+            let mut pairs = line.split(',').filter_map(|pair| pair.split_once('='));
+            pairs.find_map(|(key, value)| (key == name).then_some(value))
+        };
+        Some(Address::Tcp(
+            field("ip")?.to_owned(),
+            field("port")?.parse().ok()?,
+        ))
+    })
+}
+
+/// What is refused is left out; whether that matters is told elsewhere.
+fn unless_denied(answer: Result<Value, StoreError>) -> Result<Option<Value>, StoreError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_denial(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_denial(error: &StoreError) -> bool {
+    // A command that was renamed or taken out of the server is not known.
+    matches!(
+        error.kind(),
+        StoreErrorKind::Denied | StoreErrorKind::Unsupported
+    )
+}
+
+/// Lines of `name:value`, whatever sections they are in.
+fn fields(info: &Value) -> BTreeMap<String, String> {
+    let text: String = redis::from_redis_value_ref(info).unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let fields = lines.filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// The value of the only setting that was asked for.
+fn setting(answer: &Value) -> Option<String> {
+    let pairs: BTreeMap<String, String> = redis::from_redis_value_ref(answer).ok()?;
+    pairs.into_values().next()
+}
+
+fn time(answer: &Value) -> Option<Duration> {
+    let (seconds, micros): (u64, u64) = redis::from_redis_value_ref(answer).ok()?;
+    Some(Duration::from_secs(seconds) + Duration::from_micros(micros))
+}
+
+/// By how many microseconds one is ahead of the other.
+fn difference(one: Duration, other: Duration) -> i64 {
+    let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    micros(one).saturating_sub(micros(other))
+}

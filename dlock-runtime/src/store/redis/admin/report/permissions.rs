@@ -1,0 +1,220 @@
+//! What the user of a server may do, tried out.
+
+use redis::Cmd;
+
+use super::is_denial;
+use crate::store::{
+    StoreError, StoreErrorKind,
+    redis::{
+        RedisConfig,
+        config::url::Endpoint,
+        net::{listen, node::Node, session},
+        protocol::script,
+    },
+};
+
+/// A command that the user must be allowed, as it is tried out.
+struct Trial {
+    words: &'static [&'static str],
+    purpose: &'static str,
+    is_required: bool,
+}
+
+const fn needed(words: &'static [&'static str], purpose: &'static str) -> Trial {
+    Trial {
+        words,
+        purpose,
+        is_required: true,
+    }
+}
+
+const fn useful(words: &'static [&'static str], purpose: &'static str) -> Trial {
+    Trial {
+        words,
+        purpose,
+        is_required: false,
+    }
+}
+
+const LOCKS: &str = "locks are taken, renewed and given back by scripts, which need it";
+
+/// What is tried out, on a key `K` that does not exist, and so that it changes nothing there. A server
+/// looks at the rights of a request before anything else but its form; in a cluster also before it says
+/// that a key lies elsewhere.
+const TRIALS: [Trial; 22] = [
+    needed(&["EVAL", "return 1", "0"], "runs the scripts of locks"),
+    needed(
+        &["EVALSHA", "0000000000000000000000000000000000000000", "0"],
+        "runs the scripts of locks without sending them again",
+    ),
+    needed(&["TIME"], LOCKS),
+    needed(&["EXISTS", "K"], LOCKS),
+    needed(&["GET", "K"], LOCKS),
+    needed(&["GETEX", "K"], LOCKS),
+    needed(&["SET", "K", "0", "XX", "PX", "1"], LOCKS),
+    needed(&["DEL", "K"], LOCKS),
+    needed(&["PEXPIRE", "K", "1"], LOCKS),
+    needed(&["PTTL", "K"], LOCKS),
+    needed(&["ZADD", "K", "XX", "1", "0"], LOCKS),
+    needed(&["ZRANGE", "K", "0", "0"], LOCKS),
+    needed(&["ZRANK", "K", "0"], LOCKS),
+    needed(&["ZREM", "K", "0"], LOCKS),
+    needed(&["ZSCORE", "K", "0"], LOCKS),
+    useful(
+        &["PING"],
+        "tells a connection that is dead from one that is idle",
+    ),
+    useful(
+        &["PUBLISH", "C", "0"],
+        "wakes who waits for a lock at once; without it waiters ask now and then",
+    ),
+    useful(
+        &["INFO", "server"],
+        "warns of a server that may evict locks, and lets `doctor` look at its settings",
+    ),
+    useful(&["SCAN", "0", "COUNT", "1"], "lets operators list locks"),
+    needed(
+        &["CLUSTER", "SLOTS"],
+        "tells which node of the cluster has which locks",
+    ),
+    needed(&["ASKING"], "keeps leases while slots move between nodes"),
+    needed(
+        &["WAIT", "0", "1"],
+        "lets replicas confirm leases, for `min_replicas`",
+    ),
+];
+
+/// The rules that the user of a server lacks.
+pub(super) async fn denied(
+    node: &Node,
+    config: &RedisConfig,
+    in_cluster: bool,
+    waits: bool,
+) -> Result<Vec<(String, &'static str, bool)>, StoreError> {
+    let namespace = &config.namespace;
+    let mut denied = Denials {
+        namespace,
+        list: Vec::new(),
+    };
+    // No lock has a name with a control character in it.
+    let key = format!("{namespace}:{{\u{1}probe}}");
+    let channel = script::probe_channel(namespace);
+    for trial in TRIALS {
+        let name = trial.words[0];
+        let applies = match name {
+            "CLUSTER" | "ASKING" => in_cluster,
+            "WAIT" => waits,
+            _ => true,
+        };
+        if !applies {
+            continue;
+        }
+        let mut command = redis::cmd(name);
+        for word in &trial.words[1..] {
+            match *word {
+                "K" => command.arg(&key),
+                "C" => command.arg(&channel),
+                word => command.arg(word),
+            };
+        }
+        if let Some(refusal) = refusal(node, &command).await? {
+            let subcommand = trial.words.get(1).filter(|_| name == "CLUSTER");
+            let rule = subcommand.map_or_else(
+                || name.to_lowercase(),
+                |sub| format!("{name}|{sub}").to_lowercase(),
+            );
+            denied.note(&refusal, &rule, trial.purpose, trial.is_required);
+        }
+    }
+    let endpoint = node.place().await?;
+    for (is_pattern, purpose) in [
+        (false, "lets a waiter hear that it has the lock"),
+        (true, "lets operators watch how locks are handed on"),
+    ] {
+        let tried = subscribe(&endpoint, config, is_pattern).await;
+        match tried {
+            Err(error) if is_denial(&error) => {
+                let rule = if is_pattern {
+                    "psubscribe"
+                } else {
+                    "subscribe"
+                };
+                denied.note(&error, rule, purpose, !is_pattern);
+            }
+            tried => tried?,
+        }
+    }
+    Ok(denied.list)
+}
+
+/// Why the user may not say this; any other answer is as good as one.
+async fn refusal(node: &Node, command: &Cmd) -> Result<Option<StoreError>, StoreError> {
+    match node.ask(command).await {
+        Err(error) if error.kind() == StoreErrorKind::Denied => Ok(Some(error)),
+        // `MOVED` reads as such as well, and has got past the rights.
+        Err(error)
+            if error.kind() == StoreErrorKind::Unsupported
+                && error.message().starts_with("unknown") =>
+        {
+            Ok(Some(error))
+        }
+        Err(error)
+            if matches!(
+                error.kind(),
+                StoreErrorKind::Disconnected
+                    | StoreErrorKind::TimedOut
+                    | StoreErrorKind::Unreachable
+            ) =>
+        {
+            Err(error)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether the user may listen to the channels: to that of a client, or to all of them.
+async fn subscribe(
+    endpoint: &Endpoint,
+    config: &RedisConfig,
+    is_pattern: bool,
+) -> Result<(), StoreError> {
+    let limit = config.connect_timeout;
+    let attempt = async {
+        let (mut sink, _stream) = listen::open(endpoint, config).await?;
+        let asked = async {
+            if is_pattern {
+                sink.psubscribe(listen::pattern(config)).await
+            } else {
+                sink.subscribe(script::probe_channel(&config.namespace))
+                    .await
+            }
+        };
+        session::answered(config.response_timeout, asked).await
+    };
+    session::named(endpoint, limit, attempt).await
+}
+
+/// The rules that a user lacks, each one once.
+struct Denials<'a> {
+    namespace: &'a str,
+    list: Vec<(String, &'static str, bool)>,
+}
+
+impl Denials<'_> {
+    fn note(&mut self, refusal: &StoreError, command: &str, purpose: &'static str, required: bool) {
+        let message = refusal.message();
+        let namespace = self.namespace;
+        let (rule, purpose) = if message.contains("channel") {
+            let purpose = "wakes who waits for a lock";
+            (format!("&{namespace}:wake:*"), purpose)
+        } else if message.contains("key") {
+            (format!("~{namespace}:*"), "locks lie at these keys")
+        } else {
+            (format!("+{command}"), purpose)
+        };
+        match self.list.iter_mut().find(|(known, ..)| *known == rule) {
+            Some((_, _, is_required)) => *is_required |= required,
+            None => self.list.push((rule, purpose, required)),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Who the program is on a server, where the URL does not say it.
+
+use std::{
+    fmt::{self, Display},
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use tokio::time::timeout;
+
+use crate::store::{StoreError, StoreErrorKind};
+
+/// A user and a password. Neither is ever shown.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::store::redis::Credentials;
+///
+/// let billing = Credentials::new("billing", "secret");
+/// assert_eq!(format!("{billing:?}"), "Credentials(***)");
+/// let default = Credentials::of_default_user("secret");
+/// assert!(billing != default);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    user: Option<String>,
+    password: String,
+}
+
+impl Credentials {
+    /// A user of the server's access control list.
+    pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self {
+            user: Some(user.into()),
+            password: password.into(),
+        }
+    }
+
+    /// The server's default user.
+    pub fn of_default_user(password: impl Into<String>) -> Self {
+        Self {
+            user: None,
+            password: password.into(),
+        }
+    }
+
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    pub(crate) fn password(&self) -> &str {
+        &self.password
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials(***)")
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
+
+/// Where credentials come from. It is asked before every login, so that a password may change
+/// while the program runs.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::store::redis::{Credentials, CredentialsProvider, RedisConfig};
+///
+/// let mut config = RedisConfig::new("redis://redis.internal");
+/// config.credentials = Some(CredentialsProvider::new(|| async {
+///     let password = tokio::fs::read_to_string("/run/secrets/redis").await?;
+///     Ok::<_, std::io::Error>(Credentials::new("billing", password.trim_end()))
+/// }));
+/// ```
+#[derive(Clone)]
+pub struct CredentialsProvider(Arc<dyn Fn() -> Answer + Send + Sync>);
+
+impl CredentialsProvider {
+    /// Asks `provider`, see
+    /// [`LockManagerBuilder::credentials`](crate::LockManagerBuilder::credentials).
+    pub fn new<F, Fut, E>(provider: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Display,
+    {
+        Self(Arc::new(move || {
+            let answer = provider();
+            Box::pin(async move { answer.await.map_err(|error| error.to_string()) })
+        }))
+    }
+
+    /// Always the same.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::{Credentials, CredentialsProvider, RedisConfig};
+    ///
+    /// let mut config = RedisConfig::new("redis://redis.internal");
+    /// let password = std::env::var("REDIS_PASSWORD").unwrap_or_default();
+    /// config.credentials = Some(CredentialsProvider::fixed(Credentials::new("billing", password)));
+    /// ```
+    #[must_use]
+    pub fn fixed(credentials: Credentials) -> Self {
+        Self::new(move || {
+            let credentials = credentials.clone();
+            async move { Ok::<_, String>(credentials) }
+        })
+    }
+
+    /// The credentials of this moment, within `limit`.
+    pub(crate) async fn ask(&self, limit: Duration) -> Result<Credentials, StoreError> {
+        let none = |cause: &str| {
+            let message = format!("there are no credentials: {cause}");
+            StoreError::new(StoreErrorKind::NoCredentials, message)
+        };
+        // Foreign code: its panic must not end the task that keeps the connection.
+        let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind();
+        match timeout(limit, asked).await {
+            Ok(Ok(Ok(credentials))) => Ok(credentials),
+            Ok(Ok(Err(error))) => Err(none(&error)),
+            Ok(Err(_)) => Err(none("who was asked for them has panicked")),
+            Err(_) => {
+                let cause = format!("who was asked for them did not answer within {limit:.0?}");
+                Err(none(&cause))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for CredentialsProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CredentialsProvider")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Never = std::future::Pending<Result<Credentials, String>>;
+
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn whatever_a_provider_does_is_an_answer_in_time() {
+        let good = CredentialsProvider::fixed(Credentials::new("me", "s3cret"));
+        let got = good.ask(LIMIT).await.expect("it has some");
+        assert_eq!((got.user(), got.password()), (Some("me"), "s3cret"));
+        assert!(!format!("{good:?} {got:?}").contains("s3cret"));
+
+        let hangs = CredentialsProvider::new(|| -> Never { std::future::pending() });
+        let fails = CredentialsProvider::new(|| async { Err("the vault is sealed") });
+        let panics = CredentialsProvider::new(|| -> Never { panic!("at once") });
+        let panics_later = CredentialsProvider::new(|| async {
+            tokio::task::yield_now().await;
+            assert!(LIMIT.is_zero(), "later");
+            Err("never said")
+        });
+        for (provider, words) in [
+            (hangs, "did not answer within 1s"),
+            (fails, "the vault is sealed"),
+            (panics, "panicked"),
+            (panics_later, "panicked"),
+        ] {
+            let error = provider.ask(LIMIT).await.expect_err("it has none");
+            assert_eq!(error.kind(), StoreErrorKind::NoCredentials);
+            assert!(error.message().contains(words), "{error}");
+            assert!(!error.is_final() && error.left_nothing());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The login in the environment, for URLs without one.
+
+use std::env::VarError;
+
+use super::{
+    credentials::{Credentials, CredentialsProvider},
+    url::Location,
+};
+use crate::error::ConnectError;
+
+impl CredentialsProvider {
+    /// The login in the environment, for a `url` without a password: that in `DLOCK_PASSWORD`, for
+    /// the user in `DLOCK_USER` or else for the server's default user. `None` if the URL has one, or
+    /// the environment does not.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::{CredentialsProvider, RedisConfig};
+    ///
+    /// let mut config = RedisConfig::new("redis://redis.internal");
+    /// config.credentials = CredentialsProvider::from_env(&config.url)?;
+    /// # Ok::<(), dlock::ConnectError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidOption`] when there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, or
+    /// either is not UTF-8 text.
+    pub fn from_env(url: &str) -> Result<Option<Self>, ConnectError> {
+        if has_password(url) {
+            return Ok(None);
+        }
+        let read = |name| match std::env::var(name) {
+            Ok(text) if !text.is_empty() => Ok(Some(text)),
+            Ok(_) | Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidOption {
+                option: name,
+                reason: "it is not UTF-8 text",
+            }),
+        };
+        let credentials = match (read("DLOCK_USER")?, read("DLOCK_PASSWORD")?) {
+            (None, None) => return Ok(None),
+            (None, Some(password)) => Credentials::of_default_user(password),
+            (Some(user), Some(password)) => Credentials::new(user, password),
+            (Some(_), None) => {
+                return Err(ConnectError::InvalidOption {
+                    option: "DLOCK_USER",
+                    reason: "there is no `DLOCK_PASSWORD` with it",
+                });
+            }
+        };
+        Ok(Some(Self::fixed(credentials)))
+    }
+}
+
+/// The URL as it is shown, if it is one of a server and says nothing of who the program is.
+pub(crate) fn without_password(url: &str) -> Option<String> {
+    let location = Location::parse(url).ok()?;
+    (!location.has_password()).then(|| location.to_string())
+}
+
+/// Whether the URL says who the program is on the server; not if it is no URL of one.
+fn has_password(url: &str) -> bool {
+    Location::parse(url).is_ok_and(|location| location.has_password())
+}

@@ -1,0 +1,233 @@
+//! The options of a URL: what stands after `?`, as in `?name=value&other=value`.
+//!
+//! No value is ever repeated, nor a name that is not listed here: either may be a password, or a
+//! part of one in which a `?` was not encoded.
+
+use std::str::FromStr;
+
+use url::form_urlencoded;
+
+use super::scheme::Names;
+
+/// An option, and the URLs that take it.
+struct Known {
+    name: &'static str,
+    fits: &'static [Names],
+}
+
+const SERVERS: &[Names] = &[
+    Names::Server,
+    Names::Sentinels,
+    Names::Nodes,
+    Names::Independent,
+];
+
+const KNOWN: &[Known] = &[
+    Known {
+        name: "protocol",
+        fits: &[
+            Names::Server,
+            Names::Socket,
+            Names::Sentinels,
+            Names::Nodes,
+            Names::Independent,
+        ],
+    },
+    Known {
+        name: "ca",
+        fits: SERVERS,
+    },
+    Known {
+        name: "cert",
+        fits: SERVERS,
+    },
+    Known {
+        name: "key",
+        fits: SERVERS,
+    },
+    Known {
+        name: "db",
+        fits: &[Names::Socket],
+    },
+    Known {
+        name: "user",
+        fits: &[Names::Socket],
+    },
+    Known {
+        name: "pass",
+        fits: &[Names::Socket],
+    },
+    Known {
+        name: "sentinel_user",
+        fits: &[Names::Sentinels],
+    },
+    Known {
+        name: "sentinel_pass",
+        fits: &[Names::Sentinels],
+    },
+    Known {
+        name: "min_replicas",
+        fits: &[Names::Server, Names::Sentinels],
+    },
+];
+
+/// These are for connections over TLS only.
+const OF_TLS: [&str; 3] = ["ca", "cert", "key"];
+
+impl Known {
+    fn takes(&self, names: Names, tls: bool) -> bool {
+        self.fits.contains(&names) && (tls || !OF_TLS.contains(&self.name))
+    }
+}
+
+/// What a URL sets; every name is one that its kind of URL takes, and is there once.
+#[derive(Clone, Default)]
+pub(crate) struct Options(Vec<(&'static str, String)>);
+
+impl Options {
+    /// Reads what follows the `?` of a URL, if anything does.
+    pub(crate) fn read(query: Option<&str>, names: Names, tls: bool) -> Result<Self, String> {
+        let Some(query) = query else {
+            return Ok(Self::default());
+        };
+        // A form writes a space as `+`; here it is a character of a password like any other.
+        let query = query.replace('+', "%2B");
+        let mut options = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let Some(known) = KNOWN.iter().find(|known| known.name == name) else {
+                let encode = if query.contains('@') {
+                    "; in a password, encode `?` as `%3F`"
+                } else {
+                    ""
+                };
+                return Err(format!(
+                    "one of its options after `?` is unknown: {}{encode}",
+                    there_are(names, tls)
+                ));
+            };
+            let name = known.name;
+            if !known.takes(names, tls) {
+                let advice = if known.takes(names, true) {
+                    "that is for TLS, as in `rediss://`".to_owned()
+                } else {
+                    there_are(names, tls)
+                };
+                return Err(format!("it cannot have `{name}`: {advice}"));
+            }
+            if options.text(name).is_some() {
+                return Err(format!("it has `{name}` twice"));
+            }
+            if value.is_empty() {
+                return Err(format!("its `{name}` is empty"));
+            }
+            // What the parser puts in place of bytes that are no text.
+            if value.contains(char::REPLACEMENT_CHARACTER) {
+                return Err(format!("its `{name}` is not UTF-8 text"));
+            }
+            options.0.push((name, value.into_owned()));
+        }
+        Ok(options)
+    }
+
+    pub(crate) fn text(&self, name: &'static str) -> Option<&str> {
+        debug_assert!(KNOWN.iter().any(|known| known.name == name));
+        let mut all = self.0.iter();
+        let (_, value) = all.find(|(known, _)| *known == name)?;
+        Some(value)
+    }
+
+    /// The path of a file, from the root.
+    ///
+    /// Anything else may be the file's text, or a password that went astray.
+    pub(crate) fn path(&self, name: &'static str) -> Result<Option<&str>, String> {
+        match self.text(name) {
+            Some(text) if !text.starts_with('/') || text.contains("-----BEGIN") => Err(format!(
+                "its `{name}` must be the path of a file, from the root: `{name}=/path.pem`"
+            )),
+            path => Ok(path),
+        }
+    }
+
+    /// A number in decimal digits, no more than its type can hold.
+    pub(crate) fn number<N: FromStr>(&self, name: &'static str) -> Result<Option<N>, String> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| plain);
+        number
+            .map(Some)
+            .ok_or_else(|| format!("its `{name}` must be a number, as in `{name}=1`"))
+    }
+}
+
+/// What could be written in place of an option that is refused.
+fn there_are(names: Names, tls: bool) -> String {
+    let fitting = KNOWN.iter().filter(|known| known.takes(names, tls));
+    let fitting: Vec<_> = fitting.map(|known| format!("`{}`", known.name)).collect();
+    match fitting.as_slice() {
+        [] => "this kind of URL has none".to_owned(),
+        [one] => format!("there is only {one}"),
+        [first @ .., last] => format!("there are {} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str) -> Options {
+        Options::read(Some(query), Names::Socket, false).expect("it is valid")
+    }
+
+    fn refused(query: &str) -> String {
+        Options::read(Some(query), Names::Socket, false)
+            .err()
+            .expect("it is refused")
+    }
+
+    #[test]
+    fn values_are_decoded() {
+        let options = read("db=3&pass=a+b%26%C3%A9%2B");
+        assert_eq!(options.text("pass"), Some("a+b&\u{e9}+"));
+        assert_eq!(options.number::<i64>("db"), Ok(Some(3)));
+        assert_eq!(options.text("user"), None);
+        assert_eq!(read("").number::<i64>("db"), Ok(None));
+        assert!(Options::read(None, Names::Server, false).is_ok());
+    }
+
+    #[test]
+    fn refusals_name_what_there_is_and_no_value() {
+        const LIST: &str = "`protocol`, `db`, `user` and `pass`";
+        for query in ["s3cret", "s3cret=1", "timeout=s3cret", "=s3cret", "DB=1"] {
+            let text = refused(query);
+            assert!(text.contains("unknown: there are"), "{query}: {text}");
+            assert!(text.contains(LIST), "{query}: {text}");
+        }
+        assert!(refused("s3cret@host").contains("encode `?` as `%3F`"));
+        assert_eq!(
+            refused("pass=s3cret&db=1&pass=s3cret"),
+            "it has `pass` twice"
+        );
+        assert_eq!(refused("pass=s3cret&user"), "its `user` is empty");
+        assert_eq!(refused("pass=s3cret%FF"), "its `pass` is not UTF-8 text");
+        for number in ["s3cret", "-1", "%2B1", "1.0", "99999999999999999999"] {
+            let text = read(&format!("db={number}")).number::<i64>("db");
+            assert_eq!(text, Err("its `db` must be a number, as in `db=1`".into()));
+        }
+        let elsewhere = Options::read(Some("pass=s3cret"), Names::Server, false);
+        let text = elsewhere.err().expect("a server has it before the host");
+        assert!(text.starts_with("it cannot have `pass`: "), "{text}");
+        for path in ["s3cret", "ca.pem", "/-----BEGIN s3cret"] {
+            let query = format!("key={path}");
+            let options = Options::read(Some(&query), Names::Server, true).expect("it is known");
+            let text = options.path("key").expect_err("it is no path");
+            assert!(text.contains("`key=/path.pem`") && !text.contains("s3cret"));
+        }
+        let plain = Options::read(Some("ca=/x"), Names::Server, false).err();
+        assert!(plain.is_some_and(|text| text.contains("as in `rediss://`")));
+        for query in ["pass=s3cret&x", "s3cret", "s3cret=s3cret", "x=s3cret"] {
+            assert!(!refused(query).contains("s3cret"), "{query}");
+        }
+    }
+}

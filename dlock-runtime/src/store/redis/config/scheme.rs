@@ -1,0 +1,148 @@
+//! The schemes of URLs: which of them are served, and which of them may be repeated.
+//!
+//! What stands before `://` may be a password in the wrong place, so of a scheme nothing is shown
+//! but the names listed here.
+
+const SUPPORTED: &str = "`redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, \
+                         `redlock://`, \
+                         over TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`, \
+                         the same with `valkey`, and `memory://` are supported";
+
+/// What a URL names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// One server and its port.
+    Server,
+    /// The socket of a server on this machine.
+    Socket,
+    /// Sentinels, which know where the master is.
+    Sentinels,
+    /// Some nodes of a cluster, which know the others.
+    Nodes,
+    /// Servers that know nothing of each other, of which a majority decides.
+    Independent,
+}
+
+#[derive(Clone, Copy)]
+enum Known {
+    Served(Names),
+    OverTls(Names),
+    Memory,
+    /// One that is in the variable next to ours.
+    Foreign,
+}
+
+const KNOWN: [(&str, Known); 24] = [
+    ("redis", Known::Served(Names::Server)),
+    ("valkey", Known::Served(Names::Server)),
+    ("unix", Known::Served(Names::Socket)),
+    ("redis+unix", Known::Served(Names::Socket)),
+    ("valkey+unix", Known::Served(Names::Socket)),
+    ("redis-sentinel", Known::Served(Names::Sentinels)),
+    ("valkey-sentinel", Known::Served(Names::Sentinels)),
+    ("redis-cluster", Known::Served(Names::Nodes)),
+    ("valkey-cluster", Known::Served(Names::Nodes)),
+    ("memory", Known::Memory),
+    ("rediss", Known::OverTls(Names::Server)),
+    ("valkeys", Known::OverTls(Names::Server)),
+    ("rediss-sentinel", Known::OverTls(Names::Sentinels)),
+    ("valkeys-sentinel", Known::OverTls(Names::Sentinels)),
+    ("rediss-cluster", Known::OverTls(Names::Nodes)),
+    ("valkeys-cluster", Known::OverTls(Names::Nodes)),
+    ("redlock", Known::Served(Names::Independent)),
+    ("redlocks", Known::OverTls(Names::Independent)),
+    ("http", Known::Foreign),
+    ("https", Known::Foreign),
+    ("tcp", Known::Foreign),
+    ("mysql", Known::Foreign),
+    ("postgres", Known::Foreign),
+    ("amqp", Known::Foreign),
+];
+
+/// What a URL names, or why it cannot be used.
+pub(crate) fn check(text: &str) -> Result<Names, String> {
+    let Some((_, rest)) = text.split_once("://") else {
+        return Err("it has no scheme; write `redis://host:6379`".to_owned());
+    };
+    let Some((scheme, known)) = find(text) else {
+        return Err(format!("its scheme is unknown; {SUPPORTED}"));
+    };
+    match known {
+        Known::Served(names) => Ok(names),
+        Known::OverTls(names) if cfg!(feature = "tls") => Ok(names),
+        Known::OverTls(_) => Err(format!(
+            "`{scheme}://` needs the feature `tls` of `dlock-rs`, which is not enabled"
+        )),
+        Known::Memory if rest.is_empty() => Err("`memory://` is no Redis server".to_owned()),
+        Known::Memory => Err("`memory://` takes nothing after it".to_owned()),
+        Known::Foreign => Err(format!("`{scheme}://` is not supported; {SUPPORTED}")),
+    }
+}
+
+/// Whether connections to what a URL names are TLS connections.
+pub(crate) fn is_over_tls(text: &str) -> bool {
+    matches!(find(text), Some((_, Known::OverTls(_))))
+}
+
+/// What may be shown of a URL that was refused.
+pub(crate) fn only(text: &str) -> String {
+    find(text).map_or_else(|| "…".to_owned(), |(scheme, _)| format!("{scheme}://…"))
+}
+
+fn find(text: &str) -> Option<(&'static str, Known)> {
+    let (scheme, _) = text.split_once("://")?;
+    KNOWN
+        .into_iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(scheme))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        check(text).expect_err("it is not served")
+    }
+
+    #[test]
+    fn schemes_are_told_apart() {
+        assert_eq!(check("redis://h"), Ok(Names::Server));
+        assert_eq!(check("VALKEY://h"), Ok(Names::Server));
+        assert_eq!(check("redis+unix:///s"), Ok(Names::Socket));
+        assert_eq!(check("redis-sentinel://h,i/s"), Ok(Names::Sentinels));
+        assert_eq!(check("valkey-cluster://h,i"), Ok(Names::Nodes));
+        for text in ["localhost:6379", "s3cret@host", "", "redis:host"] {
+            let expected = "it has no scheme; write `redis://host:6379`";
+            assert_eq!(refused(text), expected, "{text}");
+        }
+        assert_eq!(check("redlock://h,i,j"), Ok(Names::Independent));
+        for scheme in ["rediss", "valkeys-sentinel", "rediss-cluster", "redlocks"] {
+            let url = format!("{scheme}://h");
+            assert!(is_over_tls(&url));
+            if cfg!(feature = "tls") {
+                assert!(check(&url).is_ok());
+            } else {
+                assert!(refused(&url).contains("feature `tls`"));
+            }
+        }
+        assert!(!is_over_tls("redis://h"));
+        let foreign = refused("http://localhost");
+        assert_eq!(foreign, format!("`http://` is not supported; {SUPPORTED}"));
+        assert_eq!(
+            refused("memory://x"),
+            "`memory://` takes nothing after it",
+            "not even a name"
+        );
+        assert_eq!(refused("memory://"), "`memory://` is no Redis server");
+    }
+
+    #[test]
+    fn only_known_schemes_are_shown() {
+        assert_eq!(only("Redis://s3cret"), "redis://…");
+        assert_eq!(only("postgres://s3cret"), "postgres://…");
+        for text in ["s3cret://host", "redis+s3cret://host", "s3cret", "s3cret@h"] {
+            assert_eq!(only(text), "…", "{text}");
+            assert!(!refused(text).contains("s3cret"), "{text}");
+        }
+    }
+}

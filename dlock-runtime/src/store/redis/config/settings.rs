@@ -1,0 +1,253 @@
+//! What a store in Redis is made from.
+
+use std::{fmt, time::Duration};
+
+use super::{credentials::CredentialsProvider, url::Location};
+#[cfg(feature = "tls")]
+use crate::store::redis::net::tls::Tls;
+use crate::{error::ConnectError, label::label, options::fault_of_limit};
+
+const LONGEST_NAMESPACE: usize = 64;
+
+/// Where the server is, and how long to wait for it.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::store::redis::RedisConfig;
+///
+/// let mut config = RedisConfig::new("redis-sentinel://one,two,three/mymaster");
+/// config.namespace = "billing".to_owned();
+/// config.response_timeout = Duration::from_millis(500);
+/// config.min_replicas = 1;
+/// ```
+#[derive(Clone)]
+pub struct RedisConfig {
+    /// Which server it is, or which servers:
+    ///
+    /// - `redis://[user:password@]host[:port][/database]`
+    /// - `redis+unix:///path[?db=0&user=...&pass=...]`
+    /// - `redis-sentinel://[user:password@]host[:port],.../service[/database]`, with
+    ///   `?sentinel_user=...&sentinel_pass=...` if the Sentinels want a login of their own
+    /// - `redis-cluster://[user:password@]host[:port],...`, with some nodes of a cluster
+    /// - `redlock://[user:password@]host[:port],...`, for an `Inspector` alone: what locks there is a
+    ///   [`Quorum`](crate::store::quorum::Quorum)
+    ///
+    /// Over TLS they begin with `rediss`; `valkey` can stand for `redis`. Options follow: for all
+    /// `?protocol=resp2`, over TLS `?ca=/path.pem` and `?cert=/path.pem&key=/path.pem`, for one
+    /// server and Sentinels `?min_replicas=1`.
+    pub url: String,
+    /// Who the program is there, if the URL does not say it.
+    pub credentials: Option<CredentialsProvider>,
+    /// Certificates for a URL over TLS, besides those that it names.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Tls>,
+    /// Who this is, for whoever lists the server's connections: they are called `dlock:` and
+    /// this, with `_` in place of what is no printable ASCII character.
+    pub name: String,
+    /// What all of its keys and channels start with: 1 to 64 printable ASCII characters without
+    /// spaces and braces, not ending in `:fence` or `:process`.
+    pub namespace: String,
+    /// How long one request may take, wherever a cluster sends it; an hour at the most.
+    pub response_timeout: Duration,
+    /// How long [`RedisStore::connect`](super::RedisStore::connect) may take; an hour
+    /// at the most.
+    pub connect_timeout: Duration,
+    /// Whether a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
+    /// meets it: see [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
+    pub raw_keys: bool,
+    /// How many replicas have to confirm a lease and each of its renewals; a greater
+    /// `?min_replicas=n` in the URL counts. None with 0.
+    pub min_replicas: u32,
+}
+
+impl RedisConfig {
+    /// The server at `url`, the namespace `dlock`, a second for a request, five to connect, no raw
+    /// keys, and no replicas that have to confirm.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::store::redis::RedisConfig;
+    ///
+    /// let config = RedisConfig::new("redis://localhost");
+    /// assert_eq!(config.namespace, "dlock");
+    /// assert_eq!(config.response_timeout, Duration::from_secs(1));
+    /// ```
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            credentials: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+            name: label(None),
+            namespace: "dlock".to_owned(),
+            response_timeout: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(5),
+            raw_keys: false,
+            min_replicas: 0,
+        }
+    }
+
+    /// What the connections are called on the server.
+    pub(crate) fn connection_name(&self) -> String {
+        const LONGEST: usize = 160;
+        let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+        let name = self.name.chars().map(plain).take(LONGEST);
+        "dlock:".chars().chain(name).collect()
+    }
+
+    /// The same as the one word that processes are known by.
+    pub(crate) fn label(&self) -> String {
+        const LONGEST: usize = 128;
+        let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+        let label: String = self.name.chars().map(plain).take(LONGEST).collect();
+        if label.is_empty() {
+            "-".to_owned()
+        } else {
+            label
+        }
+    }
+
+    /// The servers of the URL, with what is set beside it.
+    pub(crate) fn location(&self) -> Result<Location, ConnectError> {
+        let mut location = Location::parse(&self.url)?;
+        self.check()?;
+        location.set_credentials(self.credentials.as_ref())?;
+        #[cfg(feature = "tls")]
+        location.set_tls(self.tls.as_ref())?;
+        Ok(location)
+    }
+
+    fn check(&self) -> Result<(), ConnectError> {
+        let refuse = |option, reason| Err(ConnectError::InvalidOption { option, reason });
+        // A brace would choose the slot in place of the lock's name.
+        let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'{' && byte != b'}';
+        if !(1..=LONGEST_NAMESPACE).contains(&self.namespace.len())
+            || !self.namespace.bytes().all(plain)
+        {
+            return refuse(
+                "namespace",
+                "it must be 1 to 64 printable ASCII characters without spaces and braces",
+            );
+        }
+        // `dlock:fence` would have locks where `dlock` has its fences.
+        if self.namespace.ends_with(":fence") {
+            return refuse(
+                "namespace",
+                "it must not end in `:fence`, where fences are kept",
+            );
+        }
+        if self.namespace.ends_with(":process") {
+            return refuse(
+                "namespace",
+                "it must not end in `:process`, where processes say what they are",
+            );
+        }
+        let limits = [
+            ("response_timeout", self.response_timeout),
+            ("connect_timeout", self.connect_timeout),
+        ];
+        let fault = limits
+            .into_iter()
+            .find_map(|(option, limit)| Some((option, fault_of_limit(limit)?)));
+        fault.map_or(Ok(()), |(option, reason)| refuse(option, reason))
+    }
+}
+
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("RedisConfig");
+        // Never as it was given: it may hold a password.
+        shown
+            .field("url", &Location::parse(&self.url).ok())
+            .field("credentials", &self.credentials);
+        #[cfg(feature = "tls")]
+        shown.field("tls", &self.tls);
+        shown
+            .field("name", &self.name)
+            .field("namespace", &self.namespace)
+            .field("response_timeout", &self.response_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("raw_keys", &self.raw_keys)
+            .field("min_replicas", &self.min_replicas)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_checked() {
+        let config = RedisConfig::new("redis://localhost");
+        let named = |namespace: &str| RedisConfig {
+            namespace: namespace.into(),
+            ..config.clone()
+        };
+        let longest = "n".repeat(LONGEST_NAMESPACE);
+        assert_eq!(named(&longest).check(), Ok(()));
+        for namespace in [
+            "",
+            "a b",
+            "a{b",
+            "\u{e9}",
+            "a:fence",
+            "a:process",
+            &(longest + "n"),
+        ] {
+            let error = named(namespace).check().expect_err("it is refused");
+            assert!(error.to_string().contains("`namespace`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn times_that_cannot_be_counted_with_are_refused() {
+        let config = RedisConfig::new("redis://localhost");
+        let hour = Duration::from_secs(3600);
+        let shortest = Duration::from_nanos(1);
+        for (limit, is_good) in [
+            (Duration::ZERO, false),
+            (shortest, true),
+            (hour, true),
+            (hour + shortest, false),
+            (Duration::MAX, false),
+        ] {
+            let response = RedisConfig {
+                response_timeout: limit,
+                ..config.clone()
+            };
+            let connect = RedisConfig {
+                connect_timeout: limit,
+                ..config.clone()
+            };
+            for (checked, name) in [
+                (response.check(), "response_timeout"),
+                (connect.check(), "connect_timeout"),
+            ] {
+                let refused = matches!(
+                    checked,
+                    Err(ConnectError::InvalidOption { option, .. }) if option == name
+                );
+                assert!(
+                    is_good && checked.is_ok() || !is_good && refused,
+                    "{limit:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_shows_the_password() {
+        for url in [
+            "redis://me:s3cret@localhost",
+            "redis://me:s3cret@localhost/x",
+            "s3cret",
+        ] {
+            let shown = format!("{:?}", RedisConfig::new(url));
+            assert!(!shown.contains("s3cret"), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The servers that a URL names, shown without its secrets.
+//!
+//! What is shown is put together from parts that were understood. Of anything else nothing but
+//! the scheme is shown, since one cannot know which part of it was meant to be the password.
+
+use std::fmt;
+
+use redis::RedisConnectionInfo;
+
+use super::endpoint::{Address, Endpoint, Security, joined};
+#[cfg(feature = "tls")]
+use crate::store::redis::net::tls::Tls;
+use crate::{
+    error::ConnectError,
+    store::redis::config::{credentials::CredentialsProvider, options::Options},
+};
+
+/// Which servers a URL names, how they belong together, and who we are there.
+#[derive(Clone)]
+pub(crate) struct Location {
+    pub(super) layout: Layout,
+    pub(super) addresses: Vec<Address>,
+    pub(super) login: RedisConnectionInfo,
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "it names certificates")
+    )]
+    pub(super) options: Options,
+    pub(super) security: Security,
+    /// Who we are for Sentinels, which have users of their own.
+    pub(super) sentinel_login: RedisConnectionInfo,
+    pub(super) min_replicas: u32,
+    /// What the URL of each of the servers begins with.
+    pub(super) scheme: &'static str,
+    pub(super) shown: String,
+}
+
+/// How several servers belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// There is one.
+    Single,
+    /// They are Sentinels, which know the master of this service.
+    Sentinel(String),
+    /// They are some nodes of a cluster.
+    Cluster,
+    /// They know nothing of each other.
+    Independent,
+}
+
+impl Location {
+    /// Adds the credentials that are set beside the URL.
+    pub(crate) fn set_credentials(
+        &mut self,
+        credentials: Option<&CredentialsProvider>,
+    ) -> Result<(), ConnectError> {
+        if credentials.is_some() && self.has_password() {
+            return Err(ConnectError::InvalidOption {
+                option: "credentials",
+                reason: "the URL has a password as well: give it in one place",
+            });
+        }
+        self.security.credentials = credentials.cloned();
+        Ok(())
+    }
+
+    /// Adds the certificates that are set beside the URL, and reads the files of both.
+    #[cfg(feature = "tls")]
+    pub(crate) fn set_tls(&mut self, tls: Option<&Tls>) -> Result<(), ConnectError> {
+        if !self.security.over_tls {
+            return match tls {
+                None => Ok(()),
+                Some(_) => Err(ConnectError::InvalidOption {
+                    option: "tls",
+                    reason: "the URL asks for none: write `rediss://` in place of `redis://`",
+                }),
+            };
+        }
+        let [ca, cert, key] = ["ca", "cert", "key"].map(|name| self.options.text(name));
+        let tls = tls.cloned().unwrap_or_default();
+        let tls = tls.merged(Tls::from_paths(ca, cert, key))?;
+        self.security.connector = Some(tls.connector()?);
+        Ok(())
+    }
+
+    pub(crate) fn has_password(&self) -> bool {
+        self.login.password().is_some()
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The servers it names, at least one.
+    pub(crate) fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// How many replicas have to confirm a lease.
+    pub(crate) fn min_replicas(&self) -> u32 {
+        self.min_replicas
+    }
+
+    /// The servers it names, where these are Sentinels.
+    pub(crate) fn sentinels(&self) -> Vec<Endpoint> {
+        let sentinel = |address: &Address| Endpoint {
+            address: address.clone(),
+            login: self.sentinel_login.clone(),
+            // The credentials are those of the servers.
+            security: Security {
+                credentials: None,
+                ..self.security.clone()
+            },
+            in_cluster: false,
+            shown: format!("the Sentinel at {address}"),
+        };
+        self.addresses.iter().map(sentinel).collect()
+    }
+
+    /// One of these servers, or another one that belongs to them.
+    pub(crate) fn endpoint(&self, address: Address) -> Endpoint {
+        let shown = match (&address, &self.layout) {
+            (_, Layout::Single) => self.shown.clone(),
+            (Address::Tcp(host, port), _) => format!("{}://{}", self.scheme, joined(host, *port)),
+            #[cfg(unix)]
+            (Address::Unix(path), _) => path.display().to_string(),
+        };
+        Endpoint {
+            address,
+            login: self.login.clone(),
+            security: self.security.clone(),
+            in_cluster: self.layout == Layout::Cluster,
+            shown,
+        }
+    }
+}
+
+/// The URL without user and password.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Location({})", self.shown)
+    }
+}

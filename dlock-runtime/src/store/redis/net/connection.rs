@@ -1,0 +1,284 @@
+//! One connection to the server: how it is opened, used and closed.
+//!
+//! The connection's own task is kept here rather than with the client library, because a broken
+//! connection has to be closed while callers still wait on it. They get an error at once, and
+//! nothing they have sent can be carried out after what they will send on the next connection,
+//! as far as that is up to this side.
+
+mod handle;
+mod health;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use futures_util::future::try_join;
+use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
+use tokio::task::AbortHandle;
+
+pub(crate) use self::{
+    handle::{Handle, Stop},
+    health::Health,
+};
+use super::{
+    hints::Hints,
+    server_check,
+    session::{self, Session, answered},
+    subscriber::Subscriber,
+};
+use crate::{
+    owner::ClientId,
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{
+            RedisConfig,
+            config::url::Endpoint,
+            protocol::{errors, script},
+        },
+    },
+};
+
+/// No script has this hash.
+const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+
+/// More callers than this wait until earlier requests are written.
+const QUEUED_REQUESTS: usize = 1024;
+
+/// A connection with all that has to end with it.
+pub(crate) struct Link {
+    handle: Handle,
+    session: Session,
+    /// Where hints come from, if not over the same connection.
+    subscriber: Option<Subscriber>,
+    pushes: bool,
+    namespace: String,
+    /// What the server calls the connection.
+    name: String,
+    subscribed: HashSet<ClientId>,
+    /// Whether it is known that channels may be subscribed at all.
+    probed: bool,
+    evicts: Option<String>,
+}
+
+impl Link {
+    /// Connects, logs in, loads the scripts and subscribes everybody who wants hints.
+    pub(crate) async fn open(
+        endpoint: &Endpoint,
+        config: &RedisConfig,
+        hints: &Arc<Hints>,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
+        let attempt = async {
+            let mut link = Self::log_in(endpoint, config, hints, limit).await?;
+            link.prepare(endpoint.is_in_cluster(), hints).await?;
+            link.subscribe(hints).await?;
+            Ok(link)
+        };
+        session::named(endpoint, limit, attempt).await
+    }
+
+    async fn log_in(
+        endpoint: &Endpoint,
+        config: &RedisConfig,
+        hints: &Arc<Hints>,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
+        let health = Arc::new(Health::default());
+        let pushed = {
+            let (hints, health) = (hints.clone(), health.clone());
+            move |push: PushInfo| {
+                if push.kind == PushKind::Disconnection {
+                    health.fail(StoreError::new(
+                        StoreErrorKind::Disconnected,
+                        errors::BROKEN,
+                    ));
+                } else {
+                    hints.take(&push);
+                }
+                Ok::<(), ()>(())
+            }
+        };
+        let name = config.connection_name();
+        let settings = AsyncConnectionConfig::new().set_pipeline_buffer_size(QUEUED_REQUESTS);
+        let (session, subscriber) = if endpoint.pushes() {
+            let settings = settings.set_push_sender(pushed);
+            (Session::open(endpoint, settings, limit).await?, None)
+        } else if hints.are_unwanted() {
+            (Session::open(endpoint, settings, limit).await?, None)
+        } else {
+            let session = Session::open(endpoint, settings, limit).await?;
+            let (hints, health) = (hints.clone(), health.clone());
+            let hears = Subscriber::open(endpoint, &name, hints, health, limit).await?;
+            (session, Some(hears))
+        };
+        Ok(Self {
+            handle: Handle {
+                connection: session.connection.clone(),
+                health,
+                limit: config.response_timeout,
+            },
+            session,
+            subscriber,
+            pushes: endpoint.pushes(),
+            namespace: config.namespace.clone(),
+            name,
+            subscribed: HashSet::new(),
+            probed: false,
+            evicts: None,
+        })
+    }
+
+    /// Looks at who answers, and loads the scripts.
+    async fn prepare(&mut self, in_cluster: bool, hints: &Hints) -> Result<(), StoreError> {
+        let mut requests = redis::pipe();
+        let hello = requests.cmd("HELLO");
+        if self.pushes {
+            hello.arg(3);
+        }
+        if in_cluster {
+            // A user that may not say it would lose leases when a slot moves, and not before. It is
+            // about the next command, which has no key.
+            requests.cmd("ASKING");
+        }
+        // No lock works without these, and the first one should not be the first to learn that.
+        if !hints.are_unwanted() {
+            requests.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
+            requests.cmd("EVAL").arg("return 1").arg(0);
+        }
+        requests.cmd("CLIENT").arg("SETNAME").arg(&self.name);
+        for source in script::sources() {
+            requests.cmd("SCRIPT").arg("LOAD").arg(source);
+        }
+        requests.cmd("INFO").arg("memory");
+        let count = requests.len();
+        let connection = &mut self.handle.connection;
+        let answers = connection.send_packed_commands(&requests, 0, count);
+        let answers = answered(self.handle.limit, answers).await?;
+        // The rest but the two may be refused: a name is a courtesy, as is advice, and a script that is not
+        // loaded is sent whole when it is called. A refused HELLO tells nothing, but the login was
+        // accepted.
+        let mut answers = answers.into_iter();
+        self.evicts = answers
+            .next_back()
+            .and_then(|info| server_check::evicts(&info));
+        if let Some(hello) = answers.next() {
+            server_check::check_server(&hello, in_cluster)?;
+        }
+        let asking = if in_cluster { answers.next() } else { None };
+        // Who only looks may lack them.
+        if hints.are_unwanted() {
+            return Ok(());
+        }
+        if let Some(asking) = asking {
+            self.check_asking(asking)?;
+        }
+        for command in ["EVALSHA", "EVAL"] {
+            if let Some(answer) = answers.next() {
+                errors::refused_for_good(command, answer, self.handle.limit)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_asking(&self, answer: Value) -> Result<(), StoreError> {
+        let Err(error) = answer.extract_error() else {
+            return Ok(());
+        };
+        let error = errors::of_request(&error, self.handle.limit);
+        if error.kind() == StoreErrorKind::Denied {
+            let message = format!("{} (`+asking`, for slots that move)", error.message());
+            return Err(StoreError::new(StoreErrorKind::Denied, message));
+        }
+        Ok(())
+    }
+
+    /// The policy by which the server may delete locks to make room, if it has told of one.
+    pub(crate) fn evicts(&self) -> Option<&str> {
+        self.evicts.as_deref()
+    }
+
+    /// Subscribes those who are not yet, and says who they were.
+    ///
+    /// The first time it subscribes something in any case: without a permission that hints need
+    /// no lock would work, and one wants to know that before the first client is there.
+    pub(crate) async fn subscribe(&mut self, hints: &Hints) -> Result<Vec<ClientId>, StoreError> {
+        if hints.are_unwanted() {
+            return Ok(Vec::new());
+        }
+        let mut new = hints.clients();
+        new.retain(|client| !self.subscribed.contains(client));
+        let mut channels: Vec<_> = new
+            .iter()
+            .map(|client| script::channel(&self.namespace, *client))
+            .collect();
+        if !self.probed {
+            channels.push(script::probe_channel(&self.namespace));
+        }
+        if channels.is_empty() {
+            return Ok(new);
+        }
+        // It returns when the server has confirmed every channel.
+        let confirmed = async {
+            let limit = self.handle.limit;
+            if let Some(subscriber) = &mut self.subscriber {
+                subscriber.subscribe(&channels, limit).await
+            } else {
+                let confirmed = self.handle.connection.subscribe(&channels);
+                self.session.pulse.answered(limit, confirmed).await
+            }
+        };
+        confirmed.await.map_err(|error| {
+            if error.kind() == StoreErrorKind::Denied {
+                let prefix = script::channel_prefix(&self.namespace);
+                let message = format!("{} (`SUBSCRIBE` to `{prefix}*`)", error.message());
+                return StoreError::new(StoreErrorKind::Denied, message);
+            }
+            error
+        })?;
+        self.probed = true;
+        self.subscribed.extend(&new);
+        Ok(new)
+    }
+
+    /// Whether the server still answers; what it answers does not matter, nor how many requests are
+    /// ahead of this one.
+    pub(crate) async fn ping(&mut self) -> Result<(), StoreError> {
+        let limit = self.handle.limit;
+        let question = redis::cmd("PING");
+        let answer = self.handle.connection.send_packed_command(&question);
+        let answer = self.session.pulse.answered(limit, answer);
+        let Some(subscriber) = &mut self.subscriber else {
+            return answer.await.map(drop);
+        };
+        try_join(answer, subscriber.ping(limit)).await.map(drop)
+    }
+
+    /// Returns when the connection of the requests has broken, and why.
+    pub(crate) async fn broken(&mut self) -> StoreError {
+        (&mut self.session.driver).await.ok();
+        let fault = self.handle.health.fault();
+        fault.unwrap_or_else(|| StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN))
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// What reads and writes.
+    pub(crate) fn driver(&self) -> AbortHandle {
+        self.session.driver.abort_handle()
+    }
+
+    pub(crate) fn health(&self) -> Arc<Health> {
+        self.handle.health.clone()
+    }
+
+    /// Closes the socket; whoever still waits for an answer learns of the cause.
+    pub(crate) async fn close(mut self, error: StoreError) {
+        self.handle.health.fail(error);
+        drop(self.subscriber.take());
+        // One that has ended by itself has been awaited.
+        if !self.session.driver.is_finished() {
+            self.session.driver.abort();
+            (&mut self.session.driver).await.ok();
+        }
+    }
+}

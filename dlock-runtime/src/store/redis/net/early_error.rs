@@ -1,0 +1,156 @@
+//! What a server says before it was asked anything: why it will not serve us.
+//!
+//! One that has too many clients, or serves its own machine only, says so and hangs up. The library
+//! knows of no answer without a question, and only tells that the connection broke.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use redis::Value;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::store::{StoreError, redis::protocol::errors};
+
+/// Refusals are much shorter.
+const LONGEST_LINE: usize = 1024;
+
+/// The first line that a server has said, if that is an error.
+#[derive(Clone, Default)]
+pub(crate) struct Greeting(Arc<OnceLock<Vec<u8>>>);
+
+impl Greeting {
+    /// Why the server has hung up, if it has said so.
+    pub(crate) fn refusal(&self) -> Option<StoreError> {
+        let said = redis::parse_redis_value(self.0.get()?);
+        let error = said.and_then(Value::extract_error).err()?;
+        Some(errors::of_request(&error, Duration::ZERO))
+    }
+}
+
+/// A stream that listens for a refusal.
+pub(crate) struct Heard<S> {
+    stream: S,
+    greeting: Greeting,
+    /// What there is of the first line; none when it is known to be a refusal or not.
+    line: Option<Vec<u8>>,
+}
+
+impl<S> Heard<S> {
+    pub(crate) fn new(stream: S) -> (Self, Greeting) {
+        let greeting = Greeting::default();
+        let heard = Self {
+            stream,
+            greeting: greeting.clone(),
+            line: Some(Vec::new()),
+        };
+        (heard, greeting)
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        let Some(mut line) = self.line.take() else {
+            return;
+        };
+        let end = bytes.iter().position(|&byte| byte == b'\n');
+        line.extend(&bytes[..end.map_or(bytes.len(), |end| end + 1)]);
+        if !line.starts_with(b"-") && !line.is_empty() || line.len() > LONGEST_LINE {
+            return;
+        }
+        if end.is_some() {
+            // Nobody else sets it.
+            self.greeting.0.set(line).ok();
+        } else {
+            self.line = Some(line);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if self.line.is_some() && matches!(read, Poll::Ready(Ok(()))) {
+            self.hear(&buffer.filled()[before..]);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    async fn heard(said: &'static [u8], at_once: usize) -> Option<(StoreErrorKind, String)> {
+        let (mut stream, greeting) = Heard::new(said);
+        let mut buffer = vec![0; at_once];
+        while stream.read(&mut buffer).await.unwrap() > 0 {}
+        let error = greeting.refusal()?;
+        Some((error.kind(), error.message().to_owned()))
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_heard_however_it_is_read() {
+        let said = b"-ERR max number of clients reached\r\n+OK\r\n";
+        for at_once in [1, 7, 1000] {
+            let (kind, text) = heard(said, at_once).await.expect("it was said");
+            assert_eq!(kind, StoreErrorKind::Refused);
+            assert_eq!(text, "max number of clients reached");
+        }
+    }
+
+    #[tokio::test]
+    async fn anything_else_is_none() {
+        for said in [
+            b"".as_slice(),
+            b"+OK\r\n-ERR later\r\n",
+            b"-ERR half a line",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            &[b'-'; 3000],
+        ] {
+            for at_once in [1, 4000] {
+                assert_eq!(heard(said, at_once).await, None, "{said:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Makes a socket a TLS connection, and says why that fails.
+
+use std::{
+    fmt::{self, Display},
+    io,
+    pin::Pin,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::{
+    TlsConnector,
+    client::TlsStream,
+    rustls::{
+        AlertDescription, CertificateError, ClientConfig, Error, SignatureScheme,
+        client::ResolvesClientCert, pki_types::ServerName, sign::CertifiedKey,
+    },
+};
+
+use super::tcp;
+use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
+
+const NOT_TLS: &str = "the server does not speak TLS at this port: write `redis://`, or the port \
+                       at which it does";
+
+/// How connections become TLS connections.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    config: Arc<ClientConfig>,
+    has_identity: bool,
+}
+
+impl Connector {
+    pub(crate) fn new(config: ClientConfig, has_identity: bool) -> Self {
+        Self {
+            config: Arc::new(config),
+            has_identity,
+        }
+    }
+
+    /// Shakes hands with the server, which must prove that it is `host`, within about `limit`.
+    pub(crate) async fn connect(
+        &self,
+        server: impl Display + Copy,
+        (host, port): (&str, u16),
+        socket: TcpStream,
+        limit: Duration,
+    ) -> Result<(Secured, Verdict), StoreError> {
+        // A Redis server without TLS waits in silence for the end of a line. The rest of the time
+        // is for asking whether it is one, and for saying so.
+        let rest = limit / 8;
+        let share = limit.saturating_sub(2 * rest);
+        let refused =
+            |fault: &StoreError| fault.reworded(|message| errors::cannot_connect(server, message));
+        match timeout(share, self.shake_hands(host, socket)).await {
+            Ok(Ok(secured)) => Ok(secured),
+            Ok(Err(Failure::Tls(fault))) => Err(refused(&fault)),
+            Ok(Err(Failure::NotTls)) => Err(refused(&advice(NOT_TLS))),
+            Ok(Err(Failure::Io(error))) => Err(errors::of_connect(server, &error)),
+            Err(_) if tcp::speaks_plainly(host, port, rest).await => Err(refused(&advice(NOT_TLS))),
+            Err(_) => {
+                let message = format!("no answer to the TLS handshake within {share:.0?}");
+                let message = errors::cannot_connect(server, message);
+                Err(StoreError::new(StoreErrorKind::Unreachable, message))
+            }
+        }
+    }
+
+    async fn shake_hands(
+        &self,
+        host: &str,
+        socket: TcpStream,
+    ) -> Result<(Secured, Verdict), Failure> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            Failure::Tls(fault(format!(
+                "no certificate can be for the name `{host}`"
+            )))
+        })?;
+        let verdict = Verdict {
+            host: host.to_owned(),
+            has_identity: self.has_identity,
+            was_asked: Arc::default(),
+            fault: Arc::default(),
+        };
+        let mut config = ClientConfig::clone(&self.config);
+        config.client_auth_cert_resolver = Arc::new(Asked {
+            resolver: config.client_auth_cert_resolver,
+            was_asked: verdict.was_asked.clone(),
+        });
+        let connector = TlsConnector::from(Arc::new(config));
+        match connector.connect(name, socket).await {
+            Ok(stream) => {
+                let fault = verdict.fault.clone();
+                Ok((Secured { stream, fault }, verdict))
+            }
+            Err(error) => match tls_error(&error) {
+                Some(Error::InvalidMessage(_)) => Err(Failure::NotTls),
+                Some(error) => Err(Failure::Tls(verdict.in_words(error))),
+                None => Err(Failure::Io(error)),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+/// Why there is no TLS connection.
+enum Failure {
+    /// One side does not accept the other, for this reason.
+    Tls(StoreError),
+    /// The server's answer is no TLS.
+    NotTls,
+    Io(io::Error),
+}
+
+/// What is learnt of a connection after the handshake: of a client's certificate the server
+/// thinks only when the client takes the handshake to be complete.
+pub(crate) struct Verdict {
+    host: String,
+    has_identity: bool,
+    was_asked: Arc<AtomicBool>,
+    fault: Arc<OnceLock<Error>>,
+}
+
+impl Verdict {
+    /// Why a connection broke before the first answer, if TLS has to do with it.
+    pub(crate) fn of_broken(&self) -> Option<StoreError> {
+        match self.fault.get() {
+            Some(error) => Some(self.in_words(error)),
+            // The alert may be lost when the server closes at once.
+            None if self.is_asked_in_vain() => {
+                let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
+                Some(self.in_words(&alert))
+            }
+            None => None,
+        }
+    }
+
+    fn is_asked_in_vain(&self) -> bool {
+        !self.has_identity && self.was_asked.load(Ordering::Relaxed)
+    }
+
+    fn in_words(&self, error: &Error) -> StoreError {
+        match error {
+            Error::InvalidCertificate(error) => of_certificate(error, &self.host),
+            Error::AlertReceived(_) if self.is_asked_in_vain() => {
+                advice("the server wants a client certificate: give `cert` and `key`")
+            }
+            Error::AlertReceived(alert) if self.was_asked.load(Ordering::Relaxed) => fault(
+                format!("the server refuses the client certificate ({alert:?})"),
+            ),
+            Error::AlertReceived(alert) => fault(format!(
+                "the server has ended the TLS handshake ({alert:?})"
+            )),
+            error => fault(format!("the TLS handshake failed: {error}")),
+        }
+    }
+}
+
+fn fault(message: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Tls, message)
+}
+
+/// A fault whose words say what to do.
+fn advice(message: &str) -> StoreError {
+    fault(message).with_advice()
+}
+
+fn of_certificate(error: &CertificateError, host: &str) -> StoreError {
+    use CertificateError as Is;
+    match error {
+        // One that bears the name of another is unknown all the same.
+        Is::UnknownIssuer | Is::BadSignature => {
+            advice("the server's certificate is from an unknown authority: give that by `ca`")
+        }
+        Is::Expired | Is::ExpiredContext { .. } => {
+            advice("the server's certificate has expired: give it a new one")
+        }
+        Is::NotValidYet | Is::NotValidYetContext { .. } => {
+            advice("the server's certificate is not valid yet: check this machine's clock")
+        }
+        Is::NotValidForName | Is::NotValidForNameContext { .. } => fault(format!(
+            "the server's certificate is not for the name `{host}`"
+        )),
+        Is::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => advice(
+            "the server shows the certificate of an authority as its own: issue one with \
+             `basicConstraints=CA:FALSE`",
+        ),
+        error => fault(format!("the server's certificate is not valid: {error}")),
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Notes that the server has asked for a certificate.
+struct Asked {
+    resolver: Arc<dyn ResolvesClientCert>,
+    was_asked: Arc<AtomicBool>,
+}
+
+impl ResolvesClientCert for Asked {
+    fn resolve(
+        &self,
+        authorities: &[&[u8]],
+        schemes: &[SignatureScheme],
+    ) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        self.resolver.resolve(authorities, schemes)
+    }
+
+    fn has_certs(&self) -> bool {
+        // Else it would not be told that it is asked.
+        true
+    }
+}
+
+/// Nothing of the key.
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Asked")
+    }
+}
+
+/// A TLS connection that notes why the other side has ended it.
+pub(crate) struct Secured {
+    stream: TlsStream<TcpStream>,
+    fault: Arc<OnceLock<Error>>,
+}
+
+impl Secured {
+    fn note(&self, error: &io::Error) {
+        if let Some(error) = tls_error(error) {
+            self.fault.set(error.clone()).ok();
+        }
+    }
+
+    /// A write fails when the other side has gone; its last words are still to be read.
+    fn last_words(&mut self, cx: &mut Context<'_>) {
+        let mut byte = [0];
+        let mut buffer = ReadBuf::new(&mut byte);
+        if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+            self.note(&error);
+        }
+    }
+}
+
+impl AsyncRead for Secured {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if let Poll::Ready(Err(error)) = &read {
+            self.note(error);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Secured {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if matches!(written, Poll::Ready(Err(_))) {
+            self.last_words(cx);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if matches!(flushed, Poll::Ready(Err(_))) {
+            self.last_words(cx);
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,219 @@
+//! Hears what servers tell waiters, on connections of its own.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use redis::{
+    ProtocolVersion,
+    aio::{PubSub, PubSubSink, PubSubStream},
+};
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{hints, resp2_auth::introduce, session, socket::Socket};
+use crate::{
+    owner::OwnerId,
+    process::here,
+    store::{
+        Hint, StoreError, StoreErrorKind,
+        redis::{
+            RedisConfig, RedisStore,
+            admin::inspect,
+            config::{secrets::hidden, url::Endpoint},
+            protocol::{errors, script},
+        },
+    },
+};
+
+/// More than this wait in the server until somebody takes them.
+const MOST_UNHEARD: usize = 1024;
+
+/// A connection on which nothing comes is asked after this, whether it is still there.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// The same word within this time is one that came another way.
+const ECHO: Duration = Duration::from_secs(1);
+
+/// What a waiter was told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Told {
+    pub(crate) key: String,
+    pub(crate) owner: OwnerId,
+    pub(crate) fence: u64,
+}
+
+/// Everything that waiters are told, until a connection breaks.
+pub(crate) struct Listener {
+    /// None from a connection that has broken.
+    words: Receiver<Option<Told>>,
+    is_over: bool,
+    tasks: Vec<JoinHandle<()>>,
+    recent: Recent,
+}
+
+impl Listener {
+    /// Listens to the servers of all `stores`.
+    pub(crate) async fn open(stores: &[RedisStore]) -> Result<Self, StoreError> {
+        let (sender, words) = mpsc::channel(MOST_UNHEARD);
+        let mut listener = Self {
+            words,
+            is_over: false,
+            tasks: Vec::new(),
+            recent: Recent::default(),
+        };
+        for store in stores {
+            for master in store.masters()? {
+                let endpoint = master.place().await?;
+                let (sink, stream) = subscribe(&endpoint, &store.config).await?;
+                let ear = Ear {
+                    sink,
+                    stream,
+                    limit: store.config.response_timeout,
+                    words: sender.clone(),
+                };
+                listener.tasks.push(tokio::spawn(here(ear.run())));
+            }
+        }
+        Ok(listener)
+    }
+
+    /// The next word; `None` when a connection has broken, as some could be missed from then on.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        while !self.is_over {
+            match self.words.recv().await.flatten() {
+                Some(told) if self.recent.is_news(&told, Instant::now()) => return Some(told),
+                Some(_) => {}
+                None => self.is_over = true,
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// All channels of a namespace.
+pub(crate) fn pattern(config: &RedisConfig) -> String {
+    let prefix = script::channel_prefix(&config.namespace);
+    format!("{}*", inspect::escaped(&prefix))
+}
+
+/// A connection that is made to listen, which has subscribed nothing yet.
+pub(crate) async fn open(
+    endpoint: &Endpoint,
+    config: &RedisConfig,
+) -> Result<(PubSubSink, PubSubStream), StoreError> {
+    let limit = config.connect_timeout;
+    let login = endpoint.login_now(limit / 2).await?;
+    // The library subscribes by either protocol, and is introduced here by this one.
+    let login = login.set_protocol(ProtocolVersion::RESP2);
+    let (mut stream, _, omen) = Socket::connect(endpoint, limit).await?.parts();
+    introduce(&mut stream, &login, Some(&config.connection_name()), limit)
+        .await
+        .map_err(|error| hidden(omen.explain(error), &login))?;
+    let connection = PubSub::new(&login, stream).await.map_err(|error| {
+        let error = errors::of_login(&error, limit, login.db());
+        hidden(omen.explain(error), &login)
+    })?;
+    Ok(connection.split())
+}
+
+/// Subscribes all channels, over a connection that is made for it.
+async fn subscribe(
+    endpoint: &Endpoint,
+    config: &RedisConfig,
+) -> Result<(PubSubSink, PubSubStream), StoreError> {
+    let attempt = async {
+        let (mut sink, stream) = open(endpoint, config).await?;
+        let asked = sink.psubscribe(pattern(config));
+        session::answered(config.response_timeout, asked)
+            .await
+            .map_err(|error| match error.kind() {
+                StoreErrorKind::Denied => {
+                    let prefix = script::channel_prefix(&config.namespace);
+                    let message = format!("{} (`PSUBSCRIBE` to `{prefix}*`)", error.message());
+                    StoreError::new(StoreErrorKind::Denied, message)
+                }
+                _ => error,
+            })?;
+        Ok((sink, stream))
+    };
+    session::named(endpoint, config.connect_timeout, attempt).await
+}
+
+/// One connection.
+struct Ear {
+    sink: PubSubSink,
+    stream: PubSubStream,
+    limit: Duration,
+    words: Sender<Option<Told>>,
+}
+
+impl Ear {
+    async fn run(mut self) {
+        loop {
+            let message = tokio::select! {
+                message = self.stream.next() => message,
+                () = sleep(IDLE) => {
+                    let asked = timeout(self.limit, self.sink.ping::<redis::Value>()).await;
+                    if matches!(asked, Ok(Ok(_))) {
+                        continue;
+                    }
+                    None
+                }
+            };
+            let Some(message) = message else {
+                break;
+            };
+            let Some(Hint { key, owner, fence }) = hints::parse(message.get_payload_bytes()) else {
+                continue;
+            };
+            let told = Told {
+                key: key.to_owned(),
+                owner: owner.in_any_round(),
+                fence,
+            };
+            if self.words.send(Some(told)).await.is_err() {
+                return;
+            }
+        }
+        // Nobody may be left who would hear it.
+        self.words.send(None).await.ok();
+    }
+}
+
+/// What has been heard just now. In a cluster each word comes from every master, and in a quorum
+/// from each server that gives it.
+#[derive(Default)]
+struct Recent {
+    order: VecDeque<(Instant, Told)>,
+    known: HashSet<Told>,
+}
+
+impl Recent {
+    fn is_news(&mut self, told: &Told, now: Instant) -> bool {
+        while let Some((heard, _)) = self.order.front()
+            && *heard + ECHO <= now
+        {
+            let (_, old) = self.order.pop_front().expect("it was looked at");
+            self.known.remove(&old);
+        }
+        let is_new = self.known.insert(told.clone());
+        if is_new {
+            self.order.push_back((now, told.clone()));
+        }
+        is_new
+    }
+}

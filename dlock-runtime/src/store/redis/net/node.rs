@@ -1,0 +1,308 @@
+//! One server: requests to it go over the connection that a task of its own keeps.
+//!
+//! The task goes on on the runtime of the next request when its own runtime has ended.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::Value;
+use tokio::{
+    runtime,
+    sync::watch,
+    time::{Instant, timeout},
+};
+
+use super::{
+    connection::Handle,
+    events::Events,
+    hints::Hints,
+    service::Service,
+    supervisor::{State, Supervisor},
+};
+#[cfg(feature = "admin")]
+use crate::store::redis::config::url::Endpoint;
+use crate::{
+    process::Process,
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{
+            RedisConfig,
+            protocol::{errors, script::Call},
+            topology::source::Source,
+        },
+    },
+};
+
+/// A server, for as long as this lives.
+pub(crate) struct Node {
+    shown: Box<str>,
+    #[cfg(feature = "admin")]
+    source: Source,
+    response_timeout: Duration,
+    state: watch::Sender<State>,
+    supervisor: Service<Supervisor>,
+    process: Process,
+}
+
+impl Node {
+    /// Starts to connect, in the background of `home`.
+    pub(crate) fn start(
+        source: Source,
+        config: &Arc<RedisConfig>,
+        hints: &Arc<Hints>,
+        events: Events,
+        home: &runtime::Handle,
+    ) -> Self {
+        let state = watch::Sender::new(State::Connecting {
+            after_silence: false,
+        });
+        let shown = events.server().into();
+        #[cfg(feature = "admin")]
+        let place = source.clone();
+        let (config, hints) = (config.clone(), hints.clone());
+        let response_timeout = config.response_timeout;
+        let supervisor = Supervisor::new(source, config, hints, state.clone(), events);
+        Self {
+            shown,
+            #[cfg(feature = "admin")]
+            source: place,
+            response_timeout,
+            state,
+            supervisor: Service::start(supervisor, home),
+            process: Process::this(),
+        }
+    }
+
+    /// Waits until the server is ready, or will not be without somebody's help.
+    pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+        let decided = |state: &State| match state {
+            State::Connecting { .. } => None,
+            State::Ready(_) => Some(Ok(())),
+            State::Failed(error) => error.is_final().then(|| Err(error.clone())),
+        };
+        match timeout(limit, self.wait_for(decided)).await {
+            Ok(outcome) => outcome,
+            Err(_) => match &*self.state.borrow() {
+                State::Connecting { .. } => Err(self.no_connection(limit)),
+                // The last failure says more than that time is up.
+                State::Failed(error) => Err(errors::given_up(&self.shown, limit, error)),
+                State::Ready(_) => Ok(()),
+            },
+        }
+    }
+
+    /// What `read` finds in the state, as soon as that is something.
+    async fn wait_for<T>(
+        &self,
+        read: impl Fn(&State) -> Option<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut state = self.state.subscribe();
+        let found = async {
+            loop {
+                if let Some(found) = read(&state.borrow_and_update()) {
+                    return found;
+                }
+                // It cannot be closed while `self` has the other end.
+                state.changed().await.ok();
+            }
+        };
+        tokio::select! {
+            biased;
+            found = found => found,
+            error = self.supervisor.keep_going() => Err(error),
+        }
+    }
+
+    /// Runs a script, in no more time than a request may take.
+    pub(crate) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+        self.within_limit(async |handle: Handle| handle.run(call).await)
+            .await?
+    }
+
+    /// Runs a script several times in one write, within `limit`; the answers are in the order of
+    /// the calls. A connection is waited for in half of that.
+    pub(crate) async fn run_all(
+        &self,
+        calls: &[&Call],
+        limit: Duration,
+    ) -> Vec<Result<Value, StoreError>> {
+        let answers = self.within(limit, limit / 2, async |handle: Handle| {
+            handle.run_all(calls).await
+        });
+        match answers.await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); calls.len()],
+        }
+    }
+
+    /// What `request` yields, in no more time than a request may take.
+    pub(crate) async fn within_limit<T>(
+        &self,
+        request: impl AsyncFnOnce(Handle) -> T,
+    ) -> Result<T, StoreError> {
+        let limit = self.response_timeout;
+        self.within(limit, limit, request).await
+    }
+
+    /// What `request` yields within `limit`, of which the connection may take a part.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        for_connection: Duration,
+        request: impl AsyncFnOnce(Handle) -> T,
+    ) -> Result<T, StoreError> {
+        // A timer panics without one.
+        if runtime::Handle::try_current().is_err() {
+            return Err(errors::no_runtime("no tokio runtime runs here").unsent());
+        }
+        timeout(limit, async {
+            let handle = self.handle_within(for_connection).await;
+            let handle = handle.map_err(StoreError::unsent)?;
+            // From here on nobody can say of a failed request that it did nothing.
+            Ok(request(handle).await)
+        })
+        .await
+        .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+    }
+
+    /// What requests need, as soon as it is there; an error means that nothing can be sent.
+    pub(crate) async fn handle(&self) -> Result<Handle, StoreError> {
+        self.handle_within(self.response_timeout).await
+    }
+
+    /// The same for a caller that waits no longer than `limit`, and no longer than for an answer.
+    pub(crate) async fn handle_within(&self, limit: Duration) -> Result<Handle, StoreError> {
+        self.process.check(Instant::now())?;
+        if let Some(known) = known(&self.state.borrow()) {
+            return known;
+        }
+        // A caller whose own limit is the same shall learn that nothing was sent.
+        let limit = limit.min(self.response_timeout) / 10 * 9;
+        let found = timeout(limit, self.wait_for(known)).await;
+        found.unwrap_or_else(|_| Err(self.no_connection(limit)))
+    }
+
+    /// The answer to a command that is no script.
+    #[cfg(feature = "admin")]
+    pub(crate) async fn ask(&self, question: &::redis::Cmd) -> Result<Value, StoreError> {
+        self.within_limit(async |handle: Handle| handle.ask(question).await)
+            .await?
+    }
+
+    /// Its URL without the password.
+    #[cfg(feature = "admin")]
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Where it is at this moment, for a connection besides the one that is kept.
+    #[cfg(feature = "admin")]
+    pub(crate) async fn place(&self) -> Result<Endpoint, StoreError> {
+        self.source.find(self.response_timeout).await
+    }
+
+    /// How the connection is, and how it changes.
+    pub(crate) fn state(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// Connects again if the runtime of the connection has ended.
+    pub(crate) fn revive(&self) {
+        self.supervisor.revive();
+    }
+
+    /// Ends the connection; whoever waits for an answer learns that it broke.
+    pub(crate) fn close(&self) {
+        self.supervisor.close();
+    }
+
+    fn no_connection(&self, limit: Duration) -> StoreError {
+        if matches!(
+            &*self.state.borrow(),
+            State::Connecting {
+                after_silence: true
+            }
+        ) {
+            return errors::silenced(&self.shown, limit);
+        }
+        StoreError::new(
+            StoreErrorKind::Unreachable,
+            format!("no connection to {} within {limit:.0?}", self.shown),
+        )
+    }
+}
+
+/// What a caller can do at once, if anything.
+fn known(state: &State) -> Option<Result<Handle, StoreError>> {
+    match state {
+        State::Connecting { .. } => None,
+        State::Ready(handle) => Some(Ok(handle.clone())),
+        State::Failed(error) => Some(Err(error.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{
+        owner::ClientId,
+        random::SystemRandom,
+        store::redis::{
+            config::url::Location,
+            fake::{Fake, courtesy},
+        },
+    };
+
+    /// Longer than a loaded machine stands still.
+    const LIMIT: Duration = Duration::from_millis(1500);
+
+    /// Each request is answered long after the one before it, but within the limit.
+    const SLOWNESS: Duration = Duration::from_millis(400);
+
+    async fn slow_server() -> Fake {
+        Fake::start(|words| async move {
+            match words[0].as_str() {
+                "SET" => {
+                    sleep(SLOWNESS).await;
+                    "+OK\r\n".to_owned()
+                }
+                _ => courtesy(&words),
+            }
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_connection_on_which_answers_keep_coming_is_kept() {
+        for protocol in ["resp3", "resp2"] {
+            let server = slow_server().await;
+            let url = format!("redis://127.0.0.1:{}?protocol={protocol}", server.port);
+            let location = Location::parse(&url).unwrap();
+            let config = Arc::new(RedisConfig {
+                response_timeout: LIMIT,
+                ..RedisConfig::new(&url)
+            });
+            let node = Node::start(
+                Source::Fixed(location.endpoint(location.addresses()[0].clone())),
+                &config,
+                &Arc::default(),
+                Events::new(url.clone()),
+                &runtime::Handle::current(),
+            );
+            node.ready(LIMIT).await.unwrap();
+            let connections = server.connections();
+
+            // So many that the last ones, and a PING behind them, have to wait for several limits.
+            let call = Call::introduce(&config, ClientId::new(&SystemRandom), "x", LIMIT);
+            let handle = node.handle().await.unwrap();
+            let requests = (0..12).map(|_| node.run(&call));
+            let answers = join_all(requests).await;
+            assert!(answers.iter().any(Result::is_err), "nobody was impatient");
+            // It comes after the others, and only if their connection is still there.
+            handle.run(&call).await.unwrap();
+            assert_eq!(server.connections(), connections, "{protocol}");
+        }
+    }
+}

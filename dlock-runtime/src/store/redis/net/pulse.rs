@@ -1,0 +1,177 @@
+//! Whether anything comes from a server at all.
+//!
+//! Answers come in the order of the requests. So the one to a PING says nothing of the server while others
+//! are ahead of it, however long that takes; those others do.
+
+use std::{
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use redis::RedisError;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::timeout,
+};
+
+use super::stream::Stream;
+use crate::store::{StoreError, redis::protocol::errors};
+
+/// How often something has come on a connection.
+#[derive(Clone, Default)]
+pub(crate) struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    fn beat(&self) {
+        // Only whether it has changed counts, and each connection has one reader.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn beats(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The answer to what the connection asks for itself, or that nothing at all has come for all of
+    /// `limit` while it was waited for.
+    pub(crate) async fn answered<T>(
+        &self,
+        limit: Duration,
+        answer: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, StoreError> {
+        let mut answer = pin!(answer);
+        loop {
+            let before = self.beats();
+            match timeout(limit, &mut answer).await {
+                Ok(answer) => return answer.map_err(|error| errors::of_request(&error, limit)),
+                Err(_) if self.beats() == before => return Err(StoreError::timed_out(limit)),
+                // It answers others.
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// A stream whose pulse can be felt.
+pub(crate) struct Beating<S> {
+    stream: S,
+    pulse: Pulse,
+}
+
+impl<S> Beating<S> {
+    pub(crate) fn new(stream: S) -> (Self, Pulse) {
+        let pulse = Pulse::default();
+        let beating = Self {
+            stream,
+            pulse: pulse.clone(),
+        };
+        (beating, pulse)
+    }
+}
+
+impl<S: Stream + Unpin> AsyncRead for Beating<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.pulse.beat();
+        }
+        read
+    }
+}
+
+impl<S: Stream + Unpin> AsyncWrite for Beating<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, duplex},
+        time::{Instant, sleep},
+    };
+
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn who_answers_others_has_time_to_answer() {
+        let (mut server, stream) = duplex(64);
+        let (mut stream, pulse) = Beating::new(stream);
+        let slow = async {
+            for _ in 0..20 {
+                sleep(LIMIT * 9 / 10).await;
+                server.write_u8(b'+').await.unwrap();
+                assert_eq!(stream.read_u8().await.unwrap(), b'+');
+            }
+            Ok(())
+        };
+        let begun = Instant::now();
+        assert_eq!(pulse.answered(LIMIT, slow).await, Ok(()));
+        assert!(begun.elapsed() >= LIMIT * 18);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_told_after_the_limit() {
+        let (mut server, stream) = duplex(64);
+        let (mut stream, pulse) = Beating::new(stream);
+        let begun = Instant::now();
+        let silent = pulse.answered(LIMIT, pending::<Result<(), RedisError>>());
+        let error = silent.await.expect_err("nothing comes");
+        assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+        assert_eq!(begun.elapsed(), LIMIT);
+
+        // Some answers, and then none: it is told within twice the limit.
+        let falls_silent = async {
+            for _ in 0..3 {
+                sleep(LIMIT / 2).await;
+                server.write_u8(b'+').await.unwrap();
+                assert_eq!(stream.read_u8().await.unwrap(), b'+');
+            }
+            pending::<Result<(), RedisError>>().await
+        };
+        let begun = Instant::now();
+        let error = pulse.answered(LIMIT, falls_silent).await;
+        error.expect_err("nothing comes any more");
+        assert!(begun.elapsed() <= LIMIT * 3 / 2 + 2 * LIMIT);
+    }
+}

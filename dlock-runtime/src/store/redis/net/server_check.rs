@@ -1,0 +1,155 @@
+//! What a server says of itself when it is greeted, and whether locks would work there.
+
+use redis::Value;
+
+use crate::store::{
+    StoreError, StoreErrorKind,
+    redis::protocol::{errors, value::text},
+};
+
+/// Refuses a server on which locks would not work, by what it says of itself; `in_cluster` is
+/// whether it should be a node of a cluster.
+pub(crate) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreError> {
+    let fields: Vec<_> = match hello {
+        Value::Map(fields) => fields.iter().map(|(key, value)| (key, value)).collect(),
+        // RESP2 has no maps.
+        Value::Array(words) => words
+            .chunks_exact(2)
+            .map(|pair| (&pair[0], &pair[1]))
+            .collect(),
+        _ => return Ok(()),
+    };
+    let field = |name: &str| {
+        fields
+            .iter()
+            .find(|(key, _)| text(key) == Some(name))
+            .and_then(|(_, value)| text(value))
+    };
+    if field("role").is_some_and(|role| role != "master") {
+        let message = "the server is a replica, which takes no locks";
+        return Err(StoreError::new(StoreErrorKind::ReadOnly, message));
+    }
+    match field("mode") {
+        Some("sentinel") => {
+            return Err(errors::unsupported("the server is a Sentinel, not a store"));
+        }
+        Some("cluster") if !in_cluster => return Err(errors::in_a_cluster()),
+        Some("standalone") if in_cluster => return Err(errors::in_no_cluster()),
+        _ => {}
+    }
+    let version = field("version").unwrap_or_default();
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next())
+        && (major, minor) < (6, 2)
+    {
+        let version = errors::quoted(version);
+        return Err(errors::too_old(&format!("it is version {version}")));
+    }
+    Ok(())
+}
+
+/// The policy by which the server may delete locks to make room, by what `INFO memory` tells.
+///
+/// Without a limit it has no reason to, and one that keeps what it has refuses new locks instead.
+pub(crate) fn evicts(info: &Value) -> Option<String> {
+    let text: String = redis::from_redis_value_ref(info).ok()?;
+    let field = |name: &str| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    let policy = field("maxmemory_policy")?;
+    let may_evict = policy != "noeviction" && field("maxmemory")? != "0";
+    may_evict.then(|| policy.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(fields: &[(&str, &str)]) -> Value {
+        let text = |text: &str| Value::BulkString(text.into());
+        Value::Map(
+            fields
+                .iter()
+                .map(|(key, value)| (text(key), text(value)))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_server_that_cannot_serve_is_refused() {
+        let good = [
+            ("version", "7.0.15"),
+            ("mode", "standalone"),
+            ("role", "master"),
+        ];
+        let check_server = |hello: &Value| check_server(hello, false);
+        assert_eq!(check_server(&hello(&good)), Ok(()));
+        let valkey = [("server", "valkey"), ("version", "9.1.2"), good[1], good[2]];
+        assert_eq!(check_server(&hello(&valkey)), Ok(()));
+        assert_eq!(check_server(&hello(&[])), Ok(()));
+        assert_eq!(check_server(&hello(&[("version", "unstable")])), Ok(()));
+        for (field, kind) in [
+            (("role", "replica"), StoreErrorKind::ReadOnly),
+            (("role", "slave"), StoreErrorKind::ReadOnly),
+            (("mode", "cluster"), StoreErrorKind::Unsupported),
+            (("mode", "sentinel"), StoreErrorKind::Unsupported),
+            (("version", "6.0.16"), StoreErrorKind::Unsupported),
+        ] {
+            let error = check_server(&hello(&[field])).expect_err("it cannot serve");
+            assert_eq!(error.kind(), kind, "{field:?}");
+            let words = [field.0, field.1].map(|word| Value::BulkString(word.into()));
+            assert_eq!(check_server(&Value::Array(words.into())), Err(error));
+        }
+    }
+
+    #[test]
+    fn a_server_with_a_limit_and_a_policy_may_evict_locks() {
+        for (info, policy) in [
+            (
+                "maxmemory:100\r\nmaxmemory_policy:volatile-ttl\r\n",
+                Some("volatile-ttl"),
+            ),
+            (
+                "maxmemory_policy:allkeys-lru\r\nmaxmemory:1\r\n",
+                Some("allkeys-lru"),
+            ),
+            ("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n", None),
+            ("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n", None),
+            ("maxmemory_human:1B\r\nused_memory:1\r\n", None),
+            ("", None),
+        ] {
+            let told = evicts(&Value::BulkString(info.into()));
+            assert_eq!(told.as_deref(), policy, "{info}");
+        }
+        assert_eq!(evicts(&Value::Okay), None);
+        assert_eq!(evicts(&Value::Nil), None);
+    }
+
+    #[test]
+    fn a_version_is_quoted_in_one_line() {
+        let version = "6.0.1\r\n2026-01-01 INFO all is well".repeat(1000);
+        let error = check_server(&hello(&[("version", &version)]), false).expect_err("it is old");
+        assert!(!error.message().contains(char::is_control), "{error}");
+        assert!(error.message().len() < 500, "{error}");
+    }
+
+    #[test]
+    fn the_url_says_whether_a_server_is_in_a_cluster() {
+        let mode = |mode| hello(&[("mode", mode)]);
+        assert_eq!(check_server(&mode("cluster"), true), Ok(()));
+        for (found, in_cluster, advice) in [
+            ("cluster", false, "write `redis-cluster://`"),
+            ("standalone", true, "write `redis://`"),
+        ] {
+            let error = check_server(&mode(found), in_cluster).expect_err("the URL is wrong");
+            assert!(
+                error.is_final() && error.message().contains(advice),
+                "{error}"
+            );
+        }
+        let replica = hello(&[("mode", "cluster"), ("role", "replica")]);
+        let error = check_server(&replica, true).expect_err("it takes no locks");
+        assert_eq!(error.kind(), StoreErrorKind::ReadOnly);
+    }
+}

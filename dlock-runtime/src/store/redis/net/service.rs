@@ -1,0 +1,362 @@
+//! Background tasks of a store that start again, whatever has ended them.
+//!
+//! A task ends early in two ways. It panics, or what it calls does: then it goes on after a pause, which
+//! grows with each panic in a row. Or its runtime ends, which drops it at any await: then its work lies
+//! here until a request comes, and goes on on the runtime of that request.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use tokio::{
+    runtime,
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    process::here,
+    store::{StoreError, StoreErrorKind, redis::protocol::errors},
+};
+
+/// Between two runs of what panics.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a service does.
+pub(crate) trait Work: Send + 'static {
+    /// Runs until there is nothing left to do.
+    ///
+    /// It may be dropped at any await, and be called again after that.
+    fn run(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// A run has ended early, because of this panic if there was one.
+    fn interrupted(&mut self, panic: Option<&str>);
+}
+
+/// A background task, for as long as this lives.
+pub(crate) struct Service<W: Work>(Arc<Slot<W>>);
+
+struct Slot<W> {
+    /// The work, while no task has it.
+    work: Mutex<Option<W>>,
+    stage: watch::Sender<Stage>,
+    /// Set when the task has ended early. Services may share one.
+    is_interrupted: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A task has the work, as far as is known.
+    Running,
+    /// The task's runtime has ended.
+    Idle,
+    /// Nobody wants the work any more, or it is done.
+    Closed,
+}
+
+impl<W: Work> Service<W> {
+    /// Begins the work on `home`.
+    pub(crate) fn start(work: W, home: &runtime::Handle) -> Self {
+        Self::start_watched(work, home, Arc::default())
+    }
+
+    /// The same; `is_interrupted` is set when the task ends early.
+    pub(crate) fn start_watched(
+        work: W,
+        home: &runtime::Handle,
+        is_interrupted: Arc<AtomicBool>,
+    ) -> Self {
+        let service = Self(Arc::new(Slot {
+            work: Mutex::new(Some(work)),
+            stage: watch::Sender::new(Stage::Idle),
+            is_interrupted,
+        }));
+        service.run_on(home);
+        service
+    }
+
+    /// Begins the work anew on the current runtime if its own has ended. It costs next to nothing else.
+    pub(crate) fn revive(&self) {
+        let is_interrupted = &self.0.is_interrupted;
+        if is_interrupted.load(Ordering::Acquire) && runtime::Handle::try_current().is_ok() {
+            is_interrupted.store(false, Ordering::SeqCst);
+            self.revive_if_idle();
+        }
+    }
+
+    /// The same, whoever has seen meanwhile that it was interrupted.
+    pub(crate) fn revive_if_idle(&self) {
+        let is_idle = *self.0.stage.borrow() == Stage::Idle;
+        if is_idle && let Ok(here) = runtime::Handle::try_current() {
+            self.run_on(&here);
+        }
+    }
+
+    /// Keeps the work going for a request that needs it; returns why that is not possible.
+    pub(crate) async fn keep_going(&self) -> StoreError {
+        let mut stage = self.0.stage.subscribe();
+        loop {
+            let ended = stage.wait_for(|stage| *stage != Stage::Running).await;
+            // The sender lives as long as `self`.
+            if ended.is_ok_and(|stage| *stage == Stage::Closed) {
+                let message = "the connection is closed: nobody needs it any more";
+                return StoreError::new(StoreErrorKind::Unreachable, message);
+            }
+            self.revive_if_idle();
+            if *self.0.stage.borrow() == Stage::Idle {
+                return errors::no_runtime("the tokio runtime of the request has ended");
+            }
+        }
+    }
+
+    /// Ends the work for good.
+    pub(crate) fn close(&self) {
+        self.0.stage.send_replace(Stage::Closed);
+        drop(self.0.take());
+    }
+
+    fn run_on(&self, runtime: &runtime::Handle) {
+        let Some(work) = self.0.take() else {
+            return;
+        };
+        self.0.enter(Stage::Running);
+        let task = Task {
+            work: Some(work),
+            slot: self.0.clone(),
+        };
+        // Not under the mutex: a runtime that has ended drops the task at once.
+        runtime.spawn(here(task.run()));
+    }
+}
+
+impl<W: Work> Drop for Service<W> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<W> Slot<W> {
+    fn take(&self) -> Option<W> {
+        // Nothing under the mutex can panic half-way.
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.take()
+    }
+
+    /// Gives the work back, unless nobody wants it.
+    fn put(&self, work: W) {
+        let mut slot = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        if *self.stage.borrow() == Stage::Closed {
+            drop(slot);
+            drop(work);
+            return;
+        }
+        *slot = Some(work);
+    }
+
+    fn enter(&self, next: Stage) {
+        self.stage.send_if_modified(|stage| {
+            let is_open = *stage != Stage::Closed;
+            if is_open {
+                *stage = next;
+            }
+            is_open
+        });
+    }
+}
+
+/// The work while a task has it; dropping it gives the work back.
+struct Task<W: Work> {
+    work: Option<W>,
+    slot: Arc<Slot<W>>,
+}
+
+impl<W: Work> Task<W> {
+    async fn run(mut self) {
+        let mut stage = self.slot.stage.subscribe();
+        let mut pause = FIRST_PAUSE;
+        while let Some(work) = &mut self.work {
+            let begun = Instant::now();
+            let run = AssertUnwindSafe(work.run()).catch_unwind();
+            let outcome = tokio::select! {
+                biased;
+                _ = stage.wait_for(|stage| *stage == Stage::Closed) => Ok(()),
+                outcome = run => outcome,
+            };
+            let Err(panic) = outcome else {
+                self.slot.stage.send_replace(Stage::Closed);
+                return;
+            };
+            interrupt(work, Some(&words(&*panic)));
+            // What a panic carries may panic as well when it is dropped.
+            drop(catch_unwind(AssertUnwindSafe(|| drop(panic))));
+            if begun.elapsed() > pause {
+                pause = FIRST_PAUSE;
+            }
+            tokio::select! {
+                _ = stage.wait_for(|stage| *stage == Stage::Closed) => {}
+                () = sleep(pause) => {}
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+impl<W: Work> Drop for Task<W> {
+    fn drop(&mut self) {
+        let Some(mut work) = self.work.take() else {
+            return;
+        };
+        if *self.slot.stage.borrow() == Stage::Closed {
+            return;
+        }
+        interrupt(&mut work, None);
+        self.slot.put(work);
+        self.slot.enter(Stage::Idle);
+        self.slot.is_interrupted.store(true, Ordering::SeqCst);
+    }
+}
+
+fn interrupt(work: &mut impl Work, panic: Option<&str>) {
+    drop(catch_unwind(AssertUnwindSafe(|| work.interrupted(panic))));
+}
+
+/// What a panic says.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it does not say why").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    /// Panics so often, and then goes on for ever.
+    struct Fragile {
+        panics: usize,
+        runs: Arc<AtomicUsize>,
+        moments: Arc<Mutex<Vec<Instant>>>,
+        is_going: watch::Sender<bool>,
+    }
+
+    impl Fragile {
+        fn new(panics: usize) -> (Self, Arc<AtomicUsize>, Arc<Mutex<Vec<Instant>>>) {
+            let (runs, moments) = (Arc::default(), Arc::default());
+            let fragile = Self {
+                panics,
+                runs: Arc::clone(&runs),
+                moments: Arc::clone(&moments),
+                is_going: watch::Sender::new(false),
+            };
+            (fragile, runs, moments)
+        }
+    }
+
+    impl Work for Fragile {
+        async fn run(&mut self) {
+            self.moments.lock().unwrap().push(Instant::now());
+            let run = self.runs.fetch_add(1, Ordering::SeqCst);
+            assert!(run >= self.panics, "run {run}");
+            self.is_going.send_replace(true);
+            std::future::pending::<()>().await;
+        }
+
+        fn interrupted(&mut self, panic: Option<&str>) {
+            assert!(panic.is_none_or(|it| it.starts_with("run ")));
+            self.is_going.send_replace(false);
+            panic!("not even this ends it");
+        }
+    }
+
+    async fn going(mut is_going: watch::Receiver<bool>) {
+        is_going.wait_for(|it| *it).await.expect("it lives");
+    }
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_panics_goes_on_after_growing_pauses() {
+        const PANICS: usize = 12;
+        let (work, _, moments) = Fragile::new(PANICS);
+        let is_going = work.is_going.subscribe();
+        let _service = Service::start(work, &runtime::Handle::current());
+        going(is_going).await;
+        let moments = moments.lock().unwrap();
+        assert_eq!(moments.len(), PANICS + 1);
+        let pauses: Vec<_> = moments.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(pauses[0] >= FIRST_PAUSE, "{pauses:?}");
+        assert!(pauses.is_sorted(), "{pauses:?}");
+        assert!(pauses[PANICS - 1] >= LONGEST_PAUSE, "{pauses:?}");
+    }
+
+    #[test]
+    fn the_work_goes_on_on_the_runtime_of_who_needs_it() {
+        let (work, runs, _) = Fragile::new(0);
+        let (is_going, first) = (work.is_going.subscribe(), runtime());
+        let service = Service::start(work, first.handle());
+        first.block_on(going(is_going.clone()));
+        drop(first);
+        assert!(!*is_going.borrow());
+
+        for round in 2..5 {
+            let next = runtime();
+            next.block_on(async {
+                tokio::select! {
+                    error = service.keep_going() => panic!("{error}"),
+                    () = going(is_going.clone()) => {}
+                }
+                service.revive();
+                service.revive_if_idle();
+            });
+            assert_eq!(runs.load(Ordering::SeqCst), round);
+        }
+    }
+
+    #[test]
+    fn a_runtime_that_has_ended_is_named_and_no_endless_loop() {
+        let (work, runs, _) = Fragile::new(0);
+        let (ended, alive) = (runtime(), runtime());
+        let handle = ended.handle().clone();
+        drop(ended);
+        let service = Service::start(work, &handle);
+        let error = {
+            let _inside = handle.enter();
+            service
+                .keep_going()
+                .now_or_never()
+                .expect("it is told at once")
+        };
+        assert_eq!(error.kind(), StoreErrorKind::NoRuntime, "{error}");
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+        alive.block_on(async {
+            service.close();
+            let error = service.keep_going().await;
+            assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+        });
+    }
+
+    #[tokio::test]
+    async fn work_that_is_closed_is_dropped() {
+        let (work, ..) = Fragile::new(0);
+        let is_going = work.is_going.subscribe();
+        let service = Service::start(work, &runtime::Handle::current());
+        going(is_going.clone()).await;
+        drop(service);
+        let mut is_going = is_going;
+        while is_going.changed().await.is_ok() {}
+    }
+}

@@ -1,0 +1,126 @@
+//! A connection to one server, on which we are logged in.
+
+use std::{future::Future, time::Duration};
+
+use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConnection};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+
+use super::{pulse::Pulse, resp2_auth::introduce, socket::Socket};
+use crate::{
+    process::here,
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{
+            config::{secrets::hidden, url::Endpoint},
+            protocol::errors,
+        },
+    },
+};
+
+/// The connection, and the task of its own that reads and writes.
+pub(crate) struct Session {
+    pub(crate) connection: MultiplexedConnection,
+    pub(crate) driver: JoinHandle<()>,
+    pub(crate) pulse: Pulse,
+}
+
+impl Session {
+    /// Connects and logs in, within about `limit`.
+    pub(crate) async fn open(
+        endpoint: &Endpoint,
+        settings: AsyncConnectionConfig,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
+        let begun = Instant::now();
+        let login = endpoint.login_now(limit / 2).await?;
+        let (mut stream, pulse, omen) = Socket::connect(endpoint, limit).await?.parts();
+        // Somewhat less than the caller waits, who would not know that there was a connection.
+        let left = limit.saturating_sub(begun.elapsed()) / 10 * 9;
+        let logged_in = async {
+            if !endpoint.pushes() && login.password().is_some() {
+                introduce(&mut stream, &login, None, limit)
+                    .await
+                    .map_err(|error| hidden(omen.explain(error), &login))?;
+            }
+            // Whoever asks has a timer of its own, and one is enough.
+            let settings = settings.set_response_timeout(None);
+            MultiplexedConnection::new_with_config(&login, stream, settings)
+                .await
+                .map_err(|error| {
+                    let error = errors::of_login(&error, limit, login.db());
+                    hidden(omen.explain(error), &login)
+                })
+        };
+        let Ok(logged_in) = timeout(left, logged_in).await else {
+            return Err(errors::silent(endpoint, limit));
+        };
+        let (connection, driver) = logged_in?;
+        Ok(Self {
+            connection,
+            driver: tokio::spawn(here(driver)),
+            pulse,
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// One question to one server, over a connection that is made for it.
+///
+/// # Errors
+///
+/// Every error names the server.
+pub(crate) async fn ask(
+    endpoint: &Endpoint,
+    question: &Cmd,
+    limit: Duration,
+) -> Result<Value, StoreError> {
+    let asked = async {
+        let mut session = Session::open(endpoint, AsyncConnectionConfig::new(), limit).await?;
+        let answer = session.connection.send_packed_command(question);
+        let answer = answered(limit, answer).await?;
+        answer
+            .extract_error()
+            .map_err(|error| errors::of_request(&error, limit))
+    };
+    named(endpoint, limit, asked).await
+}
+
+/// What `attempt` yields in time, or why it failed: no request of a caller was sent by it, whatever
+/// went wrong on the way.
+pub(crate) async fn named<T>(
+    endpoint: &Endpoint,
+    limit: Duration,
+    attempt: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let unreachable = |cause: &str| {
+        let message = errors::cannot_connect(endpoint, cause);
+        StoreError::new(StoreErrorKind::Unreachable, message)
+    };
+    let Ok(outcome) = timeout(limit, attempt).await else {
+        return Err(unreachable(&format!("no answer within {limit:.0?}")));
+    };
+    outcome.map_err(|error| match error.kind() {
+        StoreErrorKind::Disconnected => unreachable(error.message()),
+        StoreErrorKind::TimedOut => errors::silent(endpoint, limit),
+        _ => error,
+    })
+}
+
+/// The answer to what the connection asks for itself, or that there was none within `limit`.
+pub(crate) async fn answered<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, StoreError> {
+    match timeout(limit, answer).await {
+        Ok(answer) => answer.map_err(|error| errors::of_request(&error, limit)),
+        Err(_) => Err(StoreError::timed_out(limit)),
+    }
+}

@@ -1,0 +1,125 @@
+//! The socket to a server, and what was learnt on it before the first answer.
+
+use std::{io, pin::Pin, time::Duration};
+
+use tokio::time::Instant;
+
+#[cfg(feature = "tls")]
+use super::handshake::Verdict;
+#[cfg(not(feature = "tls"))]
+use super::no_tls::Verdict;
+use super::{
+    early_error::{Greeting, Heard},
+    pulse::{Beating, Pulse},
+    stream::Stream,
+    tcp,
+};
+use crate::store::{
+    StoreError, StoreErrorKind,
+    redis::{
+        config::url::{Address, Endpoint},
+        protocol::errors,
+    },
+};
+
+/// What is sent and received on a connection.
+pub(crate) type Bytes = Beating<Pin<Box<dyn Stream>>>;
+
+/// A connection on which nothing has been said yet.
+pub(crate) struct Socket {
+    stream: Bytes,
+    pulse: Pulse,
+    kind: Kind,
+}
+
+enum Kind {
+    /// TCP without TLS.
+    Plain(Greeting),
+    Secured(Verdict),
+    /// Of this machine.
+    #[cfg(unix)]
+    Local(Greeting),
+}
+
+/// What is known of a connection that breaks before the first answer.
+pub(crate) struct Omen(Kind);
+
+impl Omen {
+    /// The failure of a login, if it has to do with TLS, or the server has said why it hangs up.
+    pub(crate) fn explain(&self, error: StoreError) -> StoreError {
+        const HINT: &str = "; if it speaks TLS at this port, write `rediss://`";
+        let no_answer = matches!(
+            error.kind(),
+            StoreErrorKind::Disconnected | StoreErrorKind::BadAnswer
+        );
+        match &self.0 {
+            Kind::Secured(verdict) if no_answer => verdict.of_broken().unwrap_or(error),
+            Kind::Plain(greeting) if no_answer => greeting
+                .refusal()
+                .unwrap_or_else(|| error.reworded(|message| format!("{message}{HINT}"))),
+            #[cfg(unix)]
+            Kind::Local(greeting) if no_answer => greeting.refusal().unwrap_or(error),
+            _ => error,
+        }
+    }
+}
+
+impl Socket {
+    pub(crate) fn parts(self) -> (Bytes, Pulse, Omen) {
+        (self.stream, self.pulse, Omen(self.kind))
+    }
+
+    /// Connects within about `limit`.
+    pub(crate) async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
+        let begin = Instant::now();
+        let failed = |error: io::Error| errors::of_connect(endpoint, &error);
+        // Before anything is opened that would not be secured.
+        let connector = endpoint.connector()?;
+        match endpoint.address() {
+            Address::Tcp(host, port) => {
+                let stream = tcp::connect(host, *port, limit).await.map_err(failed)?;
+                let Some(connector) = connector else {
+                    let (stream, greeting) = Heard::new(stream);
+                    return Ok(Self::of(stream, Kind::Plain(greeting)));
+                };
+                let left = limit.saturating_sub(begin.elapsed());
+                let (stream, verdict) = connector
+                    .connect(endpoint, (host, *port), stream, left)
+                    .await?;
+                Ok(Self::of(stream, Kind::Secured(verdict)))
+            }
+            #[cfg(unix)]
+            Address::Unix(path) => {
+                let stream = tokio::net::UnixStream::connect(path).await;
+                let (stream, greeting) = Heard::new(stream.map_err(failed)?);
+                Ok(Self::of(stream, Kind::Local(greeting)))
+            }
+        }
+    }
+
+    fn of(stream: impl Stream + 'static, kind: Kind) -> Self {
+        let stream: Pin<Box<dyn Stream>> = Box::pin(stream);
+        let (stream, pulse) = Beating::new(stream);
+        Self {
+            stream,
+            pulse,
+            kind,
+        }
+    }
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use super::*;
+    use crate::store::redis::config::url::Location;
+
+    #[tokio::test]
+    async fn nothing_goes_in_plain_text_where_tls_is_missing() {
+        // Nobody has prepared certificates for it.
+        let location = Location::parse("rediss://127.0.0.1:1").unwrap();
+        let endpoint = location.endpoint(location.addresses()[0].clone());
+        let refused = Socket::connect(&endpoint, Duration::from_secs(5)).await;
+        let error = refused.err().expect("it is refused");
+        assert_eq!(error.kind(), StoreErrorKind::Tls, "{error}");
+    }
+}

@@ -1,0 +1,100 @@
+//! The connection over which hints come where RESP2 is spoken: the one of the requests can carry
+//! nothing there that was not asked for.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::StreamExt;
+use redis::{
+    Value,
+    aio::{PubSub, PubSubSink},
+};
+use tokio::task::JoinHandle;
+
+use super::{
+    connection::Health, hints::Hints, pulse::Pulse, resp2_auth::introduce, socket::Socket,
+};
+use crate::{
+    process::here,
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{
+            config::{secrets::hidden, url::Endpoint},
+            protocol::errors,
+        },
+    },
+};
+
+/// The connection, and the task that listens.
+pub(crate) struct Subscriber {
+    sink: PubSubSink,
+    pulse: Pulse,
+    listener: JoinHandle<()>,
+}
+
+/// Says that the connection is to be replaced when nobody listens any more, for whatever reason.
+struct Ear(Arc<Health>);
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        let broken = StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN);
+        self.0.fail(broken);
+    }
+}
+
+impl Subscriber {
+    /// Connects and logs in, within about `limit`. When the connection breaks, `health` fails.
+    pub(crate) async fn open(
+        endpoint: &Endpoint,
+        name: &str,
+        hints: Arc<Hints>,
+        health: Arc<Health>,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
+        let login = endpoint.login_now(limit / 2).await?;
+        let (mut stream, pulse, omen) = Socket::connect(endpoint, limit).await?.parts();
+        introduce(&mut stream, &login, Some(name), limit)
+            .await
+            .map_err(|error| hidden(omen.explain(error), &login))?;
+        let (sink, mut messages) = PubSub::new(&login, stream)
+            .await
+            .map_err(|error| {
+                let error = errors::of_login(&error, limit, login.db());
+                hidden(omen.explain(error), &login)
+            })?
+            .split();
+        let ear = Ear(health);
+        let listener = tokio::spawn(here(async move {
+            let _ear = ear;
+            while let Some(message) = messages.next().await {
+                hints.hear(message.get_payload_bytes());
+            }
+        }));
+        Ok(Self {
+            sink,
+            pulse,
+            listener,
+        })
+    }
+
+    /// Returns when the server has confirmed every channel.
+    pub(crate) async fn subscribe(
+        &mut self,
+        channels: &[String],
+        limit: Duration,
+    ) -> Result<(), StoreError> {
+        let confirmed = self.sink.subscribe(channels);
+        self.pulse.answered(limit, confirmed).await
+    }
+
+    /// Whether the server still answers.
+    pub(crate) async fn ping(&mut self, limit: Duration) -> Result<(), StoreError> {
+        let answer = self.sink.ping::<Value>();
+        self.pulse.answered(limit, answer).await.map(drop)
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}

@@ -1,0 +1,335 @@
+//! Keeps one good connection to the server at hand, for as long as the store lives.
+//!
+//! The task that does this is the only one that connects. It replaces the connection
+//! - when it breaks, which the library reports at once because it always reads;
+//! - when the server turns out to be a replica, or forgets who we are;
+//! - when it has become a black hole. A request that got no answer in time, or whose caller gave
+//!   up before, raises a suspicion, and then a PING is sent. Answers come in the order of the
+//!   requests, so its own may take long while many are ahead of it: the connection is good as long as
+//!   something comes within each response timeout. A slow server and a dead one are told apart by
+//!   nothing but that limit. An idle connection is asked from time to time, since hints come over
+//!   it as well;
+//! - when those who know the place of the master name another one.
+//!
+//! Where hints need a connection of their own, which is so with RESP2, all of this holds for the
+//! two of them together.
+//!
+//! The task itself starts again when it has panicked, or when its runtime has ended and there is a request.
+//!
+//! The old socket is closed before the new one serves. While there is none, callers wait for the
+//! first attempt, and get the last failure at once after that: they know best how long to go on.
+//! The first attempt after a loss is put off at random, so that a fleet does not come back at once.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    task::AbortHandle,
+    time::{Instant, sleep},
+};
+
+use super::{
+    connection::{Handle, Link},
+    events::Events,
+    hints::Hints,
+    service::Work,
+};
+use crate::{
+    random::{Random, SystemRandom, jittered},
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{RedisConfig, config::url::Endpoint, topology::source::Source},
+    },
+};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Within this, those whose connections were lost at the same instant connect again.
+const MOST_SCATTER: Duration = Duration::from_millis(100);
+
+/// No attempt takes longer, or a network that has healed would be noticed late.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
+
+/// An idle connection is asked after this many response timeouts.
+const IDLE_FACTOR: u32 = 5;
+
+/// What callers find.
+#[derive(Clone)]
+pub(crate) enum State {
+    /// The outcome of the first attempt is not known yet.
+    Connecting {
+        /// The last connection was given up for want of an answer.
+        after_silence: bool,
+    },
+    Ready(Handle),
+    /// The last attempt failed, and others follow.
+    Failed(StoreError),
+}
+
+pub(crate) struct Supervisor {
+    source: Source,
+    config: Arc<RedisConfig>,
+    hints: Arc<Hints>,
+    state: watch::Sender<State>,
+    events: Events,
+    /// What reads and writes on the last connection.
+    driver: Option<AbortHandle>,
+}
+
+impl Work for Supervisor {
+    /// Never ends.
+    async fn run(&mut self) {
+        let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
+        self.last_has_closed(attempt).await;
+        let mut pause = Pause::default();
+        // From before the first connection, so that nobody is missed who comes meanwhile.
+        let mut attached = self.hints.attached();
+        loop {
+            let error = match self.open(attempt).await {
+                Ok((endpoint, mut link)) => {
+                    self.driver = Some(link.driver());
+                    let since = Instant::now();
+                    self.events.connected();
+                    self.events.evicts(link.evicts());
+                    self.state.send_replace(State::Ready(link.handle()));
+                    self.hints.look_again(&self.hints.clients());
+                    let watched = self.watch_over(&endpoint, &mut link, &mut attached, attempt);
+                    let error = watched.await;
+                    // Nobody starts a request on a connection that is about to be closed.
+                    let after_silence = error.kind() == StoreErrorKind::TimedOut;
+                    self.state.send_replace(State::Connecting { after_silence });
+                    self.events.lost(&error);
+                    let lived = since.elapsed();
+                    link.close(error.clone()).await;
+                    if let Some(scatter) = pause.outlived(lived, SystemRandom.next_u64()) {
+                        // Callers wait for it.
+                        sleep(scatter).await;
+                        continue;
+                    }
+                    // One that dies young is a failed attempt, or two sides could keep each
+                    // other busy with connecting.
+                    error
+                }
+                Err(error) => {
+                    self.events.failed(&error);
+                    error
+                }
+            };
+            let pause = pause.next(error.is_final());
+            self.state.send_replace(State::Failed(error));
+            sleep(pause).await;
+        }
+    }
+
+    fn interrupted(&mut self, panic: Option<&str>) {
+        let Some(panic) = panic else {
+            // Who asks next connects anew, and an end of the program is no outage.
+            self.state.send_replace(State::Connecting {
+                after_silence: false,
+            });
+            return;
+        };
+        let message = format!("the task of the connection panicked: {panic}");
+        let error = StoreError::new(StoreErrorKind::Disconnected, message);
+        let was_ready = matches!(&*self.state.borrow(), State::Ready(_));
+        self.state.send_replace(State::Failed(error.clone()));
+        if was_ready {
+            self.events.lost(&error);
+        } else {
+            self.events.failed(&error);
+        }
+    }
+}
+
+impl Supervisor {
+    pub(crate) fn new(
+        source: Source,
+        config: Arc<RedisConfig>,
+        hints: Arc<Hints>,
+        state: watch::Sender<State>,
+        events: Events,
+    ) -> Self {
+        Self {
+            source,
+            config,
+            hints,
+            state,
+            events,
+            driver: None,
+        }
+    }
+
+    /// Waits until the socket of the last connection is closed, when this task was interrupted: what was
+    /// written there must not be carried out after what comes over the next one.
+    async fn last_has_closed(&mut self, limit: Duration) {
+        let begun = Instant::now();
+        if let Some(driver) = self.driver.take() {
+            driver.abort();
+            // A runtime that is about to end may take its time.
+            while !driver.is_finished() && begun.elapsed() < limit {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+
+    async fn open(&self, limit: Duration) -> Result<(Endpoint, Link), StoreError> {
+        let endpoint = self.source.find(limit).await?;
+        let link = Link::open(&endpoint, &self.config, &self.hints, limit).await?;
+        Ok((endpoint, link))
+    }
+
+    /// Returns when the connection has to be replaced, and why.
+    async fn watch_over(
+        &self,
+        endpoint: &Endpoint,
+        link: &mut Link,
+        attached: &mut watch::Receiver<()>,
+        attempt: Duration,
+    ) -> StoreError {
+        let idle = self.config.response_timeout.saturating_mul(IDLE_FACTOR);
+        let health = link.health();
+        let mut moved = pin!(self.source.moved(endpoint, idle, attempt));
+        loop {
+            let doubt = tokio::select! {
+                news = health.news() => match news {
+                    Ok(()) => Doubt::Answers,
+                    Err(fault) => return fault,
+                },
+                Ok(()) = attached.changed() => Doubt::Subscriptions,
+                error = link.broken() => return error,
+                () = sleep(idle) => Doubt::Answers,
+                elsewhere = &mut moved => return elsewhere,
+            };
+            let checked = async {
+                match doubt {
+                    Doubt::Answers => link.ping().await,
+                    Doubt::Subscriptions => {
+                        let new = link.subscribe(&self.hints).await?;
+                        self.hints.look_again(&new);
+                        Ok(())
+                    }
+                }
+            };
+            // It may take its time behind other requests, and they may learn more meanwhile.
+            tokio::select! {
+                biased;
+                fault = health.failed() => return fault,
+                elsewhere = &mut moved => return elsewhere,
+                checked = checked => if let Err(error) = checked {
+                    return error;
+                },
+            }
+        }
+    }
+}
+
+/// What is to be looked into.
+enum Doubt {
+    /// Whether the server still answers.
+    Answers,
+    /// Whether everybody is subscribed.
+    Subscriptions,
+}
+
+/// The pauses between attempts.
+struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(FIRST_PAUSE)
+    }
+}
+
+impl Pause {
+    fn next(&mut self, is_final: bool) -> Duration {
+        // A wrong password does not get better by being tried again and again.
+        let pause = if is_final { LONGEST_PAUSE } else { self.0 };
+        self.0 = (pause * 2).min(LONGEST_PAUSE);
+        jittered(pause * 4 / 5, SystemRandom.next_u64())
+    }
+
+    /// How long to wait after the loss of a connection that lived so long; `None` if it counts as a
+    /// failed attempt.
+    ///
+    /// One that has lived longer than the next pause ends the series of them. But a server that drops all
+    /// its clients shall not have them back at the same instant. What many lose at once is old as a rule,
+    /// and what is lost often shall not be missing for long, so the wait grows with the age.
+    fn outlived(&mut self, lived: Duration, random: u64) -> Option<Duration> {
+        if lived <= self.0 {
+            return None;
+        }
+        *self = Self::default();
+        let longest = (lived / 4).min(MOST_SCATTER);
+        let nanos = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        Some(Duration::from_nanos(random % nanos.saturating_add(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit() {
+        let mut pause = Pause::default();
+        let pauses: Vec<_> = (0..10).map(|_| pause.next(false)).collect();
+        assert!(pauses[0] <= FIRST_PAUSE && !pauses[0].is_zero());
+        assert!(
+            pauses.windows(2).take(5).all(|pair| pair[0] < pair[1]),
+            "{pauses:?}"
+        );
+        assert!(pauses[9] <= LONGEST_PAUSE && pauses[9] > LONGEST_PAUSE / 2);
+        assert!(pause.outlived(2 * LONGEST_PAUSE, 0).is_some());
+        assert!(pause.next(false) <= FIRST_PAUSE);
+        assert!(
+            pause.next(true) > LONGEST_PAUSE / 2,
+            "nothing to be hoped for soon"
+        );
+    }
+
+    /// The pauses of a connection that is lost again and again at the same age.
+    fn pauses_at(lived: Duration) -> Vec<Duration> {
+        let mut pause = Pause::default();
+        let mut next = |_| {
+            let scatter = pause.outlived(lived, SystemRandom.next_u64());
+            scatter.unwrap_or_else(|| pause.next(false))
+        };
+        (0..200).map(&mut next).collect()
+    }
+
+    #[test]
+    fn what_dies_at_once_is_tried_with_longer_and_longer_pauses() {
+        let pauses = pauses_at(Duration::from_millis(1));
+        assert!(pauses[6..].iter().all(|it| *it > LONGEST_PAUSE / 2));
+    }
+
+    #[test]
+    fn what_is_lost_often_is_missing_for_a_part_of_its_life_only() {
+        for milliseconds in [25, 200, 399, 1000, 60_000] {
+            let lived = Duration::from_millis(milliseconds);
+            let pauses = pauses_at(lived);
+            let longest = (lived / 4).min(MOST_SCATTER);
+            assert!(pauses.iter().all(|it| *it <= longest), "{lived:?}");
+            // They come from all of it.
+            let of_part = |part: u32| {
+                let (from, to) = (longest * part / 4, longest * (part + 1) / 4);
+                pauses.iter().any(|it| (from..=to).contains(it))
+            };
+            assert!((0..4).all(of_part), "{lived:?}: {pauses:?}");
+        }
+    }
+
+    #[test]
+    fn a_series_of_failures_ends_with_a_connection_that_outlives_the_next_pause() {
+        let mut pause = Pause::default();
+        while pause.0 < LONGEST_PAUSE {
+            pause.next(false);
+        }
+        assert_eq!(pause.outlived(LONGEST_PAUSE, 7), None);
+        assert_eq!(pause.0, LONGEST_PAUSE);
+        let lived = LONGEST_PAUSE + Duration::from_millis(1);
+        assert_eq!(pause.outlived(lived, 0), Some(Duration::ZERO));
+        assert_eq!(pause.0, FIRST_PAUSE);
+    }
+}

@@ -1,0 +1,57 @@
+//! TCP connections, set up so that a dead peer is noticed.
+
+use std::{io, time::Duration};
+
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::timeout,
+};
+
+/// How long the peer may leave bytes unacknowledged, or keep-alive probes unanswered.
+const DEAD_AFTER: Duration = Duration::from_secs(5);
+
+/// Whether a Redis server answers there that does not want TLS. No secret is sent.
+#[cfg(feature = "tls")]
+pub(crate) async fn speaks_plainly(host: &str, port: u16, limit: Duration) -> bool {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let asked = async {
+        let mut stream = connect(host, port, limit).await?;
+        stream.write_all(b"PING\r\n").await?;
+        stream.read_u8().await
+    };
+    // `+PONG`, or an error in its place.
+    matches!(timeout(limit, asked).await, Ok(Ok(b'+' | b'-')))
+}
+
+/// Connects within about `limit`, to the first address of the host that answers.
+pub(crate) async fn connect(host: &str, port: u16, limit: Duration) -> io::Result<TcpStream> {
+    let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
+    // One address that swallows everything must leave time for the next.
+    let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                set_up(&stream)?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, "no answer"),
+        }
+    }
+    Err(last)
+}
+
+fn set_up(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let probe = DEAD_AFTER / 2;
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe))?;
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
+    socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
+    // Closing means that we have given up: what is still unsent must not arrive minutes later,
+    // when the network has healed, and take a lock nobody wants any more.
+    socket.set_linger(Some(Duration::ZERO))
+}

@@ -1,0 +1,263 @@
+//! Whom a TLS connection trusts, and what it shows of itself: as it is given, and as it is read.
+
+use std::{fmt, fs, path::PathBuf, sync::Arc};
+
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore,
+    client::Resumption,
+    crypto::ring,
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject},
+    },
+};
+
+use super::handshake::Connector;
+use crate::error::ConnectError;
+
+/// Certificates for connections to `rediss://` URLs and the like.
+///
+/// The server's certificate is always verified: its chain, its dates, and that it is for the host
+/// of the URL. For a Sentinel's master or a cluster's node, that is the host they are announced
+/// by. Files are read when the manager is made, and not again.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{LockManager, store::redis::Tls};
+///
+/// let tls = Tls::new()
+///     .ca_file("/etc/redis/ca.pem")
+///     .identity_files("/etc/redis/client.pem", "/etc/redis/client.key");
+/// let builder = LockManager::builder().tls(tls);
+/// # drop(builder);
+/// ```
+#[derive(Clone, Default)]
+pub struct Tls {
+    ca: Option<Pem>,
+    cert: Option<Pem>,
+    key: Option<Pem>,
+}
+
+#[derive(Clone)]
+enum Pem {
+    File(PathBuf),
+    Text(Arc<[u8]>),
+}
+
+impl Tls {
+    /// Trusts the authorities that this machine trusts, and shows no certificate.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the authorities in this PEM file and nobody else.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::Tls;
+    ///
+    /// let tls = Tls::new().ca_file("/etc/redis/ca.pem");
+    /// # drop(tls);
+    /// ```
+    #[must_use]
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ca = Some(Pem::File(path.into()));
+        self
+    }
+
+    /// Trusts the authorities in this PEM text and nobody else.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::Tls;
+    ///
+    /// fn trusted(ca: &str, cert: &str, key: &str) -> Tls {
+    ///     Tls::new().ca_pem(ca).identity_pem(cert, key)
+    /// }
+    /// # let _: fn(&str, &str, &str) -> Tls = trusted;
+    /// ```
+    #[must_use]
+    pub fn ca_pem(mut self, text: impl AsRef<[u8]>) -> Self {
+        self.ca = Some(Pem::Text(text.as_ref().into()));
+        self
+    }
+
+    /// Shows a server that asks the certificate in one PEM file, with its chain, and proves it by
+    /// the private key in the other.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::redis::Tls;
+    ///
+    /// let tls = Tls::new().identity_files("/etc/redis/client.pem", "/etc/redis/client.key");
+    /// # drop(tls);
+    /// ```
+    #[must_use]
+    pub fn identity_files(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.cert = Some(Pem::File(cert.into()));
+        self.key = Some(Pem::File(key.into()));
+        self
+    }
+
+    /// As [`identity_files`](Self::identity_files), from PEM texts.
+    #[must_use]
+    pub fn identity_pem(mut self, cert: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        self.cert = Some(Pem::Text(cert.as_ref().into()));
+        self.key = Some(Pem::Text(key.as_ref().into()));
+        self
+    }
+
+    /// What the options of a URL name, which are paths.
+    pub(crate) fn from_paths(ca: Option<&str>, cert: Option<&str>, key: Option<&str>) -> Self {
+        let file = |path: &str| Pem::File(path.into());
+        Self {
+            ca: ca.map(file),
+            cert: cert.map(file),
+            key: key.map(file),
+        }
+    }
+
+    /// These together with `others`, none of which may be given in both.
+    pub(crate) fn merged(self, others: Self) -> Result<Self, ConnectError> {
+        const TWICE: &str = "the URL has one as well: give it in one place";
+        let one = |option, one: Option<Pem>, other: Option<Pem>| match (one, other) {
+            (Some(_), Some(_)) => Err(ConnectError::InvalidOption {
+                option,
+                reason: TWICE,
+            }),
+            (one, other) => Ok(one.or(other)),
+        };
+        Ok(Self {
+            ca: one("ca", self.ca, others.ca)?,
+            cert: one("cert", self.cert, others.cert)?,
+            key: one("key", self.key, others.key)?,
+        })
+    }
+
+    /// Reads everything.
+    pub(crate) fn connector(&self) -> Result<Connector, ConnectError> {
+        let roots = match &self.ca {
+            Some(pem) => given_roots(pem)?,
+            None => roots_of_the_machine()?,
+        };
+        // The one of this program may be another, or none.
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("the provider knows the versions that are safe")
+            .with_root_certificates(roots);
+        let (mut config, has_identity) = match (&self.cert, &self.key) {
+            (None, None) => (config.with_no_client_auth(), false),
+            (Some(cert), Some(key)) => {
+                let chain = certificates("cert", cert)?;
+                let private = private_key(key)?;
+                let config = config.with_client_auth_cert(chain, private);
+                let config = config.map_err(|error| key.refused("key", error))?;
+                (config, true)
+            }
+            (one, _) => {
+                let reason = "a client certificate needs both `cert` and `key`";
+                let option = if one.is_some() { "cert" } else { "key" };
+                return Err(ConnectError::InvalidOption { option, reason });
+            }
+        };
+        // A connection lasts for days. Each is to see the certificate that is valid then.
+        config.resumption = Resumption::disabled();
+        Ok(Connector::new(config, has_identity))
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |pem: &Option<Pem>| pem.as_ref().map(Pem::origin);
+        f.debug_struct("Tls")
+            .field("ca", &shown(&self.ca))
+            .field("cert", &shown(&self.cert))
+            .field("key", &shown(&self.key))
+            .finish()
+    }
+}
+
+impl Pem {
+    fn origin(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Text(_) => "the given text".to_owned(),
+        }
+    }
+
+    fn read(&self, option: &'static str) -> Result<Vec<u8>, ConnectError> {
+        match self {
+            Self::Text(text) => Ok(text.to_vec()),
+            Self::File(path) => fs::read(path).map_err(|error| {
+                let text = error.to_string();
+                let words = text.split(" (os error").next().unwrap_or_default();
+                self.refused(option, words)
+            }),
+        }
+    }
+
+    fn refused(&self, option: &'static str, reason: impl fmt::Display) -> ConnectError {
+        ConnectError::InvalidCertificate {
+            option,
+            origin: self.origin(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+fn given_roots(pem: &Pem) -> Result<RootCertStore, ConnectError> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates("ca", pem)? {
+        let added = roots.add(root);
+        added.map_err(|_| pem.refused("ca", "it holds something that is no certificate"))?;
+    }
+    Ok(roots)
+}
+
+fn roots_of_the_machine() -> Result<RootCertStore, ConnectError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    // Some machines have one among hundreds that cannot be read.
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err(ConnectError::InvalidCertificate {
+            option: "ca",
+            origin: "this machine".to_owned(),
+            reason: "it has no authorities that it trusts; install `ca-certificates`, or give \
+                     `ca`"
+                .to_owned(),
+        });
+    }
+    Ok(roots)
+}
+
+fn certificates(
+    option: &'static str,
+    pem: &Pem,
+) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
+    let text = pem.read(option)?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match read {
+        Ok(all) if !all.is_empty() => Ok(all),
+        // What the parser says might quote what it has read.
+        _ => Err(pem.refused(option, "it holds no certificate in PEM form")),
+    }
+}
+
+fn private_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, ConnectError> {
+    let text = pem.read("key")?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+        let encrypted = text
+            .windows(b"ENCRYPTED".len())
+            .any(|part| part == b"ENCRYPTED");
+        let reason = match error {
+            pem::Error::NoItemsFound if encrypted => {
+                "the key is encrypted: give it without a pass phrase"
+            }
+            _ => "it holds no private key in PEM form",
+        };
+        pem.refused("key", reason)
+    })
+}

@@ -1,0 +1,64 @@
+//! What the keys of a lock are called in the server.
+//!
+//! All of them lie in one slot, whatever the lock itself is called: in braces its name is hashed as a
+//! whole, and so it is where it stands alone, since it has no braces. Nor is any of the other keys
+//! ever the name of a lock, since they all have braces.
+
+use std::io::Write;
+
+use redis::{Cmd, RedisWrite};
+
+use super::slot;
+use crate::{key::LockKey, owner::ClientId, store::redis::RedisConfig};
+
+/// How long the name of a lock is, or somewhat less.
+pub(crate) fn lock_len(config: &RedisConfig, key: &LockKey) -> usize {
+    config.namespace.len() + key.as_str().len()
+}
+
+pub(crate) fn push_lock(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
+    if config.raw_keys {
+        push(command, &[key.as_str()]);
+    } else {
+        push(command, &[&config.namespace, ":{", key.as_str(), "}"]);
+    }
+}
+
+/// The keys after the first: the queue, the living, and the fence.
+pub(crate) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
+    let (namespace, lock) = (&config.namespace, key.as_str());
+    let living = if config.raw_keys { "}:ra" } else { "}:a" };
+    push(command, &[namespace, ":{", lock, "}", queue(config)]);
+    push(command, &[namespace, ":{", lock, living]);
+    push_fence(command, config, key);
+}
+
+/// How the name of a queue ends.
+///
+/// **Safety.** Who gives a lock back makes the first in its queue the holder. A lock at a raw key is
+/// another than the one of the same name in the namespace, so it has a queue of its own.
+pub(crate) fn queue(config: &RedisConfig) -> &'static str {
+    if config.raw_keys { ":rq" } else { ":q" }
+}
+
+pub(crate) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
+    let (namespace, tag) = (&config.namespace, slot::tag(key.as_str()));
+    command.write_arg_fmt(format_args!("{namespace}:fence:{{{tag:x}}}"));
+}
+
+/// Where a process says what it is. In braces, it could be a lock of a namespace that ends in `:process`,
+/// and there is none.
+pub(crate) fn push_process(command: &mut Cmd, config: &RedisConfig, client: ClientId) {
+    let namespace = &config.namespace;
+    command.write_arg_fmt(format_args!("{namespace}:process:{{{client}}}"));
+}
+
+/// One argument, written without a string of its own.
+pub(crate) fn push(command: &mut Cmd, parts: &[&str]) {
+    let mut argument = command.writer_for_next_arg();
+    for part in parts {
+        argument
+            .write_all(part.as_bytes())
+            .expect("memory takes all that is written");
+    }
+}

@@ -1,0 +1,228 @@
+//! What the answers of the scripts mean.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::read_label;
+use crate::store::{
+    AcquireOutcome, Holder, Raised, Released, Renewal, StoreError, redis::protocol::errors,
+};
+
+/// A wake-up message that a script could not publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Untold<'a> {
+    pub(crate) channel: &'a [u8],
+    pub(crate) message: &'a [u8],
+}
+
+/// What the script of a call has left to its caller to publish: the end of an answer of `acquire`, `release`
+/// or `unlock`.
+pub(crate) fn untold(answer: &Value) -> Option<Untold<'_>> {
+    let Value::Array(fields) = answer else {
+        return None;
+    };
+    let ([_] | [_, _, _, _, _], [Value::BulkString(channel), Value::BulkString(message)]) =
+        fields.split_at(fields.len().checked_sub(2)?)
+    else {
+        return None;
+    };
+    Some(Untold { channel, message })
+}
+
+pub(crate) fn read_acquisition(answer: &Value) -> Result<AcquireOutcome, StoreError> {
+    let fence = |fence: i64| u64::try_from(fence).map_err(|_| misshapen("acquire", answer));
+    match answer {
+        Value::Int(granted) => Ok(AcquireOutcome::Granted {
+            fence: fence(*granted)?,
+        }),
+        Value::Array(fields) => match fields.as_slice() {
+            [
+                Value::Int(ttl),
+                Value::Int(place),
+                Value::Int(last),
+                Value::BulkString(label),
+                Value::Int(held),
+            ]
+            | [
+                Value::Int(ttl),
+                Value::Int(place),
+                Value::Int(last),
+                Value::BulkString(label),
+                Value::Int(held),
+                Value::BulkString(_),
+                Value::BulkString(_),
+            ] => {
+                let (label, function) = read_label(label);
+                Ok(AcquireOutcome::Busy(Holder {
+                    label,
+                    function,
+                    // Less than zero: no time to live.
+                    ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
+                    position: u64::try_from(*place).ok(),
+                    fence: fence(*held)?,
+                    last_fence: fence(*last)?,
+                    is_here: false,
+                }))
+            }
+            _ => Err(misshapen("acquire", answer)),
+        },
+        _ => Err(misshapen("acquire", answer)),
+    }
+}
+
+pub(crate) fn read_renewal(answer: &Value) -> Result<Renewal, StoreError> {
+    match answer {
+        Value::Int(1) => Ok(Renewal::Renewed),
+        Value::Int(0) => Ok(Renewal::NotOwner),
+        other => Err(misshapen("renew", other)),
+    }
+}
+
+pub(crate) fn read_release(answer: &Value) -> Result<Released, StoreError> {
+    match outcome(answer) {
+        Some(1 | 2) => Ok(Released::WasHeld),
+        Some(0) => Ok(Released::WasGone),
+        _ => Err(misshapen("release", answer)),
+    }
+}
+
+/// Whether a waiter has the lock after `unlock`, `None` if nothing was done.
+#[cfg(feature = "admin")]
+pub(crate) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
+    match outcome(answer) {
+        Some(0) => Ok(None),
+        Some(1) => Ok(Some(false)),
+        Some(2) => Ok(Some(true)),
+        _ => Err(misshapen("unlock", answer)),
+    }
+}
+
+/// The number that `release` returns, also where a message comes with it.
+fn outcome(answer: &Value) -> Option<i64> {
+    match answer {
+        Value::Int(outcome) => Some(*outcome),
+        Value::Array(fields) => match fields.as_slice() {
+            [Value::Int(outcome @ (1 | 2)), _, _] => untold(answer).map(|_| *outcome),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+pub(crate) fn read_raise(answer: &Value) -> Result<Raised, StoreError> {
+    match answer {
+        Value::Int(1) => Ok(Raised::Raised),
+        Value::Int(0) => Ok(Raised::NotOwner),
+        other => Err(misshapen("raise", other)),
+    }
+}
+
+pub(crate) fn misshapen(script: &str, answer: &Value) -> StoreError {
+    // Whatever answers may send megabytes.
+    let shown: String = format!("{answer:?}").chars().take(80).collect();
+    let shown = errors::quoted(&shown);
+    errors::bad_answer(format!("the answer to `{script}` makes no sense: {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    #[test]
+    fn answers_are_read_strictly() {
+        let label = |text: &str| Value::BulkString(text.into());
+        let busy = |ttl, place, text, fence| {
+            let numbers = [ttl, place, 41].map(Value::Int);
+            let rest = [label(text), Value::Int(fence)];
+            Value::Array(numbers.into_iter().chain(rest).collect())
+        };
+        assert_eq!(
+            read_acquisition(&Value::Int(42)),
+            Ok(AcquireOutcome::Granted { fence: 42 })
+        );
+        assert_eq!(
+            read_acquisition(&busy(1500, 0, "a@b/1#shop::settle", 40)),
+            Ok(AcquireOutcome::Busy(Holder {
+                label: Some("a@b/1".into()),
+                function: Some("shop::settle".into()),
+                ttl: Some(Duration::from_millis(1500)),
+                position: Some(0),
+                fence: 40,
+                last_fence: 41,
+                is_here: false,
+            }))
+        );
+        for anonymous in ["", "-"] {
+            assert_eq!(
+                read_acquisition(&busy(-1, -1, anonymous, 0)),
+                Ok(AcquireOutcome::Busy(Holder {
+                    last_fence: 41,
+                    ..Holder::default()
+                }))
+            );
+        }
+        for nonsense in [
+            Value::Nil,
+            Value::Array(vec![]),
+            Value::Int(-1),
+            Value::Array(vec![Value::Int(2), Value::Int(3)]),
+            label("PONG"),
+            Value::SimpleString("a\rb".into()),
+        ] {
+            let error = read_acquisition(&nonsense).expect_err("it makes no sense");
+            assert!(!error.message().contains(char::is_control), "{error:?}");
+            assert_eq!(error.kind(), StoreErrorKind::BadAnswer);
+            assert!(read_renewal(&nonsense).is_err() && read_release(&nonsense).is_err());
+        }
+        assert_eq!(read_renewal(&Value::Int(0)), Ok(Renewal::NotOwner));
+        assert_eq!(read_release(&Value::Int(2)), Ok(Released::WasHeld));
+        assert_eq!(read_release(&Value::Int(0)), Ok(Released::WasGone));
+    }
+
+    #[test]
+    fn what_a_script_could_not_publish_comes_with_its_answer() {
+        let word = |text: &str| Value::BulkString(text.into());
+        let with_message = |fields: &[Value]| {
+            let message = [word("dlock:wake:c"), word("c.1 7 k")];
+            Value::Array(fields.iter().cloned().chain(message).collect())
+        };
+        let numbers = [3000, 1, 7].map(Value::Int);
+        let busy: Vec<_> = numbers
+            .into_iter()
+            .chain([word(""), Value::Int(7)])
+            .collect();
+        let untold_by = Some(Untold {
+            channel: b"dlock:wake:c",
+            message: b"c.1 7 k",
+        });
+
+        let answer = with_message(&busy);
+        assert_eq!(untold(&answer), untold_by);
+        assert_eq!(
+            read_acquisition(&answer),
+            read_acquisition(&Value::Array(busy.clone()))
+        );
+        assert!(read_acquisition(&answer).is_ok());
+        assert_eq!(untold(&Value::Array(busy)), None);
+
+        for outcome in [1, 2] {
+            let answer = with_message(&[Value::Int(outcome)]);
+            assert_eq!(untold(&answer), untold_by);
+            assert_eq!(read_release(&answer), Ok(Released::WasHeld));
+        }
+        for nonsense in [
+            with_message(&[]),
+            with_message(&[Value::Int(0)]),
+            with_message(&[word("1")]),
+            with_message(&[1, 2].map(Value::Int)),
+            Value::Array(vec![Value::Int(1), word("a")]),
+        ] {
+            assert!(read_release(&nonsense).is_err(), "{nonsense:?}");
+        }
+        for number in [0, 1, 2] {
+            assert_eq!(untold(&Value::Int(number)), None);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The word by which the holder of a lock is known: `label#function`.
+
+use std::borrow::Cow;
+
+use redis::Cmd;
+
+use crate::store::redis::protocol::names;
+
+/// A label that says nothing, because a field of a value cannot be empty.
+pub(super) const NO_LABEL: &str = "-";
+
+/// Stands between a label and the name of a function.
+const BEFORE_FUNCTION: &str = "#";
+
+/// Says who holds the lock, in one argument.
+pub(super) fn push(command: &mut Cmd, label: &str, function: &str) {
+    let label = if label.is_empty() { NO_LABEL } else { label };
+    let (label, function) = (plain(label), plain(function));
+    if function.is_empty() {
+        names::push(command, &[&label]);
+    } else {
+        names::push(command, &[&label, BEFORE_FUNCTION, &function]);
+    }
+}
+
+/// A part of the word by which a holder is known. With a space in it, the owner would not find its own
+/// lock again.
+fn plain(part: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_graphic() && !BEFORE_FUNCTION.contains(c);
+    if part.chars().all(is_plain) {
+        Cow::Borrowed(part)
+    } else {
+        Cow::Owned(part.replace(|c| !is_plain(c), "_"))
+    }
+}
+
+/// What a holder says of itself and of the function, as far as it can stand in a line of a log: whoever
+/// may write the key may have written anything. Those of dlock are shorter and printable.
+pub(crate) fn read_label(word: &[u8]) -> (Option<String>, Option<String>) {
+    const LONGEST: usize = 128;
+    let read = |text: &[u8]| {
+        let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);
+        let text = text.replace(char::is_control, "_");
+        (!text.is_empty() && text != NO_LABEL).then_some(text)
+    };
+    let mut parts = word.splitn(2, |byte| BEFORE_FUNCTION.as_bytes().contains(byte));
+    let label = parts.next().and_then(read);
+    (label, parts.next().and_then(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_of_a_stranger_fits_into_a_line_of_a_log() {
+        let shown = |label: &[u8]| read_label(label).0.expect("it is one");
+        assert_eq!(shown(b"a\x1b[2J\x85@b\xff"), "a_[2J\u{fffd}@b\u{fffd}");
+        assert_eq!(shown("a\u{85}b".as_bytes()), "a_b");
+        assert!(shown("x".repeat(1_000_000).as_bytes()).len() <= 128);
+        let ours = crate::label::label(Some(&"x".repeat(200)));
+        assert_eq!(shown(ours.as_bytes()), ours);
+    }
+}

@@ -1,0 +1,122 @@
+//! Which slot a lock lies in, and the name of that slot's fence.
+
+use std::sync::LazyLock;
+
+pub(crate) const SLOTS: usize = 16_384;
+
+/// For every slot the smallest number whose lower-case hexadecimal form hashes to it.
+///
+/// Written out, these are the tags of the fence keys. They are part of what processes agree on,
+/// so the rule must never change.
+static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
+    let mut tags = vec![None; SLOTS];
+    let mut missing = SLOTS;
+    for number in 0_u32.. {
+        let tag = &mut tags[usize::from(slot(format!("{number:x}").as_bytes()))];
+        if tag.is_none() {
+            *tag = Some(number);
+            missing -= 1;
+            if missing == 0 {
+                break;
+            }
+        }
+    }
+    tags.into_iter()
+        .map(|tag| tag.expect("the search ends when no slot is missing"))
+        .collect()
+});
+
+/// Makes the table now, which takes some milliseconds, rather than during the first request.
+pub(crate) fn prepare() {
+    LazyLock::force(&TAGS);
+}
+
+/// The short text that hashes to the same slot as `key`.
+pub(crate) fn tag(key: &str) -> u32 {
+    // A lock key has no braces, so as a hash tag it is hashed as a whole.
+    TAGS[usize::from(slot(key.as_bytes()))]
+}
+
+/// The slot of a whole key: that of what stands in its first braces, if anything does.
+pub(crate) fn of_key(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        let close = rest.iter().position(|&byte| byte == b'}')?;
+        (close > 0).then(|| &rest[..close])
+    });
+    slot(tag.unwrap_or(key))
+}
+
+pub(crate) fn slot(text: &[u8]) -> u16 {
+    crc16(text) % 16_384
+}
+
+/// CRC16 as XMODEM has it, which is the one of Redis Cluster.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &byte| {
+        let [high, low] = crc.to_be_bytes();
+        u16::from_be_bytes([low, 0]) ^ CRC_OF_BYTE[usize::from(high ^ byte)]
+    })
+}
+
+const CRC_OF_BYTE: [u16; 256] = {
+    const POLYNOMIAL: u16 = 0x1021;
+    let mut table = [0; 256];
+    let mut byte: u16 = 0;
+    while byte < 256 {
+        let mut crc = byte << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ POLYNOMIAL
+            };
+            bit += 1;
+        }
+        table[byte as usize] = crc;
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_redis_cluster() {
+        assert_eq!(crc16(b"123456789"), 0x31C3);
+        assert_eq!(slot(b"123456789"), 12_739);
+        assert_eq!(slot(b"foo"), 12_182);
+        assert_eq!(slot(b""), 0);
+    }
+
+    #[test]
+    fn a_key_lies_where_its_first_braces_say() {
+        for (key, tag) in [
+            ("dlock:{foo}:q", "foo"),
+            ("{foo}{bar}", "foo"),
+            ("{}foo", "{}foo"),
+            ("{foo", "{foo"),
+            ("fo}o", "fo}o"),
+            ("a{{b}}", "{b"),
+        ] {
+            assert_eq!(of_key(key.as_bytes()), slot(tag.as_bytes()), "{key}");
+        }
+    }
+
+    #[test]
+    fn every_tag_hashes_to_its_slot() {
+        for (expected, number) in TAGS.iter().enumerate() {
+            assert_eq!(
+                usize::from(slot(format!("{number:x}").as_bytes())),
+                expected
+            );
+        }
+        assert_eq!(TAGS.len(), SLOTS);
+        // The names that other versions of this program must find again.
+        assert_eq!(TAGS.iter().max(), Some(&0x4_cd70));
+        assert_eq!(format!("{:x}", tag("foo")), "43681");
+    }
+}

@@ -1,0 +1,115 @@
+//! A Redis Cluster: several masters, each with slots of its own, and a connection to each.
+//!
+//! Requests are sent to where they belong by this module and not by the client library. That one
+//! sends a command again whose reply was lost, where a lock has to report that nobody knows; it
+//! keeps requests that nobody polls; and it may send two requests of one owner over two connections.
+//! Here every master is a [`Node`] as a single server is: requests of an owner arrive in order,
+//! a broken connection is closed before the next serves, and what was sent without an answer
+//! is an error that says so. Only an answer that nothing was done leads to another node.
+
+pub(super) mod map;
+mod refresh;
+mod route;
+mod state;
+mod topology;
+
+use std::{
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+
+use tokio::{
+    runtime,
+    sync::{Notify, watch},
+    time::{Instant, sleep_until},
+};
+
+#[cfg(feature = "admin")]
+use self::map::{Map, Member};
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::topology::Topology;
+use self::{
+    refresh::Watcher,
+    state::{Knowledge, Members, Shared},
+};
+use crate::store::{
+    StoreError,
+    redis::{
+        config::{settings::RedisConfig, url::Location},
+        net::{events::Events, hints::Hints, service::Service},
+        protocol::errors,
+    },
+};
+
+/// A cluster, for as long as this lives.
+pub(crate) struct Cluster {
+    shared: Arc<Shared>,
+    /// Keeps up with which node has which slots.
+    watcher: Service<Watcher>,
+}
+
+impl Cluster {
+    /// Starts to ask the servers of the URL who has which slots, in the background of `home`.
+    pub(crate) fn start(
+        location: Location,
+        config: &Arc<RedisConfig>,
+        hints: &Arc<Hints>,
+        home: &runtime::Handle,
+        events: Events,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            shown: location.to_string(),
+            location,
+            config: config.clone(),
+            hints: hints.clone(),
+            is_second: events.are_of_second(),
+            map: RwLock::default(),
+            knowledge: watch::Sender::new(Knowledge::Asking),
+            is_doubted: Notify::new(),
+            home: home.clone(),
+        });
+        let watcher = Service::start(Watcher::new(shared.clone(), events), home);
+        Self { shared, watcher }
+    }
+
+    /// Waits until some master is ready and none is known to refuse us for good.
+    pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+        let end = Instant::now() + limit;
+        let mut knowledge = self.shared.knowledge.subscribe();
+        loop {
+            let failure = match &*knowledge.borrow_and_update() {
+                Knowledge::Failed(error) => Some(error.clone()),
+                Knowledge::Asking | Knowledge::Known => None,
+            };
+            let mut members = Members::of(&self.shared);
+            let seen = members.look();
+            let last = failure.or(seen.failure);
+            if let Some(error) = last.as_ref().filter(|error| error.is_final()) {
+                return Err(error.clone());
+            }
+            if seen.some_ready && !seen.some_connecting {
+                return Ok(());
+            }
+            tokio::select! {
+                Ok(()) = knowledge.changed() => {}
+                () = members.change() => {}
+                error = self.watcher.keep_going() => return Err(error),
+                () = sleep_until(end) => {
+                    return match last {
+                        _ if seen.some_ready => Ok(()),
+                        Some(error) => Err(errors::given_up(&self.shared.shown, limit, &error)),
+                        None => Err(self.shared.no_connection(limit)),
+                    };
+                }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "admin")]
+impl Cluster {
+    /// Who has slots, in the order of their addresses.
+    pub(crate) fn masters(&self) -> Vec<Arc<Member>> {
+        self.shared.read(Map::masters)
+    }
+}

@@ -1,0 +1,291 @@
+//! Which node a slot belongs to, as far as is known, and the nodes themselves.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::topology::Topology;
+use crate::store::redis::{
+    config::url::Address,
+    net::{connection::Handle, node::Node, supervisor::State},
+    protocol::slot::SLOTS,
+};
+
+/// A master, over whose connection all requests to its slots go.
+pub(crate) struct Member {
+    pub(super) address: Address,
+    /// Its URL without the password.
+    pub(super) shown: String,
+    pub(super) node: Node,
+    /// Somebody was sent there since the map was made: it may be about to get a slot.
+    named: AtomicBool,
+    gone: AtomicBool,
+}
+
+impl Member {
+    pub(super) fn new(address: Address, shown: String, node: Node) -> Self {
+        Self {
+            address,
+            shown,
+            node,
+            named: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+        }
+    }
+
+    #[cfg(feature = "admin")]
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Whether it was dropped from the map; its connection has ended with that.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Whether its last attempt to connect has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(&*self.node.state().borrow(), State::Failed(_))
+    }
+
+    /// Its connection, if that works as far as is known.
+    pub(super) fn link(&self) -> Option<Handle> {
+        match &*self.node.state().borrow() {
+            State::Ready(handle) => Some(handle.clone()),
+            State::Connecting { .. } | State::Failed(_) => None,
+        }
+    }
+
+    fn leave(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.node.close();
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Map {
+    /// Empty until something is known.
+    slots: Vec<Option<Arc<Member>>>,
+    members: HashMap<Address, Arc<Member>>,
+    /// Who else may know the cluster: replicas, for the most part.
+    others: HashSet<Address>,
+    /// How often a node has said that a slot is another's.
+    lessons: u64,
+    /// The last of these for a slot, since the last map that nodes agreed about.
+    learnt: HashMap<u16, u64>,
+}
+
+impl Map {
+    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Member>> {
+        self.slots.get(usize::from(slot))?.clone()
+    }
+
+    pub(super) fn members(&self) -> impl Iterator<Item = &Arc<Member>> {
+        self.members.values()
+    }
+
+    /// Who has slots, in the order of their names.
+    #[cfg(feature = "admin")]
+    pub(super) fn masters(&self) -> Vec<Arc<Member>> {
+        let owners = self.slots.iter().flatten();
+        let named: std::collections::BTreeMap<_, _> =
+            owners.map(|member| (&member.shown, member)).collect();
+        named.into_values().cloned().collect()
+    }
+
+    /// All that may know the cluster.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.members.keys().chain(&self.others)
+    }
+
+    pub(super) fn at(&self, address: &Address) -> Option<&Arc<Member>> {
+        self.members.get(address)
+    }
+
+    /// What is learnt of single slots after this is later than an answer that is asked for now.
+    pub(super) fn lessons(&self) -> u64 {
+        self.lessons
+    }
+
+    /// The node at `address`, which `start` makes if it is new.
+    pub(super) fn member(
+        &mut self,
+        address: &Address,
+        start: impl FnOnce(&Address) -> Member,
+    ) -> Arc<Member> {
+        let known = self.members.entry(address.clone());
+        known.or_insert_with(|| Arc::new(start(address))).clone()
+    }
+
+    /// The node at `address`, to which another has sent a request.
+    pub(super) fn named(
+        &mut self,
+        address: &Address,
+        start: impl FnOnce(&Address) -> Member,
+    ) -> Arc<Member> {
+        let member = self.member(address, start);
+        member.named.store(true, Ordering::Relaxed);
+        member
+    }
+
+    /// A node has said that the slot is another's.
+    pub(super) fn moved(&mut self, slot: u16, member: Arc<Member>) {
+        self.slots.resize(SLOTS, None);
+        self.slots[usize::from(slot)] = Some(member);
+        self.lessons += 1;
+        self.learnt.insert(slot, self.lessons);
+    }
+
+    /// Takes over what nodes agree about, who were asked after so many `lessons`. Who is no master any
+    /// more has gone, with its connection.
+    ///
+    /// `false` if some were spared because others had named them meanwhile: the next map decides.
+    pub(super) fn apply(
+        &mut self,
+        topology: Topology,
+        lessons: u64,
+        start: impl Fn(&Address) -> Member,
+    ) -> bool {
+        let mut slots = vec![None; SLOTS];
+        let mut masters = HashSet::new();
+        for (range, address) in topology.masters {
+            let member = self.member(&address, &start);
+            for slot in range {
+                slots[usize::from(slot)] = Some(member.clone());
+            }
+            masters.insert(address);
+        }
+        self.learnt.retain(|_, lesson| *lesson > lessons);
+        for &slot in self.learnt.keys() {
+            let slot = usize::from(slot);
+            if let Some(member) = &self.slots[slot] {
+                masters.insert(member.address.clone());
+            }
+            slots[slot].clone_from(&self.slots[slot]);
+        }
+        self.slots = slots;
+        self.others = topology.replicas;
+        let mut is_settled = self.learnt.is_empty();
+        self.members.retain(|address, member| {
+            let was_named = member.named.swap(false, Ordering::Relaxed);
+            if masters.contains(address) {
+                return true;
+            }
+            if was_named {
+                is_settled = false;
+            } else {
+                member.leave();
+            }
+            was_named
+        });
+        is_settled
+    }
+
+    /// Takes over what a single node knows, which may be old: only for slots that nobody is known to
+    /// serve. Nobody goes.
+    pub(super) fn fill(&mut self, topology: Topology, start: impl Fn(&Address) -> Member) {
+        self.slots.resize(SLOTS, None);
+        self.others.extend(topology.replicas);
+        for (range, address) in topology.masters {
+            for slot in range.map(usize::from) {
+                let owner = self.slots[slot].as_ref();
+                let is_served = owner.is_some_and(|it| !it.is_gone() && !it.has_failed());
+                if !is_served {
+                    self.slots[slot] = Some(self.member(&address, &start));
+                }
+            }
+            self.others.insert(address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ops::RangeInclusive, time::Duration};
+
+    use dlock_testkit::eventually;
+
+    use super::*;
+    use crate::store::redis::{
+        RedisConfig, config::url::Location, net::events::Events, topology::source::Source,
+    };
+
+    fn address(port: u16) -> Address {
+        Address::Tcp("127.0.0.1".into(), port)
+    }
+
+    /// Nobody listens there.
+    fn start(address: &Address) -> Member {
+        let location = Location::parse("redis-cluster://127.0.0.1").unwrap();
+        let config = Arc::new(RedisConfig::new("redis-cluster://127.0.0.1"));
+        let source = Source::Fixed(location.endpoint(address.clone()));
+        let events = Events::new(String::new());
+        let home = tokio::runtime::Handle::current();
+        let node = Node::start(source, &config, &Arc::default(), events, &home);
+        Member::new(address.clone(), String::new(), node)
+    }
+
+    fn topology(masters: &[(RangeInclusive<u16>, u16)]) -> Topology {
+        let master = |(range, port): &(RangeInclusive<u16>, u16)| (range.clone(), address(*port));
+        Topology {
+            masters: masters.iter().map(master).collect(),
+            replicas: HashSet::new(),
+        }
+    }
+
+    fn owner(map: &Map, slot: u16) -> Address {
+        map.owner(slot).expect("all are served").address.clone()
+    }
+
+    #[tokio::test]
+    async fn what_was_learnt_since_an_answer_was_asked_for_stays() {
+        let old = || topology(&[(0..=100, 1), (101..=16_383, 2)]);
+        let mut map = Map::default();
+        assert!(map.apply(old(), map.lessons(), start));
+        let asked = map.lessons();
+        let new = map.named(&address(3), start);
+        map.moved(5, new.clone());
+        for _ in 0..2 {
+            assert!(!map.apply(old(), asked, start), "the next one decides");
+            assert_eq!(owner(&map, 5), address(3));
+            assert_eq!(owner(&map, 6), address(1));
+            assert!(!new.is_gone());
+        }
+        // Two nodes that were asked later say otherwise.
+        assert!(map.apply(old(), map.lessons(), start));
+        assert_eq!(owner(&map, 5), address(1));
+        assert!(new.is_gone());
+    }
+
+    #[tokio::test]
+    async fn what_one_node_says_leads_nobody_away_from_a_working_one() {
+        let mut map = Map::default();
+        map.fill(topology(&[(0..=16_383, 1)]), start);
+        assert_eq!(owner(&map, 7), address(1), "it is better than nothing");
+        map.apply(topology(&[(0..=16_383, 2)]), map.lessons(), start);
+        let member = map.owner(7).expect("all are served");
+        map.fill(topology(&[(0..=16_383, 1)]), start);
+        assert_eq!(owner(&map, 7), address(2));
+        assert!(!member.is_gone());
+        assert!(
+            map.addresses().any(|it| *it == address(1)),
+            "it may be asked"
+        );
+
+        let limit = Duration::from_secs(60);
+        eventually(limit, "the connection fails", async || member.has_failed()).await;
+        map.fill(topology(&[(0..=16_383, 1)]), start);
+        assert_eq!(owner(&map, 7), address(1), "nobody else serves it");
+    }
+}

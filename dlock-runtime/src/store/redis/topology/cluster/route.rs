@@ -1,0 +1,359 @@
+//! How a request finds its node, and follows those who say that it belongs elsewhere.
+
+#[cfg(test)]
+mod tests;
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use redis::Value;
+use tokio::{
+    runtime,
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::{Cluster, map::Member, state::Knowledge};
+use crate::{
+    random::{Random, SystemRandom, jittered},
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{
+            net::connection::Stop,
+            protocol::{
+                errors,
+                redirect::{Place, Redirect},
+                script::Call,
+            },
+        },
+    },
+};
+
+/// More redirects than this come from nodes that do not agree; some time must pass.
+const MOST_IN_A_ROW: u32 = 4;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The way of one request until it is answered.
+struct Route<'a> {
+    call: &'a Call,
+    slot: u16,
+    /// When the request must be over, whatever comes.
+    end: Instant,
+    /// How long that is from the beginning.
+    limit: Duration,
+    to: Target,
+    in_a_row: u32,
+    pause: Duration,
+    /// Why it has had to pause.
+    put_off: Option<String>,
+}
+
+enum Target {
+    /// The node that has the slot by the map.
+    Owner,
+    Node {
+        member: Arc<Member>,
+        asking: bool,
+    },
+}
+
+impl Cluster {
+    /// Runs a script where it belongs, in no more time than a request may take.
+    ///
+    /// An error means that it may or may not have been carried out, unless it says otherwise.
+    pub(crate) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+        within_a_runtime()?;
+        self.watcher.revive();
+        let mut route = Route::new(call, self.shared.config.response_timeout);
+        self.follow(&mut route).await
+    }
+
+    /// Runs scripts, with one write to each of the nodes they belong to, within `limit`; the answers
+    /// are in the order of the calls.
+    pub(crate) async fn run_all(
+        &self,
+        calls: &[Call],
+        limit: Duration,
+    ) -> Vec<Result<Value, StoreError>> {
+        if let Err(error) = within_a_runtime() {
+            return vec![Err(error); calls.len()];
+        }
+        self.watcher.revive();
+        let mut groups: Vec<(Option<Arc<Member>>, Vec<usize>)> = Vec::new();
+        for (index, call) in calls.iter().enumerate() {
+            let owner = self.shared.read(|map| map.owner(call.slot()));
+            let same = |group: &&mut (Option<Arc<Member>>, Vec<usize>)| match (&group.0, &owner) {
+                (Some(known), Some(owner)) => Arc::ptr_eq(known, owner),
+                (None, None) => true,
+                _ => false,
+            };
+            match groups.iter_mut().find(same) {
+                Some((_, indices)) => indices.push(index),
+                None => groups.push((owner, vec![index])),
+            }
+        }
+        let asked = groups.into_iter().map(|(owner, indices)| async move {
+            let routes = indices
+                .iter()
+                .map(|&index| Route::new(&calls[index], limit));
+            let answers = self.run_together(owner, routes.collect(), limit).await;
+            indices.into_iter().zip(answers)
+        });
+        let mut answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        answers.sort_unstable_by_key(|(index, _)| *index);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// Those that belong to one node; each goes on alone that is sent elsewhere.
+    async fn run_together(
+        &self,
+        owner: Option<Arc<Member>>,
+        mut routes: Vec<Route<'_>>,
+        limit: Duration,
+    ) -> Vec<Result<Value, StoreError>> {
+        let Some(owner) = owner else {
+            return join_all(routes.iter_mut().map(|route| self.follow(route))).await;
+        };
+        let calls: Vec<_> = routes.iter().map(|route| route.call).collect();
+        let end = routes.first().map_or_else(Instant::now, |route| route.end);
+        let asked = async {
+            let handle = owner.node.handle_within(limit / 2).await;
+            let handle = handle.map_err(StoreError::unsent)?;
+            Ok::<_, StoreError>(handle.run_all_unless_redirected(&calls).await)
+        };
+        let stops = match timeout_at(end, asked).await {
+            Ok(Ok(stops)) => stops,
+            Ok(Err(_)) if owner.is_gone() => {
+                return join_all(routes.iter_mut().map(|route| self.follow(route))).await;
+            }
+            Ok(Err(error)) => {
+                self.shared.doubt_after(&error);
+                return vec![Err(error.at(&owner.shown)); calls.len()];
+            }
+            Err(_) => {
+                self.shared.doubt();
+                return vec![Err(timed_out(&owner, limit)); calls.len()];
+            }
+        };
+        let rest = routes.iter_mut().zip(stops).map(|(route, stop)| async {
+            match stop {
+                Ok(answer) => Ok(answer),
+                Err(stop) => match self.turn(route, &owner, stop).await? {
+                    Some(answer) => Ok(answer),
+                    None => self.follow(route).await,
+                },
+            }
+        });
+        join_all(rest).await
+    }
+
+    async fn follow(&self, route: &mut Route<'_>) -> Result<Value, StoreError> {
+        loop {
+            let (member, asking) = match &route.to {
+                Target::Owner => (self.owner(route).await?, false),
+                Target::Node { member, asking } => (member.clone(), *asking),
+            };
+            let handle = match timeout_at(route.end, member.node.handle()).await {
+                Ok(Ok(handle)) => handle,
+                Ok(Err(_)) if member.is_gone() => {
+                    // It left the map between two looks at it.
+                    route.to = Target::Owner;
+                    route.rest_if_lost().await?;
+                    continue;
+                }
+                Ok(Err(error)) => {
+                    self.shared.doubt_after(&error);
+                    return Err(error.unsent().at(&member.shown));
+                }
+                Err(_) => {
+                    self.shared.doubt();
+                    return Err(route.timed_out(&member).unsent());
+                }
+            };
+            // From here on nobody can say of a failed request that it did nothing.
+            let asked = handle.run_unless_redirected(route.call, asking);
+            match timeout_at(route.end, asked).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(stop)) => {
+                    if let Some(answer) = self.turn(route, &member, stop).await? {
+                        return Ok(answer);
+                    }
+                }
+                Err(_) => {
+                    self.shared.doubt();
+                    return Err(route.timed_out(&member));
+                }
+            }
+        }
+    }
+
+    /// Where to go on after `member` has not carried out the request, or the answer.
+    async fn turn(
+        &self,
+        route: &mut Route<'_>,
+        member: &Member,
+        stop: Stop,
+    ) -> Result<Option<Value>, StoreError> {
+        let (redirect, words) = match stop {
+            Stop::Redirected(redirect, words) => (redirect, words),
+            Stop::Failed(error) => {
+                self.shared.doubt_after(&error);
+                return Err(error.at(&member.shown));
+            }
+        };
+        match redirect {
+            Redirect::Moved(place) => {
+                self.shared.doubt();
+                route.to = self.target(&place, member, false);
+                if let Target::Node { member, .. } = &route.to {
+                    let member = member.clone();
+                    self.shared.write(|map| map.moved(route.slot, member));
+                }
+                route.rest_if_lost().await?;
+            }
+            Redirect::Ask(place) => {
+                route.to = self.target(&place, member, true);
+                route.rest_if_lost().await?;
+            }
+            Redirect::TryAgain => {
+                let released = self.release_alone(route).await?;
+                if released == Some(Value::Int(1)) {
+                    return Ok(released);
+                }
+                if released.is_some() && Instant::now() + route.limit / 2 > route.end {
+                    // The lock itself is not the owner's, who is passed over if it is still queued.
+                    return Ok(released);
+                }
+                route.to = Target::Owner;
+                route.rest(&format!("({})", words.message())).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The part of a release that can be carried out while the slot is moved: nobody shall have to
+    /// wait for a lock that is not needed any more.
+    async fn release_alone(&self, route: &Route<'_>) -> Result<Option<Value>, StoreError> {
+        let Some(call) = route.call.of_the_lock_alone() else {
+            return Ok(None);
+        };
+        let mut alone = Route {
+            call: &call,
+            to: Target::Owner,
+            in_a_row: 0,
+            put_off: None,
+            ..*route
+        };
+        Box::pin(self.follow(&mut alone)).await.map(Some)
+    }
+
+    /// The node at `place`, which `from` has named.
+    fn target(&self, place: &Place, from: &Member, asking: bool) -> Target {
+        let Some(address) = place.seen_from(&from.address) else {
+            return Target::Owner;
+        };
+        let shared = &self.shared;
+        let start = |address: &_| shared.start_node(address);
+        let member = shared.write(|map| map.named(&address, start));
+        Target::Node { member, asking }
+    }
+
+    async fn owner(&self, route: &Route<'_>) -> Result<Arc<Member>, StoreError> {
+        let find = || self.shared.read(|map| map.owner(route.slot));
+        if let Some(member) = find() {
+            return Ok(member);
+        }
+        let mut knowledge = self.shared.knowledge.subscribe();
+        // A caller whose own limit is the same shall learn that nothing was sent.
+        let end = route.end - route.limit / 10;
+        let told = knowledge.wait_for(|it| !matches!(it, Knowledge::Asking));
+        let told = tokio::select! {
+            biased;
+            told = timeout_at(end, told) => told,
+            error = self.watcher.keep_going() => return Err(error.unsent()),
+        };
+        match told {
+            Ok(Ok(known)) => {
+                if let Knowledge::Failed(error) = &*known {
+                    return Err(error.clone().unsent());
+                }
+            }
+            _ => return Err(self.shared.no_connection(route.limit)),
+        }
+        find().ok_or_else(|| {
+            self.shared.doubt();
+            let message = format!("CLUSTERDOWN slot {} is served by no node", route.slot);
+            StoreError::new(StoreErrorKind::Refused, message).unsent()
+        })
+    }
+}
+
+impl<'a> Route<'a> {
+    fn new(call: &'a Call, limit: Duration) -> Self {
+        Self {
+            call,
+            slot: call.slot(),
+            end: Instant::now() + limit,
+            limit,
+            to: Target::Owner,
+            in_a_row: 0,
+            pause: FIRST_PAUSE,
+            put_off: None,
+        }
+    }
+
+    /// Goes on at once, unless the nodes send it round in circles.
+    fn rest_if_lost(&mut self) -> impl Future<Output = Result<(), StoreError>> {
+        self.in_a_row += 1;
+        let is_lost = self.in_a_row > MOST_IN_A_ROW || matches!(self.to, Target::Owner);
+        async move {
+            if is_lost {
+                self.rest("(MOVED from node to node, which do not agree)")
+                    .await?;
+            }
+            Ok(())
+        }
+    }
+
+    /// A pause, longer each time. An error when there is no time left to go on after it.
+    async fn rest(&mut self, why: &str) -> Result<(), StoreError> {
+        let pause = jittered(self.pause, SystemRandom.next_u64());
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.in_a_row = 0;
+        let slot = self.slot;
+        let put_off = format!("slot {slot} is being moved between nodes {why}");
+        // One more attempt has to fit in, or nobody would know what became of it.
+        if Instant::now() + pause + self.limit / 8 >= self.end {
+            let message = format!("{put_off}, for all of {:.0?}", self.limit);
+            // Every node has refused it as a whole.
+            return Err(StoreError::new(StoreErrorKind::Refused, message).unsent());
+        }
+        self.put_off = Some(put_off);
+        sleep(pause).await;
+        Ok(())
+    }
+
+    fn timed_out(&self, member: &Member) -> StoreError {
+        let error = timed_out(member, self.limit);
+        match &self.put_off {
+            None => error,
+            Some(before) => {
+                let message = format!("{}; before that, {before}", error.message());
+                StoreError::new(error.kind(), message)
+            }
+        }
+    }
+}
+
+fn timed_out(member: &Member, limit: Duration) -> StoreError {
+    StoreError::timed_out(limit).at(&member.shown)
+}
+
+fn within_a_runtime() -> Result<(), StoreError> {
+    // A timer panics without one.
+    match runtime::Handle::try_current() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(errors::no_runtime("no tokio runtime runs here").unsent()),
+    }
+}

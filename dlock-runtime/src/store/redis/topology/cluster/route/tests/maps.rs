@@ -1,0 +1,209 @@
+//! Requests whose way depends on what the map knows at the moment, and what they make it ask.
+
+use std::{collections::HashSet, pin::pin, sync::atomic::AtomicBool};
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::store::redis::{
+    config::url::{Address, Location},
+    net::events::Events,
+    topology::cluster::Topology,
+};
+
+/// Where nobody waits for a connection.
+const NOWHERE: u16 = 1;
+
+/// Longer than a loaded machine stands still.
+const SOON: Duration = Duration::from_secs(10);
+
+fn address(port: u16) -> Address {
+    Address::Tcp("127.0.0.1".into(), port)
+}
+
+/// A cluster of which the node at `port` has told.
+async fn cluster_at(port: u16) -> Cluster {
+    let config = Arc::new(config_at(port, LONG));
+    let location = Location::parse(&config.url).unwrap();
+    let events = Events::new(location.to_string());
+    let home = runtime::Handle::current();
+    let cluster = Cluster::start(location, &config, &Arc::default(), &home, events);
+    let mut knowledge = cluster.shared.knowledge.subscribe();
+    let told = knowledge.wait_for(|it| matches!(it, Knowledge::Known));
+    let told = timeout_at(Instant::now() + LONG, told).await;
+    drop(told.expect("the node tells").expect("the cluster lives"));
+    cluster
+}
+
+/// The same where all slots are those of a node that answers so.
+async fn cluster_of_one(answer: &'static str) -> (Fake, Cluster) {
+    let port = Arc::new(OnceLock::new());
+    let answer = move |_: &str| Some(answer.to_owned());
+    let node = node(&port, &Seen::default(), Arc::new(answer)).await;
+    port.set(node.port).unwrap();
+    let cluster = cluster_at(node.port).await;
+    (node, cluster)
+}
+
+fn renewal(key: &str) -> Call {
+    let keys = keys(&[key]);
+    Call::renew(&config_at(NOWHERE, LONG), &renewals(&keys, owner())[0])
+}
+
+/// By what the map has learnt, the slot of `call` is that of the node at `port`, which is not connected yet.
+fn move_away(cluster: &Cluster, call: &Call, port: u16) {
+    let shared = &cluster.shared;
+    shared.write(|map| {
+        let member = map.member(&address(port), |address| shared.start_node(address));
+        map.moved(call.slot(), member);
+    });
+}
+
+/// What a request yields that has begun to wait for a node when that leaves the map, in which the one at `port`
+/// has all slots then.
+async fn as_its_node_leaves<T>(
+    cluster: &Cluster,
+    port: u16,
+    request: impl Future<Output = T>,
+) -> T {
+    let mut request = pin!(request);
+    let early = request.as_mut().now_or_never();
+    assert!(early.is_none(), "it waits for a connection");
+    let shared = &cluster.shared;
+    shared.write(|map| {
+        let topology = Topology {
+            masters: vec![(0..=16_383, address(port))],
+            replicas: HashSet::new(),
+        };
+        let lessons = map.lessons();
+        map.apply(topology, lessons, |address| shared.start_node(address));
+    });
+    request.await
+}
+
+#[tokio::test]
+async fn a_request_goes_on_when_its_node_leaves_the_map() {
+    let (node, cluster) = cluster_of_one(":1\r\n").await;
+    let calls = ["a", "a"].map(renewal);
+    move_away(&cluster, &calls[0], NOWHERE);
+    let answer = as_its_node_leaves(&cluster, node.port, cluster.run(&calls[0])).await;
+    assert_eq!(answer, Ok(Value::Int(1)));
+
+    move_away(&cluster, &calls[0], NOWHERE);
+    let together = cluster.run_all(&calls, LONG);
+    let answers = as_its_node_leaves(&cluster, node.port, together).await;
+    assert_eq!(answers, [Ok(Value::Int(1)), Ok(Value::Int(1))]);
+}
+
+/// It was sent elsewhere before, say, and that has taken its time.
+#[tokio::test]
+async fn a_request_whose_time_ends_before_it_has_a_connection_was_never_sent() {
+    let (_node, cluster) = cluster_of_one(":1\r\n").await;
+    let closed = Fake::silent_at_first(usize::MAX, |words| async move { courtesy(&words) }).await;
+    let call = renewal("a");
+    move_away(&cluster, &call, closed.port);
+    let mut route = Route {
+        end: Instant::now(),
+        ..Route::new(&call, LONG)
+    };
+    let error = cluster.follow(&mut route).await;
+    let error = error.expect_err("its time is over");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    assert!(error.left_nothing(), "{error}");
+}
+
+/// Whatever their order: each caller has its own answer.
+#[tokio::test]
+async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order() {
+    const MIDDLE: u16 = 8191;
+    let ports = Arc::new(OnceLock::<[u16; 2]>::new());
+    let seen = [Seen::default(), Seen::default()];
+    let node = async |which: usize, answer: &'static str| {
+        let ports = ports.clone();
+        let told = move || {
+            let [low, high] = ports.get().expect("they are known before anybody asks");
+            slots(&[(0, MIDDLE, *low), (MIDDLE + 1, 16_383, *high)])
+        };
+        let answer = move |_: &str| Some(answer.to_owned());
+        node_that_tells(told, &seen[which], Arc::new(answer)).await
+    };
+    let nodes = [node(0, ":1\r\n").await, node(1, ":0\r\n").await];
+    ports.set(nodes.each_ref().map(|it| it.port)).unwrap();
+    let cluster = cluster_at(nodes[0].port).await;
+
+    // By turns of the one and of the other.
+    let mut calls: Vec<Call> = Vec::new();
+    for call in (0..).map(|number| renewal(&format!("order:{number}"))) {
+        let is_low_next = calls.len().is_multiple_of(2);
+        if (call.slot() <= MIDDLE) == is_low_next {
+            calls.push(call);
+        }
+        if calls.len() == 4 {
+            break;
+        }
+    }
+    let answers = cluster.run_all(&calls, LONG).await;
+    let [low, high] = [1, 0].map(|answer| Ok(Value::Int(answer)));
+    assert_eq!(answers, [low.clone(), high.clone(), low, high]);
+    for (which, seen) in seen.iter().enumerate() {
+        let own = [which, which + 2].map(|at| {
+            let key = calls[at].arguments().nth(3).unwrap_or_default();
+            String::from_utf8_lossy(key).into_owned()
+        });
+        let seen = seen.lock().unwrap();
+        let scripts = seen.iter().filter(|it| it.starts_with("dlock:"));
+        assert_eq!(scripts.collect::<Vec<_>>(), own.iter().collect::<Vec<_>>());
+    }
+}
+
+/// What comes of a request after which somebody has to ask who has which slots.
+async fn doubtful(cluster: &Cluster) -> Result<Value, StoreError> {
+    // Nobody else shall hear of the doubt.
+    cluster.watcher.close();
+    let answer = cluster.run(&renewal("a")).await;
+    let doubted = cluster.shared.is_doubted.notified();
+    let doubted = timeout_at(Instant::now() + SOON, doubted).await;
+    assert!(doubted.is_ok(), "nobody asks after this: {answer:?}");
+    answer
+}
+
+/// Nothing was sent, and somebody may serve it by now.
+#[tokio::test]
+async fn a_slot_that_no_node_serves_is_told_of_and_asked_for() {
+    let port = Arc::new(OnceLock::new());
+    let own = port.clone();
+    let told = move || slots(&[(0, 0, *own.get().expect("it is known before anybody asks"))]);
+    let node = node_that_tells(told, &Seen::default(), Arc::new(|_: &str| None)).await;
+    port.set(node.port).unwrap();
+    let answer = doubtful(&cluster_at(node.port).await).await;
+    let error = answer.expect_err("nobody serves it");
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.message().starts_with("CLUSTERDOWN"), "{error}");
+    assert!(error.left_nothing(), "{error}");
+}
+
+/// Another node may have taken its place.
+#[tokio::test]
+async fn the_slots_are_asked_for_when_a_node_turns_out_to_be_a_replica() {
+    let answer = "-READONLY You can't write against a read only replica.\r\n";
+    let (_node, cluster) = cluster_of_one(answer).await;
+    let error = doubtful(&cluster).await.expect_err("it is a replica");
+    assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
+}
+
+/// Others may have moved with it.
+#[tokio::test]
+async fn the_slots_are_asked_for_when_one_has_moved() {
+    let port = Arc::new(OnceLock::new());
+    let (place, is_first) = (port.clone(), AtomicBool::new(true));
+    let answer = move |_: &str| {
+        let port: &u16 = place.get().expect("it is known");
+        let moved = format!("-MOVED 1 127.0.0.1:{port}\r\n");
+        let is_first = is_first.swap(false, Ordering::Relaxed);
+        Some(if is_first { moved } else { ":1\r\n".into() })
+    };
+    let node = node(&port, &Seen::default(), Arc::new(answer)).await;
+    port.set(node.port).unwrap();
+    let cluster = cluster_at(node.port).await;
+    assert_eq!(doubtful(&cluster).await, Ok(Value::Int(1)));
+}

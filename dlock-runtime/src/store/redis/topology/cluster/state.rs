@@ -1,0 +1,186 @@
+//! What is known of a cluster: its map, whether that may be wrong, and how its masters are.
+
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use futures_util::future::{pending, select_all};
+use tokio::{
+    runtime,
+    sync::{Notify, watch},
+};
+
+use super::map::{Map, Member};
+use crate::store::{
+    StoreError, StoreErrorKind,
+    redis::{
+        config::{
+            settings::RedisConfig,
+            url::{Address, Location},
+        },
+        net::{events::Events, hints::Hints, node::Node, supervisor::State},
+        topology::source::Source,
+    },
+};
+
+pub(super) struct Shared {
+    pub(super) location: Location,
+    /// The URL without its password.
+    pub(super) shown: String,
+    pub(super) config: Arc<RedisConfig>,
+    pub(super) hints: Arc<Hints>,
+    /// Whether other connections to the same nodes tell of their outages.
+    pub(super) is_second: bool,
+    /// Where nodes have their tasks, whoever has heard of them first.
+    pub(super) home: runtime::Handle,
+    pub(super) map: RwLock<Map>,
+    pub(super) knowledge: watch::Sender<Knowledge>,
+    /// Somebody has seen that the map may be wrong.
+    pub(super) is_doubted: Notify,
+}
+
+/// What is known of who has which slots.
+pub(super) enum Knowledge {
+    /// The outcome of the first question is not there yet.
+    Asking,
+    /// Nobody has told so far.
+    Failed(StoreError),
+    /// Perhaps not the latest.
+    Known,
+}
+
+impl Shared {
+    pub(super) fn read<T>(&self, look: impl FnOnce(&Map) -> T) -> T {
+        look(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn write<T>(&self, change: impl FnOnce(&mut Map) -> T) -> T {
+        change(&mut self.map.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The map is to be made anew.
+    pub(super) fn doubt(&self) {
+        self.is_doubted.notify_one();
+    }
+
+    /// The same, if the failure of a request may come from going to the wrong node. One that is busy,
+    /// out of memory or refuses us is the right one all the same, and everybody's requests fail
+    /// there: the others must not be flooded with questions.
+    pub(super) fn doubt_after(&self, error: &StoreError) {
+        if casts_doubt(error) {
+            self.doubt();
+        }
+    }
+
+    /// Begins to connect to a master.
+    pub(super) fn start_node(&self, address: &Address) -> Member {
+        let endpoint = self.location.endpoint(address.clone());
+        let shown = endpoint.to_string();
+        let events = Events::of_part(self.is_second, shown.clone());
+        let source = Source::Fixed(endpoint);
+        let node = Node::start(source, &self.config, &self.hints, events, &self.home);
+        Member::new(address.clone(), shown, node)
+    }
+
+    pub(super) fn no_connection(&self, limit: Duration) -> StoreError {
+        let message = format!("no connection to {} within {limit:.0?}", self.shown);
+        StoreError::new(StoreErrorKind::Unreachable, message)
+    }
+}
+
+fn casts_doubt(error: &StoreError) -> bool {
+    use StoreErrorKind::{Disconnected, ReadOnly, Refused, TimedOut, Unreachable};
+    match error.kind() {
+        Disconnected | ReadOnly | TimedOut | Unreachable => true,
+        Refused => error.message().contains("CLUSTERDOWN"),
+        _ => false,
+    }
+}
+
+/// The masters at one moment, and how their connections are.
+pub(super) struct Members(Vec<(Arc<Member>, watch::Receiver<State>)>);
+
+/// What is to be seen of some masters.
+pub(super) struct Seen {
+    pub(super) some_ready: bool,
+    pub(super) some_connecting: bool,
+    /// The one that says most, which is one that will not go away by itself.
+    pub(super) failure: Option<StoreError>,
+}
+
+impl Members {
+    pub(super) fn of(shared: &Shared) -> Self {
+        shared.read(|map| {
+            let members = map.members();
+            let watched = members.map(|it| {
+                it.node.revive();
+                (it.clone(), it.node.state())
+            });
+            Self(watched.collect())
+        })
+    }
+
+    /// How they are now; [`change`](Self::change) waits for what comes after that.
+    pub(super) fn look(&mut self) -> Seen {
+        let mut seen = Seen {
+            some_ready: false,
+            some_connecting: false,
+            failure: None,
+        };
+        for (member, state) in &mut self.0 {
+            match &*state.borrow_and_update() {
+                State::Ready(_) => seen.some_ready = true,
+                State::Connecting { .. } => seen.some_connecting = true,
+                State::Failed(error) => {
+                    if seen.failure.is_none() || error.is_final() {
+                        seen.failure = Some(error.clone().at(&member.shown));
+                    }
+                }
+            }
+        }
+        seen
+    }
+
+    pub(super) async fn change(&mut self) {
+        // A closed channel is that of a node which has gone, and then there is another map.
+        let changes = self.0.iter_mut().map(|(_, state)| {
+            Box::pin(async {
+                if state.changed().await.is_err() {
+                    pending::<()>().await;
+                }
+            })
+        });
+        let changes: Vec<_> = changes.collect();
+        if changes.is_empty() {
+            pending::<()>().await;
+        }
+        select_all(changes).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_busy_or_refuses_us_is_the_right_node_all_the_same() {
+        use StoreErrorKind as Kind;
+        for (kind, text, is_doubted) in [
+            (Kind::Disconnected, "broke", true),
+            (Kind::TimedOut, "no answer", true),
+            (Kind::Unreachable, "no connection", true),
+            (Kind::ReadOnly, "a replica", true),
+            (Kind::Refused, "CLUSTERDOWN the cluster is down", true),
+            (Kind::Refused, "BUSY a script runs", false),
+            (Kind::Refused, "MISCONF the disk is full", false),
+            (Kind::OutOfMemory, "OOM", false),
+            (Kind::Loading, "LOADING", false),
+            (Kind::Denied, "NOPERM", false),
+            (Kind::Unauthenticated, "WRONGPASS", false),
+        ] {
+            let error = StoreError::new(kind, text);
+            assert_eq!(casts_doubt(&error), is_doubted, "{error}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What `CLUSTER SLOTS` answers: which node is the master of which slots.
+
+use std::{collections::HashSet, ops::RangeInclusive};
+
+use redis::Value;
+
+use crate::store::redis::{
+    config::url::Address,
+    protocol::{redirect::resolve, slot::SLOTS, value::text},
+};
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Topology {
+    /// Not all slots need be there: a master may be missing.
+    pub(crate) masters: Vec<(RangeInclusive<u16>, Address)>,
+    /// Nobody locks there, but they know the masters as well.
+    pub(crate) replicas: HashSet<Address>,
+}
+
+impl Topology {
+    /// Reads what the node at `from` answers; `None` if it is of another form.
+    ///
+    /// A master that nobody can be told the address of is left out.
+    pub(crate) fn read(answer: &Value, from: &Address) -> Option<Self> {
+        let mut topology = Self::default();
+        for range in list(answer)? {
+            let [first, last, nodes @ ..] = list(range)? else {
+                return None;
+            };
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last || usize::from(last) >= SLOTS {
+                return None;
+            }
+            for (index, node) in nodes.iter().enumerate() {
+                let Some(address) = address(node, from)? else {
+                    continue;
+                };
+                if index == 0 {
+                    topology.masters.push((first..=last, address));
+                } else {
+                    topology.replicas.insert(address);
+                }
+            }
+        }
+        // Some servers tell them in any order, and whether two agree is to be seen.
+        topology.masters.sort_by_key(|(range, _)| *range.start());
+        Some(topology)
+    }
+
+    /// Whether nobody else could confirm it.
+    pub(super) fn is_of_one_node(&self) -> bool {
+        let mut masters = self.masters.iter().map(|(_, address)| address);
+        let first = masters.next();
+        self.replicas.is_empty() && masters.all(|it| Some(it) == first)
+    }
+
+    /// Whether both say the same of masters.
+    pub(crate) fn agrees_with(&self, other: &Self) -> bool {
+        self.masters == other.masters
+    }
+}
+
+/// The address of a node; `Some(None)` if nobody has told it.
+#[expect(
+    clippy::option_option,
+    reason = "not told and not understood are different"
+)]
+fn address(node: &Value, from: &Address) -> Option<Option<Address>> {
+    let [host, port, rest @ ..] = list(node)? else {
+        return None;
+    };
+    let port = number(port)?;
+    // Nil: the same host that was asked.
+    let host = if matches!(host, Value::Nil) {
+        ""
+    } else {
+        text(host)?
+    };
+    let known = resolve(host, port, from);
+    // A node without a name may still tell its number, behind its identity.
+    let other = || {
+        let ip = rest.get(1).and_then(|more| field(more, "ip"))?;
+        resolve(ip, port, from)
+    };
+    Some(known.or_else(other).filter(|_| port != 0))
+}
+
+/// A field of what newer servers tell about a node, which depends on the protocol's version.
+fn field<'a>(more: &'a Value, name: &str) -> Option<&'a str> {
+    match more {
+        Value::Map(fields) => fields
+            .iter()
+            .find(|(key, _)| text(key) == Some(name))
+            .and_then(|(_, value)| text(value)),
+        Value::Array(words) => words
+            .chunks_exact(2)
+            .find(|pair| text(&pair[0]) == Some(name))
+            .and_then(|pair| text(&pair[1])),
+        _ => None,
+    }
+}
+
+fn list(value: &Value) -> Option<&[Value]> {
+    match value {
+        Value::Array(values) => Some(values),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<u16> {
+    match value {
+        Value::Int(number) => u16::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn node(host: Value, port: i64, more: Value) -> Value {
+        Value::Array(vec![host, Value::Int(port), word("0123"), more])
+    }
+
+    fn range(first: i64, last: i64, nodes: Vec<Value>) -> Value {
+        let numbers = [first, last].map(Value::Int);
+        Value::Array(numbers.into_iter().chain(nodes).collect())
+    }
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp(host.into(), port)
+    }
+
+    fn none() -> Value {
+        Value::Array(Vec::new())
+    }
+
+    fn read(ranges: Vec<Value>) -> Option<Topology> {
+        Topology::read(&Value::Array(ranges), &tcp("asked", 1))
+    }
+
+    #[test]
+    fn masters_and_replicas_are_told_apart() {
+        let topology = read(vec![
+            range(
+                0,
+                100,
+                vec![
+                    node(word("a"), 7000, none()),
+                    node(word("b"), 7001, none()),
+                    node(word("?"), 7002, none()),
+                ],
+            ),
+            range(101, 16_383, vec![node(word("::1"), 7003, none())]),
+        ]);
+        let expected = Topology {
+            masters: vec![(0..=100, tcp("a", 7000)), (101..=16_383, tcp("::1", 7003))],
+            replicas: HashSet::from([tcp("b", 7001)]),
+        };
+        assert_eq!(topology, Some(expected));
+        assert_eq!(read(Vec::new()), Some(Topology::default()));
+    }
+
+    #[test]
+    fn a_host_may_be_missing() {
+        let more = |pairs: &[&str]| Value::Array(pairs.iter().map(|&it| word(it)).collect());
+        let map = Value::Map(vec![(word("ip"), word("10.0.0.4"))]);
+        for (host, more, address) in [
+            (Value::Nil, none(), Some(tcp("asked", 7))),
+            (word(""), none(), Some(tcp("asked", 7))),
+            (
+                word("?"),
+                more(&["ip", "10.0.0.3"]),
+                Some(tcp("10.0.0.3", 7)),
+            ),
+            (word("?"), map, Some(tcp("10.0.0.4", 7))),
+            (word("?"), more(&["hostname", "x"]), None),
+        ] {
+            let shown = format!("{host:?} {more:?}");
+            let topology = read(vec![range(5, 6, vec![node(host, 7, more)])]).unwrap();
+            let masters: Vec<_> = address.map(|it| (5..=6, it)).into_iter().collect();
+            assert_eq!(topology.masters, masters, "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_no_topology() {
+        let one = || vec![node(word("a"), 1, none())];
+        for answer in [
+            Value::Nil,
+            Value::Array(vec![Value::Int(1)]),
+            Value::Array(vec![range(6, 5, one())]),
+            Value::Array(vec![range(0, 16_384, one())]),
+            Value::Array(vec![range(-1, 5, one())]),
+            Value::Array(vec![range(0, 5, vec![word("a")])]),
+            Value::Array(vec![range(0, 5, vec![node(word("a"), 65_536, none())])]),
+        ] {
+            let topology = Topology::read(&answer, &tcp("asked", 1));
+            assert_eq!(topology, None, "{answer:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The connections over which leases are renewed, besides those for all other requests.
+//!
+//! They are on the thread that renews, so no runtime of the user's can hold them up, and no renewal waits behind
+//! other requests. They are opened when the first lease of the store is due.
+//!
+//! A renewal that cannot be sent there goes over the store's other connection: a server may refuse new ones, or a
+//! certificate may have run out, while the old connection goes on. That is only done with what was certainly not
+//! carried out. All renewals of a lease carry one TTL, so their order over two connections does not matter; what keeps
+//! a lease for its `min_hold` waits for the renewal before it.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::Value;
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{cluster::Cluster, replicas::Confirmer, servers::Servers, source::Source};
+use crate::store::{
+    RenewRequest, Renewal, StoreError,
+    redis::{
+        RedisConfig,
+        config::url::Location,
+        net::{events::Events, hints::Hints, node::Node},
+        protocol::script::{self, Call},
+    },
+};
+
+/// The way to the servers of a store, for one more set of connections.
+pub(crate) enum Way {
+    One(Source),
+    Cluster(Location),
+}
+
+/// Where renewals go.
+pub(crate) enum Lane {
+    Servers(Arc<Servers>),
+    /// For `min_replicas`.
+    Confirmed(Confirmer),
+}
+
+impl Lane {
+    /// Begins to connect on `runtime`.
+    pub(crate) fn start(
+        way: &Way,
+        shown: &str,
+        config: &Arc<RedisConfig>,
+        min_replicas: u32,
+        runtime: &Handle,
+    ) -> Self {
+        let hints = Arc::new(Hints::unwanted());
+        let events = Events::of_second(shown.to_owned());
+        match way {
+            Way::One(source) => {
+                let node = Node::start(source.apart(), config, &hints, events, runtime);
+                if min_replicas > 0 {
+                    let limit = config.response_timeout;
+                    return Self::Confirmed(Confirmer::start(node, min_replicas, limit, runtime));
+                }
+                Self::Servers(Arc::new(Servers::One(node)))
+            }
+            Way::Cluster(location) => {
+                let cluster = Cluster::start(location.clone(), config, &hints, runtime, events);
+                Self::Servers(Arc::new(Servers::Cluster(cluster)))
+            }
+        }
+    }
+
+    fn connections(&self) -> Connections<'_> {
+        match self {
+            Self::Servers(servers) => Connections::Plain(servers),
+            Self::Confirmed(confirmer) => Connections::Confirmed(confirmer),
+        }
+    }
+}
+
+/// Over what a renewal can go.
+#[derive(Clone, Copy)]
+pub(crate) enum Connections<'a> {
+    Plain(&'a Servers),
+    /// For `min_replicas`.
+    Confirmed(&'a Confirmer),
+}
+
+impl Connections<'_> {
+    async fn renew_all(
+        self,
+        calls: Vec<Call>,
+        limit: Duration,
+    ) -> Vec<Result<Renewal, StoreError>> {
+        match self {
+            Self::Plain(servers) => {
+                let answers = servers.run_all(&calls, limit).await;
+                let read = |answer: Result<Value, StoreError>| script::read_renewal(&answer?);
+                answers.into_iter().map(read).collect()
+            }
+            Self::Confirmed(confirmer) => confirmer.renew_all(calls, limit).await,
+        }
+    }
+}
+
+/// Renews over `lane`, and over the `other` connections what cannot be sent there.
+pub(crate) async fn renew_all(
+    config: &RedisConfig,
+    requests: &[RenewRequest<'_>],
+    limit: Duration,
+    lane: Option<&Lane>,
+    other: Connections<'_>,
+) -> Vec<Result<Renewal, StoreError>> {
+    let begun = Instant::now();
+    let call = |request: &RenewRequest<'_>| Call::renew(config, request);
+    let all: Vec<_> = requests.iter().map(call).collect();
+    let Some(lane) = lane else {
+        return other.renew_all(all, limit).await;
+    };
+    let mut answers = lane.connections().renew_all(all, limit).await;
+    let is_unsent =
+        |answer: &Result<_, StoreError>| answer.as_ref().is_err_and(StoreError::left_nothing);
+    let unsent: Vec<_> = (0..answers.len())
+        .filter(|&at| is_unsent(&answers[at]))
+        .collect();
+    let rest = limit.saturating_sub(begun.elapsed());
+    if unsent.is_empty() || rest.is_zero() {
+        return answers;
+    }
+    let again: Vec<_> = unsent.iter().map(|&at| call(&requests[at])).collect();
+    for (at, answer) in unsent.into_iter().zip(other.renew_all(again, rest).await) {
+        answers[at] = answer;
+    }
+    answers
+}

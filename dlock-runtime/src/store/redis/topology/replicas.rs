@@ -1,0 +1,243 @@
+//! Leases that replicas have confirmed, for `min_replicas`.
+//!
+//! `WAIT` tells how many replicas have what its connection has written, and nothing else of that
+//! connection is answered meanwhile. So there is one of its own for it, and what is confirmed is
+//! written there: a renewal, which also tells whether the lease is still held where the replicas are
+//! counted. What a replica has confirmed includes all that its master did before, such as
+//! the grant and the fence.
+//!
+//! A task takes what has come while it waited, sends it in one write, with one `WAIT` at its end:
+//! callers do not stand in line, however long a replica takes.
+//!
+//! **Safety.** Of a master with too few replicas not even "not yours" is believed: it may have been
+//! replaced, or have come back empty. A renewal that comes after the release of its owner does
+//! nothing.
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::{Cmd, Value};
+use futures_util::future::join_all;
+use tokio::{
+    runtime,
+    sync::{
+        mpsc::{self, UnboundedReceiver, UnboundedSender},
+        oneshot,
+    },
+    time::timeout,
+};
+
+use crate::store::{
+    Renewal, StoreError, StoreErrorKind,
+    redis::{
+        net::{
+            connection::Handle,
+            node::Node,
+            service::{Service, Work},
+        },
+        protocol::{
+            errors,
+            script::{self, Call},
+        },
+    },
+};
+
+/// More calls than this do not go in one write.
+const MOST_AT_ONCE: usize = 256;
+
+/// Confirms leases, as long as it lives.
+pub(crate) struct Confirmer {
+    node: Arc<Node>,
+    limit: Duration,
+    pending: UnboundedSender<Pending>,
+    task: Service<Group>,
+}
+
+/// A call, and who waits for its answer.
+struct Pending {
+    /// None to learn whether replicas can be waited for.
+    call: Option<Call>,
+    answer: oneshot::Sender<Result<Value, StoreError>>,
+}
+
+impl Confirmer {
+    /// `limit` is how long a caller waits, with the time that others of its sort take.
+    pub(crate) fn start(
+        node: Node,
+        replicas: u32,
+        limit: Duration,
+        home: &runtime::Handle,
+    ) -> Self {
+        let (pending, inbox) = mpsc::unbounded_channel();
+        let node = Arc::new(node);
+        let group = Group {
+            node: node.clone(),
+            replicas,
+            // Twice within the limit, and a server ends a wait up to 100 ms late: a call may have to
+            // wait for those before it, or be sent again to a server that forgot its script.
+            patience: (limit.saturating_mul(3) / 10).max(Duration::from_millis(1)),
+            inbox,
+        };
+        Self {
+            node,
+            limit,
+            pending,
+            task: Service::start(group, home),
+        }
+    }
+
+    /// Waits until the server is ready, and allows to wait for its replicas. There may be too few
+    /// of them, as there may be at any time later.
+    pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+        self.node.ready(limit).await?;
+        match self.put(None, self.limit).await {
+            Err(error) if error.is_final() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs a script that writes, which counts only if enough replicas have heard of it within
+    /// `limit`.
+    pub(crate) async fn run(&self, call: Call, limit: Duration) -> Result<Value, StoreError> {
+        self.put(Some(call), limit.min(self.limit)).await
+    }
+
+    /// Renews a lease.
+    pub(crate) async fn renew(&self, call: Call, limit: Duration) -> Result<Renewal, StoreError> {
+        script::read_renewal(&self.run(call, limit).await?)
+    }
+
+    /// The same for several leases.
+    pub(crate) async fn renew_all(
+        &self,
+        calls: Vec<Call>,
+        limit: Duration,
+    ) -> Vec<Result<Renewal, StoreError>> {
+        join_all(calls.into_iter().map(|call| self.renew(call, limit))).await
+    }
+
+    /// Confirms a lease that was just granted, by its renewal within `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Never one that says that nothing was done: the lease was granted.
+    pub(crate) async fn granted(&self, call: Call, limit: Duration) -> Result<(), StoreError> {
+        let unconfirmed = |why: &str| {
+            let message = format!("replicas could not be asked to confirm the lease: {why}");
+            StoreError::new(StoreErrorKind::Disconnected, message)
+        };
+        match self.renew(call, limit).await {
+            Ok(Renewal::Renewed) => Ok(()),
+            // It has run out, or one of the two connections is at another master by now.
+            Ok(Renewal::NotOwner) => Err(unconfirmed("it was gone")),
+            Err(error) if error.left_nothing() => Err(unconfirmed(error.message())),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put(&self, call: Option<Call>, limit: Duration) -> Result<Value, StoreError> {
+        // A timer panics without one.
+        if runtime::Handle::try_current().is_err() {
+            return Err(errors::no_runtime("no tokio runtime runs here").unsent());
+        }
+        let (answer, answered) = oneshot::channel();
+        let interrupted = "the task that asks replicas was interrupted";
+        let interrupted = || StoreError::new(StoreErrorKind::Disconnected, interrupted);
+        if self.pending.send(Pending { call, answer }).is_err() {
+            return Err(interrupted().unsent());
+        }
+        let answered = async {
+            tokio::select! {
+                biased;
+                answer = answered => answer.unwrap_or_else(|_| Err(interrupted())),
+                // It may have been sent before.
+                error = self.task.keep_going() => Err(error.with_possible_effect()),
+            }
+        };
+        let answer = timeout(limit, answered).await;
+        answer.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+    }
+}
+
+/// The task that waits for all callers at once.
+struct Group {
+    node: Arc<Node>,
+    replicas: u32,
+    /// How long replicas have time.
+    patience: Duration,
+    inbox: UnboundedReceiver<Pending>,
+}
+
+impl Work for Group {
+    async fn run(&mut self) {
+        let mut group = Vec::new();
+        while self.inbox.recv_many(&mut group, MOST_AT_ONCE).await > 0 {
+            // Who has given up releases the lease, and needs no renewal.
+            group.retain(|pending| !pending.answer.is_closed());
+            if group.is_empty() {
+                continue;
+            }
+            let (calls, callers): (Vec<_>, Vec<_>) = group
+                .drain(..)
+                .map(|pending| (pending.call, pending.answer))
+                .unzip();
+            let asked: Vec<_> = calls.iter().map(Option::is_some).collect();
+            let calls: Vec<_> = calls.into_iter().flatten().collect();
+            let (answers, confirmed) = self.confirm(&calls).await;
+            let mut answers = answers.into_iter();
+            for (caller, asked) in callers.into_iter().zip(asked) {
+                let answer = if asked { answers.next() } else { None };
+                let answer = answer.unwrap_or(Ok(Value::Nil));
+                // A call that failed says more than what came after it.
+                let answer = answer.and_then(|value| confirmed.clone().map(|()| value));
+                // It may have given up by now.
+                caller.send(answer).ok();
+            }
+        }
+    }
+
+    /// Callers whose calls were under way have learnt it; the others stay in the inbox.
+    fn interrupted(&mut self, _panic: Option<&str>) {}
+}
+
+impl Group {
+    /// One answer for each, and whether enough replicas have heard of them.
+    async fn confirm(
+        &self,
+        calls: &[Call],
+    ) -> (Vec<Result<Value, StoreError>>, Result<(), StoreError>) {
+        let wait = self.wait();
+        let calls: Vec<_> = calls.iter().collect();
+        let request = async |handle: Handle| handle.run_all_then(&calls, &wait).await;
+        match self.node.within_limit(request).await {
+            Ok((answers, waited)) => {
+                let confirmed = waited.and_then(|count| self.is_enough(&count));
+                // Whatever is wrong with it, what comes before it was carried out.
+                (answers, confirmed.map_err(StoreError::with_possible_effect))
+            }
+            Err(error) => (vec![Err(error.clone()); calls.len()], Err(error)),
+        }
+    }
+
+    fn wait(&self) -> Cmd {
+        let mut wait = ::redis::cmd("WAIT");
+        let milliseconds = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
+        // None would be for ever.
+        wait.arg(self.replicas).arg(milliseconds.max(1));
+        wait
+    }
+
+    fn is_enough(&self, count: &Value) -> Result<(), StoreError> {
+        let Value::Int(count) = count else {
+            return Err(errors::bad_answer("the answer to `WAIT` is no number"));
+        };
+        if *count >= i64::from(self.replicas) {
+            return Ok(());
+        }
+        let (replicas, patience) = (self.replicas, self.patience);
+        let message = format!("{count} of {replicas} replicas confirmed within {patience:?}");
+        Err(StoreError::new(StoreErrorKind::TooFewReplicas, message))
+    }
+}

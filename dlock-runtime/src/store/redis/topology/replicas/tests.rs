@@ -1,0 +1,194 @@
+//! What is said of leases that replicas may not have heard of, with a server that answers on time or never.
+
+use std::{
+    future::pending,
+    pin::pin,
+    sync::{Mutex, PoisonError},
+};
+
+use dlock_testkit::eventually;
+use futures_util::FutureExt;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::{
+    key::LockKey,
+    owner::{ClientId, OwnerId},
+    random::SystemRandom,
+    store::{
+        RenewRequest,
+        redis::{
+            RedisConfig,
+            config::url::Location,
+            fake::{Fake, courtesy},
+            net::events::Events,
+            topology::source::Source,
+        },
+    },
+};
+
+/// Longer than anything here takes, unless nobody answers.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A server with all replicas that one asks for, and the keys of the leases that were renewed there.
+struct Master {
+    fake: Fake,
+    renewed: Arc<Mutex<Vec<String>>>,
+}
+
+impl Master {
+    /// It renews all leases but that of `gone`, and says nothing of that of `silent`. Replicas confirm it when
+    /// `may_confirm` says so, or at once.
+    async fn start(may_confirm: Option<&Arc<Notify>>) -> Self {
+        let renewed = Arc::new(Mutex::new(Vec::new()));
+        let (seen, may_confirm) = (renewed.clone(), may_confirm.cloned());
+        let fake = Fake::start(move |words| {
+            let (seen, may_confirm) = (seen.clone(), may_confirm.clone());
+            async move {
+                match words[0].as_str() {
+                    // Without a key it is the connection's own question.
+                    "EVALSHA" if words.len() > 3 => {
+                        let key = words[3].clone();
+                        let is_silent = key == "dlock:{silent}";
+                        let answer = format!(":{}\r\n", u8::from(key != "dlock:{gone}"));
+                        seen.lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(key);
+                        if is_silent {
+                            pending::<()>().await;
+                        }
+                        answer
+                    }
+                    "WAIT" => {
+                        if let Some(may_confirm) = may_confirm {
+                            may_confirm.notified().await;
+                        }
+                        format!(":{}\r\n", words[1])
+                    }
+                    _ => courtesy(&words),
+                }
+            }
+        })
+        .await;
+        Self { fake, renewed }
+    }
+
+    fn confirmer(&self) -> Confirmer {
+        let config = Arc::new(self.config());
+        let location = Location::parse(&config.url).unwrap();
+        let home = runtime::Handle::current();
+        let node = Node::start(
+            Source::Fixed(location.endpoint(location.addresses()[0].clone())),
+            &config,
+            &Arc::default(),
+            Events::new(config.url.clone()),
+            &home,
+        );
+        Confirmer::start(node, 2, LONG, &home)
+    }
+
+    fn config(&self) -> RedisConfig {
+        RedisConfig {
+            response_timeout: LONG,
+            ..RedisConfig::new(format!("redis://127.0.0.1:{}", self.fake.port))
+        }
+    }
+
+    fn renewal(&self, key: &str) -> Call {
+        let renewal = RenewRequest {
+            key: &LockKey::new(key).unwrap(),
+            owner: OwnerId::new(ClientId::new(&SystemRandom), 1),
+            ttl: LONG,
+            label: "",
+            function: "",
+        };
+        Call::renew(&self.config(), &renewal)
+    }
+
+    fn renewed(&self) -> Vec<String> {
+        self.renewed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// They may be those of another server than the one that has granted it.
+#[tokio::test]
+async fn a_lease_that_is_gone_where_replicas_are_counted_is_not_confirmed() {
+    let master = Master::start(None).await;
+    let confirmer = master.confirmer();
+    assert_eq!(
+        confirmer.granted(master.renewal("here"), LONG).await,
+        Ok(())
+    );
+    let gone = confirmer.granted(master.renewal("gone"), LONG).await;
+    let error = gone.expect_err("who knows what has become of it?");
+    assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
+    assert!(error.message().ends_with("it was gone"), "{error}");
+    assert!(!error.left_nothing(), "{error}");
+}
+
+/// Were it taken for a request that was never sent, the lease would not be released.
+#[tokio::test]
+async fn a_lease_was_granted_also_if_nobody_could_be_asked_to_confirm_it() {
+    let master = Master::start(None).await;
+    let confirmer = master.confirmer();
+    confirmer.node.close();
+    let unsent = confirmer.renew(master.renewal("a"), LONG).await;
+    let unsent = unsent.expect_err("there is no connection");
+    assert!(unsent.left_nothing(), "{unsent}");
+    let error = confirmer.granted(master.renewal("a"), LONG).await;
+    let error = error.expect_err("there is no connection");
+    assert!(error.message().ends_with(unsent.message()), "{error}");
+    assert!(!error.left_nothing(), "{error}");
+}
+
+/// They would write for nobody, and replicas would be waited for.
+#[tokio::test]
+async fn leases_are_not_renewed_whose_callers_have_given_up() {
+    let may_confirm = Arc::new(Notify::new());
+    let master = Master::start(Some(&may_confirm)).await;
+    let confirmer = master.confirmer();
+    let mut first = pin!(confirmer.renew(master.renewal("first"), LONG));
+    assert!(first.as_mut().now_or_never().is_none());
+    eventually(LONG, "it waits for replicas", async || {
+        master.renewed().len() == 1
+    })
+    .await;
+    let given_up = confirmer.renew(master.renewal("given_up"), LONG);
+    assert!(given_up.now_or_never().is_none(), "it is behind the first");
+    let last = confirmer.renew(master.renewal("last"), LONG);
+    let (first, last, ()) = tokio::join!(first, last, async {
+        may_confirm.notify_one();
+        eventually(LONG, "the last one waits for replicas", async || {
+            master.renewed().contains(&"dlock:{last}".to_owned())
+        })
+        .await;
+        may_confirm.notify_one();
+    });
+    assert_eq!([first, last], [Ok(Renewal::Renewed), Ok(Renewal::Renewed)]);
+    assert_eq!(master.renewed(), ["dlock:{first}", "dlock:{last}"]);
+}
+
+/// What was certainly not carried out is sent once more over another connection, or is not released.
+#[tokio::test]
+async fn what_ends_without_an_answer_may_have_been_carried_out() {
+    let master = Master::start(None).await;
+    let confirmer = master.confirmer();
+    let brief = Duration::from_millis(100);
+    let late = confirmer.run(master.renewal("silent"), brief).await;
+    let error = late.expect_err("nobody answers");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    assert!(!error.left_nothing(), "{error}");
+
+    // And so may what was under way when the task could not go on.
+    let confirmer = master.confirmer();
+    let mut asked = pin!(confirmer.run(master.renewal("silent"), LONG));
+    assert!(asked.as_mut().now_or_never().is_none());
+    confirmer.task.close();
+    let ended = asked.now_or_never().expect("it does not wait for its time");
+    let error = ended.expect_err("nobody asks the server any more");
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    assert!(!error.left_nothing(), "{error}");
+}

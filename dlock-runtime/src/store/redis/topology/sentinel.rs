@@ -1,0 +1,345 @@
+//! Sentinels: which server is the master of a service, and that it is another one by now.
+//!
+//! All of them are asked at once, and of the answers of a majority the one with the greatest
+//! configuration epoch counts, since a Sentinel that was cut off goes on naming an old master. One
+//! that is older than what was known already counts only of a majority, and when everybody has had
+//! the time to name a later one.
+//!
+//! The epoch is asked for before the address: during a fail-over both change, and an old address
+//! must not be taken for a new one. `SENTINEL MASTER` alone would not do, because the Sentinel that
+//! leads a fail-over names the old address with the new epoch there until it is over.
+//!
+//! They are asked over connections that are kept, one to each: a fleet that logs in anew for every question
+//! would keep them busy.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use redis::{AsyncConnectionConfig, Pipeline, PushInfo, PushKind, Value};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::{sleep, timeout},
+};
+
+use crate::{
+    random::{Random, SystemRandom, jittered},
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{
+            config::url::{Address, Endpoint, Location},
+            net::session::{self, Session, answered},
+            protocol::errors,
+        },
+    },
+};
+
+/// Where a Sentinel tells that a service has another master.
+const SWITCHED: &str = "+switch-master";
+
+/// All are asked no more often than this, unless there is news.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// After news all processes ask, each some time within this.
+const SCATTER_MS: u64 = 200;
+
+/// The Sentinels of a URL.
+pub(crate) struct Sentinels {
+    location: Location,
+    service: String,
+    all: Vec<Endpoint>,
+    /// A connection to each of them, unless it is in use or has failed.
+    kept: Vec<Mutex<Option<Session>>>,
+    /// What was chosen last.
+    latest: Mutex<Option<Master>>,
+}
+
+/// A master as one Sentinel knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Master {
+    /// It grows with each fail-over; 0 if the user may not ask for it.
+    epoch: u64,
+    address: Address,
+}
+
+impl Sentinels {
+    pub(crate) fn new(location: &Location, service: &str) -> Self {
+        let all = location.sentinels();
+        Self {
+            location: location.clone(),
+            service: service.to_owned(),
+            kept: all.iter().map(|_| Mutex::default()).collect(),
+            all,
+            latest: Mutex::new(None),
+        }
+    }
+
+    /// The same Sentinels, and what is known of the master, for somebody on another runtime: over connections of
+    /// its own.
+    pub(crate) fn apart(&self) -> Self {
+        let latest = self.latest().clone();
+        Self {
+            latest: Mutex::new(latest),
+            ..Self::new(&self.location, &self.service)
+        }
+    }
+
+    /// Where the master is, found in a part of `limit`: the rest is for the connection to it.
+    pub(crate) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
+        let address = self.master(share(limit), self.majority()).await?;
+        let endpoint = self.location.endpoint(address);
+        let shown = format!("{endpoint}, which the Sentinels name as the master of");
+        Ok(endpoint.shown_as(format!("{shown} `{}`", self.service)))
+    }
+
+    /// Returns when the master is no longer at `known`. As long as no Sentinel says so, it is.
+    ///
+    /// One of them is listened to, and all are asked after each of its words, and after `pause`: it
+    /// may have been cut off itself. They have as much time to answer as when it was found within
+    /// `limit`, or a slow one would be heard of at one time only, and lead to and fro.
+    pub(crate) async fn moved(
+        &self,
+        known: &Address,
+        pause: Duration,
+        limit: Duration,
+    ) -> StoreError {
+        let limit = share(limit);
+        let pause = pause.max(LEAST_PAUSE);
+        let mut turn = usize::try_from(SystemRandom.next_u64() % 1024).unwrap_or(0);
+        let mut news = None;
+        loop {
+            if news.is_none() {
+                let sentinel = &self.all[turn % self.all.len()];
+                turn += 1;
+                // Without it, there is still the question after the pause.
+                news = News::listen(sentinel, limit).await.ok();
+            }
+            let asked = self.master(limit, self.all.len()).await;
+            if let Ok(address) = asked
+                && address != *known
+            {
+                let message = format!("the master of `{}` is at {address} now", self.service);
+                return StoreError::new(StoreErrorKind::Disconnected, message);
+            }
+            let heard = async {
+                match &mut news {
+                    Some(news) => news.of(&self.service).await,
+                    None => std::future::pending().await,
+                }
+            };
+            // Many processes would ask at the same time.
+            let pause = jittered(pause, SystemRandom.next_u64());
+            match timeout(pause, heard).await {
+                Ok(true) => {
+                    let scatter = SystemRandom.next_u64() % SCATTER_MS;
+                    sleep(Duration::from_millis(scatter)).await;
+                }
+                Ok(false) => news = None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn majority(&self) -> usize {
+        self.all.len() / 2 + 1
+    }
+
+    /// What is to be taken for the master's address, once `enough` have named one that is no older
+    /// than what is known, or nobody else will answer.
+    async fn master(&self, limit: Duration, enough: usize) -> Result<Address, StoreError> {
+        let each = self.all.iter().zip(&self.kept);
+        let asked = each.map(|(sentinel, kept)| self.ask(sentinel, kept, limit));
+        let mut answers: FuturesUnordered<_> = asked.collect();
+        let (mut masters, mut errors) = (Vec::<Master>::new(), Vec::new());
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(master) => masters.push(master),
+                Err(error) => errors.push(error),
+            }
+            let least = self.latest().as_ref().map_or(0, |known| known.epoch);
+            if masters.len() >= enough && masters.iter().any(|it| it.epoch >= least) {
+                break;
+            }
+        }
+        let mut latest = self.latest();
+        // Who has not answered yet may know a later one.
+        let is_all = masters.len() >= self.majority() && answers.is_empty();
+        match choose(&masters, latest.as_ref(), is_all) {
+            Some(master) => Ok(latest.insert(master).address.clone()),
+            None => Err(self.nobody(&errors)),
+        }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<Master>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(
+        &self,
+        sentinel: &Endpoint,
+        kept: &Mutex<Option<Session>>,
+        limit: Duration,
+    ) -> Result<Master, StoreError> {
+        let mut question = Pipeline::new();
+        question.cmd("SENTINEL").arg("MASTER").arg(&self.service);
+        let address = "GET-MASTER-ADDR-BY-NAME";
+        question.cmd("SENTINEL").arg(address).arg(&self.service);
+        let put = async |session: &mut Session, limit: Duration| {
+            let answers = session.connection.send_packed_commands(&question, 0, 2);
+            answered(limit, answers).await
+        };
+        let slot = || kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = async {
+            let known = slot().take();
+            let over_known = match known {
+                // One that has gone unnoticed leaves time for another.
+                Some(mut session) => {
+                    let answers = put(&mut session, limit / 2).await;
+                    answers.ok().map(|answers| (session, answers))
+                }
+                None => None,
+            };
+            let (session, mut answers) = if let Some(told) = over_known {
+                told
+            } else {
+                let settings = AsyncConnectionConfig::new();
+                let mut session = Session::open(sentinel, settings, limit).await?;
+                let answers = put(&mut session, limit).await?;
+                (session, answers)
+            };
+            *slot() = Some(session);
+            let (address, master) = (answers.pop(), answers.pop());
+            let address = address
+                .unwrap_or(Value::Nil)
+                .extract_error()
+                .map_err(|error| errors::of_request(&error, limit))?;
+            if address == Value::Nil {
+                return Err(StoreError::new(
+                    StoreErrorKind::UnknownService,
+                    format!("{sentinel} knows no service `{}`", self.service),
+                ));
+            }
+            Ok(Master {
+                epoch: master.as_ref().and_then(epoch).unwrap_or(0),
+                address: read_address(&address).ok_or_else(|| {
+                    errors::bad_answer(format!("{sentinel} names no address of a master"))
+                })?,
+            })
+        };
+        let asked = session::named(sentinel, limit, asked).await;
+        asked.map_err(|error| explained(sentinel, error))
+    }
+
+    /// Why nobody has named a master.
+    fn nobody(&self, errors: &[StoreError]) -> StoreError {
+        use StoreErrorKind::{UnknownService, Unreachable};
+        let service = &self.service;
+        if errors.iter().all(|error| error.kind() == UnknownService) {
+            let message = format!("no Sentinel knows a service `{service}`");
+            return StoreError::new(UnknownService, message);
+        }
+        // Whoever can be reached says more than who cannot.
+        let told = errors.iter().find(|error| error.is_final());
+        let told = told.or_else(|| errors.first());
+        // While one cannot be reached, it may know better.
+        let hopeless = errors.iter().all(StoreError::is_final);
+        let kind = told.filter(|_| hopeless).map(StoreError::kind);
+        let why = told.map_or("there is none", StoreError::message);
+        let message = format!("no Sentinel names a master of `{service}`: {why}");
+        StoreError::new(kind.unwrap_or(Unreachable), message)
+    }
+}
+
+/// What Sentinels have of the time to connect; the rest is for the master.
+fn share(limit: Duration) -> Duration {
+    limit / 2
+}
+
+/// The failure of a question, with the Sentinel it was put to and what would help there.
+fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
+    use StoreErrorKind::{Unauthenticated, UnknownService, Unreachable, Unsupported};
+    let message = error.message();
+    let message = match error.kind() {
+        Unreachable | UnknownService => return error,
+        Unauthenticated => format!(
+            "{sentinel}: {message} (a Sentinel's own is `?sentinel_pass=…` in the URL, with \
+             `sentinel_user` if it has users)"
+        ),
+        Unsupported => format!("{sentinel} is no Sentinel: {message}"),
+        _ => format!("{sentinel}: {message}"),
+    };
+    StoreError::new(error.kind(), message)
+}
+
+/// The master to be believed in: of the latest epoch, and of those the one that is known already,
+/// or that most name. Unless they are a majority, and all that will answer, nobody leads back behind
+/// what is known.
+fn choose(answers: &[Master], known: Option<&Master>, is_all: bool) -> Option<Master> {
+    let rank = |master: &&Master| {
+        let votes = answers.iter().filter(|it| it == master).count();
+        let is_known = Some(*master) == known;
+        // Sentinels may write one address in two ways, which is no reason to move. Without an epoch
+        // they may as well mean two servers.
+        (master.epoch, master.epoch > 0 && is_known, votes, is_known)
+    };
+    let best = answers.iter().max_by_key(rank)?;
+    let known = known.filter(|known| !is_all && known.epoch > best.epoch);
+    Some(known.unwrap_or(best).clone())
+}
+
+/// The epoch of what a Sentinel tells of a master.
+pub(crate) fn epoch(told: &Value) -> Option<u64> {
+    let fields: HashMap<String, String> = redis::from_redis_value_ref(told).ok()?;
+    fields.get("config-epoch")?.parse().ok()
+}
+
+pub(crate) fn read_address(answer: &Value) -> Option<Address> {
+    let (host, port): (String, u16) = redis::from_redis_value_ref(answer).ok()?;
+    Some(Address::Tcp(host, port))
+}
+
+/// A subscription to what one Sentinel tells of masters.
+struct News {
+    _session: Session,
+    pushed: UnboundedReceiver<PushInfo>,
+}
+
+impl News {
+    async fn listen(sentinel: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
+        // One that accepts a connection and never answers must not end the watch.
+        let listening = async {
+            let (sender, pushed) = unbounded_channel();
+            let settings = AsyncConnectionConfig::new().set_push_sender(sender);
+            let mut session = Session::open(sentinel, settings, limit).await?;
+            answered(limit, session.connection.subscribe(SWITCHED)).await?;
+            Ok(Self {
+                _session: session,
+                pushed,
+            })
+        };
+        session::named(sentinel, limit, listening).await
+    }
+
+    /// Returns when there is a word of `service`, or with `false` when there will be none.
+    async fn of(&mut self, service: &str) -> bool {
+        while let Some(push) = self.pushed.recv().await {
+            if push.kind == PushKind::Disconnection {
+                return false;
+            }
+            // The service, then the old address and the new one.
+            if push.kind == PushKind::Message
+                && let Some(Value::BulkString(text)) = push.data.get(1)
+                && text.split(|byte| *byte == b' ').next() == Some(service.as_bytes())
+            {
+                return true;
+            }
+        }
+        false
+    }
+}

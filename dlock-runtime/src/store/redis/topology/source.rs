@@ -1,0 +1,47 @@
+//! Where a server is to be found at this moment.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use super::sentinel::Sentinels;
+use crate::store::{StoreError, redis::config::url::Endpoint};
+
+/// Asked before each connection is made.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// Always at the same place.
+    Fixed(Endpoint),
+    /// Wherever the master is at the moment.
+    Sentinel(Arc<Sentinels>),
+}
+
+impl Source {
+    /// The same for somebody on another runtime, who must not depend on this one.
+    pub(crate) fn apart(&self) -> Self {
+        match self {
+            Self::Fixed(endpoint) => Self::Fixed(endpoint.clone()),
+            Self::Sentinel(sentinels) => Self::Sentinel(Arc::new(sentinels.apart())),
+        }
+    }
+
+    /// The place, found within about `limit`.
+    pub(crate) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
+        match self {
+            Self::Fixed(endpoint) => Ok(endpoint.clone()),
+            Self::Sentinel(sentinels) => sentinels.find(limit).await,
+        }
+    }
+
+    /// Returns when the server is no longer at `known`, after about `pause` at the latest; `limit` is
+    /// that of [`find`](Self::find).
+    pub(crate) async fn moved(
+        &self,
+        known: &Endpoint,
+        pause: Duration,
+        limit: Duration,
+    ) -> StoreError {
+        match self {
+            Self::Fixed(_) => pending().await,
+            Self::Sentinel(sentinels) => sentinels.moved(known.address(), pause, limit).await,
+        }
+    }
+}

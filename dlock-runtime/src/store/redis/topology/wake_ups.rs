@@ -1,0 +1,42 @@
+//! Publishes the wake-up messages that a script was not allowed to publish.
+//!
+//! Where pub/sub is sharded, as with managed servers, a script that works on one slot cannot publish in
+//! another. It then returns the message, and a command of its own goes to any server. A wake-up message
+//! promises nothing: one that is lost here costs its waiter the time to its next poll, and one that is late is
+//! judged like any other.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use tokio::time::timeout;
+
+use super::servers::Servers;
+use crate::{
+    observe,
+    store::redis::protocol::script::{Call, Untold},
+};
+
+/// What has been told of it, for one store.
+#[derive(Default)]
+pub(crate) struct WakeUps {
+    was_told: AtomicBool,
+}
+
+impl WakeUps {
+    /// Publishes what the script of `call` could not, and waits for that no longer than `limit`: the
+    /// message must have been written before the caller goes on, and perhaps ends its program.
+    pub(crate) async fn publish(
+        &self,
+        servers: &Servers,
+        server: &str,
+        call: &Call,
+        untold: Untold<'_>,
+        limit: Duration,
+    ) {
+        let first = !self.was_told.swap(true, Ordering::Relaxed);
+        let published = timeout(limit, servers.run(&Call::publish(call.slot(), untold))).await;
+        observe::wake_up_resent(server, matches!(published, Ok(Ok(_))), first);
+    }
+}
