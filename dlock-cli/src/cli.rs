@@ -1,13 +1,12 @@
-//! The arguments of the program.
+//! The command line: its commands, and the function that runs each.
 
-use clap::{
-    ArgAction, Args, ColorChoice, CommandFactory, Parser, Subcommand,
-    builder::{NonEmptyStringValueParser, Resettable},
-    error::ErrorKind,
+use clap::{CommandFactory, Parser, Subcommand, builder::Resettable, error::ErrorKind};
+
+use crate::{
+    commands,
+    exit::{self, Exit, Failure},
+    global::Global,
 };
-use dlock::store::redis::CredentialsProvider;
-
-use crate::{commands, exit};
 
 /// Looks at distributed locks, runs commands under them, and checks the servers they lie in.
 #[derive(Debug, Parser)]
@@ -40,55 +39,25 @@ impl Cli {
             }
         })
     }
-}
 
-/// Above the options that every command has.
-const OF_ALL: &str = "Options of all commands";
-
-/// What all commands have in common.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Global {
-    /// The server or servers with the locks:
-    /// `redis://host:6379`, `redis-sentinel://h1,h2/service`,
-    /// `redis-cluster://h1,h2`, `redlock://h1,h2,h3`, or with
-    /// TLS `rediss://host`. Others can see the arguments of a
-    /// program, so give a password in `DLOCK_PASSWORD`, with
-    /// `DLOCK_USER` if it is not the default user's
-    #[arg(
-        long,
-        verbatim_doc_comment,
-        global = true,
-        help_heading = OF_ALL,
-        env = "DLOCK_URL",
-        hide_env_values = true,
-        default_value = "redis://127.0.0.1:6379",
-        // A variable that is set to nothing is a mistake, and not the server on this machine.
-        value_parser = NonEmptyStringValueParser::new()
-    )]
-    pub(crate) url: String,
-    /// What the keys of all locks begin with in the server
-    #[arg(long, global = true, help_heading = OF_ALL, default_value = "dlock")]
-    pub(crate) namespace: String,
-    /// Locks lie at their own names, shared with clients of
-    /// another make
-    #[arg(long, global = true, verbatim_doc_comment, help_heading = OF_ALL)]
-    pub(crate) raw_keys: bool,
-    /// Prints JSON, errors as well
-    #[arg(long, global = true, help_heading = OF_ALL)]
-    pub(crate) json: bool,
-    /// Logs what happens to connections and locks to the
-    /// standard error; twice in detail, three times everything
-    #[arg(short, long, global = true, verbatim_doc_comment,
-        help_heading = OF_ALL, action = ArgAction::Count)]
-    pub(crate) verbose: u8,
-    /// Whether to use colours; `auto` does on a terminal, unless
-    /// `NO_COLOR` is set
-    #[arg(long, global = true, verbatim_doc_comment,
-        help_heading = OF_ALL, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
-    pub(crate) color: ColorChoice,
-    /// Who the environment says we are, if the URL does not.
-    #[arg(skip)]
-    pub(crate) login: Option<CredentialsProvider>,
+    /// Runs the command.
+    pub(crate) async fn run(self) -> Result<Exit, Failure> {
+        let global = self.global;
+        match self.command {
+            #[cfg(unix)]
+            Command::Run(args) => commands::run::run(&global, args).await,
+            Command::Ls(args) => commands::ls::run(&global, args).await,
+            Command::Inspect(args) => commands::inspect::run(&global, args).await,
+            Command::Unlock(args) => commands::unlock::run(&global, args).await,
+            Command::Watch(args) => commands::watch::run(&global, args).await,
+            Command::Top(args) => commands::top::run(&global, &args).await,
+            Command::Doctor(args) => commands::doctor::run(&global, &args).await,
+            Command::Bench(args) => commands::bench::run(&global, &args).await,
+            Command::Completions(args) => commands::completions::run(&args, &Self::command()),
+            #[cfg(unix)]
+            Command::Watchdog(args) => commands::run::watch_over(&args).await,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]

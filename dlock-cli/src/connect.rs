@@ -5,7 +5,7 @@ use dlock::{
     store::redis::{CredentialsProvider, RedisConfig},
 };
 
-use crate::{cli::Global, exit::Failure};
+use crate::{exit::Failure, global::Global};
 
 impl Global {
     /// Takes user and password from the environment, if the URL has none.

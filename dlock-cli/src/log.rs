@@ -7,7 +7,7 @@ use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::{fmt, prelude::*};
 
-use crate::cli::Global;
+use crate::global::Global;
 
 /// Writes events to the standard error from now on. Without `-v` there are none: what a command has to
 /// tell it tells itself, once.

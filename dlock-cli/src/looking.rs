@@ -9,7 +9,7 @@ use std::{
 use dlock::admin::Inspector;
 use tokio::time::sleep;
 
-use crate::cli::Global;
+use crate::global::Global;
 
 /// A look that takes no longer needs no words.
 const AT_FIRST: Duration = Duration::from_millis(700);

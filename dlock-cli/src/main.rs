@@ -5,6 +5,7 @@ mod commands;
 mod connect;
 mod exit;
 mod follow;
+mod global;
 mod interrupt;
 mod log;
 mod looking;
@@ -22,7 +23,7 @@ async fn main() -> ExitCode {
     let as_json = cli.global.json;
     log::start(&cli.global);
     let outcome = match cli.global.read_login() {
-        Ok(()) => commands::run(cli).await,
+        Ok(()) => cli.run().await,
         Err(failure) => Err(failure),
     };
     match outcome {

@@ -66,6 +66,14 @@ pub(crate) fn rough(duration: Duration) -> String {
     humantime::format_duration(coarse).to_string()
 }
 
+/// A number with its noun: `1 server`, `3 servers`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

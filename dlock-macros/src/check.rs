@@ -7,13 +7,14 @@ use syn::spanned::Spanned;
 
 use crate::args::{Args, Given, Opt};
 use crate::duration::Role;
+use crate::idents;
 use crate::key;
 use crate::message::{Fault, Faults};
 use crate::output;
 use crate::owned;
 use crate::params::Binding;
 use crate::plan::{Cancel, Length, Output, Patience, Plan, Setting};
-use crate::target::{self, Shape, Target};
+use crate::target::{Shape, Target};
 use crate::values;
 
 /// Makes the plan; `None` if `faults` has grown, or had something in it before.
@@ -192,7 +193,7 @@ fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
         Shape::AsyncFn | Shape::Plain => (&target.names, true),
         // What the block does not name has been dropped when the function was called.
         Shape::Block(trailing) => {
-            in_block = target::names(trailing.block.block.to_token_stream());
+            in_block = idents::names(trailing.block.block.to_token_stream());
             (&in_block, false)
         }
     };

@@ -10,20 +10,21 @@
 //! expansion exactly once.
 
 mod settings;
+mod spans;
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprReference, Ident, Path, Stmt, Token, token};
+use syn::{Expr, ExprReference, Ident, Stmt, Token, token};
 
 use crate::doc;
 use crate::params::Param;
 use crate::plan::{Key, KeyPiece, Output, Plan};
 use crate::target::{Shape, Target};
 
-/// A variable by which an expansion is known again.
-pub(crate) const MARK: &str = "__acquiring";
+use self::spans::site;
+pub(crate) use self::spans::{private, site_at};
 
 /// Writes the function with its body guarded.
 //
@@ -397,22 +398,4 @@ fn failure(plan: &Plan) -> TokenStream {
         // To return what never comes would be reported as unreachable.
         Output::Inferred => value,
     }
-}
-
-/// The path to the hidden half of the facade, shown at `span`.
-pub(crate) fn private(krate: Option<&Path>, span: Span) -> TokenStream {
-    krate.map_or_else(
-        || quote_spanned!(span=> ::dlock::__private),
-        |krate| quote_spanned!(span=> #krate::__private),
-    )
-}
-
-/// Our names, at the attribute.
-fn site() -> Span {
-    Span::mixed_site()
-}
-
-/// Our names, shown at a token of the user's.
-pub(crate) fn site_at(place: Span) -> Span {
-    Span::mixed_site().located_at(place)
 }

@@ -5,6 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::{Expr, ExprLit, Lit, LitStr, Meta};
 
 use crate::args;
+use crate::idents::composed;
 use crate::literal;
 use crate::message::{Fault, Faults};
 use crate::overlay;
@@ -153,11 +154,6 @@ pub(crate) fn named<'a>(value: &Expr, target: &'a Target) -> Vec<&'a Param> {
     params
         .filter(|param| names.contains(&param.name()))
         .collect()
-}
-
-/// The name as compilers know it: letters and their accents, if written one after the other, as one.
-pub(crate) fn composed(name: String) -> String {
-    syn::parse_str::<Ident>(&name).map_or(name, |ident| ident.to_string())
 }
 
 fn template_literal(value: &Expr) -> syn::Result<LitStr> {

@@ -8,7 +8,7 @@
 //! target      the function: async, or a boxed block     ├ what the user wrote
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
-//!   key · silent · overlay · output · owned · values · template · duration · literal · suggest
+//!   key · silent · overlay · output · owned · values · template · duration · literal · suggest · idents
 //! plan        what is to be generated
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
@@ -24,6 +24,7 @@ mod duration;
 mod expand;
 #[cfg(test)]
 mod fuzzing;
+mod idents;
 mod key;
 mod key_part;
 mod literal;

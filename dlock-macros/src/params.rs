@@ -5,7 +5,7 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{Attribute, FnArg, Pat, PatIdent, ReceiverKind, Signature, Type};
 
-use crate::target;
+use crate::idents;
 
 /// A name bound by the parameter list.
 #[derive(Clone)]
@@ -142,7 +142,7 @@ fn lints(attrs: &[Attribute]) -> Binding {
         let tokens = attr.meta.to_token_stream();
         let names = |ident: &Ident| ident == "unused" || ident == "unused_variables";
         let is_hidden = attr.path().is_ident("cfg_attr");
-        (is_hidden || attr.path().is_ident("expect")) && target::mentions(tokens, &names)
+        (is_hidden || attr.path().is_ident("expect")) && idents::mentions(tokens, &names)
     };
     if attrs.iter().any(is_expected) {
         Binding::Unused

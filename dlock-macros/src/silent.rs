@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use syn::LitStr;
 
-use crate::key::composed;
+use crate::idents::composed;
 use crate::literal;
 use crate::message::Fault;
 use crate::params::Param;

@@ -9,13 +9,16 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{
-    Attribute, Block, Expr, ExprAsync, ExprCall, Ident, Item, Pat, Signature, Stmt, Token,
-    Visibility, token,
+    Attribute, Block, Expr, ExprAsync, ExprCall, Item, Pat, Signature, Stmt, Token, Visibility,
+    token,
 };
 
-use crate::expand;
+use crate::idents;
 use crate::message::{Fault, Faults};
 use crate::params::{self, Param};
+
+/// A variable that marks an expansion: a body that contains it has been expanded before.
+pub(crate) const MARK: &str = "__acquiring";
 
 /// A function that can be guarded.
 pub(crate) struct Target {
@@ -78,8 +81,8 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
     let body: TokenStream = content.parse()?;
     refuse_second(&mut attrs, faults);
     // The one above has another name here, and came first.
-    let names = names(body.clone());
-    if names.contains(expand::MARK) {
+    let names = idents::names(body.clone());
+    if names.contains(MARK) {
         faults.push(second().at(Span::call_site()));
     }
 
@@ -130,34 +133,7 @@ pub(crate) fn is_hidden_argument(name: &str) -> bool {
 }
 
 fn mentions_hidden_argument(tokens: TokenStream) -> bool {
-    mentions(tokens, &|ident| is_hidden_argument(&ident.to_string()))
-}
-
-/// All identifiers of `tokens`, at any depth.
-pub(crate) fn names(tokens: TokenStream) -> HashSet<String> {
-    fn find(tokens: TokenStream, names: &mut HashSet<String>) {
-        for tree in tokens {
-            match tree {
-                TokenTree::Ident(ident) => {
-                    names.insert(ident.to_string());
-                }
-                TokenTree::Group(group) => find(group.stream(), names),
-                _ => {}
-            }
-        }
-    }
-    let mut names = HashSet::new();
-    find(tokens, &mut names);
-    names
-}
-
-/// Whether any identifier of `tokens`, at any depth, is `wanted`.
-pub(crate) fn mentions(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> bool {
-    tokens.into_iter().any(|tree| match tree {
-        TokenTree::Ident(ident) => wanted(&ident),
-        TokenTree::Group(group) => mentions(group.stream(), wanted),
-        _ => false,
-    })
+    idents::mentions(tokens, &|ident| is_hidden_argument(&ident.to_string()))
 }
 
 /// Whether the attribute stands on an expression, where no attribute may stand.

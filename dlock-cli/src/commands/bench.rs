@@ -16,8 +16,8 @@ use dlock::{
 
 use self::{measure::Measured, report::Report};
 use crate::{
-    cli::Global,
     exit::{Exit, Failure, note},
+    global::Global,
     interrupt::interrupted,
     output,
 };

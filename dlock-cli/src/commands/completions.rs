@@ -1,10 +1,9 @@
 //! `dlock completions`: a script for the shell.
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
 use crate::{
-    cli::Cli,
     exit::{Exit, Failure},
     output,
 };
@@ -15,17 +14,16 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &CompletionsArgs, program: &Command) -> Result<Exit, Failure> {
     // It panics when it cannot write, and whoever reads may have gone.
     let mut script = Vec::new();
-    generate(args.shell, &mut for_people(), "dlock", &mut script);
+    generate(args.shell, &mut for_people(program), "dlock", &mut script);
     output::text(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Success)
 }
 
 /// The program without what it only calls itself.
-fn for_people() -> Command {
-    let whole = Cli::command();
+fn for_people(whole: &Command) -> Command {
     let shown = whole.get_subcommands().filter(|it| !it.is_hide_set());
     Command::new("dlock")
         .args(whole.get_arguments().cloned())

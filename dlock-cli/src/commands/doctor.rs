@@ -23,8 +23,8 @@ use self::{
     report::Page,
 };
 use crate::{
-    cli::Global,
     exit::{Exit, Failure},
+    global::Global,
     looking::{SLOW, with_progress},
     output,
 };

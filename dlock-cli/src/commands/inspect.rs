@@ -6,8 +6,8 @@ use clap::Args;
 use dlock::{LockKey, admin::Inspector};
 
 use crate::{
-    cli::Global,
     exit::{Exit, Failure},
+    global::Global,
     output,
     text::{printable, rough},
     view::{HolderView, LockView, ProcessView},

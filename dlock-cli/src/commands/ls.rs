@@ -7,8 +7,8 @@ use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
 use dlock::admin::Inspector;
 
 use crate::{
-    cli::Global,
     exit::{Exit, Failure, note},
+    global::Global,
     looking::{SLOW, with_progress},
     output,
     text::{printable, rough},

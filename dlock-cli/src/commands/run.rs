@@ -39,8 +39,8 @@ use dlock::{LockManager, Wait};
 
 use self::{command::RunningCommand, signals::Signals, supervise::supervise, watchdog::Watchdog};
 use crate::{
-    cli::Global,
     exit::{Exit, Failure, note},
+    global::Global,
     text::rough,
 };
 

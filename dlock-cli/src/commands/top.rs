@@ -21,8 +21,8 @@ use self::{
     picture::{Picture, Server},
 };
 use crate::{
-    cli::Global,
     exit::{Exit, Failure},
+    global::Global,
     looking::with_progress,
     output,
     view::LockView,

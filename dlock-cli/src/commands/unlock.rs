@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use super::inspect::described;
 use crate::{
-    cli::Global,
     exit::{Exit, Failure},
+    global::Global,
     output,
     text::printable,
     view::{HolderView, LockView},

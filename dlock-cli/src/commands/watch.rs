@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep_until};
 
 use self::difference::{Change, Event, differences};
 use crate::{
-    cli::Global,
     exit::{Exit, Failure, note},
     follow::Follower,
+    global::Global,
     output,
     text::{printable, rough},
     view::{HolderView, LockView, moment},

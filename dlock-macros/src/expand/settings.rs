@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned;
 
-use super::{private, site, site_at};
+use super::spans::{private, site, site_at};
 use crate::duration::Role;
 use crate::plan::{Length, Loss, Patience, Plan, Setting};
 

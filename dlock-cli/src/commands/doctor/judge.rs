@@ -55,11 +55,3 @@ fn without_info(facts: &Facts) -> Finding {
         .why("the user may not run `INFO`; nothing is claimed about them")
         .advice(format!("ACL SETUSER {} +info", facts.user))
 }
-
-/// `one server`, `3 servers`.
-fn counted(number: usize, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        _ => format!("{number} {noun}s"),
-    }
-}

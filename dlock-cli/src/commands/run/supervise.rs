@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{RunArgs, command::RunningCommand, signals::Signals, watchdog::Watchdog};
 use crate::{
-    cli::Global,
     exit::{Exit, Failure, note},
+    global::Global,
     text::rough,
 };
 

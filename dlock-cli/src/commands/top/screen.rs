@@ -27,8 +27,8 @@ use super::{
     view,
 };
 use crate::{
-    cli::Global,
     exit::{Exit, Failure},
+    global::Global,
     interrupt::interrupted,
 };
 

@@ -2,27 +2,23 @@
 
 mod details;
 mod header;
+mod style;
 mod table;
 #[cfg(test)]
 mod tests;
-
-use std::time::Duration;
 
 use ratatui::{
     Frame, Terminal,
     backend::TestBackend,
     layout::{Constraint, Layout, Rect},
-    style::{Color, Modifier, Style, Stylize},
+    style::{Color, Stylize},
     text::{Line, Span},
     widgets::{Block, Clear, Paragraph},
 };
 
+use self::style::{ACCENT, WARM, split};
 use super::model::{Mode, Model};
 use crate::text::printable;
-
-const ACCENT: Color = Color::Cyan;
-const ALARM: Color = Color::LightRed;
-const WARM: Color = Color::Yellow;
 
 /// A terminal that is lower than this has room for locks only.
 const LOW: u16 = 8;
@@ -83,10 +79,6 @@ pub(crate) fn text(model: &Model, width: u16) -> String {
             line.trim_end().to_owned() + "\n"
         })
         .collect()
-}
-
-fn split<const N: usize>(area: Rect, parts: [Constraint; N]) -> [Rect; N] {
-    Layout::vertical(parts).areas(area)
 }
 
 fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
@@ -161,60 +153,4 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     let block = Block::bordered().title(" Keys ").border_style(ACCENT);
     frame.render_widget(Clear, at);
     frame.render_widget(Paragraph::new(lines.to_vec()).block(block), at);
-}
-
-/// What is no longer sure is grey.
-fn faded(style: Style, model: &Model) -> Style {
-    if model.outage.is_some() {
-        Style::new()
-            .fg(Color::DarkGray)
-            .remove_modifier(Modifier::BOLD)
-    } else {
-        style
-    }
-}
-
-/// At which end of a text something is left out.
-#[derive(Clone, Copy)]
-enum Elide {
-    /// The end of a function's path says which one it is.
-    Start,
-    End,
-}
-
-/// `text` in so many columns of the terminal, without anything that drives it.
-fn fit(text: &str, width: u16, elide: Elide) -> String {
-    let text = printable(text);
-    let width = usize::from(width);
-    if Span::raw(text.as_ref()).width() <= width {
-        return text.into_owned();
-    }
-    let mut left = width.saturating_sub(1);
-    let mut takes = |c: &char| {
-        let columns = Span::raw(c.to_string()).width();
-        let fits = columns <= left;
-        left = left.saturating_sub(if fits { columns } else { left });
-        fits
-    };
-    match elide {
-        _ if width == 0 => String::new(),
-        Elide::End => text.chars().take_while(&mut takes).chain(['…']).collect(),
-        Elide::Start => {
-            let kept: Vec<_> = text.chars().rev().take_while(&mut takes).collect();
-            ['…'].into_iter().chain(kept.into_iter().rev()).collect()
-        }
-    }
-}
-
-/// A duration in seven columns at the most.
-fn brief(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0 => format!("{} ms", time.as_millis()),
-        1..10 => format!("{seconds}.{} s", time.subsec_millis() / 100),
-        10..100 => format!("{seconds} s"),
-        100..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{}d {:02}h", seconds / 86_400, seconds / 3_600 % 24),
-    }
 }

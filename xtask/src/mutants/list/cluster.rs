@@ -106,7 +106,7 @@ pub(super) const ALL: &[Mutant] = &[
         "drop(member);",
         CLUSTER,
     )
-    .breaks("MOVED (the map is changed for the slot, one question more)"),
+    .breaks("MOVED (the map is changed for that slot)"),
     Mutant::new(
         "ask-without-asking",
         "A request that is sent on by ASK is refused there",
@@ -115,7 +115,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         CLUSTER,
     )
-    .breaks("the word `ASKING` before it in one write"),
+    .breaks("ASK (the request follows `ASKING` in one write)"),
     Mutant::new(
         "moved-with-asking",
         "A request that is sent on by MOVED is sent as after ASK",

@@ -24,7 +24,7 @@ pub(super) const ALL: &[Mutant] = &[
         "if requests.len() < 2 { Connections::Confirmed(confirmer) } else { Connections::Plain(&self.servers) }",
         REPLICAS,
     )
-    .breaks("An answer that is not confirmed in time is no answer"),
+    .breaks("an answer that is not confirmed in time is no answer"),
     Mutant::new(
         "grant-not-confirmed",
         "A grant does not wait for replicas",
@@ -33,7 +33,7 @@ pub(super) const ALL: &[Mutant] = &[
         "drop((renewal, left));",
         REPLICAS,
     )
-    .breaks("An answer that is not confirmed in time is no answer"),
+    .breaks("an answer that is not confirmed in time is no answer"),
     Mutant::new(
         "raise-not-confirmed",
         "A raise does not wait for replicas",
@@ -50,7 +50,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         REPLICAS,
     )
-    .breaks("It is passed on with the fence 0, which no answer vouches for"),
+    .breaks("A hint gets the fence 0, so that the waiter asks"),
     Mutant::new(
         "url-replicas-ignored",
         "The number of replicas in the URL is ignored",
@@ -83,7 +83,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Ok(value)",
         REPLICAS,
     )
-    .breaks("An answer that is not confirmed in time is no answer"),
+    .breaks("an answer that is not confirmed in time is no answer"),
     Mutant::new(
         "gone-is-confirmed",
         "A lease that is gone where replicas are counted counts as confirmed",
@@ -101,7 +101,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false && error.left_nothing()",
         REPLICAS,
     )
-    .breaks("What got no answer may have been carried out"),
+    .breaks("A request without an answer may have been carried out"),
     Mutant::new(
         "given-up-is-confirmed",
         "A lease is renewed whose caller has given up",
@@ -126,7 +126,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Err(StoreError::timed_out(limit).unsent())",
         REPLICAS,
     )
-    .breaks("What got no answer may have been carried out"),
+    .breaks("A request without an answer may have been carried out"),
     Mutant::new(
         "lost-runtime-left-nothing",
         "A confirmation that went with its runtime counts as never sent",
@@ -135,7 +135,7 @@ pub(super) const ALL: &[Mutant] = &[
         "error",
         REPLICAS,
     )
-    .breaks("What got no answer may have been carried out"),
+    .breaks("A request without an answer may have been carried out"),
     Mutant::new(
         "waits-for-ever-for-replicas",
         "`WAIT` waits for ever for replicas that are slow",
@@ -153,7 +153,7 @@ pub(super) const ALL: &[Mutant] = &[
         "1",
         REPLICAS,
     )
-    .breaks("takes the answer with the greatest configuration epoch once a majority has named a master"),
+    .breaks("The answer with the greatest configuration epoch counts once a majority of Sentinels has named a master"),
     Mutant::new(
         "older-master-believed",
         "A master that is older than what is known is believed at once",
@@ -170,7 +170,7 @@ pub(super) const ALL: &[Mutant] = &[
         "{ let _ = (is_all, known); false }",
         REPLICAS,
     )
-    .breaks("A master that is older than what was known counts only of a majority"),
+    .breaks("A master that is older than a known one counts only by a majority"),
     Mutant::new(
         "older-master-never-believed",
         "A master that is older than what is known is never believed",
@@ -195,7 +195,7 @@ pub(super) const ALL: &[Mutant] = &[
         "self.majority()",
         REPLICAS,
     )
-    .breaks("when the others have answered or failed, for who looks for a master and for who watches it"),
+    .breaks("when the others have answered or failed"),
     Mutant::new(
         "word-of-another-service",
         "The word of a Sentinel about another service makes all of them be asked",

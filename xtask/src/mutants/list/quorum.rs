@@ -128,7 +128,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         VOTES,
     )
-    .breaks("What got no answer may have been carried out"),
+    .breaks("A request without an answer may have been carried out"),
     Mutant::new(
         "split-not-hurried",
         "A node that hangs costs all of its time in each round of a split vote",
@@ -210,7 +210,7 @@ pub(super) const ALL: &[Mutant] = &[
         "let _ = until;",
         VOTES,
     )
-    .breaks("What the nodes may hold after a round that granted nothing is given back at once"),
+    .breaks("Grants of a round that failed are released at once"),
     Mutant::new(
         "places-given-up",
         "Places in queues are given up after a round that granted nothing",
@@ -254,7 +254,7 @@ pub(super) const ALL: &[Mutant] = &[
         "true",
         VOTES,
     )
-    .breaks("only its latest question says what becomes of the claim"),
+    .breaks("only the latest question says what becomes of the claim"),
     Mutant::new(
         "released-question-granted",
         "A question is granted whose claim was released since",
@@ -271,7 +271,7 @@ pub(super) const ALL: &[Mutant] = &[
         "true",
         VOTES,
     )
-    .breaks("only its latest question says what becomes of the claim"),
+    .breaks("only the latest question says what becomes of the claim"),
     Mutant::new(
         "older-question-takes-later",
         "A question that was asked anew gives back what is known by the same ids",
@@ -370,7 +370,7 @@ pub(super) const ALL: &[Mutant] = &[
         "*it >= fence",
         VOTES,
     )
-    .breaks("by a node that has counted further by itself, it could be given twice"),
+    .breaks("by a node that has counted further by itself, a fence could be given twice"),
     Mutant::new(
         "raising-counts",
         "A node that is asked to raise its fence has done so",
@@ -525,7 +525,7 @@ pub(super) const ALL: &[Mutant] = &[
         "{ let _ = &counted; false }",
         VOTES,
     )
-    .breaks("repeated in the background until each has answered or its TTL is over"),
+    .breaks("repeated in the background until each node has answered or its TTL is over"),
     Mutant::new(
         "owed-for-ever",
         "What a node owes is asked for when it has forgotten by itself",
@@ -550,7 +550,7 @@ pub(super) const ALL: &[Mutant] = &[
         "let mut rest = rest; rest.ids.clear(); let _ = runtime;",
         VOTES,
     )
-    .breaks("If the runtime ends meanwhile, that goes on where the latest manager was made"),
+    .breaks("If the runtime ends meanwhile, the release goes on where the latest manager was made"),
     Mutant::new(
         "owed-is-settled-by-failure",
         "A release that failed counts as answered",
@@ -624,7 +624,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         VOTES,
     )
-    .breaks("A renewal takes the lock again on nodes that say \"not yours\" while a majority renews"),
+    .breaks("A renewal acquires the lock again on nodes that say \"not yours\" while a majority renews"),
     Mutant::new(
         "late-node-not-refilled",
         "A node that says late that it has lost a lease is not given it again",
@@ -699,7 +699,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         VOTES,
     )
-    .breaks("what a node tells again is news"),
+    .breaks("A second notification by the same node is a new one"),
     Mutant::new(
         "notice-of-a-round",
         "A notice is for one round of an attempt alone",
@@ -708,7 +708,7 @@ pub(super) const ALL: &[Mutant] = &[
         "hint.owner",
         VOTES,
     )
-    .breaks("hints are for it whatever the round"),
+    .breaks("Hints reach the attempt under the id of any of its rounds"),
     Mutant::new(
         "proposals-repeat",
         "A proposal is the last one again while the clock stands still",
@@ -725,7 +725,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         VOTES,
     )
-    .breaks("but always greater than every fence it has seen"),
+    .breaks("a proposal is always greater than every fence that the client has seen"),
     Mutant::new(
         "smallest-drift",
         "The drift of a quorum is that of its best store",

@@ -69,7 +69,7 @@ pub(super) const ALL: &[Mutant] = &[
         "{ let _ = (is_wanted, lane::runtime); None }",
         HOGS,
     )
-    .breaks("The keeper, its timers and its connections are on a thread that all managers of the process share"),
+    .breaks("The renewer, its timers and its connections are on a thread that all managers of the process share"),
     Mutant::new(
         "lane-by-a-paused-clock",
         "Leases whose bodies have a paused clock are renewed by another",
@@ -102,7 +102,7 @@ pub(super) const ALL: &[Mutant] = &[
         "true",
         &[Tests(facade("connection"), &["renewals"]), Tests(facade("hogs"), &[])],
     )
-    .breaks("what cannot be sent there goes over those of other requests"),
+    .breaks("A renewal that cannot be sent there goes over the connection of other requests"),
     Mutant::new(
         "jump-unnoticed",
         "A jump of the time of day is no reason to renew",

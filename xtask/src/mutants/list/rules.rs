@@ -96,7 +96,7 @@ pub(super) const ALL: &[Mutant] = &[
         "ttl",
         OFTEN,
     )
-    .breaks("So the lease is believed until the moment before the latest such question was sent + 3 s"),
+    .breaks("So the lease is believed until the moment before the latest question that knew a smaller fence was sent + 3 s"),
     Mutant::new(
         "any-hint-believed",
         "A hint is believed by the latest question, whatever fence that knew",
@@ -120,7 +120,7 @@ pub(super) const ALL: &[Mutant] = &[
             "state::tests::waits::a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second",
         )],
     )
-    .breaks("whoever waits looks again at least every 1.25 s"),
+    .breaks("A waiter polls at least every 1.25 s"),
     // From task to task.
     Mutant::new(
         "same-token",
@@ -142,7 +142,7 @@ pub(super) const ALL: &[Mutant] = &[
             "state::tests::turns::a_lease_that_came_too_long_ago_goes_back_to_the_store",
         )],
     )
-    .breaks("It is handed on for 10 ms since it came from the store"),
+    .breaks("Hand-overs end 10 ms after the lease came from the store"),
     Mutant::new(
         "any-ttl",
         "A claim goes on to a task that wants another TTL",
@@ -176,7 +176,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         OFTEN,
     )
-    .breaks("What got no answer may have been carried out"),
+    .breaks("A request without an answer may have been carried out"),
     Mutant::new(
         "failure-leaves-nothing",
         "What was answered by an error counts as never sent",
@@ -197,7 +197,7 @@ pub(super) const ALL: &[Mutant] = &[
         "self.claim.traces_until = traces_before;",
         RARE,
     )
-    .breaks("The attempt is released by its owner id"),
+    .breaks("Its claim is released by its owner id"),
     Mutant::new(
         "release-sent-once",
         "A release without an answer is not repeated",
@@ -218,7 +218,7 @@ pub(super) const ALL: &[Mutant] = &[
         "sorted.sort_by_key(|(place, _)| *place);",
         SELDOM,
     )
-    .breaks("So nobody waits for a key that comes before one it holds"),
+    .breaks("So no call waits for a key that comes before one it holds"),
     // A quorum.
     Mutant::new(
         "half-is-majority",
@@ -228,7 +228,7 @@ pub(super) const ALL: &[Mutant] = &[
         "count / 2",
         OFTEN,
     )
-    .breaks("one that a majority has *while holding the lock for us*"),
+    .breaks("one that a majority has *while holding the lock for this claim*"),
     Mutant::new(
         "raised-anywhere",
         "A raise is counted where the lock is not held any more",
@@ -240,7 +240,7 @@ pub(super) const ALL: &[Mutant] = &[
             "store::quorum::tests::model::five_nodes_that_answer_late_never_give_one_fence_twice",
         )],
     )
-    .breaks("Confirmed where the lock is gone or was got anew"),
+    .breaks("Confirmed where the lock is gone or was acquired anew"),
     Mutant::new(
         "released-id-reused",
         "A node that was sent a release is asked again under the same id",
@@ -259,7 +259,7 @@ pub(super) const ALL: &[Mutant] = &[
         "not value",
         STRANGERS,
     )
-    .breaks("nobody renews or releases a stranger's"),
+    .breaks("no claim renews or releases another claim's lease"),
     Mutant::new(
         "renewal-of-anybody",
         "A renewal prolongs the lock of whoever has it",
@@ -268,7 +268,7 @@ pub(super) const ALL: &[Mutant] = &[
         "not value",
         STRANGERS,
     )
-    .breaks("nobody renews or releases a stranger's"),
+    .breaks("no claim renews or releases another claim's lease"),
     Mutant::new(
         "fence-without-clock",
         "A fence is one more than the last one, which a server may forget",

@@ -47,7 +47,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         SERVER,
     )
-    .breaks("each idempotent for its owner"),
+    .breaks("Each script is idempotent for its owner"),
     Mutant::new(
         "own-ttl-goes-on",
         "Whoever asks again for its own lock does not get its TTL anew",
@@ -56,7 +56,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         SERVER,
     )
-    .breaks("mine → the TTL starts anew"),
+    .breaks("**acquire** and **renew** by the owner start its TTL anew"),
     Mutant::new(
         "own-label-goes-on",
         "Whoever asks again for its own lock keeps the label that is there",
@@ -200,7 +200,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         SERVER,
     )
-    .breaks("free, but others wait → the first of them becomes the holder for 3 s and is told"),
+    .breaks("If the lock is free but others wait, **acquire** makes the first living waiter the holder for 3 s and sends a hint"),
     Mutant::new(
         "own-place-is-anothers",
         "The first waiter that asks is told of a grant in place of an answer",
@@ -233,7 +233,7 @@ pub(super) const ALL: &[Mutant] = &[
         "30000",
         SERVER,
     )
-    .breaks("the first of them becomes the holder for 3 s and is told"),
+    .breaks("**acquire** makes the first living waiter the holder for 3 s and sends a hint"),
     Mutant::new(
         "granted-stays-queued",
         "A waiter that is made the holder stays in the queue",
@@ -283,7 +283,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         SERVER,
     )
-    .breaks("a lease that was handed on gets its label"),
+    .breaks("**renew** writes the label of a lease that was granted"),
     Mutant::new(
         "renewal-keeps-ttl",
         "A renewal that writes the label does not start the TTL anew",
@@ -329,7 +329,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         SERVER,
     )
-    .breaks("Not mine → I leave the queue"),
+    .breaks("Any other caller leaves the queue"),
     Mutant::new(
         "living-place-not-left",
         "A release of who only waits stays among the living",
@@ -346,7 +346,7 @@ pub(super) const ALL: &[Mutant] = &[
         "true",
         SERVER,
     )
-    .breaks("mine → the first living waiter becomes the holder, or the key is deleted"),
+    .breaks("**release** by the owner grants the lock to the first living waiter, or deletes the key"),
     Mutant::new(
         "granted-to-the-dead",
         "A release makes a waiter the holder that has died",
@@ -428,7 +428,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         SERVER,
     )
-    .breaks("an `owner!` is told with the fence 0 and leaves the queue"),
+    .breaks("A waiter that is only to be notified (`owner!`) gets a hint with the fence 0 and leaves the queue"),
     Mutant::new(
         "release-grant-for-long",
         "A release makes a waiter the holder for ten times as long",
@@ -462,7 +462,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         SERVER,
     )
-    .breaks("Confirmed where the lock is gone or was got anew"),
+    .breaks("Confirmed where the lock is gone or was acquired anew"),
     Mutant::new(
         "raise-of-another-grant",
         "A raise raises the fence of a lock that was got anew",
@@ -471,7 +471,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         SERVER,
     )
-    .breaks("Confirmed where the lock is gone or was got anew"),
+    .breaks("Confirmed where the lock is gone or was acquired anew"),
     Mutant::new(
         "raise-not-repeated",
         "A raise that is repeated finds another fence",
@@ -480,7 +480,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         SERVER,
     )
-    .breaks("each idempotent for its owner"),
+    .breaks("Each script is idempotent for its owner"),
     Mutant::new(
         "raise-lowers-counter",
         "A raise sets the counter back",
@@ -497,7 +497,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         SERVER,
     )
-    .breaks("the lock's fence and the slot's are not less than this one from now on"),
+    .breaks("the fence of the owner's lock and that of the slot are not less than the one proposed"),
     Mutant::new(
         "raise-leaves-the-lock",
         "A raise does not raise the fence of the lock",
@@ -506,7 +506,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         SERVER,
     )
-    .breaks("the lock's fence and the slot's are not less than this one from now on"),
+    .breaks("the fence of the owner's lock and that of the slot are not less than the one proposed"),
     Mutant::new(
         "raise-ends-ttl",
         "A raise lets a lock stay for ever",
@@ -524,7 +524,7 @@ pub(super) const ALL: &[Mutant] = &[
         "not value",
         MOVED,
     )
-    .breaks("if it is the owner's"),
+    .breaks("deletes the lock alone, if the owner still holds it"),
     Mutant::new(
         "drop-does-nothing",
         "A release while a slot moves leaves the lock",
@@ -533,7 +533,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         MOVED,
     )
-    .breaks("mine → the key is deleted, and nobody is told"),
+    .breaks("**drop** deletes the owner's lock and sends no hint"),
     // unlock and look
     Mutant::new(
         "unlock-by-owner-alone",
@@ -543,7 +543,7 @@ pub(super) const ALL: &[Mutant] = &[
         "string.match(value, '^%S+') ~= string.match(seen, '^%S+')",
         OPERATOR,
     )
-    .breaks("takes a lock away if it is still the owner and the fence that were seen"),
+    .breaks("**unlock** removes a lock only with the owner and the fence that were seen"),
     Mutant::new(
         "unlock-of-anybody",
         "An operator takes away whatever lease is there",
@@ -552,7 +552,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         OPERATOR,
     )
-    .breaks("takes a lock away if it is still the owner and the fence that were seen"),
+    .breaks("**unlock** removes a lock only with the owner and the fence that were seen"),
     Mutant::new(
         "unlock-of-any-value",
         "An operator takes away another client's value that has changed since",
@@ -561,7 +561,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         OPERATOR,
     )
-    .breaks("or another client's value by its SHA-1"),
+    .breaks("or a third-party value by its SHA-1"),
     Mutant::new(
         "unlock-does-not-raise",
         "The fence of the slot is not raised when an operator takes a lock away",
@@ -594,7 +594,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         OPERATOR,
     )
-    .breaks("tells the old holder by `owner 0 K`"),
+    .breaks("notifies the old holder by `owner 0 K`"),
     Mutant::new(
         "unlock-with-foreign-counter",
         "An operator takes a lock away whose counter is no number of dlock",

@@ -29,7 +29,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         KEYS,
     )
-    .breaks("That applies when all leases are there"),
+    .breaks("`min_hold` applies when all leases are there"),
     Mutant::new(
         "several-deadlock-not-found",
         "A call for several keys waits for itself",
@@ -120,7 +120,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         KEYS,
     )
-    .breaks("If the first has to wait, what was got of the others is given back"),
+    .breaks("If the first is busy, leases of later keys are released"),
     Mutant::new(
         "several-wait-not-counted",
         "Each key of a call is waited for as long as the call may wait",
@@ -153,7 +153,7 @@ pub(super) const ALL: &[Mutant] = &[
         "std::mem::forget(answers);",
         KEYS,
     )
-    .breaks("So nobody waits for a key that comes before one it holds"),
+    .breaks("So no call waits for a key that comes before one it holds"),
     Mutant::new(
         "held-not-watched",
         "A call that waits does not notice that it has lost what it holds",
@@ -194,5 +194,5 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         KEYS,
     )
-    .breaks("What is only tried must not be kept for its `min_hold`"),
+    .breaks("a lease that was only tried is released at once"),
 ];

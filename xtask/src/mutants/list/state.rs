@@ -371,7 +371,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         STATE,
     )
-    .breaks("Such a word makes a holder renew at once"),
+    .breaks("An operator's message makes a holder renew at once"),
     Mutant::new(
         "doubt-at-any-rate",
         "Whoever publishes makes a holder renew any number of times",
@@ -437,7 +437,7 @@ pub(super) const ALL: &[Mutant] = &[
         "third",
         STATE,
     )
-    .breaks("renewals are rounded to a 512th of the TTL"),
+    .breaks("Renewals are rounded to a 512th of the TTL"),
     Mutant::new(
         "renewals-rounded-up",
         "Renewals are rounded to a time that is later",
@@ -497,7 +497,7 @@ pub(super) const ALL: &[Mutant] = &[
         "now.plus(until.remaining(now) / 3)",
         STATE,
     )
-    .breaks("It renews 100 to 200 ms after it was woken"),
+    .breaks("renews 100 to 200 ms after it was woken"),
     Mutant::new(
         "handed-lease-entered-late",
         "A lease that was handed over is entered however long it has lain there",
@@ -514,7 +514,7 @@ pub(super) const ALL: &[Mutant] = &[
         "true",
         STATE,
     )
-    .breaks("What is only tried must not be kept for its `min_hold`"),
+    .breaks("a lease that was only tried is released at once"),
     Mutant::new(
         "single-is-not-kept",
         "The lease of a call with one key is not kept for its `min_hold`",
@@ -542,7 +542,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         STATE,
     )
-    .breaks("A lease that was handed to a task which does not look is not renewed"),
+    .breaks("A lease that was handed to a task which is not polled is not renewed"),
     Mutant::new(
         "absent-is-not-kept-again",
         "A task that looks late at its lease does not tell the renewer",
@@ -656,7 +656,7 @@ pub(super) const ALL: &[Mutant] = &[
         "refresh.last_fence <= fence",
         STATE,
     )
-    .breaks("each *busy* tells the last fence of the slot"),
+    .breaks("Each *busy* answer carries the last fence of the slot"),
     Mutant::new(
         "lease-made-younger",
         "Another answer makes a lease younger, and so its turn longer",

@@ -107,7 +107,7 @@ pub(super) const ALL: &[Mutant] = &[
         "false && front.is_absent(now)",
         STATE,
     )
-    .breaks("is passed over by whoever of those behind looks"),
+    .breaks("After three seconds any polled attempt behind it may take the claim over"),
     Mutant::new(
         "queue-looks-late",
         "A task behind others looks again when its wait is over",
@@ -148,7 +148,7 @@ pub(super) const ALL: &[Mutant] = &[
         "true",
         STATE,
     )
-    .breaks("What got no answer may have been carried out"),
+    .breaks("A request without an answer may have been carried out"),
     Mutant::new(
         "kept-claim-released-once",
         "The release of what a task had before it was passed over is not repeated",
@@ -173,7 +173,7 @@ pub(super) const ALL: &[Mutant] = &[
         "self.behind.len()",
         STATE,
     )
-    .breaks("it is the next one again when it looks"),
+    .breaks("the task is next again when it is polled"),
     Mutant::new(
         "last-in-front-is-dropped",
         "A lease that is being given back is forgotten when the next one steps forward",
@@ -342,7 +342,7 @@ pub(super) const ALL: &[Mutant] = &[
         "expected",
         STATE,
     )
-    .breaks("After three seconds such a task"),
+    .breaks("After three seconds any polled attempt behind it may take the claim over"),
     Mutant::new(
         "asking-is-never-absent",
         "A task that asks and does not look any more keeps others out",

@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    super::{
-        facts::{Facts, Layout, ServerFacts},
-        finding::{Finding, Topic},
-    },
-    counted,
+use super::super::{
+    facts::{Facts, Layout, ServerFacts},
+    finding::{Finding, Topic},
 };
+use crate::text::counted;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     match facts.layout {

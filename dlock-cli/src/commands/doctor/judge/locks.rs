@@ -1,12 +1,10 @@
 //! What lies in the servers by way of locks.
 
-use super::{
-    super::{
-        facts::{Facts, LockFacts, ServerFacts},
-        finding::{Finding, Topic},
-    },
-    counted,
+use super::super::{
+    facts::{Facts, LockFacts, ServerFacts},
+    finding::{Finding, Topic},
 };
+use crate::text::counted;
 
 /// So many keys are named.
 const NAMED: usize = 3;

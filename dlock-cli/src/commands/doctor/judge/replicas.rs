@@ -1,12 +1,10 @@
 //! Who has a copy of the leases, and what a fail-over loses.
 
-use super::{
-    super::{
-        facts::{Facts, Layout, Replica, ServerFacts},
-        finding::{Finding, Topic},
-    },
-    counted,
+use super::super::{
+    facts::{Facts, Layout, Replica, ServerFacts},
+    finding::{Finding, Topic},
 };
+use crate::text::counted;
 
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     if server.is("role", "slave") {

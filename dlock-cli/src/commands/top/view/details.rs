@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Block, Borders},
 };
 
-use super::{ACCENT, ALARM, Elide, WARM, brief, faded, fit};
+use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit};
 use crate::commands::top::{
     model::Model,
     picture::{Holder, Lock, Process, Waiter},

@@ -8,7 +8,7 @@ use ratatui::{
     widgets::Sparkline,
 };
 
-use super::{ACCENT, ALARM, Elide, WARM, brief, faded, fit, split};
+use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit, split};
 use crate::commands::top::model::Model;
 
 pub(super) const HEIGHT: u16 = 4;

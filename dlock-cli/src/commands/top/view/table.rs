@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Cell, Row, Table, TableState},
 };
 
-use super::{ACCENT, ALARM, Elide, WARM, brief, faded, fit};
+use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit};
 use crate::commands::top::{
     model::{Column, Model},
     picture::{Holder, Lock},

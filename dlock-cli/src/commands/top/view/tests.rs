@@ -5,7 +5,10 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use ratatui::crossterm::event::KeyCode;
 
-use super::*;
+use super::{
+    style::{Elide, brief, fit},
+    *,
+};
 use crate::commands::top::{
     model::{Message, Step},
     picture::{Holder, Lock, Picture, Process, Server, Waiter},

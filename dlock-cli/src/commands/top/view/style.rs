@@ -1,0 +1,75 @@
+//! Colours, columns and short texts that all parts of the screen share.
+
+use std::time::Duration;
+
+use ratatui::{
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Modifier, Style},
+    text::Span,
+};
+
+use crate::{commands::top::model::Model, text::printable};
+
+pub(super) const ACCENT: Color = Color::Cyan;
+pub(super) const ALARM: Color = Color::LightRed;
+pub(super) const WARM: Color = Color::Yellow;
+
+pub(super) fn split<const N: usize>(area: Rect, parts: [Constraint; N]) -> [Rect; N] {
+    Layout::vertical(parts).areas(area)
+}
+
+/// `style`, or grey during an outage: what is shown may no longer be so.
+pub(super) fn faded(style: Style, model: &Model) -> Style {
+    if model.outage.is_some() {
+        Style::new()
+            .fg(Color::DarkGray)
+            .remove_modifier(Modifier::BOLD)
+    } else {
+        style
+    }
+}
+
+/// The end at which a text that is too long is cut.
+#[derive(Clone, Copy)]
+pub(super) enum Elide {
+    /// The end of a function's path says which one it is.
+    Start,
+    End,
+}
+
+/// `text` in so many columns of the terminal, without anything that drives it.
+pub(super) fn fit(text: &str, width: u16, elide: Elide) -> String {
+    let text = printable(text);
+    let width = usize::from(width);
+    if Span::raw(text.as_ref()).width() <= width {
+        return text.into_owned();
+    }
+    let mut left = width.saturating_sub(1);
+    let mut takes = |c: &char| {
+        let columns = Span::raw(c.to_string()).width();
+        let fits = columns <= left;
+        left = left.saturating_sub(if fits { columns } else { left });
+        fits
+    };
+    match elide {
+        _ if width == 0 => String::new(),
+        Elide::End => text.chars().take_while(&mut takes).chain(['…']).collect(),
+        Elide::Start => {
+            let kept: Vec<_> = text.chars().rev().take_while(&mut takes).collect();
+            ['…'].into_iter().chain(kept.into_iter().rev()).collect()
+        }
+    }
+}
+
+/// A duration in seven columns at the most.
+pub(super) fn brief(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{} ms", time.as_millis()),
+        1..10 => format!("{seconds}.{} s", time.subsec_millis() / 100),
+        10..100 => format!("{seconds} s"),
+        100..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {:02}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
