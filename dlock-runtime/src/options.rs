@@ -299,6 +299,16 @@ pub const fn check_min_hold(min_hold: Duration) -> Duration {
     min_hold
 }
 
+/// Why a time cannot be the limit for an answer or for a connection.
+pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
+    /// Sums and multiples of limits are moments in the future, which have to exist.
+    const LONGEST: Duration = Duration::from_secs(60 * 60);
+    if limit.is_zero() {
+        return Some("it must be greater than zero");
+    }
+    (limit > LONGEST).then_some("it must be an hour at the most")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! How a manager is made: defaults, limits, and the store.
 
 // Documentation shows methods in the order of these.
+mod entry;
 mod options;
 mod start;
 
@@ -14,7 +15,7 @@ use crate::{
     clock::{Clock, SystemClock},
     engine::limits::Limits,
     error::ConnectError,
-    options::Timing,
+    options::{Timing, fault_of_limit},
     random::{Random, SystemRandom},
 };
 
@@ -104,16 +105,6 @@ impl fmt::Debug for LockManagerBuilder {
             .field("raw_keys", &self.raw_keys)
             .finish_non_exhaustive()
     }
-}
-
-/// Why a time cannot be the limit for an answer or for a connection.
-pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
-    /// Sums and multiples of limits are moments in the future, which have to exist.
-    const LONGEST: Duration = Duration::from_secs(60 * 60);
-    if limit.is_zero() {
-        return Some("it must be greater than zero");
-    }
-    (limit > LONGEST).then_some("it must be an hour at the most")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
 use super::{credentials::CredentialsProvider, url::Location};
-use crate::{api::builder::fault_of_limit, error::ConnectError, label::label};
+use crate::{error::ConnectError, label::label, options::fault_of_limit};
 
 const LONGEST_NAMESPACE: usize = 64;
 
