@@ -13,9 +13,8 @@ use tracing::Instrument;
 
 use crate::{
     api::{global, guard::LockGuard, manager::LockManager},
-    engine::{acquisition::Acquisition, release::let_others_take_it},
+    engine::{acquisition::Acquisition, spawn::let_others_take_it},
     exclusive::Exclusive,
-    observe,
 };
 
 /// What a section needs to go on without its caller.
@@ -56,7 +55,7 @@ impl Detach {
             let acquisition = self.acquisition.clone();
             let rest = async move {
                 // Not before: a runtime that has ended drops it at once.
-                observe::detached(&acquisition);
+                acquisition.events().detached();
                 drop(rest.await);
             };
             let rest = rest.instrument(self.caller.clone());

@@ -10,14 +10,16 @@ use std::{
 
 use tokio::{runtime::Handle, time::timeout_at};
 
+use super::{
+    acquisition::{Acquisition, Engine},
+    reentrancy,
+    release::Occupied,
+    renewer,
+};
 use crate::{
-    api::{
-        guard::{LockGuard, Occupied},
-        manager::Core,
-    },
     clock::Moment,
-    engine::{acquisition::Acquisition, reentrancy, renewer},
     error::LockError,
+    fence::FencingToken,
     key::LockKey,
     observe::{self, Asking, LeaseOrigin, Trail},
     options::{Options, Timing},
@@ -26,13 +28,27 @@ use crate::{
     store::{AcquireOutcome, StoreError, StoreErrorKind},
 };
 
+/// A lock that was taken: what a guard is made of.
+pub(crate) struct Taken {
+    pub(crate) place: Occupied,
+    pub(crate) token: FencingToken,
+}
+
+impl Taken {
+    /// The error if the lease is not valid any more.
+    pub(super) fn loss(&self) -> Option<LockError> {
+        let acquisition = &self.place.acquisition;
+        acquisition.ensure_at(acquisition.now()).err()
+    }
+}
+
 /// Takes `key`. Dropping the future gives back whatever it has got so far.
 pub(crate) async fn acquire(
-    core: Arc<Core>,
+    core: Arc<Engine>,
     key: LockKey,
     options: Options,
     origin: Origin,
-) -> Result<LockGuard, LockError> {
+) -> Result<Taken, LockError> {
     let timing = options.resolve(&core.defaults, &key);
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
     if reentrancy::contains(core.id(), &key) {
@@ -41,8 +57,8 @@ pub(crate) async fn acquire(
     let asking = Asking::for_one(&key, origin);
     match one(&core, &key, timing, asking.trail()).await {
         Ok(got) => {
-            asking.entered(got.guard.fencing_token(), got.waited, got.now);
-            Ok(got.guard)
+            asking.entered(got.taken.token, got.waited, got.now);
+            Ok(got.taken)
         }
         Err(error) => Err(asking.refused(timing.wait, error)),
     }
@@ -50,7 +66,7 @@ pub(crate) async fn acquire(
 
 /// A lock, and how long its task has waited for it.
 pub(super) struct Got {
-    pub(super) guard: LockGuard,
+    pub(super) taken: Taken,
     waited: Duration,
     /// When it was got.
     now: Moment,
@@ -58,7 +74,7 @@ pub(super) struct Got {
 
 /// One attempt at `key`, which gives back whatever it has got when it is dropped.
 pub(super) async fn one(
-    core: &Arc<Core>,
+    core: &Arc<Engine>,
     key: &LockKey,
     timing: Timing,
     trail: &Trail,
@@ -113,12 +129,13 @@ pub(super) async fn one(
                     .map_err(|loss| acquisition.lost_error(loss))?;
                 let waited = entered.elapsed(now);
                 acquisition.stops_waiting();
-                observe::acquired(&acquisition, held.token, origin, waited);
+                acquisition.events().acquired(held.token, origin, waited);
                 if let Some(renew_at) = renew_at {
                     renewer::note(&acquisition, renew_at, now);
                 }
-                let guard = LockGuard::new(place, held.token);
-                return Ok(Got { guard, waited, now });
+                let token = held.token;
+                let taken = Taken { place, token };
+                return Ok(Got { taken, waited, now });
             }
             Effect::Refuse(denial) => return Err(refusal(&acquisition, denial)),
             // Only a shutdown comes between two steps; every other effect is for another driver.

@@ -15,11 +15,15 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::acquire::{no_runtime, one};
+use super::{
+    acquire::{self, Taken, no_runtime, one},
+    acquisition::Engine,
+    reentrancy,
+    release::release,
+    renewer,
+};
 use crate::{
-    api::{guard::LockGuard, manager::Core},
     clock::Moment,
-    engine::reentrancy,
     error::{LockError, LostCause},
     key::{LockKey, LockKeys},
     observe::{self, Asking, Trail},
@@ -32,16 +36,16 @@ use crate::{
 /// The pause after a lease was lost while others were waited for: what ended it may end the next.
 const BEFORE_STARTING_OVER: Duration = Duration::from_millis(20);
 
-/// Takes all of `keys`. Dropping the future gives back whatever it has got so far.
+/// Takes all of `keys`, and returns their locks in the order of `keys`. Dropping the future gives back whatever it has got so far.
 pub(crate) async fn acquire(
-    core: Arc<Core>,
+    core: Arc<Engine>,
     keys: LockKeys,
     options: Options,
     origin: Origin,
-) -> Result<LockGuard, LockError> {
+) -> Result<Vec<Taken>, LockError> {
     if let Some(key) = keys.only() {
-        let only = super::acquire::acquire(core, key.clone(), options, origin);
-        return Box::pin(only).await;
+        let only = acquire::acquire(core, key.clone(), options, origin);
+        return Box::pin(only).await.map(|only| vec![only]);
     }
     let timing = options.resolve(&core.defaults, keys.first());
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
@@ -64,17 +68,21 @@ pub(crate) async fn acquire(
         core,
     };
     match call.all().await {
-        Ok(guards) => {
+        Ok(all) => {
             let places = sorted.iter().map(|(place, _)| place);
-            let mut as_written: Vec<_> = places.zip(guards).collect();
+            let mut as_written: Vec<_> = places.zip(all).collect();
             as_written.sort_by_key(|(place, _)| *place);
-            let guard = LockGuard::of_all(as_written.into_iter().map(|(_, guard)| guard));
+            let all: Vec<_> = as_written.into_iter().map(|(_, taken)| taken).collect();
             let now = call.core.clock.now();
-            guard
-                .acquisitions()
-                .for_each(|acquisition| acquisition.end_trial(now));
-            asking.entered(guard.fencing_token(), call.began.elapsed(now), now);
-            Ok(guard)
+            for taken in &all {
+                let acquisition = &taken.place.acquisition;
+                if let Some(renew_at) = acquisition.end_trial(now) {
+                    renewer::note(acquisition, renew_at, now);
+                }
+            }
+            let first = all.first().expect("a list of keys has at least one");
+            asking.entered(first.token, call.began.elapsed(now), now);
+            Ok(all)
         }
         Err(error) => Err(asking.refused(timing.wait, refusal(error, call.waited()))),
     }
@@ -82,7 +90,7 @@ pub(crate) async fn acquire(
 
 /// One call for several keys.
 struct AcquireAll {
-    core: Arc<Core>,
+    core: Arc<Engine>,
     /// In the order of all keys.
     keys: Vec<LockKey>,
     timing: Timing,
@@ -90,7 +98,7 @@ struct AcquireAll {
     began: Moment,
 }
 
-type KeyResult = Result<LockGuard, LockError>;
+type KeyResult = Result<Taken, LockError>;
 
 /// Why a way through the keys has not led to its end.
 enum Setback {
@@ -101,7 +109,7 @@ enum Setback {
 
 impl AcquireAll {
     /// The leases of all keys, in their order.
-    async fn all(&self) -> Result<Vec<LockGuard>, LockError> {
+    async fn all(&self) -> Result<Vec<Taken>, LockError> {
         let mut wait = self.timing.wait;
         if wait == Wait::Never {
             return self.if_free().await;
@@ -128,46 +136,46 @@ impl AcquireAll {
     }
 
     /// The same for a caller that does not wait.
-    async fn if_free(&self) -> Result<Vec<LockGuard>, LockError> {
+    async fn if_free(&self) -> Result<Vec<Taken>, LockError> {
         let asked = self.keys.iter().map(|key| self.one(key, Wait::Never));
-        let (mut guards, mut failure) = (Vec::new(), None);
+        let (mut taken, mut failure) = (Vec::new(), None);
         for answer in join_all(asked).await {
             match answer {
-                Ok(guard) => guards.push(guard),
+                Ok(got) => taken.push(got),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let lost = || guards.iter().find_map(|guard| guard.ensure().err());
+        let lost = || taken.iter().find_map(Taken::loss);
         let Some(error) = failure.or_else(lost) else {
-            return Ok(guards);
+            return Ok(taken);
         };
         // Waited for: who hears that one key is busy is not to find the others busy with this call.
-        join_all(guards.into_iter().map(LockGuard::release)).await;
+        give_back(taken).await;
         Err(error)
     }
 
     /// One way through the keys, on which nothing is lost.
-    async fn in_order(&self, wait: Wait) -> Result<Vec<LockGuard>, Setback> {
+    async fn in_order(&self, wait: Wait) -> Result<Vec<Taken>, Setback> {
         let mut held = Vec::with_capacity(self.keys.len());
         match self.take_all(&mut held, wait).await {
             Ok(()) => Ok(held),
             Err(setback) => {
                 // Waited for, as above: the caller may try again at once.
-                join_all(held.into_iter().map(LockGuard::release)).await;
+                give_back(held).await;
                 Err(setback)
             }
         }
     }
 
     /// Adds to `held` what is missing.
-    async fn take_all(&self, held: &mut Vec<LockGuard>, mut wait: Wait) -> Result<(), Setback> {
+    async fn take_all(&self, held: &mut Vec<Taken>, mut wait: Wait) -> Result<(), Setback> {
         while let Some((next, others)) = self.keys[held.len()..].split_first() {
-            let (guard, answers) = self.wait_and_ask(held, next, others, wait).await?;
-            held.push(guard);
+            let (taken, answers) = self.wait_and_ask(held, next, others, wait).await?;
+            held.push(taken);
             let mut failure = None;
             for answer in answers {
                 match answer {
-                    Ok(guard) => held.push(guard),
+                    Ok(taken) => held.push(taken),
                     Err(error) => {
                         failure = Some(error);
                         // The answers behind it are dropped, and so given back.
@@ -183,7 +191,7 @@ impl AcquireAll {
             })?;
         }
         // The first may have ended while the last was waited for.
-        match held.iter().find_map(|guard| guard.ensure().err()) {
+        match held.iter().find_map(Taken::loss) {
             None => Ok(()),
             Some(error) => Err(Setback::Lost(error)),
         }
@@ -193,19 +201,19 @@ impl AcquireAll {
     /// answers are left out, and what was got given back, if `next` is not free.
     async fn wait_and_ask(
         &self,
-        held: &[LockGuard],
+        held: &[Taken],
         next: &LockKey,
         others: &[LockKey],
         wait: Wait,
-    ) -> Result<(LockGuard, Vec<KeyResult>), Setback> {
+    ) -> Result<(Taken, Vec<KeyResult>), Setback> {
         let waiting = pin!(self.one(next, wait));
         let asking = join_all(others.iter().map(|key| self.ask_once(key, wait)));
         match select(waiting, asking).await {
-            Either::Left((guard, asking)) => {
-                let guard = guard.map_err(Setback::Refused)?;
+            Either::Left((taken, asking)) => {
+                let taken = taken.map_err(Setback::Refused)?;
                 let answers = asking.await;
                 refuse_if_hopeless(&answers)?;
-                Ok((guard, answers))
+                Ok((taken, answers))
             }
             // A store answers in the order of the questions: `next`, asked first, is not free.
             // To wait for it with one behind it in hand could be to wait for each other.
@@ -213,7 +221,7 @@ impl AcquireAll {
                 refuse_if_hopeless(&answers)?;
                 drop(answers);
                 match select(waiting, pin!(any_lost(held))).await {
-                    Either::Left((guard, _)) => Ok((guard.map_err(Setback::Refused)?, Vec::new())),
+                    Either::Left((taken, _)) => Ok((taken.map_err(Setback::Refused)?, Vec::new())),
                     Either::Right((lost, _)) => Err(Setback::Lost(lost)),
                 }
             }
@@ -238,7 +246,7 @@ impl AcquireAll {
             ..self.timing
         };
         let got = one(&self.core, key, timing, &self.trail).await?;
-        Ok(got.guard)
+        Ok(got.taken)
     }
 
     fn waited(&self) -> Duration {
@@ -313,12 +321,19 @@ fn refuse_if_hopeless(answers: &[KeyResult]) -> Result<(), Setback> {
     }
 }
 
+/// Releases all of them and waits for the answers; the caller has not had them, so their losses are none of its own.
+async fn give_back(taken: Vec<Taken>) {
+    join_all(taken.into_iter().map(|taken| release(taken.place))).await;
+}
+
 /// Waits until one of `held` is lost.
-async fn any_lost(held: &[LockGuard]) -> LockError {
+async fn any_lost(held: &[Taken]) -> LockError {
     if held.is_empty() {
         return pending().await;
     }
-    let losses = held.iter().map(|guard| Box::pin(guard.lost()));
+    let losses = held
+        .iter()
+        .map(|taken| Box::pin(taken.place.acquisition.lost()));
     select_all(losses).await.0
 }
 

@@ -9,38 +9,39 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
-    thread,
     time::Duration,
 };
 
 use tokio::{
-    runtime::{Handle, RuntimeFlavor, TryCurrentError},
+    runtime::Handle,
     sync::{Mutex, Notify, SemaphorePermit, futures::Notified},
     time::{Instant, timeout},
 };
 
+use super::{
+    core::Core,
+    spawn::{let_others_take_it, runs_by_itself},
+    stall::{Liveness, Polls},
+    table::KeyEntry,
+};
 use crate::{
-    api::manager::Core,
     attempt::AttemptId,
     clock::Moment,
-    engine::{
-        release::{let_others_take_it, release_in_background},
-        renewer,
-        stall::{Liveness, Polls},
-        table::KeyEntry,
-    },
     error::{LockError, LostCause},
     key::LockKey,
-    observe::{self, RequestKind, Trail},
+    observe::{LeaseEvents, RequestKind, SentRequest, Trail},
     options::Timing,
     owner::OwnerId,
-    state::{Effect, Event, HeldLease, LocalWaiter, Loss, Outcome, Validity},
+    state::{Effect, Event, HeldLease, LocalWaiter, Loss, Outcome, RenewAt, Validity},
     store::{AcquireOutcome, AcquireRequest, Queue, Released, RenewRequest, Renewal, StoreError},
 };
 
+/// What the acquisitions of one manager share.
+pub(crate) type Engine = Core<Acquisition>;
+
 /// An attempt, from its first question until the store has nothing of it left.
 pub(crate) struct Acquisition {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: Arc<Engine>,
     pub(crate) timing: Timing,
     pub(crate) trail: Trail,
     /// What others are told of it besides the process; empty if it is under no attribute.
@@ -61,7 +62,7 @@ pub(crate) struct Acquisition {
 impl Acquisition {
     /// Enters the local table at `now`; `Err` once the manager is closed.
     pub(crate) fn enter(
-        core: &Arc<Core>,
+        core: &Arc<Engine>,
         key: &LockKey,
         timing: Timing,
         trail: &Trail,
@@ -123,6 +124,14 @@ impl Acquisition {
         &self.entry.key
     }
 
+    /// What logs and metrics are told of this acquisition.
+    pub(crate) fn events(&self) -> LeaseEvents<'_> {
+        LeaseEvents {
+            key: self.key(),
+            trail: &self.trail,
+        }
+    }
+
     pub(crate) fn now(&self) -> Moment {
         self.core.clock.now()
     }
@@ -168,7 +177,7 @@ impl Acquisition {
     fn report_loss(&self) {
         let loss = self.entry.state().loss(self.id);
         if let Some(loss) = loss {
-            observe::lost(self, &loss);
+            self.events().lost(&loss);
         }
         self.wakes.notify_waiters();
     }
@@ -183,7 +192,7 @@ impl Acquisition {
         match self.polls.look(now, self.timing.ttl) {
             Liveness::Good => {}
             Liveness::Quiet => self.wakes.notify_waiters(),
-            Liveness::Stalled(since) => observe::stalled(self, since),
+            Liveness::Stalled(since) => self.events().stalled(since),
         }
     }
 
@@ -223,6 +232,23 @@ impl Acquisition {
         Loss {
             cause: LostCause::OtherProcess,
             held_for: held.map_or(Duration::ZERO, |held| held.since.elapsed(now)),
+        }
+    }
+
+    /// The error of the caller if the lease is not valid at `now`.
+    pub(crate) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
+        let held = self.check_at(now);
+        held.map(drop).map_err(|loss| self.lost_error(loss))
+    }
+
+    /// Waits until the lease is lost.
+    pub(crate) async fn lost(&self) -> LockError {
+        loop {
+            let woken = self.woken();
+            if let Err(error) = self.ensure_at(self.now()) {
+                return error;
+            }
+            woken.await;
         }
     }
 
@@ -291,7 +317,7 @@ impl Acquisition {
         let keep = store.renew(self.renewal(owner, rest));
         let answer = self.within(limit, RequestKind::Keep, keep).await?;
         if answer == Renewal::Renewed {
-            observe::kept(self, rest);
+            self.events().kept(rest);
         }
         Ok(match answer {
             Renewal::Renewed => Released::WasHeld,
@@ -309,13 +335,10 @@ impl Acquisition {
         }
     }
 
-    /// Of several leases, all are there at `now`: from now on nobody else gets this one before its
-    /// `min_hold` has passed, and its `max_hold` runs.
-    pub(crate) fn end_trial(self: &Arc<Self>, now: Moment) {
-        let renew_at = self.entry.state().end_trial(self.id, now);
-        if let Some(renew_at) = renew_at {
-            renewer::note(self, renew_at, now);
-        }
+    /// Of several leases, all are there at `now`: from now on no other client gets this one before its
+    /// `min_hold` has passed, and its `max_hold` runs. Returns what the renewer has to know of that.
+    pub(crate) fn end_trial(&self, now: Moment) -> Option<RenewAt> {
+        self.entry.state().end_trial(self.id, now)
     }
 
     fn kept_for(&self) -> Option<Duration> {
@@ -331,7 +354,7 @@ impl Acquisition {
         request: RequestKind,
         answer: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let sent = request.sent();
+        let sent = SentRequest::now(request);
         let mut answer = pin!(answer);
         // A store in memory answers at once, and needs no timer; any other has sent the request.
         let answer = match poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
@@ -344,41 +367,9 @@ impl Acquisition {
         };
         match &answer {
             Ok(_) => sent.answered(),
-            Err(error) => observe::request_failed(self, request, error),
+            Err(error) => self.events().request_failed(request, error),
         }
         answer
-    }
-
-    /// Gives back what the task left behind: the lease, the place in the queue, the local entry.
-    ///
-    /// Needs no runtime to be called from. If none is left that could send the release, the
-    /// store's TTL has to do.
-    pub(crate) fn leave_in_background(self: &Arc<Self>) {
-        let gone = |error: TryCurrentError| error.is_thread_local_destroyed();
-        if Handle::try_current().is_err_and(gone) {
-            // This is a destructor of a thread that has forgotten tokio already, whose clock panics
-            // here once a test has paused it. Any other thread will do.
-            let acquisition = self.clone();
-            let elsewhere = thread::Builder::new();
-            if elsewhere.spawn(move || acquisition.leave()).is_ok() {
-                return;
-            }
-        }
-        self.leave();
-    }
-
-    fn leave(self: &Arc<Self>) {
-        self.stops_waiting();
-        let now = self.now();
-        if !self.core.store.is_ours(now) {
-            // It is the parent's to give back.
-            return;
-        }
-        if let Effect::Release { owner } = self.event_at(Event::Left, now) {
-            self.core.renewer.remove(owner);
-            release_in_background(self, owner);
-        }
-        observe::left(self, now);
     }
 
     /// Whether the answer to a question is still of use: neither has the manager closed, nor has
@@ -424,9 +415,17 @@ fn plain(function: &'static str) -> Cow<'static, str> {
     }
 }
 
+/// Tells every attempt; returns how many lost their lease by it.
+pub(crate) fn tell_all(core: &Engine, event: impl Fn() -> Event) -> usize {
+    let entries = core.table.all();
+    let acquisitions = entries.iter().flat_map(|entry| entry.state().tasks());
+    let losses = acquisitions.filter(|acquisition| acquisition.event(event()) == Effect::Lose);
+    losses.count()
+}
+
 /// Tells the state what happened to the claim of `owner`; `None` if nobody bears it any more.
 pub(crate) fn tell_bearer(
-    core: &Core,
+    core: &Engine,
     entry: &KeyEntry<Arc<Acquisition>>,
     owner: OwnerId,
     event: Event,
@@ -438,11 +437,6 @@ pub(crate) fn tell_bearer(
     drop(state);
     let effect = bearer.settle(outcome, is_idle);
     Some((bearer, effect))
-}
-
-/// Whether a runtime has workers of its own: one of a single thread may be kept without being run.
-pub(crate) fn runs_by_itself(runtime: &Handle) -> bool {
-    runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
 }
 
 #[cfg(test)]

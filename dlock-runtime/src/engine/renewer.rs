@@ -7,188 +7,45 @@
 //! that was suspended finds out soon. It ends when there has been nothing to keep for that long;
 //! so a short section costs an entry in a map and neither spawns nor wakes anything.
 
+mod queue;
 mod renewals;
+pub(crate) mod schedule;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::{Duration, SystemTime},
 };
 
 use tokio::{
     runtime::Handle,
-    sync::Notify,
     time::{Instant, timeout_at},
 };
 
-use self::renewals::{Due, Renewals};
+use self::{
+    queue::Due,
+    schedule::{LONGEST_SLEEP, RenewerTask},
+};
+use super::{
+    acquisition::{Acquisition, Engine},
+    lane,
+    spawn::{let_others_take_it, runs_by_itself},
+};
 use crate::{
-    api::manager::Core,
     clock::Moment,
-    engine::{
-        acquisition::{Acquisition, runs_by_itself},
-        lane,
-        release::let_others_take_it,
-    },
     observe,
     owner::OwnerId,
     state::{Effect, Event, RenewAt},
-    sync::{Mutex, MutexGuard},
 };
-
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// A time of day that runs ahead of the other clocks by more than this has jumped.
 const JUMP: Duration = Duration::from_secs(1);
 
-/// The leases of a manager, by the time they have to be looked at.
-///
-/// They go by the owner that the store knows, so that a lease which is handed from section to section
-/// stays where it is.
-#[derive(Default)]
-pub(crate) struct Renewer {
-    schedule: Mutex<Schedule>,
-    /// Held while a task is started, until its runtime has taken it or all have refused.
-    starting: Mutex<()>,
-    /// Rung when something is due before the task would wake.
-    sooner: Notify,
-    renewals: Renewals,
-    /// Whether the task was last started on the lane.
-    is_on_lane: AtomicBool,
-}
-
-#[derive(Default)]
-struct Schedule {
-    /// With each of them, a section that it has been held by.
-    due: BTreeMap<(Instant, OwnerId), Arc<Acquisition>>,
-    at: BTreeMap<OwnerId, Instant>,
-    task: Option<RenewerTask>,
-    generation: u64,
-    /// Set when the task has panicked on the manager's runtime, which may have no timers.
-    avoids_home: bool,
-}
-
-/// The task that runs, as far as others need to know it.
-struct RenewerTask {
-    generation: u64,
-    wakes_at: Instant,
-    /// Whether its runtime was seen to have taken it.
-    accepted: bool,
-}
-
-impl Schedule {
-    /// When the task wakes; `None` if there is none, or none that still gets to run: a runtime of
-    /// one thread may be kept without being run.
-    fn runs_until(&self, now: Instant) -> Option<Instant> {
-        let task = self.task.as_ref().filter(|task| task.accepted)?;
-        let overdue = now.saturating_duration_since(task.wakes_at);
-        (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
-    }
-
-    fn remove(&mut self, owner: OwnerId) -> Option<Arc<Acquisition>> {
-        let at = self.at.remove(&owner)?;
-        self.due.remove(&(at, owner))
-    }
-
-    /// Takes out what is due at `now`.
-    fn take_due(&mut self, now: Instant) -> Vec<(OwnerId, Arc<Acquisition>)> {
-        let mut due = Vec::new();
-        while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
-            let (_, owner) = *entry.key();
-            self.at.remove(&owner);
-            due.push((owner, entry.remove()));
-        }
-        due
-    }
-
-    fn all(&self) -> Vec<(OwnerId, Arc<Acquisition>)> {
-        let due = self.due.iter();
-        due.map(|((_, owner), acquisition)| (*owner, acquisition.clone()))
-            .collect()
-    }
-}
-
 /// Takes a lease into its manager's care; `section` has just entered it.
 pub(crate) fn note(acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Moment) {
-    acquisition.core.renewer.look_at(acquisition, renew_at, now);
-}
-
-impl Renewer {
-    fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Forgets a lease that is given back.
-    pub(crate) fn remove(&self, owner: OwnerId) {
-        // The last handle to a section is not dropped under the mutex.
-        let removed = self.schedule().remove(owner);
-        drop(removed);
-    }
-
-    /// Looks at the lease when it is due, or earlier.
-    fn look_at(&self, acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Moment) {
-        let RenewAt { owner, at } = renew_at;
-        let at = now.monotonic + at.remaining(now);
-        let mut schedule = self.schedule();
-        // Who has the lease by now may have noted an earlier time.
-        let noted = schedule.at.get(&owner);
-        let at = noted.map_or(at, |noted| at.min(*noted));
-        let replaced = schedule.remove(owner);
-        schedule.at.insert(owner, at);
-        schedule.due.insert((at, owner), acquisition.clone());
-        let wakes_at = schedule.runs_until(now.monotonic);
-        drop(schedule);
-        drop(replaced);
-        match wakes_at {
-            None => start(acquisition),
-            Some(wakes_at) if at < wakes_at => self.wake(),
-            Some(_) => {}
-        }
-    }
-
-    fn wake(&self) {
-        self.sooner.notify_one();
-        if !self.is_on_lane() {
-            let_others_take_it();
-        }
-    }
-
-    fn is_on_lane(&self) -> bool {
-        self.is_on_lane.load(Ordering::Relaxed)
-    }
-
-    /// Notes a new task; `None` if there is one that runs.
-    fn begin(&self) -> Option<u64> {
-        let mut schedule = self.schedule();
-        if schedule.runs_until(Instant::now()).is_some() {
-            return None;
-        }
-        schedule.generation += 1;
-        let generation = schedule.generation;
-        let wakes_at = Instant::now();
-        schedule.task = Some(RenewerTask {
-            generation,
-            wakes_at,
-            accepted: false,
-        });
-        Some(generation)
-    }
-
-    /// Notes that the runtime has taken the task of this generation; `false` if it has dropped it
-    /// at once.
-    fn accept(&self, generation: u64) -> bool {
-        match &mut self.schedule().task {
-            Some(task) if task.generation == generation => {
-                task.accepted = true;
-                true
-            }
-            _ => false,
-        }
+    if !acquisition.core.renewer.note(acquisition, renew_at, now) {
+        start(acquisition);
     }
 }
 
@@ -246,7 +103,7 @@ fn start(acquisition: &Arc<Acquisition>) {
 }
 
 /// The lane, unless it would measure the manager's leases by another clock, or is not wanted.
-fn lane_of(core: &Core) -> Option<Handle> {
+fn lane_of(core: &Engine) -> Option<Handle> {
     let is_wanted = match core.renewal_thread {
         Some(is_wanted) => is_wanted,
         None => !lane::has_virtual_clock(),
@@ -257,7 +114,7 @@ fn lane_of(core: &Core) -> Option<Handle> {
 /// The task itself. It is made before it is spawned, so that its drop tells even when its runtime
 /// has ended before the first poll.
 struct Running {
-    core: Arc<Core>,
+    core: Arc<Engine>,
     generation: u64,
     /// Whether it has got past a timer, which a runtime need not have.
     has_waited: bool,
@@ -390,7 +247,7 @@ pub(crate) fn tend(acquisition: &Acquisition, owner: OwnerId, event: Event) {
 }
 
 /// The same, but for the renewal that it needs.
-fn look(acquisition: &Acquisition, owner: OwnerId, event: Event) -> Option<Due> {
+fn look(acquisition: &Acquisition, owner: OwnerId, event: Event) -> Option<Due<Acquisition>> {
     let (bearer, effect) = acquisition.event_of_claim(owner, event)?;
     follow(bearer, owner, &effect)
 }
@@ -401,14 +258,14 @@ pub(crate) fn heard(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) {
     renewals::renew(&core, follow(bearer, owner, effect).into_iter().collect());
 }
 
-fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<Due> {
+fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<Due<Acquisition>> {
     let (at, limit) = match *effect {
         Effect::WaitUntil(at) => (at, None),
         Effect::Renew { limit, then, .. } => (then, Some(limit)),
         _ => return None,
     };
     let (renewer, now) = (&bearer.core.renewer, bearer.now());
-    renewer.look_at(&bearer, RenewAt { owner, at }, now);
+    note(&bearer, RenewAt { owner, at }, now);
     if !bearer.is_held_by(owner) {
         // It was given back between the event and this entry.
         renewer.remove(owner);
@@ -418,6 +275,7 @@ fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<D
     }
     limit.map(|limit| Due {
         acquisition: bearer,
+        answered: tend,
         owner,
         limit,
         deadline: now.monotonic + at.remaining(now),

@@ -31,7 +31,10 @@ use self::names::{
     ACQUIRED, CANCELLED, DETACHED, HANDED_OVER, HELD, HELD_SECONDS, LOST, REFUSED, RENEWALS,
     REQUEST_SECONDS, REQUESTS_FAILED, STALLED, UNRELEASED, WAIT_SECONDS, WAITING,
 };
-use super::{LeaseOrigin, RequestKind, told};
+use super::{
+    told::{TARGET, told},
+    values::{LeaseOrigin, RequestKind},
+};
 use crate::{
     clock::Moment,
     state::Loss,
@@ -57,8 +60,7 @@ const WATCHED: [(&str, &str, &str); 7] = [
     (RENEWALS, "outcome", "failed"),
 ];
 
-static METADATA: Metadata<'static> =
-    Metadata::new(super::TARGET, Level::INFO, Some(module_path!()));
+static METADATA: Metadata<'static> = Metadata::new(TARGET, Level::INFO, Some(module_path!()));
 
 /// The recorder that was told last what the metrics are about: its address.
 static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
@@ -265,13 +267,13 @@ fn count_refused(template: &'static str, reason: &'static str) {
 }
 
 /// A request that is under way.
-pub(crate) struct Sent {
+pub(crate) struct SentRequest {
     request: RequestKind,
     at: Instant,
 }
 
-impl Sent {
-    pub(super) fn now(request: RequestKind) -> Self {
+impl SentRequest {
+    pub(crate) fn now(request: RequestKind) -> Self {
         let at = Instant::now();
         Self { request, at }
     }

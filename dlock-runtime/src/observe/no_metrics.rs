@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LeaseOrigin, RequestKind};
+use super::values::{LeaseOrigin, RequestKind};
 use crate::{
     clock::Moment,
     state::Loss,
@@ -42,14 +42,14 @@ impl Call {
     pub(super) fn unreleased(self, _why: &'static str) {}
 }
 
-pub(crate) struct Sent;
+pub(crate) struct SentRequest;
 
 #[allow(
     clippy::unused_self,
     reason = "it stands in for one that has something"
 )]
-impl Sent {
-    pub(super) fn now(_request: RequestKind) -> Self {
+impl SentRequest {
+    pub(crate) fn now(_request: RequestKind) -> Self {
         Self
     }
 

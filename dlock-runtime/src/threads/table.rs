@@ -80,7 +80,7 @@ impl Keys {
             }
             let found = self.table.find(self.key.as_str());
             let is_there = found.is_some_and(|found| Arc::ptr_eq(&found, &entry));
-            assert!(is_there, "who is in a entry is in the table");
+            assert!(is_there, "who is in an entry is in the table");
             self.leave(&entry, id);
         }
     }

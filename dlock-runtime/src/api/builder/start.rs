@@ -10,9 +10,9 @@ use crate::store::redis::{
     CredentialsProvider, Independent, RedisConfig, RedisStore, without_password,
 };
 use crate::{
-    api::manager::{Core, LockManager},
+    api::manager::LockManager,
     attempt::AttemptIds,
-    engine::{limits::Bounds, renewer::Renewer, table::Table},
+    engine::{core::Core, limits::Bounds, renewer::schedule::Renewer, table::Table},
     error::ConnectError,
     label::label,
     observe,

@@ -2,9 +2,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Occupied, woken::Woken};
+use super::woken::Woken;
 use crate::{
-    clock::Moment, engine::acquisition::Acquisition, error::LockError, fence::FencingToken,
+    clock::Moment,
+    engine::{acquire::Taken, acquisition::Acquisition, release::Occupied},
+    error::LockError,
+    fence::FencingToken,
     key::LockKey,
 };
 
@@ -44,6 +47,15 @@ pub struct Lease {
 pub(super) struct OtherLeases(pub(super) Vec<Lease>);
 
 impl Lease {
+    pub(super) fn new(taken: Taken) -> Self {
+        let Taken { place, token } = taken;
+        Self {
+            place,
+            token,
+            others: None,
+        }
+    }
+
     /// The lock; of several keys that which was named first.
     ///
     /// ```
@@ -182,13 +194,13 @@ impl Lease {
     /// [`LockError::Lost`] once the lease is lost; of several keys it names the one that was lost.
     pub fn ensure(&self) -> Result<(), LockError> {
         self.acquisitions()
-            .try_for_each(|acquisition| ensure(acquisition, acquisition.now()))
+            .try_for_each(|acquisition| acquisition.ensure_at(acquisition.now()))
     }
 
     /// The same for who has just read the clock.
     pub(super) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
         self.acquisitions()
-            .try_for_each(|acquisition| ensure(acquisition, now))
+            .try_for_each(|acquisition| acquisition.ensure_at(now))
     }
 
     /// Waits until the lease is lost and says how.
@@ -216,12 +228,19 @@ impl Lease {
     pub async fn lost(&self) -> LockError {
         loop {
             // Made before the check, it misses no loss.
-            let woken = Woken::of(self);
+            let woken = self.woken();
             if let Err(error) = self.ensure() {
                 return error;
             }
             woken.await;
         }
+    }
+
+    /// The next wake of any of the leases.
+    pub(super) fn woken(&self) -> Woken<'_> {
+        let others = self.others.as_deref();
+        let others = others.map(|others| others.0.iter().map(|lease| &*lease.place.acquisition));
+        Woken::of(&self.place.acquisition, others)
     }
 
     /// This lease and the others, which have none.
@@ -243,9 +262,4 @@ impl fmt::Debug for Lease {
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
-}
-
-fn ensure(acquisition: &Acquisition, now: Moment) -> Result<(), LockError> {
-    let held = acquisition.check_at(now);
-    held.map(drop).map_err(|loss| acquisition.lost_error(loss))
 }

@@ -9,7 +9,7 @@ use std::{
 use pin_project_lite::pin_project;
 use tracing::span::Entered;
 
-use super::{Lease, woken::Woken};
+use super::{lease::Lease, woken::Woken};
 use crate::{
     engine::{reentrancy, renewer},
     error::LockError,
@@ -98,7 +98,7 @@ impl<'a> Watching<'a> {
     fn new(lease: &'a Lease) -> Self {
         Self {
             lease,
-            woken: Woken::of(lease),
+            woken: lease.woken(),
             started: false,
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Watching<'a> {
         acquisition.polls.begin(now);
         // Registered before the check, a loss in between is not missed.
         while this.woken.as_mut().poll(context).is_ready() {
-            this.woken.set(Woken::of(lease));
+            this.woken.set(lease.woken());
         }
         if acquisition.timing.on_lost == OnLost::Cancel || !*this.started {
             if let Err(lost) = lease.ensure_at(now) {

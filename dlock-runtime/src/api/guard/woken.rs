@@ -9,7 +9,7 @@ use std::{
 use pin_project_lite::pin_project;
 use tokio::sync::futures::Notified;
 
-use super::Lease;
+use crate::engine::acquisition::Acquisition;
 
 pin_project! {
     /// Made before the acquisitions are looked at, it misses no wake.
@@ -24,17 +24,16 @@ pin_project! {
 struct OtherWakes<'a>(Vec<Pin<Box<Notified<'a>>>>);
 
 impl<'a> Woken<'a> {
-    pub(super) fn of(lease: &'a Lease) -> Self {
-        let others = lease.others.as_deref().map(|others| {
-            let acquisitions = others.0.iter().map(|lease| &lease.place.acquisition);
-            Box::new(OtherWakes(
-                acquisitions
-                    .map(|acquisition| Box::pin(acquisition.woken()))
-                    .collect(),
-            ))
+    pub(super) fn of(
+        first: &'a Acquisition,
+        others: Option<impl Iterator<Item = &'a Acquisition>>,
+    ) -> Self {
+        let others = others.map(|others| {
+            let others = others.map(|other| Box::pin(other.woken()));
+            Box::new(OtherWakes(others.collect()))
         });
         Self {
-            first: lease.place.acquisition.woken(),
+            first: first.woken(),
             others,
         }
     }

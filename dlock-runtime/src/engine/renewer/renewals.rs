@@ -12,95 +12,30 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    mem,
-    pin::pin,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, mem, pin::pin, sync::Arc};
 
 use tokio::{
     runtime::Handle,
     time::{Instant, timeout},
 };
 
-use super::tend;
+use super::queue;
 use crate::{
-    api::manager::Core,
-    engine::{acquisition::Acquisition, lane, release::let_others_take_it},
-    observe::{self, RequestKind},
-    owner::OwnerId,
+    engine::{
+        acquisition::{Acquisition, Engine},
+        lane,
+        spawn::let_others_take_it,
+    },
+    observe::{RequestKind, SentRequest},
     state::Event,
     store::{DynStore, Renewal, StoreError, StoreErrorKind},
-    sync::{Mutex, MutexGuard},
 };
 
-/// More renewals than this do not go in one request: others wait for the server meanwhile.
-const MOST_IN_A_GROUP: usize = 256;
-
-/// More groups than this are not under way, but for those that have waited long for their answer.
-const MOST_UNDER_WAY: usize = 4;
-
-/// A lease that has to be renewed.
-pub(super) struct Due {
-    pub(super) acquisition: Arc<Acquisition>,
-    pub(super) owner: OwnerId,
-    /// How long to wait for the answer.
-    pub(super) limit: Duration,
-    /// When the lease ends without it.
-    pub(super) deadline: Instant,
-}
-
-impl Due {
-    /// How long to wait for an answer to what is sent at `now`.
-    fn limit_at(&self, now: Instant) -> Duration {
-        self.limit.min(self.deadline.saturating_duration_since(now))
-    }
-}
-
-/// The renewals of a manager that are due or under way.
-#[derive(Default)]
-pub(super) struct Renewals(Mutex<RenewalQueue>);
-
-#[derive(Default)]
-struct RenewalQueue {
-    /// By deadline.
-    waiting: BTreeMap<(Instant, OwnerId), Due>,
-    under_way: usize,
-    /// A call of `serve` sends them, and will see what comes meanwhile.
-    is_served: bool,
-}
-
-impl Renewals {
-    fn queue(&self) -> MutexGuard<'_, RenewalQueue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl RenewalQueue {
-    /// The next group to be sent at `now`.
-    fn next(&mut self, now: Instant) -> Option<Vec<Due>> {
-        if self.under_way >= MOST_UNDER_WAY {
-            return None;
-        }
-        let (_, first) = self.waiting.pop_first()?;
-        self.under_way += 1;
-        // A lease that is about to end must not cut short the time of the others.
-        let longest = first.limit_at(now).saturating_mul(2);
-        let mut group = vec![first];
-        while group.len() < MOST_IN_A_GROUP
-            && let Some(next) = self.waiting.first_entry()
-            && next.get().limit_at(now) <= longest
-        {
-            group.push(next.remove());
-        }
-        Some(group)
-    }
-}
+type Due = queue::Due<Acquisition>;
+type Renewals = queue::Renewals<Acquisition>;
 
 /// Sends these as soon as may be.
-pub(super) fn renew(core: &Arc<Core>, due: Vec<Due>) {
+pub(super) fn renew(core: &Arc<Engine>, due: Vec<Due>) {
     if due.is_empty() {
         return;
     }
@@ -116,7 +51,7 @@ pub(super) fn renew(core: &Arc<Core>, due: Vec<Due>) {
 }
 
 /// Sends what may be sent now.
-fn serve(core: &Arc<Core>) {
+fn serve(core: &Arc<Engine>) {
     /// While it lives, no other call sends: a group that ends while it is being sent would else send the next
     /// from within its own drop, and that one the next.
     struct Serving<'a>(&'a Renewals);
@@ -147,7 +82,7 @@ fn serve(core: &Arc<Core>) {
 }
 
 /// A group that counts against the limit of those under way.
-struct UnderWay(Arc<Core>);
+struct UnderWay(Arc<Engine>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -158,13 +93,13 @@ impl Drop for UnderWay {
 
 /// Renewals that count as unanswered when their runtime has gone.
 struct Renewing {
-    core: Arc<Core>,
+    core: Arc<Engine>,
     due: VecDeque<Due>,
-    slot: Option<UnderWay>,
+    under_way: Option<UnderWay>,
 }
 
 impl Renewing {
-    fn start(core: &Arc<Core>, due: Vec<Due>) {
+    fn start(core: &Arc<Engine>, due: Vec<Due>) {
         let first = due.first().expect("no request is for nothing");
         let lane = core.renewer.is_on_lane().then(lane::runtime).flatten();
         let runtime = lane.or_else(|| Handle::try_current().ok());
@@ -172,7 +107,7 @@ impl Renewing {
         let renewing = Self {
             core: core.clone(),
             due: due.into(),
-            slot: Some(UnderWay(core.clone())),
+            under_way: Some(UnderWay(core.clone())),
         };
         if let Some(runtime) = runtime {
             runtime.spawn(renewing.run());
@@ -210,7 +145,7 @@ impl Renewing {
                 answers
             } else {
                 // Others may go on meanwhile.
-                self.slot = None;
+                self.under_way = None;
                 asked.await
             }
         };
@@ -219,8 +154,8 @@ impl Renewing {
         // One after the other: should this panic, the drop goes on with the rest.
         while let Some(due) = self.due.front() {
             let answer = answers.next().unwrap_or_else(|| Err(no_answer()));
-            observe::renewed(&due.acquisition, &answer);
-            tend(&due.acquisition, due.owner, Event::Renewed { sent, answer });
+            due.acquisition.events().renewed(&answer);
+            (due.answered)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
             self.due.pop_front();
         }
     }
@@ -232,8 +167,8 @@ impl Drop for Renewing {
             let sent = due.acquisition.now();
             let gone = "the tokio runtime of the renewal has ended";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
-            observe::renewed(&due.acquisition, &answer);
-            tend(&due.acquisition, due.owner, Event::Renewed { sent, answer });
+            due.acquisition.events().renewed(&answer);
+            (due.answered)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
         }
     }
 }
@@ -253,7 +188,7 @@ async fn ask(
                 .renewal(due.owner, due.acquisition.timing.ttl)
         })
         .collect();
-    let sent = RequestKind::Renew.sent();
+    let sent = SentRequest::now(RequestKind::Renew);
     let answers = match store {
         Ok(store) => timeout(limit, store.renew_all(&requests, limit))
             .await
@@ -265,7 +200,9 @@ async fn ask(
     }
     for (due, answer) in due.iter().zip(&answers) {
         if let Err(error) = answer {
-            observe::request_failed(&due.acquisition, RequestKind::Renew, error);
+            due.acquisition
+                .events()
+                .request_failed(RequestKind::Renew, error);
         }
     }
     answers

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use super::*;
+use super::{schedule::Renewer, *};
 use crate::{
     api::{guard::LockGuard, manager::LockManager},
     threads::{Body, Me, Requests, StillClock, explore, interrupt, seeds},
 };
 
-impl Renewer {
+impl Renewer<Acquisition> {
     /// The leases that are looked after, in the order in which they are due.
     pub(crate) fn leases(&self) -> Vec<(OwnerId, Arc<Acquisition>)> {
         let schedule = self.schedule();

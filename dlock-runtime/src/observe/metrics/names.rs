@@ -69,7 +69,7 @@ const GAUGES: [(&str, &str); 3] = [
 
 const HISTOGRAMS: [(&str, &str); 3] = [
     (WAIT_SECONDS, "How long calls took to get their lock."),
-    (HELD_SECONDS, "How long acquisitions held their lock."),
+    (HELD_SECONDS, "How long sections held their lock."),
     (REQUEST_SECONDS, "How long the store took to answer."),
 ];
 

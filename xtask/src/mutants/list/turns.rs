@@ -5,7 +5,7 @@ use super::state::STATE;
 
 const STATE_FILE: &str = "dlock-runtime/src/state.rs";
 const TURNS: &str = "dlock-runtime/src/state/turns.rs";
-const PASS: &str = "dlock-runtime/src/state/attempt/handover.rs";
+const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
 const PAUSE: &str = "dlock-runtime/src/state/attempt/pause.rs";
 const LOCAL: &str = "dlock-runtime/src/engine/table.rs";
 
@@ -263,7 +263,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-while-kept",
         "A lease is handed on before its `min_hold` has passed",
-        PASS,
+        HANDOVER,
         "&& «self.kept_for(context.now).is_none()»",
         "true",
         STATE,
@@ -271,7 +271,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-without-leave",
         "A lease is handed on although the manager may not hand over",
-        PASS,
+        HANDOVER,
         "«context.handover» && self.kept_for",
         "true",
         STATE,
@@ -279,7 +279,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-to-min-hold",
         "A section with a `min_hold` begins with the lease of another",
-        PASS,
+        HANDOVER,
         "&& «next.timing.min_hold.is_none()» }",
         "true",
         STATE,
@@ -288,7 +288,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "spent-claim-for-min-hold",
         "A section with a `min_hold` takes over a claim that has held the lease",
-        PASS,
+        HANDOVER,
         "&& («next.timing.min_hold.is_none() || !self.claim.is_spent()»)",
         "true",
         STATE,
@@ -296,7 +296,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "two-claims-for-one",
         "A task that has a claim of its own takes over another",
-        PASS,
+        HANDOVER,
         "&& «next.kept.is_none()»",
         "true",
         STATE,
@@ -304,7 +304,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-after-failure",
         "A lease is handed on whose renewal has failed",
-        PASS,
+        HANDOVER,
         "«hold.failure.is_none()» &&",
         "true",
         STATE,
@@ -312,7 +312,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-at-its-end",
         "A lease is handed on with any time left",
-        PASS,
+        HANDOVER,
         "&& «hold.remaining(now) >= self.claim.least()»",
         "true",
         STATE,
@@ -321,7 +321,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "tokens-run-out",
         "A lease is handed on although there is no greater token",
-        PASS,
+        HANDOVER,
         "&& «self.claim.next_token(hold.token.fence()).is_some()»",
         "true",
         STATE,
@@ -329,7 +329,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "entered-is-absent",
         "A body that runs for long is passed over",
-        PASS,
+        HANDOVER,
         "Phase::Holding(hold) if «!hold.is_entered()» => hold.since,",
         "true",
         STATE,
@@ -337,7 +337,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "absent-at-once",
         "A task is passed over that is a moment late",
-        PASS,
+        HANDOVER,
         "«expected.plus(ALIVE)».is_reached(now)",
         "expected",
         STATE,
@@ -346,32 +346,23 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "asking-is-never-absent",
         "A task that asks and does not look any more keeps others out",
-        PASS,
+        HANDOVER,
         "Phase::Asking { until, .. } => «*until»,",
         "{ let _ = until; return false; }",
         STATE,
     ),
     Mutant::new(
-        "id-not-lent",
-        "A task whose claim was taken over asks by the same owner",
-        PASS,
-        "«absent.has_lent_id = true;»",
-        "",
-        STATE,
-    )
-    .breaks("No two claims have one owner"),
-    Mutant::new(
         "claim-of-the-absent-lost",
         "What a task had that is passed over, and nobody else can use, is forgotten",
-        PASS,
+        HANDOVER,
         "«absent.kept = Some(Box::new(self.claim));»",
-        "absent.has_lent_id = true;",
+        "",
         STATE,
     ),
     Mutant::new(
         "handed-without-own-ttl",
         "A lease that is not to be renewed is handed over with what is left of it",
-        PASS,
+        HANDOVER,
         "token.filter(|_| «next.timing.renew»)",
         "true",
         STATE,
@@ -380,7 +371,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-max-hold-not-kept",
         "The renewer does not hear of the `max_hold` of the next section",
-        PASS,
+        HANDOVER,
         "«next.max_hold.is_none()» && next.renews() == last.renews()",
         "true",
         STATE,
@@ -388,7 +379,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-renewal-not-kept",
         "The renewer does not hear that the next section is renewed in another way",
-        PASS,
+        HANDOVER,
         "next.max_hold.is_none() && «next.renews() == last.renews()»",
         "true",
         STATE,
@@ -396,7 +387,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "passed-place-asked-at-once",
         "Whoever takes over a place in the queue asks at once",
-        PASS,
+        HANDOVER,
         "Phase::Waiting { look_at } => «look_at», // The answer",
         "{ let _ = look_at; now }",
         STATE,

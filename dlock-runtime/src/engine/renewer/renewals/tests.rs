@@ -1,5 +1,7 @@
 //! Which of several threads sends what is due: no renewal is left behind.
 
+use std::time::Duration;
+
 use super::*;
 use crate::{
     api::manager::LockManager,
@@ -27,6 +29,7 @@ fn all_due(manager: &LockManager) -> Vec<Due> {
             acquisition,
             owner,
             limit,
+            answered: crate::engine::renewer::tend,
         }
     });
     due.collect()
