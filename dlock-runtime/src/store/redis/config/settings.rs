@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use super::{credentials::CredentialsProvider, url::Location};
 #[cfg(feature = "tls")]
 use crate::store::redis::net::tls::Tls;
-use crate::{error::ConnectError, label::label, options::fault_of_limit};
+use crate::{error::ConnectError, label::label, options::fault_of_limit, store::StoreOptions};
 
 const LONGEST_NAMESPACE: usize = 64;
 
@@ -87,6 +87,17 @@ impl RedisConfig {
             connect_timeout: Duration::from_secs(5),
             raw_keys: false,
             min_replicas: 0,
+        }
+    }
+
+    /// The configuration for a URL and the options of a manager.
+    pub(crate) fn with_options(url: &str, options: StoreOptions) -> Self {
+        Self {
+            name: options.label,
+            namespace: options.namespace,
+            response_timeout: options.response_timeout,
+            connect_timeout: options.connect_timeout,
+            ..Self::new(url)
         }
     }
 

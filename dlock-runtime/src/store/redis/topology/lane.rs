@@ -17,10 +17,10 @@ use super::{cluster::Cluster, replicas::Confirmer, servers::Servers, source::Sou
 use crate::store::{
     RenewRequest, Renewal, StoreError,
     redis::{
-        RedisConfig, answers,
+        RedisConfig,
         config::url::Location,
         net::{events::Events, hints::Hints, node::Node},
-        protocol::command::Command,
+        protocol::{answers, command::Command},
     },
 };
 
