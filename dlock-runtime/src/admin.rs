@@ -33,7 +33,7 @@ use std::{
 pub use self::{hand_offs::HandOffs, inspector::Inspector};
 use crate::{
     owner::{ClientId, OwnerId},
-    store::{StoreError, redis::Seen},
+    store::{StoreError, redis::LeaseIdentity},
 };
 
 /// A lock that somebody holds or waits for.
@@ -67,7 +67,7 @@ pub struct LockInfo {
     /// At how many it could be looked for: 1, unless this is a quorum.
     pub servers: usize,
     /// By what the holder's lease is known again, at each server that has it.
-    seen: Vec<(usize, Seen)>,
+    seen: Vec<(usize, LeaseIdentity)>,
 }
 
 /// Who holds a lock.

@@ -13,6 +13,8 @@ pub mod quorum;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod request;
+mod scheme;
+mod schemes;
 
 use std::{future::Future, time::Duration};
 
@@ -30,6 +32,8 @@ pub use error::{StoreError, StoreErrorKind};
 pub(crate) use hint::TakesHints;
 pub use hint::{Hint, HintSink};
 pub use request::{AcquireRequest, Queue, RenewRequest};
+pub use scheme::{StoreOptions, StoreScheme};
+pub(crate) use schemes::Schemes;
 
 /// How long a waiter counts as alive after its last question.
 ///

@@ -21,7 +21,7 @@ use crate::{
     store::{
         StoreError, StoreErrorKind,
         redis::{
-            Facts, Independent, Introduction, Listener, RedisConfig, RedisStore, Sight, Survey,
+            Facts, Independent, Listener, LockSnapshot, Presence, RedisConfig, RedisStore, Survey,
             Wanted,
         },
     },
@@ -149,14 +149,14 @@ impl Inspector {
     /// # Ok(()) }
     /// ```
     pub async fn locks_of(&self, keys: &[LockKey]) -> Result<Vec<LockInfo>, StoreError> {
-        let asked = self.stores.iter().map(|store| store.sights_of(keys));
+        let asked = self.stores.iter().map(|store| store.snapshots_of(keys));
         let told = of_some(join_all(asked).await)?;
         let servers = told.len();
-        let mut sights = Sights::new();
+        let mut snapshots = Snapshots::new();
         for (server, found) in told {
-            collect(&mut sights, server, found);
+            collect(&mut snapshots, server, found);
         }
-        Ok(self.describe(sights, Known::new(), servers).await)
+        Ok(self.describe(snapshots, Presences::new(), servers).await)
     }
 
     /// All [locks](Self::locks) and all [processes](Self::processes) with one walk through the keys instead
@@ -273,18 +273,23 @@ impl Inspector {
     /// # Ok(()) }
     /// ```
     pub async fn lock(&self, key: &LockKey) -> Result<Option<LockInfo>, StoreError> {
-        let asked = self.stores.iter().map(|store| store.sight(key));
+        let asked = self.stores.iter().map(|store| store.snapshot(key));
         let told = of_some(join_all(asked).await)?;
         let servers = told.len();
-        let sights = told.into_iter();
-        let sights: Vec<_> = sights
-            .filter_map(|(server, sight)| Some(At { server, it: sight? }))
+        let snapshots = told.into_iter();
+        let snapshots: Vec<_> = snapshots
+            .filter_map(|(server, snapshot)| {
+                Some(At {
+                    server,
+                    it: snapshot?,
+                })
+            })
             .collect();
-        if sights.is_empty() {
+        if snapshots.is_empty() {
             return Ok(None);
         }
-        let by_key = BTreeMap::from([(key.clone(), sights)]);
-        Ok(self.describe(by_key, Known::new(), servers).await.pop())
+        let by_key = BTreeMap::from([(key.clone(), snapshots)]);
+        Ok(self.describe(by_key, Presences::new(), servers).await.pop())
     }
 
     /// The processes that have a manager, in the order of their labels: each says every ten seconds
@@ -437,35 +442,43 @@ impl Inspector {
     }
 
     /// What is found in all servers, and how many tell.
-    async fn survey(&self, wanted: Wanted<'_>) -> Result<(Sights, Known, usize), StoreError> {
+    async fn survey(
+        &self,
+        wanted: Wanted<'_>,
+    ) -> Result<(Snapshots, Presences, usize), StoreError> {
         let asked = self.stores.iter().map(|store| store.survey(wanted));
         let told = of_some(join_all(asked).await)?;
         let servers = told.len();
-        let (mut sights, mut known) = (Sights::new(), Known::new());
+        let (mut snapshots, mut known) = (Snapshots::new(), Presences::new());
         for (server, Survey { locks, processes }) in told {
-            collect(&mut sights, server, locks);
+            collect(&mut snapshots, server, locks);
             known.extend(processes);
         }
-        Ok((sights, known, servers))
+        Ok((snapshots, known, servers))
     }
 
     /// What has been seen of locks, with the processes that are in it.
-    async fn describe(&self, by_key: Sights, mut known: Known, servers: usize) -> Vec<LockInfo> {
+    async fn describe(
+        &self,
+        by_key: Snapshots,
+        mut known: Presences,
+        servers: usize,
+    ) -> Vec<LockInfo> {
         let clients: BTreeSet<_> = by_key
             .values()
             .flatten()
-            .flat_map(|sight| merge::clients(&sight.it))
+            .flat_map(|snapshot| merge::clients(&snapshot.it))
             .filter(|client| !known.contains_key(client))
             .collect();
         let asked = self.stores.iter();
-        let asked = asked.map(|store| store.introductions(&clients));
+        let asked = asked.map(|store| store.presences(&clients));
         // Who they are is good to know, and no more.
         let told = of_some(join_all(asked).await).unwrap_or_default();
         known.extend(told.into_iter().flat_map(|(_, known)| known));
         let majority = self.stores.len() / 2 + 1;
         let locks = by_key.into_iter();
         locks
-            .map(|(key, sights)| merge::lock(&key, sights, servers, majority, &known))
+            .map(|(key, snapshots)| merge::lock(&key, snapshots, servers, majority, &known))
             .collect()
     }
 }
@@ -479,19 +492,19 @@ impl fmt::Debug for Inspector {
 }
 
 /// What was seen of each lock, at each server.
-type Sights = BTreeMap<LockKey, Vec<At<Sight>>>;
+type Snapshots = BTreeMap<LockKey, Vec<At<LockSnapshot>>>;
 
 /// What processes have said of themselves.
-type Known = BTreeMap<ClientId, Introduction>;
+type Presences = BTreeMap<ClientId, Presence>;
 
 /// What one server has shown.
-fn collect(sights: &mut Sights, server: usize, found: BTreeMap<LockKey, Sight>) {
+fn collect(snapshots: &mut Snapshots, server: usize, found: BTreeMap<LockKey, LockSnapshot>) {
     for (key, it) in found {
-        sights.entry(key).or_default().push(At { server, it });
+        snapshots.entry(key).or_default().push(At { server, it });
     }
 }
 
-fn sorted(known: Known) -> Vec<ProcessInfo> {
+fn sorted(known: Presences) -> Vec<ProcessInfo> {
     let known = known.into_iter();
     let mut processes: Vec<_> = known
         .map(|(client, said)| merge::process(client, said))

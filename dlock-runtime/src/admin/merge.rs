@@ -9,7 +9,7 @@ use super::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo};
 use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
-    store::redis::{Introduction, Occupant, Seen, Sight},
+    store::redis::{HolderSnapshot, LeaseIdentity, LockSnapshot, Presence},
 };
 
 /// Where fences count from: the beginning of 2024.
@@ -22,38 +22,38 @@ pub(super) struct At<T> {
 }
 
 /// Everybody who holds the lock there or waits for it.
-pub(super) fn clients(sight: &Sight) -> impl Iterator<Item = ClientId> {
-    let holder = sight.occupant.as_ref().and_then(|it| match it.seen {
-        Seen::Ours { owner, .. } => Some(owner),
-        Seen::Foreign { .. } => None,
+pub(super) fn clients(snapshot: &LockSnapshot) -> impl Iterator<Item = ClientId> {
+    let holder = snapshot.occupant.as_ref().and_then(|it| match it.seen {
+        LeaseIdentity::Ours { owner, .. } => Some(owner),
+        LeaseIdentity::Foreign { .. } => None,
     });
-    let waiters = sight.waiters.iter().map(|waiter| waiter.owner);
+    let waiters = snapshot.waiters.iter().map(|waiter| waiter.owner);
     holder.into_iter().chain(waiters).map(OwnerId::client)
 }
 
-/// The lock as `sights` have it, of which there is at least one.
+/// The lock as `snapshots` have it, of which there is at least one.
 pub(super) fn lock(
     key: &LockKey,
-    mut sights: Vec<At<Sight>>,
+    mut snapshots: Vec<At<LockSnapshot>>,
     servers: usize,
     majority: usize,
-    known: &BTreeMap<ClientId, Introduction>,
+    known: &BTreeMap<ClientId, Presence>,
 ) -> LockInfo {
-    let now = sights.iter().map(|sight| sight.it.now).max();
+    let now = snapshots.iter().map(|snapshot| snapshot.it.now).max();
     let now = now.unwrap_or_default();
-    let fences = sights.iter().map(|sight| sight.it.last_fence);
+    let fences = snapshots.iter().map(|snapshot| snapshot.it.last_fence);
     let last_fence = fences.max().unwrap_or(0);
-    let counts = sights.iter();
+    let counts = snapshots.iter();
     let waiter_count = counts.map(|it| it.it.waiters.len() + it.it.untold).max();
-    let waiters = waiters(&sights, known);
-    let occupants = sights.iter_mut().filter_map(|sight| {
-        let it = sight.it.occupant.take()?;
+    let waiters = waiters(&snapshots, known);
+    let holders = snapshots.iter_mut().filter_map(|snapshot| {
+        let it = snapshot.it.occupant.take()?;
         Some(At {
-            server: sight.server,
+            server: snapshot.server,
             it,
         })
     });
-    let same = most(occupants.collect());
+    let same = most(holders.collect());
     LockInfo {
         key: key.as_str().to_owned(),
         holder: holder(&same, majority, now, known),
@@ -69,10 +69,10 @@ pub(super) fn lock(
 
 /// Where the one has it who has it at most servers, of several the one with the greatest fence; that
 /// one first.
-fn most(occupants: Vec<At<Occupant>>) -> Vec<At<Occupant>> {
-    let mut groups: Vec<Vec<At<Occupant>>> = Vec::new();
-    for occupant in occupants {
-        let same = |group: &&mut Vec<At<Occupant>>| {
+fn most(holders: Vec<At<HolderSnapshot>>) -> Vec<At<HolderSnapshot>> {
+    let mut groups: Vec<Vec<At<HolderSnapshot>>> = Vec::new();
+    for occupant in holders {
+        let same = |group: &&mut Vec<At<HolderSnapshot>>| {
             group.iter().any(|other| is_same(&other.it, &occupant.it))
         };
         match groups.iter_mut().find(same) {
@@ -83,31 +83,32 @@ fn most(occupants: Vec<At<Occupant>>) -> Vec<At<Occupant>> {
     for group in &mut groups {
         group.sort_by_key(|occupant| std::cmp::Reverse(fence(&occupant.it)));
     }
-    let by_size = |group: &Vec<At<Occupant>>| (group.len(), group.first().map(|it| fence(&it.it)));
+    let by_size =
+        |group: &Vec<At<HolderSnapshot>>| (group.len(), group.first().map(|it| fence(&it.it)));
     groups.into_iter().max_by_key(by_size).unwrap_or_default()
 }
 
-fn is_same(one: &Occupant, other: &Occupant) -> bool {
+fn is_same(one: &HolderSnapshot, other: &HolderSnapshot) -> bool {
     match (&one.seen, &other.seen) {
-        (Seen::Ours { owner: one, .. }, Seen::Ours { owner: other, .. }) => {
+        (LeaseIdentity::Ours { owner: one, .. }, LeaseIdentity::Ours { owner: other, .. }) => {
             one.in_any_round() == other.in_any_round()
         }
         (one, other) => one == other,
     }
 }
 
-fn fence(occupant: &Occupant) -> u64 {
+fn fence(occupant: &HolderSnapshot) -> u64 {
     match occupant.seen {
-        Seen::Ours { fence, .. } => fence,
-        Seen::Foreign { .. } => 0,
+        LeaseIdentity::Ours { fence, .. } => fence,
+        LeaseIdentity::Foreign { .. } => 0,
     }
 }
 
 fn holder(
-    same: &[At<Occupant>],
+    same: &[At<HolderSnapshot>],
     majority: usize,
     now: Duration,
-    known: &BTreeMap<ClientId, Introduction>,
+    known: &BTreeMap<ClientId, Presence>,
 ) -> Option<HolderInfo> {
     let first = &same.first()?.it;
     // Past that fewer than a majority have it. One without an end lasts longer than any.
@@ -119,7 +120,7 @@ fn holder(
     let ttl = ttls[ttls.len() - majority.min(ttls.len())];
     let ttl = Some(ttl).filter(|ttl| *ttl < Duration::MAX);
     Some(match first.seen {
-        Seen::Foreign { .. } => HolderInfo {
+        LeaseIdentity::Foreign { .. } => HolderInfo {
             owner: None,
             label: None,
             function: None,
@@ -128,7 +129,7 @@ fn holder(
             since: None,
             ttl,
         },
-        Seen::Ours { owner, fence } => {
+        LeaseIdentity::Ours { owner, fence } => {
             let labels = same.iter().map(|occupant| &occupant.it);
             let labelled = labels.clone().find(|it| it.label.is_some());
             let labelled = labelled.unwrap_or(first);
@@ -152,14 +153,17 @@ fn since(fence: u64, now: Duration) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(since.min(now))
 }
 
-fn waiters(sights: &[At<Sight>], known: &BTreeMap<ClientId, Introduction>) -> Vec<WaiterInfo> {
+fn waiters(
+    snapshots: &[At<LockSnapshot>],
+    known: &BTreeMap<ClientId, Presence>,
+) -> Vec<WaiterInfo> {
     let mut waiters: Vec<WaiterInfo> = Vec::new();
     let mut places = BTreeMap::new();
-    for At { it: sight, .. } in sights {
-        for queued in &sight.waiters {
+    for At { it: snapshot, .. } in snapshots {
+        for queued in &snapshot.waiters {
             let owner = queued.owner.in_any_round();
-            let waiting = sight.now.saturating_sub(queued.arrived);
-            let is_alive = queued.alive_until >= milliseconds(sight.now);
+            let waiting = snapshot.now.saturating_sub(queued.arrived);
+            let is_alive = queued.alive_until >= milliseconds(snapshot.now);
             let place = *places.entry(owner).or_insert_with(|| {
                 waiters.push(WaiterInfo {
                     owner,
@@ -174,7 +178,7 @@ fn waiters(sights: &[At<Sight>], known: &BTreeMap<ClientId, Introduction>) -> Ve
             waiter.is_alive |= is_alive;
         }
     }
-    if sights.len() > 1 {
+    if snapshots.len() > 1 {
         waiters.sort_by_key(|waiter| std::cmp::Reverse(waiter.waiting));
     }
     waiters
@@ -185,14 +189,14 @@ fn milliseconds(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-fn process_of(client: ClientId, known: &BTreeMap<ClientId, Introduction>) -> Option<ProcessInfo> {
+fn process_of(client: ClientId, known: &BTreeMap<ClientId, Presence>) -> Option<ProcessInfo> {
     let said = known.get(&client)?.clone();
     Some(process(client, said))
 }
 
 /// What a process has said of itself, part by part: `application@host/pid`, or `host/pid`.
-pub(super) fn process(client: ClientId, said: Introduction) -> ProcessInfo {
-    let Introduction {
+pub(super) fn process(client: ClientId, said: Presence) -> ProcessInfo {
+    let Presence {
         label,
         started,
         version,
@@ -223,8 +227,8 @@ mod tests {
     use super::*;
     use crate::random::SystemRandom;
 
-    fn said(label: &str) -> Introduction {
-        Introduction {
+    fn said(label: &str) -> Presence {
+        Presence {
             label: label.into(),
             started: 1,
             version: "0".into(),
@@ -248,16 +252,16 @@ mod tests {
         }
     }
 
-    fn sight(server: usize, attempt: u64, fence: u64, ttl: u64) -> At<Sight> {
+    fn snapshot(server: usize, attempt: u64, fence: u64, ttl: u64) -> At<LockSnapshot> {
         let client: ClientId = "0123456789abcdef0123456789abcdef".parse().unwrap();
         let owner = OwnerId::new(client, attempt);
-        let occupant = Occupant {
-            seen: Seen::Ours { owner, fence },
+        let occupant = HolderSnapshot {
+            seen: LeaseIdentity::Ours { owner, fence },
             label: None,
             function: None,
             ttl: Some(Duration::from_secs(ttl)),
         };
-        let it = Sight {
+        let it = LockSnapshot {
             occupant: Some(occupant),
             waiters: Vec::new(),
             untold: 0,
@@ -274,8 +278,12 @@ mod tests {
         let in_round = round.expect("there is room").to_string();
         let (_, attempt) = in_round.split_once('.').unwrap();
         let again = attempt.parse().unwrap();
-        let sights = vec![sight(0, 7, 5, 9), sight(1, 8, 6, 9), sight(2, again, 4, 3)];
-        let lock = lock(&key, sights, 3, 2, &BTreeMap::new());
+        let snapshots = vec![
+            snapshot(0, 7, 5, 9),
+            snapshot(1, 8, 6, 9),
+            snapshot(2, again, 4, 3),
+        ];
+        let lock = lock(&key, snapshots, 3, 2, &BTreeMap::new());
         let holder = lock.holder.expect("two name it");
         assert_eq!((lock.held_at, lock.servers, lock.last_fence), (2, 3, 6));
         assert_eq!(holder.fence, 5);

@@ -3,20 +3,21 @@
 // Documentation shows methods in the order of these.
 mod entry;
 mod options;
+mod redis;
+mod redis_options;
+mod schemes;
 mod start;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-#[cfg(feature = "redis")]
-use crate::store::redis::CredentialsProvider;
-#[cfg(feature = "tls")]
-use crate::store::redis::Tls;
+use self::redis_options::RedisOptions;
 use crate::{
     clock::{Clock, SystemClock},
     engine::limits::Limits,
     error::ConnectError,
     options::{Timing, fault_of_limit},
     random::{Random, SystemRandom},
+    store::{Schemes, StoreOptions},
 };
 
 /// Sets what all locks of a manager have in common, then makes it.
@@ -39,18 +40,12 @@ use crate::{
 pub struct LockManagerBuilder {
     defaults: Timing,
     application: Option<String>,
-    namespace: String,
-    raw_keys: bool,
-    response_limit: Duration,
-    connect_limit: Duration,
-    min_replicas: u32,
+    store: StoreOptions,
+    redis: RedisOptions,
+    schemes: Schemes,
     handover: bool,
     renewal_thread: Option<bool>,
     limits: Limits,
-    #[cfg(feature = "redis")]
-    credentials: Option<CredentialsProvider>,
-    #[cfg(feature = "tls")]
-    tls: Option<Tls>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
 }
@@ -60,18 +55,12 @@ impl Default for LockManagerBuilder {
         Self {
             defaults: Timing::default(),
             application: None,
-            namespace: "dlock".to_owned(),
-            raw_keys: false,
-            response_limit: Duration::from_secs(1),
-            connect_limit: Duration::from_secs(5),
-            min_replicas: 0,
+            store: StoreOptions::default(),
+            redis: RedisOptions::default(),
+            schemes: Schemes::default(),
             handover: true,
             renewal_thread: None,
             limits: Limits::default(),
-            #[cfg(feature = "redis")]
-            credentials: None,
-            #[cfg(feature = "tls")]
-            tls: None,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
         }
@@ -83,8 +72,8 @@ impl LockManagerBuilder {
         let fault = self.defaults.fault().or_else(|| self.limits.fault());
         let fault = fault.or_else(|| {
             let limits = [
-                ("response_timeout", self.response_limit),
-                ("connect_timeout", self.connect_limit),
+                ("response_timeout", self.store.response_timeout),
+                ("connect_timeout", self.store.connect_timeout),
             ];
             limits
                 .into_iter()
@@ -101,14 +90,16 @@ impl fmt::Debug for LockManagerBuilder {
         f.debug_struct("LockManagerBuilder")
             .field("defaults", &self.defaults)
             .field("application", &self.application)
-            .field("namespace", &self.namespace)
-            .field("raw_keys", &self.raw_keys)
+            .field("namespace", &self.store.namespace)
+            .field("raw_keys", &self.redis.raw_keys)
             .finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{api::manager::LockManager, store::memory::MemoryStore};
 

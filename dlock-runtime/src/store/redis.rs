@@ -4,6 +4,7 @@
 //! they are called over connections that tasks of the store keep alive, so that the requests
 //! of one owner reach a server in the order in which they were made.
 
+#[cfg(feature = "admin")]
 mod admin;
 mod config;
 #[cfg(test)]
@@ -26,9 +27,11 @@ use ::redis::Value;
 use tokio::{runtime, time::Instant};
 
 #[cfg(feature = "admin")]
+use self::admin::presence::PresenceTasks;
+#[cfg(feature = "admin")]
 pub(crate) use self::admin::{
-    inspect::{Occupant, Pace, Seen, Sight, Survey, Wanted},
-    presence::Introduction,
+    inspect::{HolderSnapshot, LeaseIdentity, LockSnapshot, Pace, Survey, Wanted},
+    presence::Presence,
     report::Facts,
 };
 pub use self::config::{
@@ -39,18 +42,14 @@ pub use self::config::{
 pub(crate) use self::net::listen::Listener;
 #[cfg(feature = "tls")]
 pub use self::net::tls::Tls;
+pub(crate) use self::{config::env::without_password, topology::independent::Independent};
 use self::{
-    admin::presence::Introductions,
     config::url::Layout,
     net::{events::Events, hints::Hints, node::Node},
-    protocol::{
-        errors,
-        script::{self, Call},
-        slot,
-    },
+    protocol::{answers, command::Command, errors, slot},
     topology::{
         cluster::Cluster,
-        lane::{self, Connections, Lane, Way},
+        lane::{self, Connections, Way},
         replicas::Confirmer,
         sentinel::Sentinels,
         servers::Servers,
@@ -58,7 +57,6 @@ use self::{
         wake_ups::WakeUps,
     },
 };
-pub(crate) use self::{config::env::without_password, topology::independent::Independent};
 use super::{
     AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
     StoreError,
@@ -122,15 +120,18 @@ pub struct RedisStore {
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
     servers: Arc<Servers>,
-    introductions: Introductions,
+    #[cfg(feature = "admin")]
+    presences: PresenceTasks,
     wake_ups: WakeUps,
     min_replicas: u32,
     /// For `min_replicas`.
-    confirmer: Option<Confirmer>,
+    confirmer: Option<Arc<Confirmer>>,
+    /// The connections of the store itself, for renewals that the lane cannot send.
+    renewals: Connections,
     way: Way,
-    /// Where renewals go, from the first on.
-    lane: OnceLock<Lane>,
-    /// Of looks at all locks.
+    /// The connections for renewals, from the first on.
+    lane: OnceLock<Connections>,
+    /// The pace of all inspections.
     #[cfg(feature = "admin")]
     pace: Pace,
 }
@@ -186,21 +187,8 @@ impl RedisStore {
                 let events = events(shown.clone());
                 let way = Way::Cluster(location.clone());
                 let cluster = Cluster::start(location, &config, &hints, &home, events);
-                let servers = Arc::new(Servers::Cluster(cluster));
-                return Ok(Self {
-                    shown,
-                    introductions: Introductions::new(&config, &servers),
-                    wake_ups: WakeUps::default(),
-                    config,
-                    hints,
-                    servers,
-                    min_replicas: 0,
-                    confirmer: None,
-                    way,
-                    lane: OnceLock::new(),
-                    #[cfg(feature = "admin")]
-                    pace: Pace::default(),
-                });
+                let servers = Servers::Cluster(cluster);
+                return Ok(Self::assemble(shown, config, hints, servers, None, way, 0));
             }
             Layout::Independent => {
                 return Err(ConnectError::InvalidUrl {
@@ -239,16 +227,35 @@ impl RedisStore {
         });
         let way = Way::One(source.clone());
         let node = Node::start(source, &config, &hints, events(shown.clone()), &home);
-        let servers = Arc::new(Servers::One(node));
+        let servers = Servers::One(node);
+        Self::assemble(shown, config, hints, servers, confirmer, way, min_replicas)
+    }
+
+    fn assemble(
+        shown: String,
+        config: Arc<RedisConfig>,
+        hints: Arc<Hints>,
+        servers: Servers,
+        confirmer: Option<Confirmer>,
+        way: Way,
+        min_replicas: u32,
+    ) -> Self {
+        let (servers, confirmer) = (Arc::new(servers), confirmer.map(Arc::new));
+        let renewals = match &confirmer {
+            Some(confirmer) => Connections::Confirmed(confirmer.clone()),
+            None => Connections::Plain(servers.clone()),
+        };
         Self {
             shown,
-            introductions: Introductions::new(&config, &servers),
+            #[cfg(feature = "admin")]
+            presences: PresenceTasks::new(&config, &servers),
             wake_ups: WakeUps::default(),
             config,
             hints,
             servers,
-            min_replicas,
             confirmer,
+            renewals,
+            min_replicas,
             way,
             lane: OnceLock::new(),
             #[cfg(feature = "admin")]
@@ -305,16 +312,19 @@ impl RedisStore {
         }
     }
 
-    async fn call(&self, call: Call) -> Result<Value, StoreError> {
-        self.introductions.revive();
+    async fn execute(&self, command: Command) -> Result<Value, StoreError> {
+        #[cfg(feature = "admin")]
+        self.presences.revive();
         let begun = Instant::now();
-        let answer = self.servers.run(&call).await?;
-        if let Some(untold) = script::untold(&answer) {
+        let answer = self.servers.execute(&command).await?;
+        if let Some(unsent) = answers::unsent_wake_up(&answer) {
             let limit = self.config.response_timeout;
             let limit = limit.saturating_sub(begun.elapsed());
             let (servers, shown) = (&*self.servers, &*self.shown);
-            // Boxed: hardly a call needs it, and all would have room for it.
-            let published = self.wake_ups.publish(servers, shown, &call, untold, limit);
+            // Boxed: hardly a command needs it, and all would have room for it.
+            let published = self
+                .wake_ups
+                .publish(servers, shown, &command, unsent, limit);
             Box::pin(published).await;
         }
         Ok(answer)
@@ -333,8 +343,10 @@ fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectError> {
 impl LockStore for RedisStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let confirmer = self.confirmer.as_ref().map(|it| (it, Instant::now()));
-        let answer = self.call(Call::acquire(&self.config, &request)).await?;
-        let acquisition = script::read_acquisition(&answer)?;
+        let answer = self
+            .execute(Command::acquire(&self.config, &request))
+            .await?;
+        let acquisition = answers::read_acquisition(&answer)?;
         if let (Some((confirmer, begun)), AcquireOutcome::Granted { .. }) =
             (confirmer, &acquisition)
         {
@@ -347,7 +359,7 @@ impl LockStore for RedisStore {
                 label: request.label,
                 function: request.function,
             };
-            let renewal = Call::renew(&self.config, &renewal);
+            let renewal = Command::renew(&self.config, &renewal);
             confirmer.granted(renewal, left).await?;
         }
         Ok(acquisition)
@@ -368,16 +380,13 @@ impl LockStore for RedisStore {
         if requests.is_empty() {
             return Vec::new();
         }
-        let other = match &self.confirmer {
-            Some(confirmer) => Connections::Confirmed(confirmer),
-            None => Connections::Plain(&self.servers),
-        };
-        lane::renew_all(&self.config, requests, limit, self.lane.get(), other).await
+        let (config, own) = (&self.config, &self.renewals);
+        lane::renew_all(config, requests, limit, self.lane.get(), own).await
     }
 
     fn prepare_renewals(&self, runtime: &runtime::Handle) {
         self.lane.get_or_init(|| {
-            Lane::start(
+            Connections::start(
                 &self.way,
                 &self.shown,
                 &self.config,
@@ -388,8 +397,10 @@ impl LockStore for RedisStore {
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        let answer = self.call(Call::release(&self.config, key, owner)).await?;
-        script::read_release(&answer)
+        let answer = self
+            .execute(Command::release(&self.config, key, owner))
+            .await?;
+        answers::read_release(&answer)
     }
 
     async fn raise(
@@ -399,12 +410,16 @@ impl LockStore for RedisStore {
         from: u64,
         to: u64,
     ) -> Result<Raised, StoreError> {
-        let call = Call::raise(&self.config, key, owner, [from, to]);
+        let command = Command::raise(&self.config, key, owner, [from, to]);
         let answer = match &self.confirmer {
-            Some(confirmer) => confirmer.run(call, self.config.response_timeout).await,
-            None => self.call(call).await,
+            Some(confirmer) => {
+                confirmer
+                    .execute(command, self.config.response_timeout)
+                    .await
+            }
+            None => self.execute(command).await,
         };
-        script::read_raise(&answer?)
+        answers::read_raise(&answer?)
     }
 
     fn gives_up_after(&self) -> Option<Duration> {
@@ -413,11 +428,13 @@ impl LockStore for RedisStore {
 
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.hints.attach(client, hints);
-        self.introductions.begin(client);
+        #[cfg(feature = "admin")]
+        self.presences.begin(client);
     }
 
+    #[cfg(feature = "admin")]
     async fn detach(&self, client: ClientId) {
-        self.introductions.end(client).await;
+        self.presences.end(client).await;
     }
 }
 

@@ -9,7 +9,7 @@ use super::switch::{module, switched};
 use crate::cargo;
 
 /// Where a script gets its text, and what chooses that with a mistake in it.
-const SCRIPTS: &str = "dlock-runtime/src/store/redis/protocol/script/text.rs";
+const SCRIPTS: &str = "dlock-runtime/src/store/redis/protocol/scripts.rs";
 const SCRIPT: &str = "key_count: usize) -> Self {\n";
 const CHOSEN: &str = "let source = crate::mistakes::in_script(name, source);\n";
 

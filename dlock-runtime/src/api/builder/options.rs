@@ -3,10 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use super::LockManagerBuilder;
-#[cfg(feature = "tls")]
-use crate::store::redis::Tls;
-#[cfg(feature = "redis")]
-use crate::store::redis::{Credentials, CredentialsProvider};
 use crate::{
     clock::Clock,
     options::{OnLost, Wait},
@@ -199,48 +195,7 @@ impl LockManagerBuilder {
     /// # Ok(()) }
     /// ```
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
-        self
-    }
-
-    /// Whether a lock lies in the server at the key's own text, so that it can be shared with
-    /// clients in other languages that lock by `SET key token NX PX ms`, such as the `Lock` of
-    /// redis-py. If not set, it does not, and lies at `dlock:{key}`. The memory store has no other
-    /// clients and takes no notice of it.
-    ///
-    /// Both sides must use the same text. A value in a key template is percent-encoded:
-    /// `"file:<name>"` with the name `a/b` is `file:a%2Fb`.
-    ///
-    /// **What holds between them.** While another client has the key, a lock is busy, for the TTL
-    /// that the client has set; waiters look every second or so, as a foreign release tells nobody.
-    /// While a manager has it, the `SET … NX` of others fails, and their scripts, which compare a
-    /// token before they delete or prolong, do nothing. A value without a TTL is never overwritten:
-    /// [`Holder`](crate::store::Holder) says so.
-    ///
-    /// **What does not.**
-    /// - A foreign holder has no fencing token. Those of managers grow all the same.
-    /// - It has no place in the queue. Managers hand a lock to the first that waits in the queue,
-    ///   so that others get it only when nobody waits there.
-    /// - A client that deletes or overwrites the key without comparing takes the lease away; the
-    ///   next renewal tells.
-    /// - Managers with and without raw keys do not see each other, and no two managers of one raw key
-    ///   should have different [namespaces](Self::namespace): they would have neither a common queue
-    ///   nor a common counter of fences.
-    ///
-    /// A user of the server needs a key pattern for the locks as well, such as `~order:*`.
-    ///
-    /// ```no_run
-    /// # extern crate dlock_runtime as dlock;
-    /// # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::LockManager;
-    ///
-    /// let manager = LockManager::builder().raw_keys(true).connect("redis://localhost").await?;
-    /// // In Python: redis.Redis().lock("order:42", timeout=30)
-    /// let guard = manager.lock("order:42").acquire().await?;
-    /// # guard.release().await?; Ok(()) }
-    /// ```
-    pub fn raw_keys(mut self, raw_keys: bool) -> Self {
-        self.raw_keys = raw_keys;
+        self.store.namespace = namespace.into();
         self
     }
 
@@ -261,7 +216,7 @@ impl LockManagerBuilder {
     /// # drop(builder);
     /// ```
     pub fn response_timeout(mut self, limit: Duration) -> Self {
-        self.response_limit = limit;
+        self.store.response_timeout = limit;
         self
     }
 
@@ -333,91 +288,7 @@ impl LockManagerBuilder {
     /// # drop(builder);
     /// ```
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.connect_limit = limit;
-        self
-    }
-
-    /// Whom to ask for user and password before every login on a server, for a URL without them:
-    /// so a password may change while the program runs.
-    ///
-    /// `provider` has half the time of one attempt to connect, that is a second, or half the
-    /// [`connect_timeout`](Self::connect_timeout) if that is less than two seconds. If it fails,
-    /// panics or takes longer, the attempt has failed, and others follow. The text of its error is
-    /// shown in errors and logs: it must hold no secret.
-    ///
-    /// ```
-    /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{LockManager, store::redis::Credentials};
-    ///
-    /// let builder = LockManager::builder().credentials(|| async {
-    ///     let password = tokio::fs::read_to_string("/run/secrets/redis").await?;
-    ///     Ok::<_, std::io::Error>(Credentials::new("billing", password.trim_end()))
-    /// });
-    /// # drop(builder);
-    /// ```
-    #[cfg(feature = "redis")]
-    pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
-    where
-        F: Fn() -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
-        E: std::fmt::Display,
-    {
-        self.credentials = Some(CredentialsProvider::new(provider));
-        self
-    }
-
-    /// As [`credentials`](Self::credentials), for who has a provider already.
-    #[cfg(feature = "redis")]
-    #[doc(hidden)]
-    pub fn credentials_provider(mut self, provider: CredentialsProvider) -> Self {
-        self.credentials = Some(provider);
-        self
-    }
-
-    /// Certificates for a server that is reached over TLS, by `rediss://` and the like. If not
-    /// set, the machine's authorities are trusted and no certificate is shown; a URL may name
-    /// files as well, as `?ca=/path.pem`.
-    ///
-    /// ```no_run
-    /// # extern crate dlock_runtime as dlock;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{LockManager, store::redis::Tls};
-    ///
-    /// let builder = LockManager::builder().tls(Tls::new().ca_file("/etc/redis/ca.pem"));
-    /// let manager = builder.connect("rediss://redis.internal").await?;
-    /// # drop(manager);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-
-    /// How many replicas of the server have to confirm a lease, and each renewal of it, before it
-    /// counts. If not set, none: a fail-over may then lose a lease that is believed in.
-    ///
-    /// With too few of them in time a lock is [`Unavailable`](crate::LockError::Unavailable), and a
-    /// lease that is held ends at its deadline. Each question and renewal costs a round trip to the
-    /// replicas more. Only a replica that has confirmed the lease knows it: if there are more than
-    /// `replicas`, one of the others may be promoted. A URL can say the same, with
-    /// `?min_replicas=1`; the greater number counts.
-    ///
-    /// ```no_run
-    /// # extern crate dlock_runtime as dlock;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
-    /// use dlock::LockManager;
-    ///
-    /// let manager = LockManager::builder()
-    ///     .min_replicas(1)
-    ///     .connect("redis-sentinel://one,two,three/mymaster")
-    ///     .await?;
-    /// # drop(manager);
-    /// # Ok(()) }
-    /// ```
-    pub fn min_replicas(mut self, replicas: u32) -> Self {
-        self.min_replicas = replicas;
+        self.store.connect_timeout = limit;
         self
     }
 

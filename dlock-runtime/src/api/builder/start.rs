@@ -4,10 +4,9 @@ use std::{env::VarError, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use super::LockManagerBuilder;
-#[cfg(feature = "redis")]
-use crate::store::redis::{
-    CredentialsProvider, Independent, RedisConfig, RedisStore, without_password,
+use super::{
+    LockManagerBuilder,
+    redis::{is_memory, unread},
 };
 use crate::{
     api::manager::LockManager,
@@ -17,7 +16,7 @@ use crate::{
     label::label,
     observe,
     owner::{ClientId, Owners},
-    store::{HintSink, LockStore, OwnStore, StoreErrorKind, memory::MemoryStore},
+    store::{HintSink, LockStore, OwnStore, StoreOptions, memory::MemoryStore},
 };
 
 impl LockManagerBuilder {
@@ -58,6 +57,9 @@ impl LockManagerBuilder {
     }
 
     async fn connect_to(self, url: &str) -> Result<LockManager, ConnectError> {
+        if let Some(registered) = self.connect_registered(url).await {
+            return registered;
+        }
         if is_memory(url) {
             return self.store(MemoryStore::new());
         }
@@ -88,6 +90,9 @@ impl LockManagerBuilder {
     /// ```
     pub fn connect_lazy(self, url: impl AsRef<str>) -> Result<LockManager, ConnectError> {
         let url = url.as_ref();
+        if let Some(registered) = self.open_registered(url) {
+            return registered;
+        }
         self.ignores_environment(url);
         if is_memory(url) {
             return self.store(MemoryStore::new());
@@ -164,28 +169,58 @@ impl LockManagerBuilder {
     /// [`ConnectError::InvalidOption`] when a default is out of bounds.
     pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.check()?;
-        if self.min_replicas > 0 {
+        self.check_replicas()?;
+        Ok(self.over(store))
+    }
+
+    /// A registered scheme has none of the options of Redis.
+    pub(super) fn check_for_any_store(&self) -> Result<(), ConnectError> {
+        self.check()?;
+        self.check_replicas()?;
+        if self.redis.raw_keys {
+            return Err(ConnectError::InvalidOption {
+                option: "raw_keys",
+                reason: "only a server of Redis has keys that other clients lock",
+            });
+        }
+        Ok(())
+    }
+
+    fn check_replicas(&self) -> Result<(), ConnectError> {
+        if self.redis.min_replicas > 0 {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
                 reason: "only a server at a URL has replicas that could be asked",
             });
         }
-        Ok(self.over(store))
+        Ok(())
+    }
+
+    /// The options that concern the store of a URL.
+    pub(super) fn store_options(&self) -> StoreOptions {
+        StoreOptions {
+            label: label(self.application.as_deref()),
+            ..self.store.clone()
+        }
     }
 
     /// A manager over `store`, its defaults being checked.
     pub(crate) fn over(self, store: impl LockStore) -> LockManager {
+        self.over_own(OwnStore::new(store))
+    }
+
+    pub(super) fn over_own(self, store: OwnStore) -> LockManager {
         observe::describe();
         let client = ClientId::new(&*self.random);
         let core = Arc::new(Core {
-            store: OwnStore::new(store),
+            store,
             attempts: AttemptIds::default(),
             owners: Owners::new(client),
             defaults: self.defaults,
             label: label(self.application.as_deref()),
             clock: self.clock,
             random: self.random,
-            response_limit: self.response_limit,
+            response_limit: self.store.response_timeout,
             handover: self.handover,
             renewal_thread: self.renewal_thread,
             home: Handle::try_current().ok(),
@@ -197,121 +232,6 @@ impl LockManagerBuilder {
         core.store.attach(client, HintSink::new(hints));
         LockManager::new(core)
     }
-
-    /// With the login of the environment, if nothing else says who this is.
-    #[cfg(feature = "redis")]
-    fn of_environment(mut self, url: &str) -> Result<Self, ConnectError> {
-        if !is_memory(url) && self.credentials.is_none() {
-            self.credentials = CredentialsProvider::from_env(url)?;
-        }
-        Ok(self)
-    }
-
-    #[cfg(not(feature = "redis"))]
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "it can fail where there is a server"
-    )]
-    fn of_environment(self, _url: &str) -> Result<Self, ConnectError> {
-        Ok(self)
-    }
-
-    /// Whether the environment has a password that is not used although nothing else has one; the log says
-    /// so. It is not sent to a server that the environment does not name.
-    #[cfg(feature = "redis")]
-    fn ignores_environment(&self, url: &str) -> bool {
-        let password = std::env::var_os("DLOCK_PASSWORD");
-        if self.credentials.is_some() || password.is_none_or(|it| it.is_empty()) {
-            return false;
-        }
-        let server = without_password(url);
-        if let Some(server) = &server {
-            observe::password_unread(server);
-        }
-        server.is_some()
-    }
-
-    #[cfg(not(feature = "redis"))]
-    #[expect(clippy::unused_self, reason = "it needs it where there is a server")]
-    fn ignores_environment(&self, _url: &str) -> bool {
-        false
-    }
-
-    #[cfg(feature = "redis")]
-    async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        let config = self.redis_config(url);
-        if let Some(servers) = Independent::start(&config)? {
-            servers.ready(config.connect_timeout).await?;
-            return Ok(self.over(servers.into_quorum()?));
-        }
-        let store = RedisStore::connect(config).await?;
-        Ok(self.over(store))
-    }
-
-    #[cfg(feature = "redis")]
-    fn lazy_redis(self, url: &str) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        let config = self.redis_config(url);
-        if let Some(servers) = Independent::start(&config)? {
-            return Ok(self.over(servers.into_quorum()?));
-        }
-        let store = RedisStore::lazy(config)?;
-        Ok(self.over(store))
-    }
-
-    #[cfg(feature = "redis")]
-    fn redis_config(&self, url: &str) -> RedisConfig {
-        RedisConfig {
-            url: url.to_owned(),
-            credentials: self.credentials.clone(),
-            #[cfg(feature = "tls")]
-            tls: self.tls.clone(),
-            name: label(self.application.as_deref()),
-            namespace: self.namespace.clone(),
-            response_timeout: self.response_limit,
-            connect_timeout: self.connect_limit,
-            raw_keys: self.raw_keys,
-            min_replicas: self.min_replicas,
-        }
-    }
-
-    #[cfg(not(feature = "redis"))]
-    #[expect(clippy::unused_async, reason = "it is async where there is a server")]
-    async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
-        self.lazy_redis(url)
-    }
-
-    #[cfg(not(feature = "redis"))]
-    fn lazy_redis(self, _url: &str) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        Err(ConnectError::InvalidUrl {
-            // Not even a part of it: it may be a password, wherever one looks.
-            url: "…".to_owned(),
-            reason: "without the feature `redis` only `memory://` is there".to_owned(),
-        })
-    }
-}
-
-/// The failure to connect, where the environment has a password that was not read.
-fn unread(error: ConnectError) -> ConnectError {
-    match error {
-        ConnectError::Unavailable { url, reason }
-            if reason.kind() == StoreErrorKind::Unauthenticated =>
-        {
-            let reason = reason.reworded(|message| {
-                format!(
-                    "{message}, and `DLOCK_PASSWORD` is set but read by `connect_env` and `from_env` only"
-                )
-            });
-            ConnectError::Unavailable { url, reason }
-        }
-        error => error,
-    }
-}
-
-fn is_memory(url: &str) -> bool {
-    matches!(url, "memory://" | "memory:")
 }
 
 #[cfg(all(test, not(feature = "redis")))]

@@ -14,7 +14,7 @@ use super::{
     RedisConfig,
     config::url::{Address, Layout, Location},
     net::{hints, server_check},
-    protocol::{errors, redirect, script, slot},
+    protocol::{answers, command::Command, errors, redirect, slot},
     topology::{cluster, sentinel},
 };
 use crate::{
@@ -127,15 +127,15 @@ pub(crate) fn one_slot(key: &LockKey) {
             queue: Queue::ForLease,
             ..AcquireRequest::new(key, owner(), Duration::from_secs(1))
         };
-        let call = script::Call::acquire(&config, &request);
-        let words: Vec<_> = call.arguments().collect();
+        let command = Command::acquire(&config, &request);
+        let words: Vec<_> = command.arguments().collect();
         let keys = &words[3..7];
         for name in keys {
             assert_eq!(slot_of(tag(name)), expected, "{key}");
         }
         let different: HashSet<_> = keys.iter().collect();
         assert_eq!(different.len(), 4, "{key}");
-        assert_eq!(call.slot(), expected);
+        assert_eq!(command.slot(), expected);
         assert_eq!(raw_keys, keys[0] == key.as_str().as_bytes());
     }
     assert_eq!(slot::of_key(key.as_str().as_bytes()), expected);
@@ -196,12 +196,12 @@ pub fn replies(data: &[u8]) {
         let limit = Duration::from_secs(1);
         let key = LockKey::new("order:42").expect("it is valid");
         let config = RedisConfig::new("redis://localhost");
-        let call = script::Call::release(&config, &key, owner());
+        let command = Command::release(&config, &key, owner());
         for told in [
             errors::of_request(&error, limit),
             errors::of_command(&redis::cmd("WAIT"), &error, limit),
             errors::of_login(&error, limit, 3),
-            call.explain(&error, limit),
+            command.explain(&error, limit),
         ] {
             check_text(&told);
         }
@@ -219,7 +219,7 @@ pub fn replies(data: &[u8]) {
 /// Nothing but a whole number is a grant, nothing but 1 a renewal.
 fn check_answers(wire: &[u8], value: &Value) {
     let number = number_on(wire);
-    match script::read_acquisition(value) {
+    match answers::read_acquisition(value) {
         Ok(AcquireOutcome::Granted { fence }) => assert_eq!(number, i64::try_from(fence).ok()),
         Ok(AcquireOutcome::Busy(holder)) => {
             assert!(
@@ -232,17 +232,17 @@ fn check_answers(wire: &[u8], value: &Value) {
         }
         Err(error) => check_text(&error),
     }
-    match script::read_renewal(value) {
+    match answers::read_renewal(value) {
         Ok(Renewal::Renewed) => assert_eq!(number, Some(1)),
         Ok(Renewal::NotOwner) => assert_eq!(number, Some(0)),
         Err(error) => check_text(&error),
     }
-    match script::read_raise(value) {
+    match answers::read_raise(value) {
         Ok(Raised::Raised) => assert_eq!(number, Some(1)),
         Ok(Raised::NotOwner) => assert_eq!(number, Some(0)),
         Err(error) => check_text(&error),
     }
-    match script::read_release(value) {
+    match answers::read_release(value) {
         Ok(Released::WasHeld) => assert!(matches!(number, Some(1 | 2))),
         Ok(Released::WasGone) => assert_eq!(number, Some(0)),
         Err(error) => check_text(&error),

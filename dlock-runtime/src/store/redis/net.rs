@@ -1,5 +1,6 @@
 //! The way to one server: from the socket to a node that is connected again after each loss.
 
+mod activity;
 pub(super) mod connection;
 mod early_error;
 pub(super) mod events;
@@ -11,7 +12,6 @@ pub(super) mod listen;
 #[cfg(not(feature = "tls"))]
 pub(super) mod no_tls;
 pub(super) mod node;
-mod pulse;
 mod resp2_auth;
 pub(super) mod server_check;
 pub(super) mod service;

@@ -54,7 +54,7 @@ pub(super) const ALL: &[Mutant] = &[
         "group-not-redirected",
         "A renewal among others does not follow a redirect",
         ROUTE,
-        "None => «self.follow(route).await»,",
+        "None => «self.execute(route).await»,",
         "Err(timed_out(&owner, limit))",
         CLUSTER,
     ),

@@ -20,8 +20,8 @@ pub(super) const ALL: &[Mutant] = &[
         "group-not-confirmed",
         "The renewals of two leases do not wait for replicas",
         REDIS,
-        "Some(confirmer) => «Connections::Confirmed(confirmer)»,",
-        "if requests.len() < 2 { Connections::Confirmed(confirmer) } else { Connections::Plain(&self.servers) }",
+        "lane::renew_all(config, requests, limit, self.lane.get(), «own»)",
+        "match requests { [_] => own, _ => Box::leak(Box::new(Connections::Plain(self.servers.clone()))) }",
         REPLICAS,
     )
     .breaks("an answer that is not confirmed in time is no answer"),
@@ -38,8 +38,8 @@ pub(super) const ALL: &[Mutant] = &[
         "raise-not-confirmed",
         "A raise does not wait for replicas",
         REDIS,
-        "Some(confirmer) => «confirmer.run(call, self.config.response_timeout).await»,",
-        "{ let _ = confirmer; self.call(call).await }",
+        "Some(confirmer) => «confirmer.execute(command, self.config.response_timeout).await»,",
+        "{ let _ = confirmer; self.execute(command).await }",
         REPLICAS,
     ),
     Mutant::new(

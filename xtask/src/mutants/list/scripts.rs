@@ -12,7 +12,7 @@ const DROP: &str = "dlock-runtime/src/store/redis/protocol/drop.lua";
 const UNLOCK: &str = "dlock-runtime/src/store/redis/protocol/unlock.lua";
 const LOOK_RS: &str = "dlock-runtime/src/store/redis/admin/inspect.rs";
 const REDIS: &str = "dlock-runtime/src/store/redis.rs";
-const LOOK: &str = "dlock-runtime/src/store/redis/protocol/look.lua";
+const LOOK: &str = "dlock-runtime/src/store/redis/protocol/inspect.lua";
 
 const STORE: Target = Target {
     package: "dlock-runtime",
@@ -262,8 +262,8 @@ pub(super) const ALL: &[Mutant] = &[
         "untold-is-kept",
         "What a script cannot publish is not published at all",
         REDIS,
-        "if let Some(untold) = «script::untold(&answer)» {",
-        "script::untold(&answer).filter(|_| false)",
+        "if let Some(unsent) = «answers::unsent_wake_up(&answer)» {",
+        "answers::unsent_wake_up(&answer).filter(|_| false)",
         UNPUBLISHED,
     ),
     Mutant::new(
@@ -590,7 +590,7 @@ pub(super) const ALL: &[Mutant] = &[
         "unlock-tells-nobody",
         "A holder whose lock was taken away is not told",
         LOOK_RS,
-        "«self.servers.run(&call).await.ok();»",
+        "«self.servers.execute(&command).await.ok();»",
         "",
         OPERATOR,
     )

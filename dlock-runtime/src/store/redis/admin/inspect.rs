@@ -12,9 +12,9 @@ use tokio::time::Instant;
 pub(crate) use self::scan::escaped;
 pub(crate) use self::{
     pace::Pace,
-    snapshot::{Occupant, Seen, Sight},
+    snapshot::{HolderSnapshot, LeaseIdentity, LockSnapshot},
 };
-use self::{pace::run_timed, scan::Scan, snapshot::read_sight};
+use self::{pace::run_timed, scan::Scan, snapshot::read_snapshot};
 use crate::{
     error::ConnectError,
     key::LockKey,
@@ -22,14 +22,11 @@ use crate::{
     store::{
         StoreError, StoreErrorKind,
         redis::{
-            Introduction, RedisConfig, RedisStore,
+            Presence, RedisConfig, RedisStore,
             net::events::Events,
             net::hints::Hints,
-            protocol::{
-                names,
-                script::{self, Call},
-            },
-            topology::servers::{Master, Servers},
+            protocol::{answers, command::Command, names},
+            topology::servers::{MasterNode, Servers},
         },
     },
 };
@@ -50,9 +47,9 @@ pub(crate) enum Wanted<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// Those that are held or waited for.
-    pub(crate) locks: BTreeMap<LockKey, Sight>,
+    pub(crate) locks: BTreeMap<LockKey, LockSnapshot>,
     /// All that have said what they are.
-    pub(crate) processes: BTreeMap<ClientId, Introduction>,
+    pub(crate) processes: BTreeMap<ClientId, Presence>,
 }
 
 /// More waiters of one lock are not told of: a server must not be held up by them.
@@ -131,27 +128,27 @@ impl RedisStore {
         }
         if !matches!(wanted, Wanted::Locks(_)) && !raw {
             let clients = names.iter().filter_map(|name| self.process_of(name));
-            let told = self.introductions(&clients.collect()).await?;
+            let told = self.presences(&clients.collect()).await?;
             found.processes.extend(told);
         }
         Ok(())
     }
 
     /// Those of some locks that are held or waited for.
-    pub(crate) async fn sights_of(
+    pub(crate) async fn snapshots_of(
         &self,
         keys: &[LockKey],
-    ) -> Result<BTreeMap<LockKey, Sight>, StoreError> {
+    ) -> Result<BTreeMap<LockKey, LockSnapshot>, StoreError> {
         let mut found = BTreeMap::new();
         self.look_at_all(keys.to_vec(), &mut found).await?;
         Ok(found)
     }
 
     /// One lock, be it another client's; `None` if nobody holds or wants it.
-    pub(crate) async fn sight(&self, key: &LockKey) -> Result<Option<Sight>, StoreError> {
-        let call = Call::look(&self.config, key, MOST_WAITERS);
-        let sight = read_sight(&self.call(call).await?)?;
-        Ok((!sight.is_idle()).then_some(sight))
+    pub(crate) async fn snapshot(&self, key: &LockKey) -> Result<Option<LockSnapshot>, StoreError> {
+        let command = Command::inspect(&self.config, key, MOST_WAITERS);
+        let snapshot = read_snapshot(&self.execute(command).await?)?;
+        Ok((!snapshot.is_idle()).then_some(snapshot))
     }
 
     /// Takes a lock away from whom it was seen with. `None` if it was not that lease, and else whether
@@ -160,35 +157,37 @@ impl RedisStore {
         &self,
         key: &LockKey,
         me: OwnerId,
-        seen: &Seen,
+        seen: &LeaseIdentity,
     ) -> Result<Option<bool>, StoreError> {
         let seen = match seen {
-            Seen::Ours { owner, fence } => Ok((*owner, *fence)),
-            Seen::Foreign { digest } => Err(digest.as_str()),
+            LeaseIdentity::Ours { owner, fence } => Ok((*owner, *fence)),
+            LeaseIdentity::Foreign { digest } => Err(digest.as_str()),
         };
-        let answer = self.call(Call::unlock(&self.config, key, me, seen)).await?;
-        let unlocked = script::read_unlock(&answer)?;
+        let answer = self
+            .execute(Command::unlock(&self.config, key, me, seen))
+            .await?;
+        let unlocked = answers::read_unlock(&answer)?;
         if let (Some(_), Ok((owner, _))) = (unlocked, seen) {
-            let call = Call::tell_holder(&self.config, key, owner);
-            self.servers.run(&call).await.ok();
+            let command = Command::tell_holder(&self.config, key, owner);
+            self.servers.execute(&command).await.ok();
         }
         Ok(unlocked)
     }
 
     /// What some processes have said of themselves; the others may have ended.
-    pub(crate) async fn introductions(
+    pub(crate) async fn presences(
         &self,
         clients: &BTreeSet<ClientId>,
-    ) -> Result<BTreeMap<ClientId, Introduction>, StoreError> {
+    ) -> Result<BTreeMap<ClientId, Presence>, StoreError> {
         let mut known = BTreeMap::new();
         let clients: Vec<_> = clients.iter().copied().collect();
         for clients in clients.chunks(LOCKS_AT_ONCE) {
-            let ask = |client: &ClientId| Call::of_process(&self.config, *client);
-            let calls: Vec<_> = clients.iter().map(ask).collect();
-            for (client, answer) in clients.iter().zip(self.call_all(&calls).await) {
+            let ask = |client: &ClientId| Command::read_presence(&self.config, *client);
+            let commands: Vec<_> = clients.iter().map(ask).collect();
+            for (client, answer) in clients.iter().zip(self.execute_all(&commands).await) {
                 match answer {
                     Ok(Value::BulkString(text)) => {
-                        known.extend(Introduction::read(&text).map(|it| (*client, it)));
+                        known.extend(Presence::read(&text).map(|it| (*client, it)));
                     }
                     Ok(_) => {}
                     Err(error) if error.kind() == StoreErrorKind::WrongType => {}
@@ -219,30 +218,30 @@ impl RedisStore {
     async fn look_at_all(
         &self,
         mut keys: Vec<LockKey>,
-        found: &mut BTreeMap<LockKey, Sight>,
+        found: &mut BTreeMap<LockKey, LockSnapshot>,
     ) -> Result<(), StoreError> {
         // A server may tell a key twice, and each lock may have two.
         keys.sort_unstable();
         keys.dedup();
         keys.retain(|key| !found.contains_key(key));
         for keys in keys.chunks(LOCKS_AT_ONCE) {
-            let calls: Vec<_> = keys
+            let commands: Vec<_> = keys
                 .iter()
-                .map(|key| Call::look(&self.config, key, MOST_WAITERS))
+                .map(|key| Command::inspect(&self.config, key, MOST_WAITERS))
                 .collect();
-            let answers = self.call_all(&calls).await;
+            let answers = self.execute_all(&commands).await;
             for (key, answer) in keys.iter().zip(answers) {
-                let sight = match answer.and_then(|answer| read_sight(&answer)) {
-                    Ok(sight) => sight,
+                let snapshot = match answer.and_then(|answer| read_snapshot(&answer)) {
+                    Ok(snapshot) => snapshot,
                     // It is no lock, and one that the user may not see is none of its locks.
                     Err(error) if error.kind() == StoreErrorKind::WrongType => continue,
                     Err(error) if self.config.raw_keys && is_of_key(&error) => continue,
                     Err(error) => return Err(error),
                 };
                 // What another client has at a key of its own is nobody's business.
-                let is_others = self.config.raw_keys && sight.is_foreign();
-                if !sight.waiters.is_empty() || sight.occupant.is_some() && !is_others {
-                    found.insert(key.clone(), sight);
+                let is_others = self.config.raw_keys && snapshot.is_foreign();
+                if !snapshot.waiters.is_empty() || snapshot.occupant.is_some() && !is_others {
+                    found.insert(key.clone(), snapshot);
                 }
             }
         }
@@ -250,14 +249,14 @@ impl RedisStore {
     }
 
     /// One step of a look.
-    async fn call_all(&self, calls: &[Call]) -> Vec<Result<Value, StoreError>> {
+    async fn execute_all(&self, commands: &[Command]) -> Vec<Result<Value, StoreError>> {
         let step = async {
             match &*self.servers {
-                Servers::One(node) => run_timed(node, &calls.iter().collect::<Vec<_>>()).await,
+                Servers::One(node) => run_timed(node, &commands.iter().collect::<Vec<_>>()).await,
                 // Several may have something to do, none of them for longer than all.
                 Servers::Cluster(cluster) => {
                     let sent = Instant::now();
-                    let answers = cluster.run_all(calls, self.config.response_timeout);
+                    let answers = cluster.execute_all(commands, self.config.response_timeout);
                     (answers.await, sent.elapsed())
                 }
             }
@@ -266,7 +265,7 @@ impl RedisStore {
     }
 
     /// Each server that has locks.
-    pub(crate) fn masters(&self) -> Result<Vec<Master<'_>>, StoreError> {
+    pub(crate) fn masters(&self) -> Result<Vec<MasterNode<'_>>, StoreError> {
         let masters = Servers::masters(&self.servers);
         if masters.is_empty() {
             let message = format!("no master of {} is known", self.shown);

@@ -28,7 +28,7 @@ use crate::{
         redis::{
             RedisConfig,
             net::service::{Service, Work},
-            protocol::script::Call,
+            protocol::command::Command,
             topology::servers::Servers,
         },
     },
@@ -38,17 +38,17 @@ const TTL: Duration = Duration::from_secs(30);
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// The tasks that introduce the managers of a store, for as long as it lives.
-pub(crate) struct Introductions {
+pub(crate) struct PresenceTasks {
     config: Arc<RedisConfig>,
     /// The tasks must not keep the connections of a store that is gone.
     servers: Weak<Servers>,
     home: Handle,
-    tasks: Mutex<Vec<Introduced>>,
+    tasks: Mutex<Vec<PresenceTask>>,
     /// Whether one of them was interrupted.
     is_interrupted: Arc<AtomicBool>,
 }
 
-impl Introductions {
+impl PresenceTasks {
     /// For a store that is made in the current runtime.
     pub(crate) fn new(config: &Arc<RedisConfig>, servers: &Arc<Servers>) -> Self {
         Self {
@@ -63,11 +63,11 @@ impl Introductions {
     /// Introduces a manager, from now on.
     pub(crate) fn begin(&self, client: ClientId) {
         let (last_word, ended) = watch::channel(());
-        let introducing = Introducing {
+        let introducing = PresenceWriter {
             config: self.config.clone(),
             servers: self.servers.clone(),
             client,
-            text: Introduction::of(&self.config).to_string(),
+            text: Presence::of(&self.config).to_string(),
             was_told: false,
             _last_word: last_word,
         };
@@ -75,7 +75,7 @@ impl Introductions {
         let task = Service::start_watched(introducing, &self.home, is_interrupted);
         // Nothing under the mutex can panic half-way.
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.push(Introduced {
+        tasks.push(PresenceTask {
             client,
             task,
             ended,
@@ -97,8 +97,8 @@ impl Introductions {
         while introduced.ended.changed().await.is_ok() {}
         if let Some(servers) = self.servers.upgrade() {
             // Whatever goes wrong, the server forgets it by itself.
-            let call = Call::forget(&self.config, client);
-            servers.run(&call).await.ok();
+            let command = Command::remove_presence(&self.config, client);
+            servers.execute(&command).await.ok();
         }
     }
 
@@ -114,15 +114,15 @@ impl Introductions {
 }
 
 /// A manager with its task.
-struct Introduced {
+struct PresenceTask {
     client: ClientId,
-    task: Service<Introducing>,
+    task: Service<PresenceWriter>,
     /// Closed when the task has sent its last word.
     ended: watch::Receiver<()>,
 }
 
 /// The task of one manager.
-struct Introducing {
+struct PresenceWriter {
     config: Arc<RedisConfig>,
     servers: Weak<Servers>,
     client: ClientId,
@@ -131,7 +131,7 @@ struct Introducing {
     _last_word: watch::Sender<()>,
 }
 
-impl Work for Introducing {
+impl Work for PresenceWriter {
     /// Ends with the store.
     async fn run(&mut self) {
         let mut due = interval(PERIOD);
@@ -141,8 +141,8 @@ impl Work for Introducing {
             let Some(servers) = self.servers.upgrade() else {
                 return;
             };
-            let call = Call::introduce(&self.config, self.client, &self.text, TTL);
-            let Err(error) = servers.run(&call).await else {
+            let command = Command::write_presence(&self.config, self.client, &self.text, TTL);
+            let Err(error) = servers.execute(&command).await else {
                 continue;
             };
             // Of an outage the connection tells.
@@ -164,7 +164,7 @@ impl Work for Introducing {
 
 /// What a process says of itself: `label started version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Introduction {
+pub(crate) struct Presence {
     /// As in the process's locks.
     pub(crate) label: String,
     /// When its manager was made, in ms since 1970.
@@ -173,7 +173,7 @@ pub(crate) struct Introduction {
     pub(crate) version: String,
 }
 
-impl Introduction {
+impl Presence {
     fn of(config: &RedisConfig) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let started = since.unwrap_or_default().as_millis();
@@ -185,7 +185,6 @@ impl Introduction {
     }
 
     /// Reads what [`Display`](std::fmt::Display) writes; `None` for anything else.
-    #[cfg(any(test, feature = "admin"))]
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         const LONGEST: usize = 128;
         let text = str::from_utf8(text).ok()?;
@@ -204,7 +203,7 @@ impl Introduction {
     }
 }
 
-impl std::fmt::Display for Introduction {
+impl std::fmt::Display for Presence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {}", self.label, self.started, self.version)
     }
@@ -220,23 +219,23 @@ mod tests {
             name: "a b\n@host/1".into(),
             ..RedisConfig::new("redis://localhost")
         };
-        let said = Introduction::of(&config);
+        let said = Presence::of(&config);
         assert_eq!(said.label, "a_b_@host/1");
-        assert_eq!(Introduction::read(said.to_string().as_bytes()), Some(said));
+        assert_eq!(Presence::read(said.to_string().as_bytes()), Some(said));
         let nameless = RedisConfig {
             name: String::new(),
             ..config
         };
-        let said = Introduction::of(&nameless);
-        assert_eq!(Introduction::read(said.to_string().as_bytes()), Some(said));
+        let said = Presence::of(&nameless);
+        assert_eq!(Presence::read(said.to_string().as_bytes()), Some(said));
     }
 
     #[test]
     fn anything_else_is_left_out() {
         let long = format!("{} 1 0", "x".repeat(129));
         for text in ["", "a", "a 1", "a b 0", "a 1 0 x", " 1 0", "a\t 1 0", &long] {
-            assert_eq!(Introduction::read(text.as_bytes()), None, "{text:?}");
+            assert_eq!(Presence::read(text.as_bytes()), None, "{text:?}");
         }
-        assert_eq!(Introduction::read(b"\xff 1 0"), None);
+        assert_eq!(Presence::read(b"\xff 1 0"), None);
     }
 }

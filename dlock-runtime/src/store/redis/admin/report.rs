@@ -20,7 +20,7 @@ use crate::store::{
             node::Node,
             session::{self, Session, answered},
         },
-        protocol::{errors, script::Call},
+        protocol::{command::Command, errors},
         topology::servers::Servers,
     },
 };
@@ -37,18 +37,18 @@ pub(crate) struct Facts {
     pub(crate) info: BTreeMap<String, String>,
     /// What `CONFIG GET appendfsync` tells.
     pub(crate) appendfsync: Option<String>,
-    pub(crate) clock: Option<Clock>,
+    pub(crate) clock: Option<ClockOffset>,
     pub(crate) round_trips: Vec<Duration>,
     /// Rule, purpose, and whether no lock works without it.
     pub(crate) denied: Vec<(String, &'static str, bool)>,
     /// Why a script cannot publish a wake-up message, if a client can; one answer for all servers.
     pub(crate) unpublished: Option<String>,
     /// The clocks of those who would take its place.
-    pub(crate) replicas: Vec<(String, Result<Clock, StoreError>)>,
+    pub(crate) replicas: Vec<(String, Result<ClockOffset, StoreError>)>,
 }
 
 /// By how much a clock is ahead, in microseconds, and by how much that may be wrong.
-type Clock = (i64, Duration);
+type ClockOffset = (i64, Duration);
 
 impl Facts {
     fn of(server: &str) -> Self {
@@ -108,8 +108,8 @@ impl RedisStore {
     /// Why a script of a lock cannot publish, as far as the server tells. What else may go wrong is told
     /// elsewhere.
     async fn unpublished(&self) -> Option<String> {
-        let call = Call::publish_in_script(&self.config);
-        match self.servers.run(&call).await {
+        let command = Command::publish_in_script(&self.config);
+        match self.servers.execute(&command).await {
             Ok(Value::BulkString(reason)) => {
                 Some(errors::quoted(&String::from_utf8_lossy(&reason)))
             }
@@ -143,19 +143,19 @@ async fn ask_all(
     let mut settings = redis::cmd("CONFIG");
     let told = node.ask(settings.arg("GET").arg("appendfsync")).await;
     facts.appendfsync = told.ok().as_ref().and_then(setting);
-    facts.clock = clock(&mut Asked::Master(node)).await?;
+    facts.clock = clock(&mut TimeSource::Master(node)).await?;
     facts.denied = permissions::denied(node, config, in_cluster, waits).await?;
     Ok(())
 }
 
 /// Who is asked for the time.
-enum Asked<'a> {
+enum TimeSource<'a> {
     Master(&'a Node),
     /// Over a connection of its own, with the time that it has for each answer.
     Replica(Session, Duration),
 }
 
-impl Asked<'_> {
+impl TimeSource<'_> {
     async fn ask(&mut self, question: &Cmd) -> Result<Value, StoreError> {
         match self {
             Self::Master(node) => node.ask(question).await,
@@ -169,8 +169,8 @@ impl Asked<'_> {
 }
 
 /// Reads a clock some times; `None` if that is not allowed.
-async fn clock(asked: &mut Asked<'_>) -> Result<Option<Clock>, StoreError> {
-    let mut clock: Option<Clock> = None;
+async fn clock(asked: &mut TimeSource<'_>) -> Result<Option<ClockOffset>, StoreError> {
+    let mut clock: Option<ClockOffset> = None;
     for _ in 0..READINGS {
         let (begun, sent) = (SystemTime::now(), Instant::now());
         let Some(answer) = unless_denied(asked.ask(&redis::cmd("TIME")).await)? else {
@@ -187,11 +187,11 @@ async fn clock(asked: &mut Asked<'_>) -> Result<Option<Clock>, StoreError> {
 }
 
 /// The clock of a server that is no master, over a connection that is made for it.
-async fn clock_at(replica: Endpoint, limit: Duration) -> (String, Result<Clock, StoreError>) {
+async fn clock_at(replica: Endpoint, limit: Duration) -> (String, Result<ClockOffset, StoreError>) {
     let read = async {
         let settings = AsyncConnectionConfig::new();
         let session = Session::open(&replica, settings, limit).await?;
-        let read = clock(&mut Asked::Replica(session, limit)).await?;
+        let read = clock(&mut TimeSource::Replica(session, limit)).await?;
         let denied = || StoreError::new(StoreErrorKind::Denied, "it does not tell its time");
         read.ok_or_else(denied)
     };

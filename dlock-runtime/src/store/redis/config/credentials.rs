@@ -63,7 +63,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
+type CredentialsFuture = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
 
 /// Where credentials come from. It is asked before every login, so that a password may change
 /// while the program runs.
@@ -79,7 +79,7 @@ type Answer = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
 /// }));
 /// ```
 #[derive(Clone)]
-pub struct CredentialsProvider(Arc<dyn Fn() -> Answer + Send + Sync>);
+pub struct CredentialsProvider(Arc<dyn Fn() -> CredentialsFuture + Send + Sync>);
 
 impl CredentialsProvider {
     /// Asks `provider`, see

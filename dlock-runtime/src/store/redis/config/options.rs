@@ -10,7 +10,7 @@ use url::form_urlencoded;
 use super::scheme::Names;
 
 /// An option, and the URLs that take it.
-struct Known {
+struct OptionRule {
     name: &'static str,
     fits: &'static [Names],
 }
@@ -22,8 +22,8 @@ const SERVERS: &[Names] = &[
     Names::Independent,
 ];
 
-const KNOWN: &[Known] = &[
-    Known {
+const KNOWN: &[OptionRule] = &[
+    OptionRule {
         name: "protocol",
         fits: &[
             Names::Server,
@@ -33,39 +33,39 @@ const KNOWN: &[Known] = &[
             Names::Independent,
         ],
     },
-    Known {
+    OptionRule {
         name: "ca",
         fits: SERVERS,
     },
-    Known {
+    OptionRule {
         name: "cert",
         fits: SERVERS,
     },
-    Known {
+    OptionRule {
         name: "key",
         fits: SERVERS,
     },
-    Known {
+    OptionRule {
         name: "db",
         fits: &[Names::Socket],
     },
-    Known {
+    OptionRule {
         name: "user",
         fits: &[Names::Socket],
     },
-    Known {
+    OptionRule {
         name: "pass",
         fits: &[Names::Socket],
     },
-    Known {
+    OptionRule {
         name: "sentinel_user",
         fits: &[Names::Sentinels],
     },
-    Known {
+    OptionRule {
         name: "sentinel_pass",
         fits: &[Names::Sentinels],
     },
-    Known {
+    OptionRule {
         name: "min_replicas",
         fits: &[Names::Server, Names::Sentinels],
     },
@@ -74,7 +74,7 @@ const KNOWN: &[Known] = &[
 /// These are for connections over TLS only.
 const OF_TLS: [&str; 3] = ["ca", "cert", "key"];
 
-impl Known {
+impl OptionRule {
     fn takes(&self, names: Names, tls: bool) -> bool {
         self.fits.contains(&names) && (tls || !OF_TLS.contains(&self.name))
     }
@@ -82,9 +82,9 @@ impl Known {
 
 /// What a URL sets; every name is one that its kind of URL takes, and is there once.
 #[derive(Clone, Default)]
-pub(crate) struct Options(Vec<(&'static str, String)>);
+pub(crate) struct UrlOptions(Vec<(&'static str, String)>);
 
-impl Options {
+impl UrlOptions {
     /// Reads what follows the `?` of a URL, if anything does.
     pub(crate) fn read(query: Option<&str>, names: Names, tls: bool) -> Result<Self, String> {
         let Some(query) = query else {
@@ -176,12 +176,12 @@ fn there_are(names: Names, tls: bool) -> String {
 mod tests {
     use super::*;
 
-    fn read(query: &str) -> Options {
-        Options::read(Some(query), Names::Socket, false).expect("it is valid")
+    fn read(query: &str) -> UrlOptions {
+        UrlOptions::read(Some(query), Names::Socket, false).expect("it is valid")
     }
 
     fn refused(query: &str) -> String {
-        Options::read(Some(query), Names::Socket, false)
+        UrlOptions::read(Some(query), Names::Socket, false)
             .err()
             .expect("it is refused")
     }
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(options.number::<i64>("db"), Ok(Some(3)));
         assert_eq!(options.text("user"), None);
         assert_eq!(read("").number::<i64>("db"), Ok(None));
-        assert!(Options::read(None, Names::Server, false).is_ok());
+        assert!(UrlOptions::read(None, Names::Server, false).is_ok());
     }
 
     #[test]
@@ -215,16 +215,16 @@ mod tests {
             let text = read(&format!("db={number}")).number::<i64>("db");
             assert_eq!(text, Err("its `db` must be a number, as in `db=1`".into()));
         }
-        let elsewhere = Options::read(Some("pass=s3cret"), Names::Server, false);
+        let elsewhere = UrlOptions::read(Some("pass=s3cret"), Names::Server, false);
         let text = elsewhere.err().expect("a server has it before the host");
         assert!(text.starts_with("it cannot have `pass`: "), "{text}");
         for path in ["s3cret", "ca.pem", "/-----BEGIN s3cret"] {
             let query = format!("key={path}");
-            let options = Options::read(Some(&query), Names::Server, true).expect("it is known");
+            let options = UrlOptions::read(Some(&query), Names::Server, true).expect("it is known");
             let text = options.path("key").expect_err("it is no path");
             assert!(text.contains("`key=/path.pem`") && !text.contains("s3cret"));
         }
-        let plain = Options::read(Some("ca=/x"), Names::Server, false).err();
+        let plain = UrlOptions::read(Some("ca=/x"), Names::Server, false).err();
         assert!(plain.is_some_and(|text| text.contains("as in `rediss://`")));
         for query in ["pass=s3cret&x", "s3cret", "s3cret=s3cret", "x=s3cret"] {
             assert!(!refused(query).contains("s3cret"), "{query}");

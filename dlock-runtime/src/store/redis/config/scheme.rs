@@ -24,7 +24,7 @@ pub(crate) enum Names {
 }
 
 #[derive(Clone, Copy)]
-enum Known {
+enum SchemeUse {
     Served(Names),
     OverTls(Names),
     Memory,
@@ -32,31 +32,31 @@ enum Known {
     Foreign,
 }
 
-const KNOWN: [(&str, Known); 24] = [
-    ("redis", Known::Served(Names::Server)),
-    ("valkey", Known::Served(Names::Server)),
-    ("unix", Known::Served(Names::Socket)),
-    ("redis+unix", Known::Served(Names::Socket)),
-    ("valkey+unix", Known::Served(Names::Socket)),
-    ("redis-sentinel", Known::Served(Names::Sentinels)),
-    ("valkey-sentinel", Known::Served(Names::Sentinels)),
-    ("redis-cluster", Known::Served(Names::Nodes)),
-    ("valkey-cluster", Known::Served(Names::Nodes)),
-    ("memory", Known::Memory),
-    ("rediss", Known::OverTls(Names::Server)),
-    ("valkeys", Known::OverTls(Names::Server)),
-    ("rediss-sentinel", Known::OverTls(Names::Sentinels)),
-    ("valkeys-sentinel", Known::OverTls(Names::Sentinels)),
-    ("rediss-cluster", Known::OverTls(Names::Nodes)),
-    ("valkeys-cluster", Known::OverTls(Names::Nodes)),
-    ("redlock", Known::Served(Names::Independent)),
-    ("redlocks", Known::OverTls(Names::Independent)),
-    ("http", Known::Foreign),
-    ("https", Known::Foreign),
-    ("tcp", Known::Foreign),
-    ("mysql", Known::Foreign),
-    ("postgres", Known::Foreign),
-    ("amqp", Known::Foreign),
+const KNOWN: [(&str, SchemeUse); 24] = [
+    ("redis", SchemeUse::Served(Names::Server)),
+    ("valkey", SchemeUse::Served(Names::Server)),
+    ("unix", SchemeUse::Served(Names::Socket)),
+    ("redis+unix", SchemeUse::Served(Names::Socket)),
+    ("valkey+unix", SchemeUse::Served(Names::Socket)),
+    ("redis-sentinel", SchemeUse::Served(Names::Sentinels)),
+    ("valkey-sentinel", SchemeUse::Served(Names::Sentinels)),
+    ("redis-cluster", SchemeUse::Served(Names::Nodes)),
+    ("valkey-cluster", SchemeUse::Served(Names::Nodes)),
+    ("memory", SchemeUse::Memory),
+    ("rediss", SchemeUse::OverTls(Names::Server)),
+    ("valkeys", SchemeUse::OverTls(Names::Server)),
+    ("rediss-sentinel", SchemeUse::OverTls(Names::Sentinels)),
+    ("valkeys-sentinel", SchemeUse::OverTls(Names::Sentinels)),
+    ("rediss-cluster", SchemeUse::OverTls(Names::Nodes)),
+    ("valkeys-cluster", SchemeUse::OverTls(Names::Nodes)),
+    ("redlock", SchemeUse::Served(Names::Independent)),
+    ("redlocks", SchemeUse::OverTls(Names::Independent)),
+    ("http", SchemeUse::Foreign),
+    ("https", SchemeUse::Foreign),
+    ("tcp", SchemeUse::Foreign),
+    ("mysql", SchemeUse::Foreign),
+    ("postgres", SchemeUse::Foreign),
+    ("amqp", SchemeUse::Foreign),
 ];
 
 /// What a URL names, or why it cannot be used.
@@ -68,20 +68,20 @@ pub(crate) fn check(text: &str) -> Result<Names, String> {
         return Err(format!("its scheme is unknown; {SUPPORTED}"));
     };
     match known {
-        Known::Served(names) => Ok(names),
-        Known::OverTls(names) if cfg!(feature = "tls") => Ok(names),
-        Known::OverTls(_) => Err(format!(
+        SchemeUse::Served(names) => Ok(names),
+        SchemeUse::OverTls(names) if cfg!(feature = "tls") => Ok(names),
+        SchemeUse::OverTls(_) => Err(format!(
             "`{scheme}://` needs the feature `tls` of `dlock-rs`, which is not enabled"
         )),
-        Known::Memory if rest.is_empty() => Err("`memory://` is no Redis server".to_owned()),
-        Known::Memory => Err("`memory://` takes nothing after it".to_owned()),
-        Known::Foreign => Err(format!("`{scheme}://` is not supported; {SUPPORTED}")),
+        SchemeUse::Memory if rest.is_empty() => Err("`memory://` is no Redis server".to_owned()),
+        SchemeUse::Memory => Err("`memory://` takes nothing after it".to_owned()),
+        SchemeUse::Foreign => Err(format!("`{scheme}://` is not supported; {SUPPORTED}")),
     }
 }
 
 /// Whether connections to what a URL names are TLS connections.
 pub(crate) fn is_over_tls(text: &str) -> bool {
-    matches!(find(text), Some((_, Known::OverTls(_))))
+    matches!(find(text), Some((_, SchemeUse::OverTls(_))))
 }
 
 /// What may be shown of a URL that was refused.
@@ -89,7 +89,7 @@ pub(crate) fn only(text: &str) -> String {
     find(text).map_or_else(|| "…".to_owned(), |(scheme, _)| format!("{scheme}://…"))
 }
 
-fn find(text: &str) -> Option<(&'static str, Known)> {
+fn find(text: &str) -> Option<(&'static str, SchemeUse)> {
     let (scheme, _) = text.split_once("://")?;
     KNOWN
         .into_iter()

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use super::{credentials::CredentialsProvider, url::Location};
 #[cfg(feature = "tls")]
 use crate::store::redis::net::tls::Tls;
-use crate::{error::ConnectError, label::label, options::fault_of_limit};
+use crate::{error::ConnectError, label::label, options::fault_of_limit, store::StoreOptions};
 
 const LONGEST_NAMESPACE: usize = 64;
 
@@ -90,6 +90,17 @@ impl RedisConfig {
         }
     }
 
+    /// The configuration for a URL and the options of a manager.
+    pub(crate) fn with_options(url: &str, options: StoreOptions) -> Self {
+        Self {
+            name: options.label,
+            namespace: options.namespace,
+            response_timeout: options.response_timeout,
+            connect_timeout: options.connect_timeout,
+            ..Self::new(url)
+        }
+    }
+
     /// What the connections are called on the server.
     pub(crate) fn connection_name(&self) -> String {
         const LONGEST: usize = 160;
@@ -99,6 +110,7 @@ impl RedisConfig {
     }
 
     /// The same as the one word that processes are known by.
+    #[cfg(feature = "admin")]
     pub(crate) fn label(&self) -> String {
         const LONGEST: usize = 128;
         let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };

@@ -7,6 +7,7 @@
 
 mod handle;
 mod health;
+mod send;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -31,7 +32,7 @@ use crate::{
         redis::{
             RedisConfig,
             config::url::Endpoint,
-            protocol::{errors, script},
+            protocol::{errors, names, scripts},
         },
     },
 };
@@ -43,14 +44,14 @@ const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 const QUEUED_REQUESTS: usize = 1024;
 
 /// A connection with all that has to end with it.
-pub(crate) struct Link {
+pub(crate) struct Connection {
     handle: Handle,
     session: Session,
     /// Where hints come from, if not over the same connection.
     subscriber: Option<Subscriber>,
     pushes: bool,
     namespace: String,
-    /// What the server calls the connection.
+    /// The name of the connection in the list of clients.
     name: String,
     subscribed: HashSet<ClientId>,
     /// Whether it is known that channels may be subscribed at all.
@@ -58,7 +59,7 @@ pub(crate) struct Link {
     evicts: Option<String>,
 }
 
-impl Link {
+impl Connection {
     /// Connects, logs in, loads the scripts and subscribes everybody who wants hints.
     pub(crate) async fn open(
         endpoint: &Endpoint,
@@ -144,7 +145,7 @@ impl Link {
             requests.cmd("EVAL").arg("return 1").arg(0);
         }
         requests.cmd("CLIENT").arg("SETNAME").arg(&self.name);
-        for source in script::sources() {
+        for source in scripts::sources() {
             requests.cmd("SCRIPT").arg("LOAD").arg(source);
         }
         requests.cmd("INFO").arg("memory");
@@ -207,10 +208,10 @@ impl Link {
         new.retain(|client| !self.subscribed.contains(client));
         let mut channels: Vec<_> = new
             .iter()
-            .map(|client| script::channel(&self.namespace, *client))
+            .map(|client| names::channel(&self.namespace, *client))
             .collect();
         if !self.probed {
-            channels.push(script::probe_channel(&self.namespace));
+            channels.push(names::probe_channel(&self.namespace));
         }
         if channels.is_empty() {
             return Ok(new);
@@ -222,12 +223,12 @@ impl Link {
                 subscriber.subscribe(&channels, limit).await
             } else {
                 let confirmed = self.handle.connection.subscribe(&channels);
-                self.session.pulse.answered(limit, confirmed).await
+                self.session.activity.answered(limit, confirmed).await
             }
         };
         confirmed.await.map_err(|error| {
             if error.kind() == StoreErrorKind::Denied {
-                let prefix = script::channel_prefix(&self.namespace);
+                let prefix = names::channel_prefix(&self.namespace);
                 let message = format!("{} (`SUBSCRIBE` to `{prefix}*`)", error.message());
                 return StoreError::new(StoreErrorKind::Denied, message);
             }
@@ -244,7 +245,7 @@ impl Link {
         let limit = self.handle.limit;
         let question = redis::cmd("PING");
         let answer = self.handle.connection.send_packed_command(&question);
-        let answer = self.session.pulse.answered(limit, answer);
+        let answer = self.session.activity.answered(limit, answer);
         let Some(subscriber) = &mut self.subscriber else {
             return answer.await.map(drop);
         };

@@ -21,9 +21,9 @@ const LONGEST_LINE: usize = 1024;
 
 /// The first line that a server has said, if that is an error.
 #[derive(Clone, Default)]
-pub(crate) struct Greeting(Arc<OnceLock<Vec<u8>>>);
+pub(crate) struct EarlyError(Arc<OnceLock<Vec<u8>>>);
 
-impl Greeting {
+impl EarlyError {
     /// Why the server has hung up, if it has said so.
     pub(crate) fn refusal(&self) -> Option<StoreError> {
         let said = redis::parse_redis_value(self.0.get()?);
@@ -33,22 +33,22 @@ impl Greeting {
 }
 
 /// A stream that listens for a refusal.
-pub(crate) struct Heard<S> {
+pub(crate) struct EarlyErrorStream<S> {
     stream: S,
-    greeting: Greeting,
+    early_error: EarlyError,
     /// What there is of the first line; none when it is known to be a refusal or not.
     line: Option<Vec<u8>>,
 }
 
-impl<S> Heard<S> {
-    pub(crate) fn new(stream: S) -> (Self, Greeting) {
-        let greeting = Greeting::default();
+impl<S> EarlyErrorStream<S> {
+    pub(crate) fn new(stream: S) -> (Self, EarlyError) {
+        let early_error = EarlyError::default();
         let heard = Self {
             stream,
-            greeting: greeting.clone(),
+            early_error: early_error.clone(),
             line: Some(Vec::new()),
         };
-        (heard, greeting)
+        (heard, early_error)
     }
 
     fn hear(&mut self, bytes: &[u8]) {
@@ -62,14 +62,14 @@ impl<S> Heard<S> {
         }
         if end.is_some() {
             // Nobody else sets it.
-            self.greeting.0.set(line).ok();
+            self.early_error.0.set(line).ok();
         } else {
             self.line = Some(line);
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for EarlyErrorStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -84,7 +84,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for EarlyErrorStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -122,10 +122,10 @@ mod tests {
     use crate::store::StoreErrorKind;
 
     async fn heard(said: &'static [u8], at_once: usize) -> Option<(StoreErrorKind, String)> {
-        let (mut stream, greeting) = Heard::new(said);
+        let (mut stream, early_error) = EarlyErrorStream::new(said);
         let mut buffer = vec![0; at_once];
         while stream.read(&mut buffer).await.unwrap() > 0 {}
-        let error = greeting.refusal()?;
+        let error = early_error.refusal()?;
         Some((error.kind(), error.message().to_owned()))
     }
 

@@ -92,7 +92,7 @@ impl Connector {
             fault: Arc::default(),
         };
         let mut config = ClientConfig::clone(&self.config);
-        config.client_auth_cert_resolver = Arc::new(Asked {
+        config.client_auth_cert_resolver = Arc::new(NotingResolver {
             resolver: config.client_auth_cert_resolver,
             was_asked: verdict.was_asked.clone(),
         });
@@ -208,12 +208,12 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
 }
 
 /// Notes that the server has asked for a certificate.
-struct Asked {
+struct NotingResolver {
     resolver: Arc<dyn ResolvesClientCert>,
     was_asked: Arc<AtomicBool>,
 }
 
-impl ResolvesClientCert for Asked {
+impl ResolvesClientCert for NotingResolver {
     fn resolve(
         &self,
         authorities: &[&[u8]],
@@ -230,9 +230,9 @@ impl ResolvesClientCert for Asked {
 }
 
 /// Nothing of the key.
-impl fmt::Debug for Asked {
+impl fmt::Debug for NotingResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Asked")
+        f.write_str("NotingResolver")
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
             RedisConfig, RedisStore,
             admin::inspect,
             config::{secrets::hidden, url::Endpoint},
-            protocol::{errors, script},
+            protocol::{errors, names},
         },
     },
 };
@@ -40,18 +40,18 @@ const IDLE: Duration = Duration::from_secs(5);
 /// The same word within this time is one that came another way.
 const ECHO: Duration = Duration::from_secs(1);
 
-/// What a waiter was told.
+/// A wake-up message for one waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Told {
+pub(crate) struct HeardWakeUp {
     pub(crate) key: String,
     pub(crate) owner: OwnerId,
     pub(crate) fence: u64,
 }
 
-/// Everything that waiters are told, until a connection breaks.
+/// All wake-up messages for waiters, until a connection breaks.
 pub(crate) struct Listener {
     /// None from a connection that has broken.
-    words: Receiver<Option<Told>>,
+    words: Receiver<Option<HeardWakeUp>>,
     is_over: bool,
     tasks: Vec<JoinHandle<()>>,
     recent: Recent,
@@ -71,23 +71,23 @@ impl Listener {
             for master in store.masters()? {
                 let endpoint = master.place().await?;
                 let (sink, stream) = subscribe(&endpoint, &store.config).await?;
-                let ear = Ear {
+                let reader = ChannelReader {
                     sink,
                     stream,
                     limit: store.config.response_timeout,
                     words: sender.clone(),
                 };
-                listener.tasks.push(tokio::spawn(here(ear.run())));
+                listener.tasks.push(tokio::spawn(here(reader.run())));
             }
         }
         Ok(listener)
     }
 
     /// The next word; `None` when a connection has broken, as some could be missed from then on.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
+    pub(crate) async fn next(&mut self) -> Option<HeardWakeUp> {
         while !self.is_over {
             match self.words.recv().await.flatten() {
-                Some(told) if self.recent.is_news(&told, Instant::now()) => return Some(told),
+                Some(heard) if self.recent.is_news(&heard, Instant::now()) => return Some(heard),
                 Some(_) => {}
                 None => self.is_over = true,
             }
@@ -106,7 +106,7 @@ impl Drop for Listener {
 
 /// All channels of a namespace.
 pub(crate) fn pattern(config: &RedisConfig) -> String {
-    let prefix = script::channel_prefix(&config.namespace);
+    let prefix = names::channel_prefix(&config.namespace);
     format!("{}*", inspect::escaped(&prefix))
 }
 
@@ -142,7 +142,7 @@ async fn subscribe(
             .await
             .map_err(|error| match error.kind() {
                 StoreErrorKind::Denied => {
-                    let prefix = script::channel_prefix(&config.namespace);
+                    let prefix = names::channel_prefix(&config.namespace);
                     let message = format!("{} (`PSUBSCRIBE` to `{prefix}*`)", error.message());
                     StoreError::new(StoreErrorKind::Denied, message)
                 }
@@ -154,14 +154,14 @@ async fn subscribe(
 }
 
 /// One connection.
-struct Ear {
+struct ChannelReader {
     sink: PubSubSink,
     stream: PubSubStream,
     limit: Duration,
-    words: Sender<Option<Told>>,
+    words: Sender<Option<HeardWakeUp>>,
 }
 
-impl Ear {
+impl ChannelReader {
     async fn run(mut self) {
         loop {
             let message = tokio::select! {
@@ -180,12 +180,12 @@ impl Ear {
             let Some(Hint { key, owner, fence }) = hints::parse(message.get_payload_bytes()) else {
                 continue;
             };
-            let told = Told {
+            let heard = HeardWakeUp {
                 key: key.to_owned(),
                 owner: owner.in_any_round(),
                 fence,
             };
-            if self.words.send(Some(told)).await.is_err() {
+            if self.words.send(Some(heard)).await.is_err() {
                 return;
             }
         }
@@ -198,21 +198,21 @@ impl Ear {
 /// from each server that gives it.
 #[derive(Default)]
 struct Recent {
-    order: VecDeque<(Instant, Told)>,
-    known: HashSet<Told>,
+    order: VecDeque<(Instant, HeardWakeUp)>,
+    known: HashSet<HeardWakeUp>,
 }
 
 impl Recent {
-    fn is_news(&mut self, told: &Told, now: Instant) -> bool {
-        while let Some((heard, _)) = self.order.front()
-            && *heard + ECHO <= now
+    fn is_news(&mut self, heard: &HeardWakeUp, now: Instant) -> bool {
+        while let Some((when, _)) = self.order.front()
+            && *when + ECHO <= now
         {
             let (_, old) = self.order.pop_front().expect("it was looked at");
             self.known.remove(&old);
         }
-        let is_new = self.known.insert(told.clone());
+        let is_new = self.known.insert(heard.clone());
         if is_new {
-            self.order.push_back((now, told.clone()));
+            self.order.push_back((now, heard.clone()));
         }
         is_new
     }

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    connection::Handle,
+    connection::{Handle, Stop},
     events::Events,
     hints::Hints,
     service::Service,
@@ -26,7 +26,7 @@ use crate::{
         StoreError, StoreErrorKind,
         redis::{
             RedisConfig,
-            protocol::{errors, script::Call},
+            protocol::{command::Command, errors},
             topology::source::Source,
         },
     },
@@ -112,56 +112,48 @@ impl Node {
         }
     }
 
-    /// Runs a script, in no more time than a request may take.
-    pub(crate) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
-        self.within_limit(async |handle: Handle| handle.run(call).await)
-            .await?
+    /// Executes a command, in no more time than a request may take.
+    pub(crate) async fn execute(&self, command: &Command) -> Result<Value, StoreError> {
+        within(self.response_timeout, async {
+            let handle = self.handle().await.map_err(StoreError::unsent)?;
+            // From here on nobody can say of a failed request that it did nothing.
+            let answer = handle.execute(command, false).await;
+            answer.map_err(Stop::into_error)
+        })
+        .await
     }
 
-    /// Runs a script several times in one write, within `limit`; the answers are in the order of
-    /// the calls. A connection is waited for in half of that.
-    pub(crate) async fn run_all(
+    /// Executes commands in one write, within `limit`; the answers are in the order of the commands. A
+    /// connection is waited for in half of that.
+    pub(crate) async fn execute_all(
         &self,
-        calls: &[&Call],
+        commands: &[&Command],
         limit: Duration,
     ) -> Vec<Result<Value, StoreError>> {
-        let answers = self.within(limit, limit / 2, async |handle: Handle| {
-            handle.run_all(calls).await
+        let answers = within(limit, async {
+            let handle = self.handle_within(limit / 2).await;
+            let handle = handle.map_err(StoreError::unsent)?;
+            Ok(handle.execute_all(commands).await)
         });
         match answers.await {
-            Ok(answers) => answers,
-            Err(error) => vec![Err(error); calls.len()],
+            Ok(answers) => {
+                let answers = answers.into_iter();
+                answers.map(|it| it.map_err(Stop::into_error)).collect()
+            }
+            Err(error) => vec![Err(error); commands.len()],
         }
     }
 
-    /// What `request` yields, in no more time than a request may take.
-    pub(crate) async fn within_limit<T>(
+    /// The outcome of `request` over the connection, in no more time than a request may take.
+    pub(crate) async fn over_connection<T>(
         &self,
         request: impl AsyncFnOnce(Handle) -> T,
     ) -> Result<T, StoreError> {
-        let limit = self.response_timeout;
-        self.within(limit, limit, request).await
-    }
-
-    /// What `request` yields within `limit`, of which the connection may take a part.
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        for_connection: Duration,
-        request: impl AsyncFnOnce(Handle) -> T,
-    ) -> Result<T, StoreError> {
-        // A timer panics without one.
-        if runtime::Handle::try_current().is_err() {
-            return Err(errors::no_runtime("no tokio runtime runs here").unsent());
-        }
-        timeout(limit, async {
-            let handle = self.handle_within(for_connection).await;
-            let handle = handle.map_err(StoreError::unsent)?;
-            // From here on nobody can say of a failed request that it did nothing.
+        within(self.response_timeout, async {
+            let handle = self.handle().await.map_err(StoreError::unsent)?;
             Ok(request(handle).await)
         })
         .await
-        .unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
     }
 
     /// What requests need, as soon as it is there; an error means that nothing can be sent.
@@ -184,7 +176,7 @@ impl Node {
     /// The answer to a command that is no script.
     #[cfg(feature = "admin")]
     pub(crate) async fn ask(&self, question: &::redis::Cmd) -> Result<Value, StoreError> {
-        self.within_limit(async |handle: Handle| handle.ask(question).await)
+        self.over_connection(async |handle: Handle| handle.ask(question).await)
             .await?
     }
 
@@ -231,6 +223,19 @@ impl Node {
     }
 }
 
+/// The outcome of a request, or that there was none within `limit`.
+async fn within<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    // A timer panics without one.
+    if runtime::Handle::try_current().is_err() {
+        return Err(errors::no_runtime("no tokio runtime runs here").unsent());
+    }
+    let outcome = timeout(limit, request).await;
+    outcome.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+}
+
 /// What a caller can do at once, if anything.
 fn known(state: &State) -> Option<Result<Handle, StoreError>> {
     match state {
@@ -246,13 +251,9 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::{
-        owner::ClientId,
-        random::SystemRandom,
-        store::redis::{
-            config::url::Location,
-            fake::{Fake, courtesy},
-        },
+    use crate::store::redis::{
+        config::url::Location,
+        fake::{Fake, courtesy},
     };
 
     /// Longer than a loaded machine stands still.
@@ -295,13 +296,13 @@ mod tests {
             let connections = server.connections();
 
             // So many that the last ones, and a PING behind them, have to wait for several limits.
-            let call = Call::introduce(&config, ClientId::new(&SystemRandom), "x", LIMIT);
+            let command = Command::plain(::redis::cmd("SET").arg("k").arg("x").to_owned(), None);
             let handle = node.handle().await.unwrap();
-            let requests = (0..12).map(|_| node.run(&call));
+            let requests = (0..12).map(|_| node.execute(&command));
             let answers = join_all(requests).await;
             assert!(answers.iter().any(Result::is_err), "nobody was impatient");
             // It comes after the others, and only if their connection is still there.
-            handle.run(&call).await.unwrap();
+            handle.execute(&command, false).await.ok().unwrap();
             assert_eq!(server.connections(), connections, "{protocol}");
         }
     }

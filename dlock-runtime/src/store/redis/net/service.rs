@@ -42,9 +42,9 @@ pub(crate) trait Work: Send + 'static {
 }
 
 /// A background task, for as long as this lives.
-pub(crate) struct Service<W: Work>(Arc<Slot<W>>);
+pub(crate) struct Service<W: Work>(Arc<WorkCell<W>>);
 
-struct Slot<W> {
+struct WorkCell<W> {
     /// The work, while no task has it.
     work: Mutex<Option<W>>,
     stage: watch::Sender<Stage>,
@@ -74,7 +74,7 @@ impl<W: Work> Service<W> {
         home: &runtime::Handle,
         is_interrupted: Arc<AtomicBool>,
     ) -> Self {
-        let service = Self(Arc::new(Slot {
+        let service = Self(Arc::new(WorkCell {
             work: Mutex::new(Some(work)),
             stage: watch::Sender::new(Stage::Idle),
             is_interrupted,
@@ -128,9 +128,9 @@ impl<W: Work> Service<W> {
             return;
         };
         self.0.enter(Stage::Running);
-        let task = Task {
+        let task = WorkTask {
             work: Some(work),
-            slot: self.0.clone(),
+            cell: self.0.clone(),
         };
         // Not under the mutex: a runtime that has ended drops the task at once.
         runtime.spawn(here(task.run()));
@@ -143,7 +143,7 @@ impl<W: Work> Drop for Service<W> {
     }
 }
 
-impl<W> Slot<W> {
+impl<W> WorkCell<W> {
     fn take(&self) -> Option<W> {
         // Nothing under the mutex can panic half-way.
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,13 +152,13 @@ impl<W> Slot<W> {
 
     /// Gives the work back, unless nobody wants it.
     fn put(&self, work: W) {
-        let mut slot = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cell = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.stage.borrow() == Stage::Closed {
-            drop(slot);
+            drop(cell);
             drop(work);
             return;
         }
-        *slot = Some(work);
+        *cell = Some(work);
     }
 
     fn enter(&self, next: Stage) {
@@ -173,14 +173,14 @@ impl<W> Slot<W> {
 }
 
 /// The work while a task has it; dropping it gives the work back.
-struct Task<W: Work> {
+struct WorkTask<W: Work> {
     work: Option<W>,
-    slot: Arc<Slot<W>>,
+    cell: Arc<WorkCell<W>>,
 }
 
-impl<W: Work> Task<W> {
+impl<W: Work> WorkTask<W> {
     async fn run(mut self) {
-        let mut stage = self.slot.stage.subscribe();
+        let mut stage = self.cell.stage.subscribe();
         let mut pause = FIRST_PAUSE;
         while let Some(work) = &mut self.work {
             let begun = Instant::now();
@@ -191,7 +191,7 @@ impl<W: Work> Task<W> {
                 outcome = run => outcome,
             };
             let Err(panic) = outcome else {
-                self.slot.stage.send_replace(Stage::Closed);
+                self.cell.stage.send_replace(Stage::Closed);
                 return;
             };
             interrupt(work, Some(&words(&*panic)));
@@ -209,18 +209,18 @@ impl<W: Work> Task<W> {
     }
 }
 
-impl<W: Work> Drop for Task<W> {
+impl<W: Work> Drop for WorkTask<W> {
     fn drop(&mut self) {
         let Some(mut work) = self.work.take() else {
             return;
         };
-        if *self.slot.stage.borrow() == Stage::Closed {
+        if *self.cell.stage.borrow() == Stage::Closed {
             return;
         }
         interrupt(&mut work, None);
-        self.slot.put(work);
-        self.slot.enter(Stage::Idle);
-        self.slot.is_interrupted.store(true, Ordering::SeqCst);
+        self.cell.put(work);
+        self.cell.enter(Stage::Idle);
+        self.cell.is_interrupted.store(true, Ordering::SeqCst);
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{pulse::Pulse, resp2_auth::introduce, socket::Socket};
+use super::{activity::Activity, resp2_auth::introduce, socket::Socket};
 use crate::{
     process::here,
     store::{
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Session {
     pub(crate) connection: MultiplexedConnection,
     pub(crate) driver: JoinHandle<()>,
-    pub(crate) pulse: Pulse,
+    pub(crate) activity: Activity,
 }
 
 impl Session {
@@ -36,7 +36,7 @@ impl Session {
     ) -> Result<Self, StoreError> {
         let begun = Instant::now();
         let login = endpoint.login_now(limit / 2).await?;
-        let (mut stream, pulse, omen) = Socket::connect(endpoint, limit).await?.parts();
+        let (mut stream, activity, omen) = Socket::connect(endpoint, limit).await?.parts();
         // Somewhat less than the caller waits, who would not know that there was a connection.
         let left = limit.saturating_sub(begun.elapsed()) / 10 * 9;
         let logged_in = async {
@@ -61,7 +61,7 @@ impl Session {
         Ok(Self {
             connection,
             driver: tokio::spawn(here(driver)),
-            pulse,
+            activity,
         })
     }
 }

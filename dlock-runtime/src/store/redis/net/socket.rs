@@ -9,8 +9,8 @@ use super::handshake::Verdict;
 #[cfg(not(feature = "tls"))]
 use super::no_tls::Verdict;
 use super::{
-    early_error::{Greeting, Heard},
-    pulse::{Beating, Pulse},
+    activity::{Activity, ActivityStream},
+    early_error::{EarlyError, EarlyErrorStream},
     stream::Stream,
     tcp,
 };
@@ -23,22 +23,22 @@ use crate::store::{
 };
 
 /// What is sent and received on a connection.
-pub(crate) type Bytes = Beating<Pin<Box<dyn Stream>>>;
+pub(crate) type Bytes = ActivityStream<Pin<Box<dyn Stream>>>;
 
 /// A connection on which nothing has been said yet.
 pub(crate) struct Socket {
     stream: Bytes,
-    pulse: Pulse,
+    activity: Activity,
     kind: Kind,
 }
 
 enum Kind {
     /// TCP without TLS.
-    Plain(Greeting),
+    Plain(EarlyError),
     Secured(Verdict),
     /// Of this machine.
     #[cfg(unix)]
-    Local(Greeting),
+    Local(EarlyError),
 }
 
 /// What is known of a connection that breaks before the first answer.
@@ -54,19 +54,19 @@ impl Omen {
         );
         match &self.0 {
             Kind::Secured(verdict) if no_answer => verdict.of_broken().unwrap_or(error),
-            Kind::Plain(greeting) if no_answer => greeting
+            Kind::Plain(early_error) if no_answer => early_error
                 .refusal()
                 .unwrap_or_else(|| error.reworded(|message| format!("{message}{HINT}"))),
             #[cfg(unix)]
-            Kind::Local(greeting) if no_answer => greeting.refusal().unwrap_or(error),
+            Kind::Local(early_error) if no_answer => early_error.refusal().unwrap_or(error),
             _ => error,
         }
     }
 }
 
 impl Socket {
-    pub(crate) fn parts(self) -> (Bytes, Pulse, Omen) {
-        (self.stream, self.pulse, Omen(self.kind))
+    pub(crate) fn parts(self) -> (Bytes, Activity, Omen) {
+        (self.stream, self.activity, Omen(self.kind))
     }
 
     /// Connects within about `limit`.
@@ -79,8 +79,8 @@ impl Socket {
             Address::Tcp(host, port) => {
                 let stream = tcp::connect(host, *port, limit).await.map_err(failed)?;
                 let Some(connector) = connector else {
-                    let (stream, greeting) = Heard::new(stream);
-                    return Ok(Self::of(stream, Kind::Plain(greeting)));
+                    let (stream, early_error) = EarlyErrorStream::new(stream);
+                    return Ok(Self::of(stream, Kind::Plain(early_error)));
                 };
                 let left = limit.saturating_sub(begin.elapsed());
                 let (stream, verdict) = connector
@@ -91,18 +91,18 @@ impl Socket {
             #[cfg(unix)]
             Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await;
-                let (stream, greeting) = Heard::new(stream.map_err(failed)?);
-                Ok(Self::of(stream, Kind::Local(greeting)))
+                let (stream, early_error) = EarlyErrorStream::new(stream.map_err(failed)?);
+                Ok(Self::of(stream, Kind::Local(early_error)))
             }
         }
     }
 
     fn of(stream: impl Stream + 'static, kind: Kind) -> Self {
         let stream: Pin<Box<dyn Stream>> = Box::pin(stream);
-        let (stream, pulse) = Beating::new(stream);
+        let (stream, activity) = ActivityStream::new(stream);
         Self {
             stream,
-            pulse,
+            activity,
             kind,
         }
     }

@@ -11,7 +11,7 @@ use redis::{
 use tokio::task::JoinHandle;
 
 use super::{
-    connection::Health, hints::Hints, pulse::Pulse, resp2_auth::introduce, socket::Socket,
+    activity::Activity, connection::Health, hints::Hints, resp2_auth::introduce, socket::Socket,
 };
 use crate::{
     process::here,
@@ -27,14 +27,14 @@ use crate::{
 /// The connection, and the task that listens.
 pub(crate) struct Subscriber {
     sink: PubSubSink,
-    pulse: Pulse,
+    activity: Activity,
     listener: JoinHandle<()>,
 }
 
 /// Says that the connection is to be replaced when nobody listens any more, for whatever reason.
-struct Ear(Arc<Health>);
+struct FailOnDrop(Arc<Health>);
 
-impl Drop for Ear {
+impl Drop for FailOnDrop {
     fn drop(&mut self) {
         let broken = StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN);
         self.0.fail(broken);
@@ -51,7 +51,7 @@ impl Subscriber {
         limit: Duration,
     ) -> Result<Self, StoreError> {
         let login = endpoint.login_now(limit / 2).await?;
-        let (mut stream, pulse, omen) = Socket::connect(endpoint, limit).await?.parts();
+        let (mut stream, activity, omen) = Socket::connect(endpoint, limit).await?.parts();
         introduce(&mut stream, &login, Some(name), limit)
             .await
             .map_err(|error| hidden(omen.explain(error), &login))?;
@@ -62,16 +62,16 @@ impl Subscriber {
                 hidden(omen.explain(error), &login)
             })?
             .split();
-        let ear = Ear(health);
+        let fail_on_drop = FailOnDrop(health);
         let listener = tokio::spawn(here(async move {
-            let _ear = ear;
+            let _fail_on_drop = fail_on_drop;
             while let Some(message) = messages.next().await {
                 hints.hear(message.get_payload_bytes());
             }
         }));
         Ok(Self {
             sink,
-            pulse,
+            activity,
             listener,
         })
     }
@@ -83,13 +83,13 @@ impl Subscriber {
         limit: Duration,
     ) -> Result<(), StoreError> {
         let confirmed = self.sink.subscribe(channels);
-        self.pulse.answered(limit, confirmed).await
+        self.activity.answered(limit, confirmed).await
     }
 
     /// Whether the server still answers.
     pub(crate) async fn ping(&mut self, limit: Duration) -> Result<(), StoreError> {
         let answer = self.sink.ping::<Value>();
-        self.pulse.answered(limit, answer).await.map(drop)
+        self.activity.answered(limit, answer).await.map(drop)
     }
 }
 

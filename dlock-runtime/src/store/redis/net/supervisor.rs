@@ -29,7 +29,7 @@ use tokio::{
 };
 
 use super::{
-    connection::{Handle, Link},
+    connection::{Connection, Handle},
     events::Events,
     hints::Hints,
     service::Work,
@@ -82,7 +82,7 @@ impl Work for Supervisor {
     async fn run(&mut self) {
         let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
         self.last_has_closed(attempt).await;
-        let mut pause = Pause::default();
+        let mut pause = Backoff::default();
         // From before the first connection, so that nobody is missed who comes meanwhile.
         let mut attached = self.hints.attached();
         loop {
@@ -173,9 +173,9 @@ impl Supervisor {
         }
     }
 
-    async fn open(&self, limit: Duration) -> Result<(Endpoint, Link), StoreError> {
+    async fn open(&self, limit: Duration) -> Result<(Endpoint, Connection), StoreError> {
         let endpoint = self.source.find(limit).await?;
-        let link = Link::open(&endpoint, &self.config, &self.hints, limit).await?;
+        let link = Connection::open(&endpoint, &self.config, &self.hints, limit).await?;
         Ok((endpoint, link))
     }
 
@@ -183,7 +183,7 @@ impl Supervisor {
     async fn watch_over(
         &self,
         endpoint: &Endpoint,
-        link: &mut Link,
+        link: &mut Connection,
         attached: &mut watch::Receiver<()>,
         attempt: Duration,
     ) -> StoreError {
@@ -233,15 +233,15 @@ enum Doubt {
 }
 
 /// The pauses between attempts.
-struct Pause(Duration);
+struct Backoff(Duration);
 
-impl Default for Pause {
+impl Default for Backoff {
     fn default() -> Self {
         Self(FIRST_PAUSE)
     }
 }
 
-impl Pause {
+impl Backoff {
     fn next(&mut self, is_final: bool) -> Duration {
         // A wrong password does not get better by being tried again and again.
         let pause = if is_final { LONGEST_PAUSE } else { self.0 };
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_a_limit() {
-        let mut pause = Pause::default();
+        let mut pause = Backoff::default();
         let pauses: Vec<_> = (0..10).map(|_| pause.next(false)).collect();
         assert!(pauses[0] <= FIRST_PAUSE && !pauses[0].is_zero());
         assert!(
@@ -290,7 +290,7 @@ mod tests {
 
     /// The pauses of a connection that is lost again and again at the same age.
     fn pauses_at(lived: Duration) -> Vec<Duration> {
-        let mut pause = Pause::default();
+        let mut pause = Backoff::default();
         let mut next = |_| {
             let scatter = pause.outlived(lived, SystemRandom.next_u64());
             scatter.unwrap_or_else(|| pause.next(false))
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_series_of_failures_ends_with_a_connection_that_outlives_the_next_pause() {
-        let mut pause = Pause::default();
+        let mut pause = Backoff::default();
         while pause.0 < LONGEST_PAUSE {
             pause.next(false);
         }

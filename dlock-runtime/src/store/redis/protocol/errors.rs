@@ -326,7 +326,7 @@ pub(crate) fn refused_for_good(
     }
 }
 
-/// What went wrong inside the script, where the server wraps that in an `ERR` of its own.
+/// The failure inside a script, where the server wraps that in an `ERR` of its own.
 fn unwrapped<'a>(code: &'a str, detail: &'a str) -> (&'a str, &'a str) {
     if code != "ERR" || !detail.starts_with("Error running script") {
         return (code, detail);

@@ -48,6 +48,7 @@ pub(crate) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey)
 
 /// Where a process says what it is. In braces, it could be a lock of a namespace that ends in `:process`,
 /// and there is none.
+#[cfg(feature = "admin")]
 pub(crate) fn push_process(command: &mut Cmd, config: &RedisConfig, client: ClientId) {
     let namespace = &config.namespace;
     command.write_arg_fmt(format_args!("{namespace}:process:{{{client}}}"));
@@ -61,4 +62,17 @@ pub(crate) fn push(command: &mut Cmd, parts: &[&str]) {
             .write_all(part.as_bytes())
             .expect("memory takes all that is written");
     }
+}
+
+pub(crate) fn channel_prefix(namespace: &str) -> String {
+    format!("{namespace}:wake:")
+}
+
+/// Nobody sends anything there: who may subscribe it may subscribe every client's channel.
+pub(crate) fn probe_channel(namespace: &str) -> String {
+    format!("{namespace}:wake:probe")
+}
+
+pub(crate) fn channel(namespace: &str, client: ClientId) -> String {
+    format!("{namespace}:wake:{client}")
 }

@@ -9,7 +9,7 @@
 
 pub(super) mod map;
 mod refresh;
-mod route;
+pub(super) mod route;
 mod state;
 mod topology;
 
@@ -30,7 +30,7 @@ use self::map::{Map, Member};
 pub(crate) use self::topology::Topology;
 use self::{
     refresh::Watcher,
-    state::{Knowledge, Members, Shared},
+    state::{ClusterState, Knowledge, Members},
 };
 use crate::store::{
     StoreError,
@@ -43,7 +43,7 @@ use crate::store::{
 
 /// A cluster, for as long as this lives.
 pub(crate) struct Cluster {
-    shared: Arc<Shared>,
+    shared: Arc<ClusterState>,
     /// Keeps up with which node has which slots.
     watcher: Service<Watcher>,
 }
@@ -57,7 +57,7 @@ impl Cluster {
         home: &runtime::Handle,
         events: Events,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClusterState {
             shown: location.to_string(),
             location,
             config: config.clone(),
@@ -70,6 +70,11 @@ impl Cluster {
         });
         let watcher = Service::start(Watcher::new(shared.clone(), events), home);
         Self { shared, watcher }
+    }
+
+    /// The time that one request may take.
+    pub(crate) fn limit(&self) -> Duration {
+        self.shared.config.response_timeout
     }
 
     /// Waits until some master is ready and none is known to refuse us for good.

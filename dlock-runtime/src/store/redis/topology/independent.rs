@@ -169,7 +169,7 @@ async fn first_majority(
     unreachable!("all have told, so a majority did one or the other")
 }
 
-/// What a server calls itself since it was started.
+/// The id of a server since its start.
 fn run_id(info: &Value) -> Option<String> {
     let text: String = ::redis::from_redis_value_ref(info).ok()?;
     let mut lines = text.lines();

@@ -20,7 +20,7 @@ use crate::store::{
         RedisConfig,
         config::url::Location,
         net::{events::Events, hints::Hints, node::Node},
-        protocol::script::{self, Call},
+        protocol::{answers, command::Command},
     },
 };
 
@@ -30,14 +30,14 @@ pub(crate) enum Way {
     Cluster(Location),
 }
 
-/// Where renewals go.
-pub(crate) enum Lane {
-    Servers(Arc<Servers>),
+/// The connections that renewals go over.
+pub(crate) enum Connections {
+    Plain(Arc<Servers>),
     /// For `min_replicas`.
-    Confirmed(Confirmer),
+    Confirmed(Arc<Confirmer>),
 }
 
-impl Lane {
+impl Connections {
     /// Begins to connect on `runtime`.
     pub(crate) fn start(
         way: &Way,
@@ -48,70 +48,58 @@ impl Lane {
     ) -> Self {
         let hints = Arc::new(Hints::unwanted());
         let events = Events::of_second(shown.to_owned());
-        match way {
+        let servers = match way {
             Way::One(source) => {
                 let node = Node::start(source.apart(), config, &hints, events, runtime);
                 if min_replicas > 0 {
                     let limit = config.response_timeout;
-                    return Self::Confirmed(Confirmer::start(node, min_replicas, limit, runtime));
+                    let confirmer = Confirmer::start(node, min_replicas, limit, runtime);
+                    return Self::Confirmed(Arc::new(confirmer));
                 }
-                Self::Servers(Arc::new(Servers::One(node)))
+                Servers::One(node)
             }
-            Way::Cluster(location) => {
-                let cluster = Cluster::start(location.clone(), config, &hints, runtime, events);
-                Self::Servers(Arc::new(Servers::Cluster(cluster)))
-            }
-        }
+            Way::Cluster(location) => Servers::Cluster(Cluster::start(
+                location.clone(),
+                config,
+                &hints,
+                runtime,
+                events,
+            )),
+        };
+        Self::Plain(Arc::new(servers))
     }
 
-    fn connections(&self) -> Connections<'_> {
-        match self {
-            Self::Servers(servers) => Connections::Plain(servers),
-            Self::Confirmed(confirmer) => Connections::Confirmed(confirmer),
-        }
-    }
-}
-
-/// Over what a renewal can go.
-#[derive(Clone, Copy)]
-pub(crate) enum Connections<'a> {
-    Plain(&'a Servers),
-    /// For `min_replicas`.
-    Confirmed(&'a Confirmer),
-}
-
-impl Connections<'_> {
     async fn renew_all(
-        self,
-        calls: Vec<Call>,
+        &self,
+        commands: Vec<Command>,
         limit: Duration,
     ) -> Vec<Result<Renewal, StoreError>> {
         match self {
             Self::Plain(servers) => {
-                let answers = servers.run_all(&calls, limit).await;
-                let read = |answer: Result<Value, StoreError>| script::read_renewal(&answer?);
+                let answers = servers.execute_all(&commands, limit).await;
+                let read = |answer: Result<Value, StoreError>| answers::read_renewal(&answer?);
                 answers.into_iter().map(read).collect()
             }
-            Self::Confirmed(confirmer) => confirmer.renew_all(calls, limit).await,
+            Self::Confirmed(confirmer) => confirmer.renew_all(commands, limit).await,
         }
     }
 }
 
-/// Renews over `lane`, and over the `other` connections what cannot be sent there.
+/// Renews over `lane`, and over the store's `own` connections what cannot be sent there.
 pub(crate) async fn renew_all(
     config: &RedisConfig,
     requests: &[RenewRequest<'_>],
     limit: Duration,
-    lane: Option<&Lane>,
-    other: Connections<'_>,
+    lane: Option<&Connections>,
+    own: &Connections,
 ) -> Vec<Result<Renewal, StoreError>> {
     let begun = Instant::now();
-    let call = |request: &RenewRequest<'_>| Call::renew(config, request);
-    let all: Vec<_> = requests.iter().map(call).collect();
+    let command = |request: &RenewRequest<'_>| Command::renew(config, request);
+    let all: Vec<_> = requests.iter().map(command).collect();
     let Some(lane) = lane else {
-        return other.renew_all(all, limit).await;
+        return own.renew_all(all, limit).await;
     };
-    let mut answers = lane.connections().renew_all(all, limit).await;
+    let mut answers = lane.renew_all(all, limit).await;
     let is_unsent =
         |answer: &Result<_, StoreError>| answer.as_ref().is_err_and(StoreError::left_nothing);
     let unsent: Vec<_> = (0..answers.len())
@@ -121,8 +109,8 @@ pub(crate) async fn renew_all(
     if unsent.is_empty() || rest.is_zero() {
         return answers;
     }
-    let again: Vec<_> = unsent.iter().map(|&at| call(&requests[at])).collect();
-    for (at, answer) in unsent.into_iter().zip(other.renew_all(again, rest).await) {
+    let again: Vec<_> = unsent.iter().map(|&at| command(&requests[at])).collect();
+    for (at, answer) in unsent.into_iter().zip(own.renew_all(again, rest).await) {
         answers[at] = answer;
     }
     answers

@@ -37,14 +37,11 @@ use crate::store::{
             node::Node,
             service::{Service, Work},
         },
-        protocol::{
-            errors,
-            script::{self, Call},
-        },
+        protocol::{answers, command::Command, errors},
     },
 };
 
-/// More calls than this do not go in one write.
+/// More commands than this do not go in one write.
 const MOST_AT_ONCE: usize = 256;
 
 /// Confirms leases, as long as it lives.
@@ -55,10 +52,10 @@ pub(crate) struct Confirmer {
     task: Service<Group>,
 }
 
-/// A call, and who waits for its answer.
+/// A command, and who waits for its answer.
 struct Pending {
     /// None to learn whether replicas can be waited for.
-    call: Option<Call>,
+    command: Option<Command>,
     answer: oneshot::Sender<Result<Value, StoreError>>,
 }
 
@@ -75,7 +72,7 @@ impl Confirmer {
         let group = Group {
             node: node.clone(),
             replicas,
-            // Twice within the limit, and a server ends a wait up to 100 ms late: a call may have to
+            // Twice within the limit, and a server ends a wait up to 100 ms late: a command may have to
             // wait for those before it, or be sent again to a server that forgot its script.
             patience: (limit.saturating_mul(3) / 10).max(Duration::from_millis(1)),
             inbox,
@@ -98,24 +95,37 @@ impl Confirmer {
         }
     }
 
-    /// Runs a script that writes, which counts only if enough replicas have heard of it within
+    /// Executes a command that writes, which counts only if enough replicas have heard of it within
     /// `limit`.
-    pub(crate) async fn run(&self, call: Call, limit: Duration) -> Result<Value, StoreError> {
-        self.put(Some(call), limit.min(self.limit)).await
+    pub(crate) async fn execute(
+        &self,
+        command: Command,
+        limit: Duration,
+    ) -> Result<Value, StoreError> {
+        self.put(Some(command), limit.min(self.limit)).await
     }
 
     /// Renews a lease.
-    pub(crate) async fn renew(&self, call: Call, limit: Duration) -> Result<Renewal, StoreError> {
-        script::read_renewal(&self.run(call, limit).await?)
+    pub(crate) async fn renew(
+        &self,
+        command: Command,
+        limit: Duration,
+    ) -> Result<Renewal, StoreError> {
+        answers::read_renewal(&self.execute(command, limit).await?)
     }
 
     /// The same for several leases.
     pub(crate) async fn renew_all(
         &self,
-        calls: Vec<Call>,
+        commands: Vec<Command>,
         limit: Duration,
     ) -> Vec<Result<Renewal, StoreError>> {
-        join_all(calls.into_iter().map(|call| self.renew(call, limit))).await
+        join_all(
+            commands
+                .into_iter()
+                .map(|command| self.renew(command, limit)),
+        )
+        .await
     }
 
     /// Confirms a lease that was just granted, by its renewal within `limit`.
@@ -123,12 +133,16 @@ impl Confirmer {
     /// # Errors
     ///
     /// Never one that says that nothing was done: the lease was granted.
-    pub(crate) async fn granted(&self, call: Call, limit: Duration) -> Result<(), StoreError> {
+    pub(crate) async fn granted(
+        &self,
+        command: Command,
+        limit: Duration,
+    ) -> Result<(), StoreError> {
         let unconfirmed = |why: &str| {
             let message = format!("replicas could not be asked to confirm the lease: {why}");
             StoreError::new(StoreErrorKind::Disconnected, message)
         };
-        match self.renew(call, limit).await {
+        match self.renew(command, limit).await {
             Ok(Renewal::Renewed) => Ok(()),
             // It has run out, or one of the two connections is at another master by now.
             Ok(Renewal::NotOwner) => Err(unconfirmed("it was gone")),
@@ -137,7 +151,7 @@ impl Confirmer {
         }
     }
 
-    async fn put(&self, call: Option<Call>, limit: Duration) -> Result<Value, StoreError> {
+    async fn put(&self, command: Option<Command>, limit: Duration) -> Result<Value, StoreError> {
         // A timer panics without one.
         if runtime::Handle::try_current().is_err() {
             return Err(errors::no_runtime("no tokio runtime runs here").unsent());
@@ -145,7 +159,7 @@ impl Confirmer {
         let (answer, answered) = oneshot::channel();
         let interrupted = "the task that asks replicas was interrupted";
         let interrupted = || StoreError::new(StoreErrorKind::Disconnected, interrupted);
-        if self.pending.send(Pending { call, answer }).is_err() {
+        if self.pending.send(Pending { command, answer }).is_err() {
             return Err(interrupted().unsent());
         }
         let answered = async {
@@ -179,18 +193,18 @@ impl Work for Group {
             if group.is_empty() {
                 continue;
             }
-            let (calls, callers): (Vec<_>, Vec<_>) = group
+            let (commands, callers): (Vec<_>, Vec<_>) = group
                 .drain(..)
-                .map(|pending| (pending.call, pending.answer))
+                .map(|pending| (pending.command, pending.answer))
                 .unzip();
-            let asked: Vec<_> = calls.iter().map(Option::is_some).collect();
-            let calls: Vec<_> = calls.into_iter().flatten().collect();
-            let (answers, confirmed) = self.confirm(&calls).await;
+            let asked: Vec<_> = commands.iter().map(Option::is_some).collect();
+            let commands: Vec<_> = commands.into_iter().flatten().collect();
+            let (answers, confirmed) = self.confirm(&commands).await;
             let mut answers = answers.into_iter();
             for (caller, asked) in callers.into_iter().zip(asked) {
                 let answer = if asked { answers.next() } else { None };
                 let answer = answer.unwrap_or(Ok(Value::Nil));
-                // A call that failed says more than what came after it.
+                // A command that failed says more than what came after it.
                 let answer = answer.and_then(|value| confirmed.clone().map(|()| value));
                 // It may have given up by now.
                 caller.send(answer).ok();
@@ -198,7 +212,7 @@ impl Work for Group {
         }
     }
 
-    /// Callers whose calls were under way have learnt it; the others stay in the inbox.
+    /// Callers whose commands were under way have learnt it; the others stay in the inbox.
     fn interrupted(&mut self, _panic: Option<&str>) {}
 }
 
@@ -206,18 +220,18 @@ impl Group {
     /// One answer for each, and whether enough replicas have heard of them.
     async fn confirm(
         &self,
-        calls: &[Call],
+        commands: &[Command],
     ) -> (Vec<Result<Value, StoreError>>, Result<(), StoreError>) {
         let wait = self.wait();
-        let calls: Vec<_> = calls.iter().collect();
-        let request = async |handle: Handle| handle.run_all_then(&calls, &wait).await;
-        match self.node.within_limit(request).await {
+        let commands: Vec<_> = commands.iter().collect();
+        let request = async |handle: Handle| handle.execute_all_then(&commands, &wait).await;
+        match self.node.over_connection(request).await {
             Ok((answers, waited)) => {
                 let confirmed = waited.and_then(|count| self.is_enough(&count));
                 // Whatever is wrong with it, what comes before it was carried out.
                 (answers, confirmed.map_err(StoreError::with_possible_effect))
             }
-            Err(error) => (vec![Err(error.clone()); calls.len()], Err(error)),
+            Err(error) => (vec![Err(error.clone()); commands.len()], Err(error)),
         }
     }
 

@@ -57,12 +57,12 @@ pub(crate) struct Sentinels {
     /// A connection to each of them, unless it is in use or has failed.
     kept: Vec<Mutex<Option<Session>>>,
     /// What was chosen last.
-    latest: Mutex<Option<Master>>,
+    latest: Mutex<Option<NamedMaster>>,
 }
 
 /// A master as one Sentinel knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Master {
+struct NamedMaster {
     /// It grows with each fail-over; 0 if the user may not ask for it.
     epoch: u64,
     address: Address,
@@ -118,7 +118,7 @@ impl Sentinels {
                 let sentinel = &self.all[turn % self.all.len()];
                 turn += 1;
                 // Without it, there is still the question after the pause.
-                news = News::listen(sentinel, limit).await.ok();
+                news = SwitchListener::listen(sentinel, limit).await.ok();
             }
             let asked = self.master(limit, self.all.len()).await;
             if let Ok(address) = asked
@@ -156,7 +156,7 @@ impl Sentinels {
         let each = self.all.iter().zip(&self.kept);
         let asked = each.map(|(sentinel, kept)| self.ask(sentinel, kept, limit));
         let mut answers: FuturesUnordered<_> = asked.collect();
-        let (mut masters, mut errors) = (Vec::<Master>::new(), Vec::new());
+        let (mut masters, mut errors) = (Vec::<NamedMaster>::new(), Vec::new());
         while let Some(answer) = answers.next().await {
             match answer {
                 Ok(master) => masters.push(master),
@@ -176,7 +176,7 @@ impl Sentinels {
         }
     }
 
-    fn latest(&self) -> MutexGuard<'_, Option<Master>> {
+    fn latest(&self) -> MutexGuard<'_, Option<NamedMaster>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -185,7 +185,7 @@ impl Sentinels {
         sentinel: &Endpoint,
         kept: &Mutex<Option<Session>>,
         limit: Duration,
-    ) -> Result<Master, StoreError> {
+    ) -> Result<NamedMaster, StoreError> {
         let mut question = Pipeline::new();
         question.cmd("SENTINEL").arg("MASTER").arg(&self.service);
         let address = "GET-MASTER-ADDR-BY-NAME";
@@ -225,7 +225,7 @@ impl Sentinels {
                     format!("{sentinel} knows no service `{}`", self.service),
                 ));
             }
-            Ok(Master {
+            Ok(NamedMaster {
                 epoch: master.as_ref().and_then(epoch).unwrap_or(0),
                 address: read_address(&address).ok_or_else(|| {
                     errors::bad_answer(format!("{sentinel} names no address of a master"))
@@ -280,8 +280,12 @@ fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
 /// The master to be believed in: of the latest epoch, and of those the one that is known already,
 /// or that most name. Unless they are a majority, and all that will answer, nobody leads back behind
 /// what is known.
-fn choose(answers: &[Master], known: Option<&Master>, is_all: bool) -> Option<Master> {
-    let rank = |master: &&Master| {
+fn choose(
+    answers: &[NamedMaster],
+    known: Option<&NamedMaster>,
+    is_all: bool,
+) -> Option<NamedMaster> {
+    let rank = |master: &&NamedMaster| {
         let votes = answers.iter().filter(|it| it == master).count();
         let is_known = Some(*master) == known;
         // Sentinels may write one address in two ways, which is no reason to move. Without an epoch
@@ -305,12 +309,12 @@ pub(crate) fn read_address(answer: &Value) -> Option<Address> {
 }
 
 /// A subscription to what one Sentinel tells of masters.
-struct News {
+struct SwitchListener {
     _session: Session,
     pushed: UnboundedReceiver<PushInfo>,
 }
 
-impl News {
+impl SwitchListener {
     async fn listen(sentinel: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
         // One that accepts a connection and never answers must not end the watch.
         let listening = async {

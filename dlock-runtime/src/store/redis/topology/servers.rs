@@ -6,12 +6,12 @@ use std::{ops::Deref, sync::Arc};
 
 use redis::Value;
 
-use super::cluster::Cluster;
 #[cfg(feature = "admin")]
 use super::cluster::map::Member;
+use super::cluster::{Cluster, route::Route};
 use crate::store::{
     StoreError,
-    redis::{net::node::Node, protocol::script::Call},
+    redis::{net::node::Node, protocol::command::Command},
 };
 
 /// Where requests go.
@@ -29,35 +29,42 @@ impl Servers {
         }
     }
 
-    /// Runs a script, in no more time than a request may take.
-    pub(crate) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
+    /// Executes a command at the server that it is for, in no more time than a request may take.
+    pub(crate) async fn execute(&self, command: &Command) -> Result<Value, StoreError> {
         match self {
-            Self::One(node) => node.run(call).await,
-            Self::Cluster(cluster) => cluster.run(call).await,
+            Self::One(node) => node.execute(command).await,
+            Self::Cluster(cluster) => {
+                cluster
+                    .execute(&mut Route::to_owner(command, cluster.limit()))
+                    .await
+            }
         }
     }
 
-    /// Runs scripts with one write to each server, within `limit`; the answers are in the order
-    /// of the calls.
-    pub(crate) async fn run_all(
+    /// Executes commands with one write to each server, within `limit`; the answers are in the order
+    /// of the commands.
+    pub(crate) async fn execute_all(
         &self,
-        calls: &[Call],
+        commands: &[Command],
         limit: Duration,
     ) -> Vec<Result<Value, StoreError>> {
         match self {
-            Self::One(node) => node.run_all(&calls.iter().collect::<Vec<_>>(), limit).await,
-            Self::Cluster(cluster) => cluster.run_all(calls, limit).await,
+            Self::One(node) => {
+                node.execute_all(&commands.iter().collect::<Vec<_>>(), limit)
+                    .await
+            }
+            Self::Cluster(cluster) => cluster.execute_all(commands, limit).await,
         }
     }
 
     /// Each server that has locks, as far as they are known.
     #[cfg(feature = "admin")]
-    pub(crate) fn masters(&self) -> Vec<Master<'_>> {
+    pub(crate) fn masters(&self) -> Vec<MasterNode<'_>> {
         match self {
-            Self::One(node) => vec![Master::Only(node)],
+            Self::One(node) => vec![MasterNode::Only(node)],
             Self::Cluster(cluster) => {
                 let members = cluster.masters().into_iter();
-                members.map(Master::OfSome).collect()
+                members.map(MasterNode::OfSome).collect()
             }
         }
     }
@@ -65,13 +72,13 @@ impl Servers {
 
 /// A server that has locks.
 #[cfg(feature = "admin")]
-pub(crate) enum Master<'a> {
+pub(crate) enum MasterNode<'a> {
     Only(&'a Node),
     OfSome(Arc<Member>),
 }
 
 #[cfg(feature = "admin")]
-impl Deref for Master<'_> {
+impl Deref for MasterNode<'_> {
     type Target = Node;
 
     fn deref(&self) -> &Node {

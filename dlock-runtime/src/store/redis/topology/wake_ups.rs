@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::servers::Servers;
 use crate::{
     observe,
-    store::redis::protocol::script::{Call, Untold},
+    store::redis::protocol::{answers::UnsentWakeUp, command::Command},
 };
 
 /// What has been told of it, for one store.
@@ -25,18 +25,22 @@ pub(crate) struct WakeUps {
 }
 
 impl WakeUps {
-    /// Publishes what the script of `call` could not, and waits for that no longer than `limit`: the
+    /// Publishes what the script of `command` could not, and waits for that no longer than `limit`: the
     /// message must have been written before the caller goes on, and perhaps ends its program.
     pub(crate) async fn publish(
         &self,
         servers: &Servers,
         server: &str,
-        call: &Call,
-        untold: Untold<'_>,
+        command: &Command,
+        untold: UnsentWakeUp<'_>,
         limit: Duration,
     ) {
         let first = !self.was_told.swap(true, Ordering::Relaxed);
-        let published = timeout(limit, servers.run(&Call::publish(call.slot(), untold))).await;
+        let published = timeout(
+            limit,
+            servers.execute(&Command::publish(command.slot(), untold)),
+        )
+        .await;
         observe::wake_up_resent(server, matches!(published, Ok(Ok(_))), first);
     }
 }

@@ -12,7 +12,7 @@ use crate::store::{
     StoreError,
     redis::{
         net::{connection::Handle, node::Node},
-        protocol::script::Call,
+        protocol::command::Command,
     },
 };
 
@@ -98,33 +98,36 @@ impl Ledger {
     }
 }
 
-/// The answers to calls that are sent in one write, and what they have cost the server.
+/// The answers to commands that are sent in one write, and what they have cost the server.
 ///
 /// That is the time which has passed between them by its own clock: a server answers what one client has
 /// sent together without a look at others in between. `INFO` has such times too, of all clients together,
 /// so that the scan of somebody else would count as ours; and it is a right that not all users have.
 pub(super) async fn run_timed(
     node: &Node,
-    calls: &[&Call],
+    commands: &[&Command],
 ) -> (Vec<Result<Value, StoreError>>, Duration) {
     let clock = redis::cmd("TIME");
-    let first = Call::plain(clock.clone(), None);
-    let all: Vec<_> = [&first].into_iter().chain(calls.iter().copied()).collect();
+    let first = Command::plain(clock.clone(), None);
+    let all: Vec<_> = [&first]
+        .into_iter()
+        .chain(commands.iter().copied())
+        .collect();
     let timed = async |handle: Handle| run_between(handle, &all, &clock).await;
-    match node.within_limit(timed).await {
+    match node.over_connection(timed).await {
         Ok(done) => done,
         // What that has cost nobody tells, and who was refused or waited in vain pauses anyway.
-        Err(error) => (vec![Err(error); calls.len()], Duration::ZERO),
+        Err(error) => (vec![Err(error); commands.len()], Duration::ZERO),
     }
 }
 
 async fn run_between(
     handle: Handle,
-    all: &[&Call],
+    all: &[&Command],
     clock: &Cmd,
 ) -> (Vec<Result<Value, StoreError>>, Duration) {
     let sent = Instant::now();
-    let (mut answers, after) = handle.run_all_then(all, clock).await;
+    let (mut answers, after) = handle.execute_all_then(all, clock).await;
     let took = sent.elapsed();
     let before = answers.remove(0);
     let times = [before, after].map(|answer| time(&answer.ok()?));

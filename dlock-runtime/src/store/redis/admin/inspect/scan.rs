@@ -7,7 +7,7 @@ use crate::store::{
     StoreError,
     redis::{
         net::node::Node,
-        protocol::{errors, script::Call},
+        protocol::{command::Command, errors},
     },
 };
 
@@ -59,7 +59,7 @@ impl<'a> Scan<'a> {
         if self.strings {
             question.arg("TYPE").arg("string");
         }
-        let question = Call::plain(question, None);
+        let question = Command::plain(question, None);
         let asked = self.pace.step(run_timed(self.node, &[&question])).await;
         let answer = asked.into_iter().next().expect("one was asked");
         let answer = answer.map_err(|error| error.at(self.node.shown()))?;

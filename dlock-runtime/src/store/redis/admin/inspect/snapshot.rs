@@ -6,15 +6,18 @@ use redis::Value;
 
 use crate::{
     owner::OwnerId,
-    store::{StoreError, redis::protocol::script},
+    store::{
+        StoreError,
+        redis::protocol::{answers, label},
+    },
 };
 
 /// A lock at one moment.
 #[derive(Debug)]
-pub(crate) struct Sight {
-    pub(crate) occupant: Option<Occupant>,
+pub(crate) struct LockSnapshot {
+    pub(crate) occupant: Option<HolderSnapshot>,
     /// In the order of the queue.
-    pub(crate) waiters: Vec<Queued>,
+    pub(crate) waiters: Vec<WaiterSnapshot>,
     /// How many come after those.
     pub(crate) untold: usize,
     /// 0 if there was none.
@@ -23,10 +26,10 @@ pub(crate) struct Sight {
     pub(crate) now: Duration,
 }
 
-impl Sight {
+impl LockSnapshot {
     pub(super) fn is_foreign(&self) -> bool {
         let occupant = self.occupant.as_ref();
-        occupant.is_some_and(|it| matches!(it.seen, Seen::Foreign { .. }))
+        occupant.is_some_and(|it| matches!(it.seen, LeaseIdentity::Foreign { .. }))
     }
 
     /// Whether nobody holds or wants it.
@@ -37,8 +40,8 @@ impl Sight {
 
 /// Who holds a lock.
 #[derive(Debug)]
-pub(crate) struct Occupant {
-    pub(crate) seen: Seen,
+pub(crate) struct HolderSnapshot {
+    pub(crate) seen: LeaseIdentity,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
     /// `None` if it has no end.
@@ -47,7 +50,7 @@ pub(crate) struct Occupant {
 
 /// By what a lease is known again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum LeaseIdentity {
     Ours {
         owner: OwnerId,
         fence: u64,
@@ -60,17 +63,17 @@ pub(crate) enum Seen {
 
 /// A place in a queue.
 #[derive(Debug)]
-pub(crate) struct Queued {
+pub(crate) struct WaiterSnapshot {
     pub(crate) owner: OwnerId,
     pub(crate) arrived: Duration,
     pub(crate) alive_until: Duration,
 }
 
-pub(super) fn read_sight(answer: &Value) -> Result<Sight, StoreError> {
-    sight(answer).ok_or_else(|| script::misshapen("look", answer))
+pub(super) fn read_snapshot(answer: &Value) -> Result<LockSnapshot, StoreError> {
+    snapshot(answer).ok_or_else(|| answers::misshapen("inspect", answer))
 }
 
-fn sight(answer: &Value) -> Option<Sight> {
+fn snapshot(answer: &Value) -> Option<LockSnapshot> {
     let Value::Array(fields) = answer else {
         return None;
     };
@@ -98,13 +101,13 @@ fn sight(answer: &Value) -> Option<Sight> {
         .saturating_sub(queue.len() / 3);
     let waiters = queue.chunks_exact(3).filter_map(|waiter| {
         let name = str::from_utf8(bytes(&waiter[0])?).ok()?;
-        Some(Queued {
+        Some(WaiterSnapshot {
             owner: name.strip_suffix('!').unwrap_or(name).parse().ok()?,
             arrived: milliseconds(&waiter[1])?,
             alive_until: milliseconds(&waiter[2])?,
         })
     });
-    Some(Sight {
+    Some(LockSnapshot {
         occupant,
         waiters: waiters.collect(),
         untold,
@@ -114,29 +117,29 @@ fn sight(answer: &Value) -> Option<Sight> {
     })
 }
 
-fn occupant(value: &[u8], digest: &[u8], ttl: Option<Duration>) -> Occupant {
+fn occupant(value: &[u8], digest: &[u8], ttl: Option<Duration>) -> HolderSnapshot {
     let ours = || {
         let (claim, label) = str::from_utf8(value).ok()?.rsplit_once(' ')?;
         let (owner, fence) = claim.split_once(' ')?;
         let is_plain = !fence.is_empty() && fence.bytes().all(|byte| byte.is_ascii_digit());
         let owner = owner.parse().ok()?;
         let fence = fence.parse().ok().filter(|_| is_plain)?;
-        (!label.is_empty()).then_some((Seen::Ours { owner, fence }, label))
+        (!label.is_empty()).then_some((LeaseIdentity::Ours { owner, fence }, label))
     };
-    let foreign = || Seen::Foreign {
+    let foreign = || LeaseIdentity::Foreign {
         digest: String::from_utf8_lossy(digest).into_owned(),
     };
     match ours() {
         Some((seen, label)) => {
-            let (label, function) = script::read_label(label.as_bytes());
-            Occupant {
+            let (label, function) = label::read_label(label.as_bytes());
+            HolderSnapshot {
                 seen,
                 label,
                 function,
                 ttl,
             }
         }
-        None => Occupant {
+        None => HolderSnapshot {
             seen: foreign(),
             label: None,
             function: None,
@@ -180,7 +183,11 @@ mod tests {
             (" ".into(), false),
         ] {
             let seen = occupant(value.as_bytes(), b"d", None).seen;
-            assert_eq!(matches!(seen, Seen::Ours { .. }), is_ours, "{value:?}");
+            assert_eq!(
+                matches!(seen, LeaseIdentity::Ours { .. }),
+                is_ours,
+                "{value:?}"
+            );
         }
     }
 

@@ -9,7 +9,7 @@ use crate::store::{
         RedisConfig,
         config::url::Endpoint,
         net::{listen, node::Node, session},
-        protocol::script,
+        protocol::names,
     },
 };
 
@@ -98,7 +98,7 @@ pub(super) async fn denied(
     };
     // No lock has a name with a control character in it.
     let key = format!("{namespace}:{{\u{1}probe}}");
-    let channel = script::probe_channel(namespace);
+    let channel = names::probe_channel(namespace);
     for trial in TRIALS {
         let name = trial.words[0];
         let applies = match name {
@@ -185,7 +185,7 @@ async fn subscribe(
             if is_pattern {
                 sink.psubscribe(listen::pattern(config)).await
             } else {
-                sink.subscribe(script::probe_channel(&config.namespace))
+                sink.subscribe(names::probe_channel(&config.namespace))
                     .await
             }
         };

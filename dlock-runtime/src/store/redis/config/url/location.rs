@@ -12,7 +12,7 @@ use super::endpoint::{Address, Endpoint, Security, joined};
 use crate::store::redis::net::tls::Tls;
 use crate::{
     error::ConnectError,
-    store::redis::config::{credentials::CredentialsProvider, options::Options},
+    store::redis::config::{credentials::CredentialsProvider, options::UrlOptions},
 };
 
 /// Which servers a URL names, how they belong together, and who we are there.
@@ -25,7 +25,7 @@ pub(crate) struct Location {
         not(feature = "tls"),
         expect(dead_code, reason = "it names certificates")
     )]
-    pub(super) options: Options,
+    pub(super) options: UrlOptions,
     pub(super) security: Security,
     /// Who we are for Sentinels, which have users of their own.
     pub(super) sentinel_login: RedisConnectionInfo,

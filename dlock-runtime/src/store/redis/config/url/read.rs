@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::ConnectError,
     store::redis::config::{
-        options::Options,
+        options::UrlOptions,
         scheme::{self, Names},
     },
 };
@@ -68,7 +68,7 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     }
     let (url, _) = &servers[0];
     let over_tls = scheme::is_over_tls(text);
-    let options = Options::read(url.query(), names, over_tls)?;
+    let options = UrlOptions::read(url.query(), names, over_tls)?;
     for name in ["ca", "cert", "key"] {
         options.path(name)?;
     }
@@ -178,7 +178,7 @@ fn service(path: &str) -> Result<String, String> {
     Ok(path.to_owned())
 }
 
-fn sentinel_login(options: &Options) -> Result<RedisConnectionInfo, String> {
+fn sentinel_login(options: &UrlOptions) -> Result<RedisConnectionInfo, String> {
     let (user, password) = (options.text("sentinel_user"), options.text("sentinel_pass"));
     if user.is_some() && password.is_none() {
         return Err("its `sentinel_user` has no `sentinel_pass`".to_owned());
@@ -218,7 +218,7 @@ fn unix(url: &Url) -> Result<Location, String> {
                 .to_owned(),
         );
     }
-    let options = Options::read(url.query(), Names::Socket, false)?;
+    let options = UrlOptions::read(url.query(), Names::Socket, false)?;
     let (user, password) = (options.text("user"), options.text("pass"));
     check_user(user.is_some(), password.is_some())?;
     let path = url
@@ -260,7 +260,7 @@ fn check_user(user: bool, password: bool) -> Result<(), String> {
 }
 
 /// How to speak with the server. With RESP3 hints come over the connection of the requests.
-fn protocol(options: &Options) -> Result<ProtocolVersion, String> {
+fn protocol(options: &UrlOptions) -> Result<ProtocolVersion, String> {
     match options.text("protocol") {
         None | Some("resp3") => Ok(ProtocolVersion::RESP3),
         Some("resp2") => Ok(ProtocolVersion::RESP2),

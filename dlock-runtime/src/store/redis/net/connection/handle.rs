@@ -1,14 +1,17 @@
-//! Requests over a connection, and what their failures say of it.
+//! Commands over a connection, and what their failures say of it.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
 
 use redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
-use super::Health;
+use super::{
+    health::Health,
+    send::{is_forgotten, send_all, send_commands},
+};
 use crate::store::{
     StoreError, StoreErrorKind,
-    redis::protocol::{errors, redirect::Redirect, script::Call},
+    redis::protocol::{command::Command, errors, redirect::Redirect},
 };
 
 /// What a caller needs of a connection.
@@ -20,63 +23,61 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Runs a script. An error means that it may or may not have been carried out.
+    /// Executes a command, also on a server that has forgotten its script. An error means that it may or
+    /// may not have been carried out.
     ///
-    /// It waits as long as the connection lives: whoever calls limits that, and dropping it raises
-    /// a suspicion.
-    pub(crate) async fn run(self, call: &Call) -> Result<Value, StoreError> {
-        let answer = self.run_unless_redirected(call, false).await;
-        answer.map_err(Stop::into_error)
-    }
-
-    /// The same, on request where the slot is only being moved to.
-    pub(crate) async fn run_unless_redirected(
-        mut self,
-        call: &Call,
-        asking: bool,
-    ) -> Result<Value, Stop> {
+    /// `asking` is for a server to which the slot is only being moved yet. The answer is waited for as long
+    /// as the connection lives: the caller limits that, and dropping the future raises a suspicion.
+    pub(crate) async fn execute(mut self, command: &Command, asking: bool) -> Result<Value, Stop> {
         let unanswered = Unanswered(Some(&self.health));
-        let answer = call.run(&mut self.connection, asking).await;
+        let mut cmd = Cow::Borrowed(command.cmd());
+        let answer = loop {
+            let answer = if asking {
+                // Adjacent, as the word holds for the next command of the connection.
+                let both = vec![redis::cmd("ASKING"), cmd.clone().into_owned()];
+                let answers = send_all(both, &mut self.connection).await;
+                answers.and_then(|all| all.into_iter().try_fold(Value::Nil, |_, answer| answer))
+            } else {
+                let answer = self.connection.send_packed_command(&cmd).await;
+                answer.and_then(Value::extract_error)
+            };
+            match (answer, &cmd) {
+                (Err(error), Cow::Borrowed(_)) if is_forgotten(&error) => {
+                    cmd = Cow::Owned(command.whole());
+                }
+                (answer, _) => break answer,
+            }
+        };
         unanswered.has_ended(answer.as_ref().err());
-        answer.map_err(|error| self.judge(call, &error))
+        answer.map_err(|error| self.judge(command, &error))
     }
 
-    /// Runs a script several times in one write; the answers are in the order of the calls.
-    pub(crate) async fn run_all(self, calls: &[&Call]) -> Vec<Result<Value, StoreError>> {
-        let answers = self.run_all_unless_redirected(calls).await.into_iter();
-        answers
-            .map(|answer| answer.map_err(Stop::into_error))
-            .collect()
+    /// Executes several commands in one write; the answers are in the order of the commands.
+    pub(crate) async fn execute_all(self, commands: &[&Command]) -> Vec<Result<Value, Stop>> {
+        self.execute_group(commands, None).await.0
     }
 
-    pub(crate) async fn run_all_unless_redirected(
+    /// As [`execute_all`](Self::execute_all), and then `last`, whose answer is about all of them.
+    pub(crate) async fn execute_all_then(
         self,
-        calls: &[&Call],
-    ) -> Vec<Result<Value, Stop>> {
-        self.run_group(calls, None).await.0
-    }
-
-    /// As [`run_all`](Self::run_all), and then `last`, whose answer is about all of them.
-    pub(crate) async fn run_all_then(
-        self,
-        calls: &[&Call],
+        commands: &[&Command],
         last: &Cmd,
     ) -> (Vec<Result<Value, StoreError>>, Result<Value, StoreError>) {
-        let (answers, of_last) = self.run_group(calls, Some(last)).await;
+        let (answers, of_last) = self.execute_group(commands, Some(last)).await;
         let answers = answers.into_iter();
         let answers = answers.map(|answer| answer.map_err(Stop::into_error));
         (answers.collect(), of_last.expect("it was asked for"))
     }
 
-    /// The answers to the calls, and the one to `last`.
-    async fn run_group(
+    /// The answers to the commands, and the one to `last`.
+    async fn execute_group(
         mut self,
-        calls: &[&Call],
+        commands: &[&Command],
         last: Option<&Cmd>,
     ) -> (Vec<Result<Value, Stop>>, Option<Result<Value, StoreError>>) {
         let unanswered = Unanswered(Some(&self.health));
         let answers = {
-            let mut answers = pin!(Call::run_all(calls, last, &mut self.connection));
+            let mut answers = pin!(send_commands(commands, last, &mut self.connection));
             if let Ok(answers) = timeout(self.limit, &mut answers).await {
                 answers
             } else {
@@ -96,14 +97,14 @@ impl Handle {
                     let answer = answers.pop().expect("there is one for the last command");
                     answer.map_err(|error| judge_last(last, &error))
                 });
-                let judged = |(call, answer): (&&Call, Result<Value, RedisError>)| {
-                    answer.map_err(|error| self.judge(call, &error))
+                let judged = |(command, answer): (&&Command, Result<Value, RedisError>)| {
+                    answer.map_err(|error| self.judge(command, &error))
                 };
-                (calls.iter().zip(answers).map(judged).collect(), of_last)
+                (commands.iter().zip(answers).map(judged).collect(), of_last)
             }
             Err(error) => {
-                let failed = |call: &&Call| Err(self.judge(call, &error));
-                let answers = calls.iter().map(failed).collect();
+                let failed = |command: &&Command| Err(self.judge(command, &error));
+                let answers = commands.iter().map(failed).collect();
                 (answers, last.map(|last| Err(judge_last(last, &error))))
             }
         }
@@ -121,9 +122,9 @@ impl Handle {
         })
     }
 
-    /// The failure of a call in words, after it has told whether the connection is still good.
-    fn judge(&self, call: &Call, error: &RedisError) -> Stop {
-        let explained = call.explain(error, self.limit);
+    /// The failure of a command in words, after it has told whether the connection is still good.
+    fn judge(&self, command: &Command, error: &RedisError) -> Stop {
+        let explained = command.explain(error, self.limit);
         match Redirect::of(error) {
             Some(redirect) => Stop::Redirected(redirect, explained),
             None => Stop::Failed(self.weigh(error, explained)),
@@ -141,7 +142,7 @@ impl Handle {
     }
 }
 
-/// Why a server has not carried out a call.
+/// Why a server has not carried out a command.
 pub(crate) enum Stop {
     /// Another server will, or this one later; the error is for whoever knows one server only.
     Redirected(Redirect, StoreError),
@@ -149,7 +150,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    fn into_error(self) -> StoreError {
+    pub(crate) fn into_error(self) -> StoreError {
         let (Self::Redirected(_, error) | Self::Failed(error)) = self;
         error
     }

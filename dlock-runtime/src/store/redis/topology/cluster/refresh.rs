@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::{
     map::Map,
-    state::{Knowledge, Members, Shared},
+    state::{ClusterState, Knowledge, Members},
     topology::Topology,
 };
 use crate::{
@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_millis(200);
 
 /// The outcome of a round.
-enum Told {
+enum SlotsAnswer {
     /// Two nodes say so, or one that knows of no other.
     Agreed(Topology),
     /// A node says so, and nobody confirms it.
@@ -65,12 +65,12 @@ enum Told {
 
 /// The task.
 pub(super) struct Watcher {
-    shared: Arc<Shared>,
+    shared: Arc<ClusterState>,
     events: Events,
 }
 
 impl Watcher {
-    pub(super) fn new(shared: Arc<Shared>, events: Events) -> Self {
+    pub(super) fn new(shared: Arc<ClusterState>, events: Events) -> Self {
         Self { shared, events }
     }
 
@@ -105,8 +105,8 @@ impl Work for Watcher {
                 Ok(told) => {
                     let start = |address: &Address| shared.start_node(address);
                     let is_settled = shared.write(|map| match told {
-                        Told::Agreed(topology) => map.apply(topology, lessons, start),
-                        Told::Alone(topology) => {
+                        SlotsAnswer::Agreed(topology) => map.apply(topology, lessons, start),
+                        SlotsAnswer::Alone(topology) => {
                             map.fill(topology, start);
                             false
                         }
@@ -146,7 +146,7 @@ impl Work for Watcher {
     }
 }
 
-impl Shared {
+impl ClusterState {
     /// Returns when the map may be wrong, and when it is old.
     async fn doubts(&self, longest: Duration) {
         let end = Instant::now() + longest;
@@ -171,7 +171,7 @@ impl Shared {
     }
 
     /// One round. After a `hopeless` one a single node has to do, for as long as it refuses us.
-    async fn ask(&self, hopeless: bool) -> Result<Told, StoreError> {
+    async fn ask(&self, hopeless: bool) -> Result<SlotsAnswer, StoreError> {
         let mut failure: Option<StoreError> = None;
         for candidates in self.candidates() {
             match self.ask_some(candidates, hopeless).await {
@@ -194,7 +194,7 @@ impl Shared {
         &self,
         candidates: Vec<Address>,
         hopeless: bool,
-    ) -> Option<Result<Told, StoreError>> {
+    ) -> Option<Result<SlotsAnswer, StoreError>> {
         let mut candidates = candidates.into_iter();
         let mut asked = FuturesUnordered::new();
         let at_once = if hopeless { 1 } else { ASKED_AT_ONCE };
@@ -211,7 +211,7 @@ impl Shared {
                     Ok(topology) => {
                         let is_confirmed = answers.iter().any(|it| it.agrees_with(&topology));
                         if is_confirmed || topology.is_of_one_node() {
-                            return Some(Ok(Told::Agreed(topology)));
+                            return Some(Ok(SlotsAnswer::Agreed(topology)));
                         }
                         answers.push(topology);
                         end.get_or_insert_with(|| Instant::now() + GRACE);
@@ -234,7 +234,7 @@ impl Shared {
             }
         }
         let first = answers.into_iter().next();
-        let told = first.map(|first| Ok(Told::Alone(first)));
+        let told = first.map(|first| Ok(SlotsAnswer::Alone(first)));
         told.or_else(|| failure.map(Err))
     }
 

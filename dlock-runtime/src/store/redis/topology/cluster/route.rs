@@ -20,9 +20,9 @@ use crate::{
         redis::{
             net::connection::Stop,
             protocol::{
+                command::Command,
                 errors,
                 redirect::{Place, Redirect},
-                script::Call,
             },
         },
     },
@@ -35,8 +35,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The way of one request until it is answered.
-struct Route<'a> {
-    call: &'a Call,
+pub(crate) struct Route<'a> {
+    command: &'a Command,
     slot: u16,
     /// When the request must be over, whatever comes.
     end: Instant,
@@ -59,30 +59,20 @@ enum Target {
 }
 
 impl Cluster {
-    /// Runs a script where it belongs, in no more time than a request may take.
-    ///
-    /// An error means that it may or may not have been carried out, unless it says otherwise.
-    pub(crate) async fn run(&self, call: &Call) -> Result<Value, StoreError> {
-        within_a_runtime()?;
-        self.watcher.revive();
-        let mut route = Route::new(call, self.shared.config.response_timeout);
-        self.follow(&mut route).await
-    }
-
-    /// Runs scripts, with one write to each of the nodes they belong to, within `limit`; the answers
-    /// are in the order of the calls.
-    pub(crate) async fn run_all(
+    /// Executes commands, with one write to each of the nodes they belong to, within `limit`; the answers
+    /// are in the order of the commands.
+    pub(crate) async fn execute_all(
         &self,
-        calls: &[Call],
+        commands: &[Command],
         limit: Duration,
     ) -> Vec<Result<Value, StoreError>> {
         if let Err(error) = within_a_runtime() {
-            return vec![Err(error); calls.len()];
+            return vec![Err(error); commands.len()];
         }
         self.watcher.revive();
         let mut groups: Vec<(Option<Arc<Member>>, Vec<usize>)> = Vec::new();
-        for (index, call) in calls.iter().enumerate() {
-            let owner = self.shared.read(|map| map.owner(call.slot()));
+        for (index, command) in commands.iter().enumerate() {
+            let owner = self.shared.read(|map| map.owner(command.slot()));
             let same = |group: &&mut (Option<Arc<Member>>, Vec<usize>)| match (&group.0, &owner) {
                 (Some(known), Some(owner)) => Arc::ptr_eq(known, owner),
                 (None, None) => true,
@@ -96,8 +86,8 @@ impl Cluster {
         let asked = groups.into_iter().map(|(owner, indices)| async move {
             let routes = indices
                 .iter()
-                .map(|&index| Route::new(&calls[index], limit));
-            let answers = self.run_together(owner, routes.collect(), limit).await;
+                .map(|&index| Route::to_owner(&commands[index], limit));
+            let answers = self.execute_together(owner, routes.collect(), limit).await;
             indices.into_iter().zip(answers)
         });
         let mut answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
@@ -106,34 +96,34 @@ impl Cluster {
     }
 
     /// Those that belong to one node; each goes on alone that is sent elsewhere.
-    async fn run_together(
+    async fn execute_together(
         &self,
         owner: Option<Arc<Member>>,
         mut routes: Vec<Route<'_>>,
         limit: Duration,
     ) -> Vec<Result<Value, StoreError>> {
         let Some(owner) = owner else {
-            return join_all(routes.iter_mut().map(|route| self.follow(route))).await;
+            return join_all(routes.iter_mut().map(|route| self.execute(route))).await;
         };
-        let calls: Vec<_> = routes.iter().map(|route| route.call).collect();
+        let commands: Vec<_> = routes.iter().map(|route| route.command).collect();
         let end = routes.first().map_or_else(Instant::now, |route| route.end);
         let asked = async {
             let handle = owner.node.handle_within(limit / 2).await;
             let handle = handle.map_err(StoreError::unsent)?;
-            Ok::<_, StoreError>(handle.run_all_unless_redirected(&calls).await)
+            Ok::<_, StoreError>(handle.execute_all(&commands).await)
         };
         let stops = match timeout_at(end, asked).await {
             Ok(Ok(stops)) => stops,
             Ok(Err(_)) if owner.is_gone() => {
-                return join_all(routes.iter_mut().map(|route| self.follow(route))).await;
+                return join_all(routes.iter_mut().map(|route| self.execute(route))).await;
             }
             Ok(Err(error)) => {
                 self.shared.doubt_after(&error);
-                return vec![Err(error.at(&owner.shown)); calls.len()];
+                return vec![Err(error.at(&owner.shown)); commands.len()];
             }
             Err(_) => {
                 self.shared.doubt();
-                return vec![Err(timed_out(&owner, limit)); calls.len()];
+                return vec![Err(timed_out(&owner, limit)); commands.len()];
             }
         };
         let rest = routes.iter_mut().zip(stops).map(|(route, stop)| async {
@@ -141,14 +131,19 @@ impl Cluster {
                 Ok(answer) => Ok(answer),
                 Err(stop) => match self.turn(route, &owner, stop).await? {
                     Some(answer) => Ok(answer),
-                    None => self.follow(route).await,
+                    None => self.execute(route).await,
                 },
             }
         });
         join_all(rest).await
     }
 
-    async fn follow(&self, route: &mut Route<'_>) -> Result<Value, StoreError> {
+    /// Executes the command of a route where it belongs, in the time that the route has.
+    ///
+    /// An error means that it may or may not have been carried out, unless it says otherwise.
+    pub(crate) async fn execute(&self, route: &mut Route<'_>) -> Result<Value, StoreError> {
+        within_a_runtime()?;
+        self.watcher.revive();
         loop {
             let (member, asking) = match &route.to {
                 Target::Owner => (self.owner(route).await?, false),
@@ -172,7 +167,7 @@ impl Cluster {
                 }
             };
             // From here on nobody can say of a failed request that it did nothing.
-            let asked = handle.run_unless_redirected(route.call, asking);
+            let asked = handle.execute(route.command, asking);
             match timeout_at(route.end, asked).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(stop)) => {
@@ -235,17 +230,17 @@ impl Cluster {
     /// The part of a release that can be carried out while the slot is moved: nobody shall have to
     /// wait for a lock that is not needed any more.
     async fn release_alone(&self, route: &Route<'_>) -> Result<Option<Value>, StoreError> {
-        let Some(call) = route.call.of_the_lock_alone() else {
+        let Some(command) = route.command.of_the_lock_alone() else {
             return Ok(None);
         };
         let mut alone = Route {
-            call: &call,
+            command: &command,
             to: Target::Owner,
             in_a_row: 0,
             put_off: None,
             ..*route
         };
-        Box::pin(self.follow(&mut alone)).await.map(Some)
+        Box::pin(self.execute(&mut alone)).await.map(Some)
     }
 
     /// The node at `place`, which `from` has named.
@@ -290,10 +285,10 @@ impl Cluster {
 }
 
 impl<'a> Route<'a> {
-    fn new(call: &'a Call, limit: Duration) -> Self {
+    pub(crate) fn to_owner(command: &'a Command, limit: Duration) -> Self {
         Self {
-            call,
-            slot: call.slot(),
+            command,
+            slot: command.slot(),
             end: Instant::now() + limit,
             limit,
             to: Target::Owner,

@@ -24,7 +24,7 @@ use crate::store::{
     },
 };
 
-pub(super) struct Shared {
+pub(super) struct ClusterState {
     pub(super) location: Location,
     /// The URL without its password.
     pub(super) shown: String,
@@ -50,7 +50,7 @@ pub(super) enum Knowledge {
     Known,
 }
 
-impl Shared {
+impl ClusterState {
     pub(super) fn read<T>(&self, look: impl FnOnce(&Map) -> T) -> T {
         look(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -102,7 +102,7 @@ fn casts_doubt(error: &StoreError) -> bool {
 pub(super) struct Members(Vec<(Arc<Member>, watch::Receiver<State>)>);
 
 /// What is to be seen of some masters.
-pub(super) struct Seen {
+pub(super) struct MembersState {
     pub(super) some_ready: bool,
     pub(super) some_connecting: bool,
     /// The one that says most, which is one that will not go away by itself.
@@ -110,7 +110,7 @@ pub(super) struct Seen {
 }
 
 impl Members {
-    pub(super) fn of(shared: &Shared) -> Self {
+    pub(super) fn of(shared: &ClusterState) -> Self {
         shared.read(|map| {
             let members = map.members();
             let watched = members.map(|it| {
@@ -122,8 +122,8 @@ impl Members {
     }
 
     /// How they are now; [`change`](Self::change) waits for what comes after that.
-    pub(super) fn look(&mut self) -> Seen {
-        let mut seen = Seen {
+    pub(super) fn look(&mut self) -> MembersState {
+        let mut seen = MembersState {
             some_ready: false,
             some_connecting: false,
             failure: None,

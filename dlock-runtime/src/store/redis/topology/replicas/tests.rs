@@ -94,7 +94,7 @@ impl Master {
         }
     }
 
-    fn renewal(&self, key: &str) -> Call {
+    fn renewal(&self, key: &str) -> Command {
         let renewal = RenewRequest {
             key: &LockKey::new(key).unwrap(),
             owner: OwnerId::new(ClientId::new(&SystemRandom), 1),
@@ -102,7 +102,7 @@ impl Master {
             label: "",
             function: "",
         };
-        Call::renew(&self.config(), &renewal)
+        Command::renew(&self.config(), &renewal)
     }
 
     fn renewed(&self) -> Vec<String> {
@@ -177,14 +177,14 @@ async fn what_ends_without_an_answer_may_have_been_carried_out() {
     let master = Master::start(None).await;
     let confirmer = master.confirmer();
     let brief = Duration::from_millis(100);
-    let late = confirmer.run(master.renewal("silent"), brief).await;
+    let late = confirmer.execute(master.renewal("silent"), brief).await;
     let error = late.expect_err("nobody answers");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
     assert!(!error.left_nothing(), "{error}");
 
     // And so may what was under way when the task could not go on.
     let confirmer = master.confirmer();
-    let mut asked = pin!(confirmer.run(master.renewal("silent"), LONG));
+    let mut asked = pin!(confirmer.execute(master.renewal("silent"), LONG));
     assert!(asked.as_mut().now_or_never().is_none());
     confirmer.task.close();
     let ended = asked.now_or_never().expect("it does not wait for its time");

@@ -22,9 +22,9 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Longer than anything takes that ends at all.
 const LONG: Duration = Duration::from_secs(60);
 
-fn master(epoch: u64, port: u16) -> Master {
+fn master(epoch: u64, port: u16) -> NamedMaster {
     let address = Address::Tcp("h".into(), port);
-    Master { epoch, address }
+    NamedMaster { epoch, address }
 }
 
 fn sentinels() -> Sentinels {
@@ -160,7 +160,7 @@ async fn a_move_that_nobody_tells_of_is_found_out() {
 }
 
 /// A Sentinel that names `master` as soon as `may_answer`, but nothing on its first connections.
-async fn fake(master: &Master, silent: usize, may_answer: Option<&Arc<Notify>>) -> Fake {
+async fn fake(master: &NamedMaster, silent: usize, may_answer: Option<&Arc<Notify>>) -> Fake {
     let (master, may_answer) = (master.clone(), may_answer.cloned());
     Fake::silent_at_first(silent, move |words| {
         let (master, may_answer) = (master.clone(), may_answer.clone());

@@ -42,7 +42,7 @@ async fn only_a_word_of_the_service_is_news() {
     ] {
         let (fake, _) = telling(services).await;
         let sentinel = over(std::slice::from_ref(&fake)).all.remove(0);
-        let mut news = News::listen(&sentinel, LONG).await.unwrap();
+        let mut news = SwitchListener::listen(&sentinel, LONG).await.unwrap();
         // After that there will be none.
         drop(fake);
         let told = timeout(LONG, news.of("m")).await;

@@ -45,17 +45,17 @@ async fn cluster_of_one(answer: &'static str) -> (Fake, Cluster) {
     (node, cluster)
 }
 
-fn renewal(key: &str) -> Call {
+fn renewal(key: &str) -> Command {
     let keys = keys(&[key]);
-    Call::renew(&config_at(NOWHERE, LONG), &renewals(&keys, owner())[0])
+    Command::renew(&config_at(NOWHERE, LONG), &renewals(&keys, owner())[0])
 }
 
-/// By what the map has learnt, the slot of `call` is that of the node at `port`, which is not connected yet.
-fn move_away(cluster: &Cluster, call: &Call, port: u16) {
+/// By what the map has learnt, the slot of `command` is that of the node at `port`, which is not connected yet.
+fn move_away(cluster: &Cluster, command: &Command, port: u16) {
     let shared = &cluster.shared;
     shared.write(|map| {
         let member = map.member(&address(port), |address| shared.start_node(address));
-        map.moved(call.slot(), member);
+        map.moved(command.slot(), member);
     });
 }
 
@@ -84,13 +84,14 @@ async fn as_its_node_leaves<T>(
 #[tokio::test]
 async fn a_request_goes_on_when_its_node_leaves_the_map() {
     let (node, cluster) = cluster_of_one(":1\r\n").await;
-    let calls = ["a", "a"].map(renewal);
-    move_away(&cluster, &calls[0], NOWHERE);
-    let answer = as_its_node_leaves(&cluster, node.port, cluster.run(&calls[0])).await;
+    let commands = ["a", "a"].map(renewal);
+    move_away(&cluster, &commands[0], NOWHERE);
+    let mut route = Route::to_owner(&commands[0], cluster.limit());
+    let answer = as_its_node_leaves(&cluster, node.port, cluster.execute(&mut route)).await;
     assert_eq!(answer, Ok(Value::Int(1)));
 
-    move_away(&cluster, &calls[0], NOWHERE);
-    let together = cluster.run_all(&calls, LONG);
+    move_away(&cluster, &commands[0], NOWHERE);
+    let together = cluster.execute_all(&commands, LONG);
     let answers = as_its_node_leaves(&cluster, node.port, together).await;
     assert_eq!(answers, [Ok(Value::Int(1)), Ok(Value::Int(1))]);
 }
@@ -100,13 +101,13 @@ async fn a_request_goes_on_when_its_node_leaves_the_map() {
 async fn a_request_whose_time_ends_before_it_has_a_connection_was_never_sent() {
     let (_node, cluster) = cluster_of_one(":1\r\n").await;
     let closed = Fake::silent_at_first(usize::MAX, |words| async move { courtesy(&words) }).await;
-    let call = renewal("a");
-    move_away(&cluster, &call, closed.port);
+    let command = renewal("a");
+    move_away(&cluster, &command, closed.port);
     let mut route = Route {
         end: Instant::now(),
-        ..Route::new(&call, LONG)
+        ..Route::to_owner(&command, LONG)
     };
-    let error = cluster.follow(&mut route).await;
+    let error = cluster.execute(&mut route).await;
     let error = error.expect_err("its time is over");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
     assert!(error.left_nothing(), "{error}");
@@ -132,22 +133,22 @@ async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order
     let cluster = cluster_at(nodes[0].port).await;
 
     // By turns of the one and of the other.
-    let mut calls: Vec<Call> = Vec::new();
-    for call in (0..).map(|number| renewal(&format!("order:{number}"))) {
-        let is_low_next = calls.len().is_multiple_of(2);
-        if (call.slot() <= MIDDLE) == is_low_next {
-            calls.push(call);
+    let mut commands: Vec<Command> = Vec::new();
+    for command in (0..).map(|number| renewal(&format!("order:{number}"))) {
+        let is_low_next = commands.len().is_multiple_of(2);
+        if (command.slot() <= MIDDLE) == is_low_next {
+            commands.push(command);
         }
-        if calls.len() == 4 {
+        if commands.len() == 4 {
             break;
         }
     }
-    let answers = cluster.run_all(&calls, LONG).await;
+    let answers = cluster.execute_all(&commands, LONG).await;
     let [low, high] = [1, 0].map(|answer| Ok(Value::Int(answer)));
     assert_eq!(answers, [low.clone(), high.clone(), low, high]);
     for (which, seen) in seen.iter().enumerate() {
         let own = [which, which + 2].map(|at| {
-            let key = calls[at].arguments().nth(3).unwrap_or_default();
+            let key = commands[at].arguments().nth(3).unwrap_or_default();
             String::from_utf8_lossy(key).into_owned()
         });
         let seen = seen.lock().unwrap();
@@ -160,7 +161,9 @@ async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order
 async fn doubtful(cluster: &Cluster) -> Result<Value, StoreError> {
     // Nobody else shall hear of the doubt.
     cluster.watcher.close();
-    let answer = cluster.run(&renewal("a")).await;
+    let answer = cluster
+        .execute(&mut Route::to_owner(&renewal("a"), cluster.limit()))
+        .await;
     let doubted = cluster.shared.is_doubted.notified();
     let doubted = timeout_at(Instant::now() + SOON, doubted).await;
     assert!(doubted.is_ok(), "nobody asks after this: {answer:?}");

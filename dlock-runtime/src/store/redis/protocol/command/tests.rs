@@ -1,4 +1,4 @@
-//! What is sent for each call, and that scripts and code agree on what they share.
+//! What is sent for each command, and that scripts and code agree on what they share.
 
 use super::*;
 use crate::{
@@ -22,8 +22,8 @@ fn a_raw_key_is_the_keys_own_text_and_has_a_queue_of_its_own() {
         ..config("dlock")
     };
     let words = |config: &RedisConfig| {
-        let call = Call::release(config, &key, owner);
-        let words = call
+        let command = Command::release(config, &key, owner);
+        let words = command
             .arguments()
             .map(|word| String::from_utf8_lossy(word).into_owned());
         words.collect::<Vec<_>>()
@@ -47,8 +47,8 @@ fn a_raw_key_is_the_keys_own_text_and_has_a_queue_of_its_own() {
 fn a_locks_keys_share_its_slot() {
     let key = LockKey::new("order 7").unwrap();
     let owner = ClientId::new(&SystemRandom);
-    let call = Call::release(&config("dlock"), &key, OwnerId::new(owner, 7));
-    let words: Vec<_> = call.arguments().map(String::from_utf8_lossy).collect();
+    let command = Command::release(&config("dlock"), &key, OwnerId::new(owner, 7));
+    let words: Vec<_> = command.arguments().map(String::from_utf8_lossy).collect();
     assert_eq!(
         words[2..6],
         [
@@ -61,10 +61,10 @@ fn a_locks_keys_share_its_slot() {
     assert!(words[6].starts_with("dlock:fence:{"), "{}", words[6]);
     assert_eq!(words[7..], [format!("{owner}.7")]);
     assert_eq!(
-        channel("ns", owner),
-        format!("{}{owner}", channel_prefix("ns"))
+        names::channel("ns", owner),
+        format!("{}{owner}", names::channel_prefix("ns"))
     );
-    assert!(probe_channel("ns").starts_with(&channel_prefix("ns")));
+    assert!(names::probe_channel("ns").starts_with(&names::channel_prefix("ns")));
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn a_label_is_one_word_or_none() {
             label,
             ..AcquireRequest::new(&key, owner, ALIVE)
         };
-        let call = Call::acquire(&config("ns"), &asks);
-        assert_eq!(call.arguments().last(), Some(written.as_bytes()));
+        let command = Command::acquire(&config("ns"), &asks);
+        assert_eq!(command.arguments().last(), Some(written.as_bytes()));
     }
     let renewal = |label| RenewRequest {
         key: &key,
@@ -91,7 +91,7 @@ fn a_label_is_one_word_or_none() {
         function: "",
     };
     let count = |label| {
-        Call::renew(&config("ns"), &renewal(label))
+        Command::renew(&config("ns"), &renewal(label))
             .arguments()
             .count()
     };

@@ -7,13 +7,13 @@ use redis::Cmd;
 use crate::store::redis::protocol::names;
 
 /// A label that says nothing, because a field of a value cannot be empty.
-pub(super) const NO_LABEL: &str = "-";
+pub(crate) const NO_LABEL: &str = "-";
 
 /// Stands between a label and the name of a function.
 const BEFORE_FUNCTION: &str = "#";
 
 /// Says who holds the lock, in one argument.
-pub(super) fn push(command: &mut Cmd, label: &str, function: &str) {
+pub(crate) fn push(command: &mut Cmd, label: &str, function: &str) {
     let label = if label.is_empty() { NO_LABEL } else { label };
     let (label, function) = (plain(label), plain(function));
     if function.is_empty() {

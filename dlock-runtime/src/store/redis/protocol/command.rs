@@ -1,45 +1,41 @@
-//! What is asked of the server: the scripts with all that they are called with.
+//! Commands as they are sent: a script with its keys and arguments, or a plain command.
 
-mod answer;
-mod label;
-mod send;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::{ptr, time::Duration};
 
 use redis::{Arg, Cmd, RedisError, RedisWrite};
 
 #[cfg(feature = "admin")]
-pub(crate) use self::answer::{misshapen, read_unlock};
-use self::text::{ACQUIRE, DROP, RAISE, RELEASE, RENEW, Script};
-#[cfg(feature = "admin")]
-use self::text::{LOOK, UNLOCK};
-pub(crate) use self::{
-    answer::{Untold, read_acquisition, read_raise, read_release, read_renewal, untold},
-    label::read_label,
-    text::sources,
+use super::scripts::{INSPECT, UNLOCK};
+use super::{
+    answers::UnsentWakeUp,
+    errors, label, names,
+    scripts::{ACQUIRE, DROP, RAISE, RELEASE, RENEW, Script},
+    slot,
 };
-use super::{errors, names, slot};
+#[cfg(feature = "admin")]
+use crate::owner::ClientId;
 use crate::{
     key::LockKey,
-    owner::{ClientId, OwnerId},
+    owner::OwnerId,
     store::{
-        ALIVE, AcquireRequest, Queue, RenewRequest, StoreError, StoreErrorKind, redis::RedisConfig,
+        ALIVE, AcquireRequest, Queue, RenewRequest, StoreError, StoreErrorKind,
+        redis::config::settings::RedisConfig,
     },
 };
 
 /// One script with all it is to be called with, as it is sent; or a plain command with one key, which
 /// comes first.
-pub(crate) struct Call {
+pub(crate) struct Command {
     script: Option<&'static Script>,
-    command: Cmd,
+    cmd: Cmd,
     /// Where it goes, if not to the slot of its first key.
     slot: Option<u16>,
 }
 
-impl Call {
+impl Command {
     pub(crate) fn acquire(config: &RedisConfig, request: &AcquireRequest<'_>) -> Self {
         let alive = i64::try_from(milliseconds(ALIVE)).expect("three seconds fit");
         let alive = match request.queue {
@@ -47,15 +43,15 @@ impl Call {
             Queue::ForLease => alive,
             Queue::ForNotice => -alive,
         };
-        let mut call = Self::new(&ACQUIRE, config, request.key);
-        names::push_others(&mut call.command, config, request.key);
-        call.owner(request.owner);
-        call.command.arg(milliseconds(request.ttl)).arg(alive);
-        label::push(&mut call.command, request.label, request.function);
+        let mut command = Self::new(&ACQUIRE, config, request.key);
+        names::push_others(&mut command.cmd, config, request.key);
+        command.owner(request.owner);
+        command.cmd.arg(milliseconds(request.ttl)).arg(alive);
+        label::push(&mut command.cmd, request.label, request.function);
         if let Some(proposal) = request.proposal {
-            call.command.arg(proposal);
+            command.cmd.arg(proposal);
         }
-        call
+        command
     }
 
     pub(crate) fn raise(
@@ -64,37 +60,37 @@ impl Call {
         owner: OwnerId,
         [from, to]: [u64; 2],
     ) -> Self {
-        let mut call = Self::new(&RAISE, config, key);
-        names::push_fence(&mut call.command, config, key);
-        call.owner(owner);
-        call.command.arg(from).arg(to);
-        call
+        let mut command = Self::new(&RAISE, config, key);
+        names::push_fence(&mut command.cmd, config, key);
+        command.owner(owner);
+        command.cmd.arg(from).arg(to);
+        command
     }
 
     pub(crate) fn renew(config: &RedisConfig, request: &RenewRequest<'_>) -> Self {
-        let mut call = Self::new(&RENEW, config, request.key);
-        call.owner(request.owner);
-        call.command.arg(milliseconds(request.ttl));
+        let mut command = Self::new(&RENEW, config, request.key);
+        command.owner(request.owner);
+        command.cmd.arg(milliseconds(request.ttl));
         if !request.label.is_empty() {
-            label::push(&mut call.command, request.label, request.function);
+            label::push(&mut command.cmd, request.label, request.function);
         }
-        call
+        command
     }
 
     pub(crate) fn release(config: &RedisConfig, key: &LockKey, owner: OwnerId) -> Self {
-        let mut call = Self::new(&RELEASE, config, key);
-        names::push_others(&mut call.command, config, key);
-        call.owner(owner);
-        call
+        let mut command = Self::new(&RELEASE, config, key);
+        names::push_others(&mut command.cmd, config, key);
+        command.owner(owner);
+        command
     }
 
     /// All there is to know of a lock, with the first `most` of its waiters.
     #[cfg(feature = "admin")]
-    pub(crate) fn look(config: &RedisConfig, key: &LockKey, most: usize) -> Self {
-        let mut call = Self::new(&LOOK, config, key);
-        names::push_others(&mut call.command, config, key);
-        call.command.arg(most);
-        call
+    pub(crate) fn inspect(config: &RedisConfig, key: &LockKey, most: usize) -> Self {
+        let mut command = Self::new(&INSPECT, config, key);
+        names::push_others(&mut command.cmd, config, key);
+        command.cmd.arg(most);
+        command
     }
 
     /// The lock is taken away if it is still what was seen there: an owner with its fence, or what has
@@ -106,33 +102,34 @@ impl Call {
         me: OwnerId,
         seen: Result<(OwnerId, u64), &str>,
     ) -> Self {
-        let mut call = Self::new(&UNLOCK, config, key);
-        names::push_others(&mut call.command, config, key);
-        call.owner(me);
+        let mut command = Self::new(&UNLOCK, config, key);
+        names::push_others(&mut command.cmd, config, key);
+        command.owner(me);
         match seen {
             Ok((owner, fence)) => {
                 let claim = format_args!("{owner} {fence}");
-                call.command.write_arg_fmt(claim);
-                call.command.arg("");
+                command.cmd.write_arg_fmt(claim);
+                command.cmd.arg("");
             }
             Err(digest) => {
-                call.command.arg("").arg(digest);
+                command.cmd.arg("").arg(digest);
             }
         }
-        call
+        command
     }
 
     /// A process says what it is, which counts for a while.
-    pub(crate) fn introduce(
+    #[cfg(feature = "admin")]
+    pub(crate) fn write_presence(
         config: &RedisConfig,
         client: ClientId,
         text: &str,
         ttl: Duration,
     ) -> Self {
-        let mut command = redis::cmd("SET");
-        names::push_process(&mut command, config, client);
-        command.arg(text).arg("PX").arg(milliseconds(ttl));
-        Self::plain(command, None)
+        let mut cmd = redis::cmd("SET");
+        names::push_process(&mut cmd, config, client);
+        cmd.arg(text).arg("PX").arg(milliseconds(ttl));
+        Self::plain(cmd, None)
     }
 
     /// A script that works on a lock tries to publish, and says why it cannot.
@@ -142,18 +139,18 @@ impl Call {
                               return type(told) == 'table' and told.err or 1";
         // No lock has a name with a control character in it.
         let key = format!("{}:{{\u{1}probe}}", config.namespace);
-        let mut command = redis::cmd("EVAL");
-        command.arg(SCRIPT).arg(1).arg(&key);
-        command.arg(probe_channel(&config.namespace));
-        Self::plain(command, Some(slot::of_key(key.as_bytes())))
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(SCRIPT).arg(1).arg(&key);
+        cmd.arg(names::probe_channel(&config.namespace));
+        Self::plain(cmd, Some(slot::of_key(key.as_bytes())))
     }
 
     /// The holder of a lock is told that it was taken away.
     #[cfg(feature = "admin")]
     pub(crate) fn tell_holder(config: &RedisConfig, key: &LockKey, holder: OwnerId) -> Self {
-        let channel = channel(&config.namespace, holder.client());
+        let channel = names::channel(&config.namespace, holder.client());
         let message = format!("{holder} 0 {key}");
-        let untold = Untold {
+        let untold = UnsentWakeUp {
             channel: channel.as_bytes(),
             message: message.as_bytes(),
         };
@@ -161,56 +158,54 @@ impl Call {
     }
 
     /// What a process has said of itself is removed, as it has ended.
-    pub(crate) fn forget(config: &RedisConfig, client: ClientId) -> Self {
-        let mut command = redis::cmd("DEL");
-        names::push_process(&mut command, config, client);
-        Self::plain(command, None)
+    #[cfg(feature = "admin")]
+    pub(crate) fn remove_presence(config: &RedisConfig, client: ClientId) -> Self {
+        let mut cmd = redis::cmd("DEL");
+        names::push_process(&mut cmd, config, client);
+        Self::plain(cmd, None)
     }
 
     /// What a script could not publish, over the connection to the master of a slot.
-    pub(crate) fn publish(slot: u16, untold: Untold<'_>) -> Self {
-        let mut command = redis::cmd("PUBLISH");
-        command.arg(untold.channel).arg(untold.message);
-        Self::plain(command, Some(slot))
+    pub(crate) fn publish(slot: u16, untold: UnsentWakeUp<'_>) -> Self {
+        let mut cmd = redis::cmd("PUBLISH");
+        cmd.arg(untold.channel).arg(untold.message);
+        Self::plain(cmd, Some(slot))
     }
 
     /// What a process has said of itself.
     #[cfg(feature = "admin")]
-    pub(crate) fn of_process(config: &RedisConfig, client: ClientId) -> Self {
-        let mut command = redis::cmd("GET");
-        names::push_process(&mut command, config, client);
-        Self::plain(command, None)
+    pub(crate) fn read_presence(config: &RedisConfig, client: ClientId) -> Self {
+        let mut cmd = redis::cmd("GET");
+        names::push_process(&mut cmd, config, client);
+        Self::plain(cmd, None)
     }
 
     /// A command without a script. One that has no key is for the master of `slot`, or for a server that is
     /// chosen otherwise.
-    pub(crate) fn plain(command: Cmd, slot: Option<u16>) -> Self {
+    pub(crate) fn plain(cmd: Cmd, slot: Option<u16>) -> Self {
         Self {
             script: None,
-            command,
+            cmd,
             slot,
         }
     }
 
-    /// The call with its first key.
+    /// The command with its first key.
     fn new(script: &'static Script, config: &RedisConfig, key: &LockKey) -> Self {
-        // Enough for all but the longest keys: every call of a section is made here, and must not
+        // Enough for all but the longest keys: every command of a section is made here, and must not
         // grow its buffers on the way.
-        let mut command = Cmd::with_capacity(13, 4 * names::lock_len(config, key) + 256);
-        command
-            .arg("EVALSHA")
-            .arg(&script.hash)
-            .arg(script.key_count);
-        names::push_lock(&mut command, config, key);
+        let mut cmd = Cmd::with_capacity(13, 4 * names::lock_len(config, key) + 256);
+        cmd.arg("EVALSHA").arg(&script.hash).arg(script.key_count);
+        names::push_lock(&mut cmd, config, key);
         Self {
             script: Some(script),
-            command,
+            cmd,
             slot: None,
         }
     }
 
     fn owner(&mut self, owner: OwnerId) {
-        self.command.write_arg_fmt(owner);
+        self.cmd.write_arg_fmt(owner);
     }
 
     /// For a release whose keys lie on two servers at the moment: the same of the lock alone, which
@@ -223,13 +218,13 @@ impl Call {
         let [_, _, _, lock, .., owner] = words.as_slice() else {
             return None;
         };
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(&DROP.hash).arg(DROP.key_count);
-        command.arg(lock).arg(owner);
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(&DROP.hash).arg(DROP.key_count);
+        cmd.arg(lock).arg(owner);
         let script: &'static Script = &DROP;
         Some(Self {
             script: Some(script),
-            command,
+            cmd,
             slot: None,
         })
     }
@@ -246,35 +241,51 @@ impl Call {
 
     /// All words of the command.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
-        self.command
-            .args_iter()
-            .filter_map(|argument| match argument {
-                Arg::Simple(bytes) => Some(bytes),
-                _ => None,
-            })
+        self.cmd.args_iter().filter_map(|argument| match argument {
+            Arg::Simple(bytes) => Some(bytes),
+            _ => None,
+        })
+    }
+
+    /// The command as it is sent to a server that has its script.
+    pub(crate) fn cmd(&self) -> &Cmd {
+        &self.cmd
+    }
+
+    /// The command with the source of its script, which runs it and makes the server remember it, in one
+    /// round trip. Where only that was missing nothing has been done yet, so nothing is done twice.
+    pub(crate) fn whole(&self) -> Cmd {
+        let Some(script) = self.script else {
+            return self.cmd.clone();
+        };
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(script.source);
+        for argument in self.arguments().skip(2) {
+            cmd.arg(argument);
+        }
+        cmd
     }
 
     /// The failure in words, with the place where one has to look.
     pub(crate) fn explain(&self, error: &RedisError, limit: Duration) -> StoreError {
         let Some(script) = self.script else {
-            return errors::of_command(&self.command, error, limit);
+            return errors::of_command(&self.cmd, error, limit);
         };
         let sorted = errors::of_request(error, limit);
         let lock = String::from_utf8_lossy(self.first_key());
         match sorted.kind() {
             StoreErrorKind::Denied => {
-                let command = errors::script_line(error).and_then(|line| script.command(line));
-                let place = match command {
-                    Some(command) => format!("`{command}` in script `{}`", script.name),
+                let cmd = errors::script_line(error).and_then(|line| script.command(line));
+                let place = match cmd {
+                    Some(cmd) => format!("`{cmd}` in script `{}`", script.name),
                     None => format!("script `{}`", script.name),
                 };
                 sorted.reworded(|message| format!("{message} ({place}, lock at `{lock}`)"))
             }
             // What came with Redis 6.2 may be missing in an older one; the rest is in all of them.
             StoreErrorKind::Unsupported => {
-                let command = errors::script_line(error).and_then(|line| script.command(line));
-                command
-                    .filter(|command| *command != "GETEX")
+                let cmd = errors::script_line(error).and_then(|line| script.command(line));
+                cmd.filter(|cmd| *cmd != "GETEX")
                     .map_or(sorted, errors::not_known)
             }
             StoreErrorKind::WrongType => {
@@ -283,19 +294,6 @@ impl Call {
             _ => sorted,
         }
     }
-}
-
-pub(crate) fn channel_prefix(namespace: &str) -> String {
-    format!("{namespace}:wake:")
-}
-
-/// Nobody sends anything there: who may subscribe it may subscribe every client's channel.
-pub(crate) fn probe_channel(namespace: &str) -> String {
-    format!("{namespace}:wake:probe")
-}
-
-pub(crate) fn channel(namespace: &str, client: ClientId) -> String {
-    format!("{namespace}:wake:{client}")
 }
 
 fn milliseconds(duration: Duration) -> u64 {

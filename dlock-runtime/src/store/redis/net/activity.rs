@@ -23,11 +23,11 @@ use tokio::{
 use super::stream::Stream;
 use crate::store::{StoreError, redis::protocol::errors};
 
-/// How often something has come on a connection.
+/// A counter of reads on a connection.
 #[derive(Clone, Default)]
-pub(crate) struct Pulse(Arc<AtomicU64>);
+pub(crate) struct Activity(Arc<AtomicU64>);
 
-impl Pulse {
+impl Activity {
     fn beat(&self) {
         // Only whether it has changed counts, and each connection has one reader.
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -57,24 +57,24 @@ impl Pulse {
     }
 }
 
-/// A stream whose pulse can be felt.
-pub(crate) struct Beating<S> {
+/// A stream that counts its activity.
+pub(crate) struct ActivityStream<S> {
     stream: S,
-    pulse: Pulse,
+    activity: Activity,
 }
 
-impl<S> Beating<S> {
-    pub(crate) fn new(stream: S) -> (Self, Pulse) {
-        let pulse = Pulse::default();
+impl<S> ActivityStream<S> {
+    pub(crate) fn new(stream: S) -> (Self, Activity) {
+        let activity = Activity::default();
         let beating = Self {
             stream,
-            pulse: pulse.clone(),
+            activity: activity.clone(),
         };
-        (beating, pulse)
+        (beating, activity)
     }
 }
 
-impl<S: Stream + Unpin> AsyncRead for Beating<S> {
+impl<S: Stream + Unpin> AsyncRead for ActivityStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -83,13 +83,13 @@ impl<S: Stream + Unpin> AsyncRead for Beating<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.pulse.beat();
+            self.activity.beat();
         }
         read
     }
 }
 
-impl<S: Stream + Unpin> AsyncWrite for Beating<S> {
+impl<S: Stream + Unpin> AsyncWrite for ActivityStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -136,7 +136,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_answers_others_has_time_to_answer() {
         let (mut server, stream) = duplex(64);
-        let (mut stream, pulse) = Beating::new(stream);
+        let (mut stream, activity) = ActivityStream::new(stream);
         let slow = async {
             for _ in 0..20 {
                 sleep(LIMIT * 9 / 10).await;
@@ -146,16 +146,16 @@ mod tests {
             Ok(())
         };
         let begun = Instant::now();
-        assert_eq!(pulse.answered(LIMIT, slow).await, Ok(()));
+        assert_eq!(activity.answered(LIMIT, slow).await, Ok(()));
         assert!(begun.elapsed() >= LIMIT * 18);
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_told_after_the_limit() {
         let (mut server, stream) = duplex(64);
-        let (mut stream, pulse) = Beating::new(stream);
+        let (mut stream, activity) = ActivityStream::new(stream);
         let begun = Instant::now();
-        let silent = pulse.answered(LIMIT, pending::<Result<(), RedisError>>());
+        let silent = activity.answered(LIMIT, pending::<Result<(), RedisError>>());
         let error = silent.await.expect_err("nothing comes");
         assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
         assert_eq!(begun.elapsed(), LIMIT);
@@ -170,7 +170,7 @@ mod tests {
             pending::<Result<(), RedisError>>().await
         };
         let begun = Instant::now();
-        let error = pulse.answered(LIMIT, falls_silent).await;
+        let error = activity.answered(LIMIT, falls_silent).await;
         error.expect_err("nothing comes any more");
         assert!(begun.elapsed() <= LIMIT * 3 / 2 + 2 * LIMIT);
     }

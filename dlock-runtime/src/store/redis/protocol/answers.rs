@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::read_label;
+use super::label::read_label;
 use crate::store::{
     AcquireOutcome, Holder, Raised, Released, Renewal, StoreError, redis::protocol::errors,
 };
 
 /// A wake-up message that a script could not publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Untold<'a> {
+pub(crate) struct UnsentWakeUp<'a> {
     pub(crate) channel: &'a [u8],
     pub(crate) message: &'a [u8],
 }
 
-/// What the script of a call has left to its caller to publish: the end of an answer of `acquire`, `release`
+/// What the script of a command has left to its caller to publish: the end of an answer of `acquire`, `release`
 /// or `unlock`.
-pub(crate) fn untold(answer: &Value) -> Option<Untold<'_>> {
+pub(crate) fn unsent_wake_up(answer: &Value) -> Option<UnsentWakeUp<'_>> {
     let Value::Array(fields) = answer else {
         return None;
     };
@@ -27,7 +27,7 @@ pub(crate) fn untold(answer: &Value) -> Option<Untold<'_>> {
     else {
         return None;
     };
-    Some(Untold { channel, message })
+    Some(UnsentWakeUp { channel, message })
 }
 
 pub(crate) fn read_acquisition(answer: &Value) -> Result<AcquireOutcome, StoreError> {
@@ -103,7 +103,7 @@ fn outcome(answer: &Value) -> Option<i64> {
     match answer {
         Value::Int(outcome) => Some(*outcome),
         Value::Array(fields) => match fields.as_slice() {
-            [Value::Int(outcome @ (1 | 2)), _, _] => untold(answer).map(|_| *outcome),
+            [Value::Int(outcome @ (1 | 2)), _, _] => unsent_wake_up(answer).map(|_| *outcome),
             _ => None,
         },
         _ => None,
@@ -193,23 +193,23 @@ mod tests {
             .into_iter()
             .chain([word(""), Value::Int(7)])
             .collect();
-        let untold_by = Some(Untold {
+        let untold_by = Some(UnsentWakeUp {
             channel: b"dlock:wake:c",
             message: b"c.1 7 k",
         });
 
         let answer = with_message(&busy);
-        assert_eq!(untold(&answer), untold_by);
+        assert_eq!(unsent_wake_up(&answer), untold_by);
         assert_eq!(
             read_acquisition(&answer),
             read_acquisition(&Value::Array(busy.clone()))
         );
         assert!(read_acquisition(&answer).is_ok());
-        assert_eq!(untold(&Value::Array(busy)), None);
+        assert_eq!(unsent_wake_up(&Value::Array(busy)), None);
 
         for outcome in [1, 2] {
             let answer = with_message(&[Value::Int(outcome)]);
-            assert_eq!(untold(&answer), untold_by);
+            assert_eq!(unsent_wake_up(&answer), untold_by);
             assert_eq!(read_release(&answer), Ok(Released::WasHeld));
         }
         for nonsense in [
@@ -222,7 +222,7 @@ mod tests {
             assert!(read_release(&nonsense).is_err(), "{nonsense:?}");
         }
         for number in [0, 1, 2] {
-            assert_eq!(untold(&Value::Int(number)), None);
+            assert_eq!(unsent_wake_up(&Value::Int(number)), None);
         }
     }
 }

@@ -1,0 +1,17 @@
+//! The options that only stores in Redis have.
+
+#[cfg(feature = "redis")]
+use crate::store::redis::CredentialsProvider;
+#[cfg(feature = "tls")]
+use crate::store::redis::Tls;
+
+/// Options for the store of a URL of Redis.
+#[derive(Clone, Default)]
+pub(crate) struct RedisOptions {
+    pub(crate) raw_keys: bool,
+    pub(crate) min_replicas: u32,
+    #[cfg(feature = "redis")]
+    pub(crate) credentials: Option<CredentialsProvider>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Tls>,
+}

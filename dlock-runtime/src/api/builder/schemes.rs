@@ -1,0 +1,191 @@
+//! Managers over the stores that other crates make of URLs.
+
+use super::LockManagerBuilder;
+use crate::{api::manager::LockManager, error::ConnectError, store::StoreScheme};
+
+impl LockManagerBuilder {
+    /// Registers the scheme `name` for the URLs of [`connect`](Self::connect),
+    /// [`connect_lazy`](Self::connect_lazy) and [`connect_env`](Self::connect_env), such as `mongodb` for
+    /// `mongodb://…`. The case of letters does not matter.
+    ///
+    /// A scheme that is registered later replaces an earlier one of the same name, also one of dlock's own.
+    /// See [`StoreScheme`] for an example.
+    ///
+    /// Options that only a server of Redis has, such as [`min_replicas`](Self::min_replicas) and
+    /// [`raw_keys`](Self::raw_keys), are refused for the URLs of such a scheme.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockManagerBuilder, store::StoreScheme};
+    ///
+    /// fn with_mongodb(builder: LockManagerBuilder, scheme: impl StoreScheme) -> LockManagerBuilder {
+    ///     builder.scheme("mongodb", scheme)
+    /// }
+    /// # let _ = |builder, scheme: Never| with_mongodb(builder, scheme);
+    /// # enum Never {}
+    /// # impl StoreScheme for Never {
+    /// #     type Store = dlock::store::memory::MemoryStore;
+    /// #     fn open(&self, _: &str, _: &dlock::store::StoreOptions) -> Result<Self::Store, dlock::ConnectError> { match *self {} }
+    /// # }
+    /// ```
+    pub fn scheme(mut self, name: impl Into<String>, scheme: impl StoreScheme) -> Self {
+        self.schemes.register(name.into(), scheme);
+        self
+    }
+
+    /// The manager over a store of a registered scheme, `None` if the URL has another one.
+    pub(super) async fn connect_registered(
+        &self,
+        url: &str,
+    ) -> Option<Result<LockManager, ConnectError>> {
+        let scheme = self.schemes.find(url)?;
+        let opened = async {
+            self.check_for_any_store()?;
+            let store = scheme.open_ready(url, &self.store_options()).await?;
+            Ok(self.clone().over_own(store))
+        };
+        Some(opened.await)
+    }
+
+    /// The same without waiting for the store.
+    pub(super) fn open_registered(&self, url: &str) -> Option<Result<LockManager, ConnectError>> {
+        let scheme = self.schemes.find(url)?;
+        let checked = self.check_for_any_store();
+        let opened = checked.and_then(|()| scheme.open(url, &self.store_options()));
+        Some(opened.map(|store| self.clone().over_own(store)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::HashMap,
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicUsize, Ordering},
+        },
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::store::{StoreError, StoreErrorKind, StoreOptions, memory::MemoryStore};
+
+    /// A memory store for each name, as in `shelf://name`.
+    #[derive(Clone, Default)]
+    struct Shelf(Arc<Content>);
+
+    #[derive(Default)]
+    struct Content {
+        stores: Mutex<HashMap<String, MemoryStore>>,
+        waits: AtomicUsize,
+        options: Mutex<Option<StoreOptions>>,
+    }
+
+    impl StoreScheme for Shelf {
+        type Store = MemoryStore;
+
+        fn open(&self, url: &str, options: &StoreOptions) -> Result<MemoryStore, ConnectError> {
+            *self.0.options.lock().unwrap() = Some(options.clone());
+            let (_, name) = url.split_once("://").unwrap();
+            if name.is_empty() {
+                return Err(ConnectError::InvalidUrl {
+                    url: "shelf://".to_owned(),
+                    reason: "it has no name".to_owned(),
+                });
+            }
+            let mut stores = self.0.stores.lock().unwrap();
+            Ok(stores.entry(name.to_owned()).or_default().clone())
+        }
+
+        async fn ready(&self, _: &MemoryStore, _: &StoreOptions) -> Result<(), ConnectError> {
+            if self.0.waits.fetch_add(1, Ordering::Relaxed) < 2 {
+                return Ok(());
+            }
+            Err(ConnectError::Unavailable {
+                url: "shelf://".to_owned(),
+                reason: StoreError::new(StoreErrorKind::Unreachable, "it is too high"),
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_url_leads_to_the_store_of_its_scheme() {
+        let shelf = Shelf::default();
+        let builder = LockManager::builder().scheme("shelf", shelf.clone());
+        let one = builder.clone().connect("shelf://a").await.unwrap();
+        let same = builder.clone().connect("SHELF://a").await.unwrap();
+        let other = builder.clone().connect_lazy("shelf://b").unwrap();
+        assert_eq!(
+            shelf.0.waits.load(Ordering::Relaxed),
+            2,
+            "lazily none waits"
+        );
+        let guard = one.lock("k").acquire().await.unwrap();
+        assert!(same.lock("k").try_acquire().await.unwrap().is_none());
+        assert!(other.lock("k").try_acquire().await.unwrap().is_some());
+        guard.release().await.unwrap();
+
+        let absent = builder.connect("shelf://a").await;
+        assert!(
+            matches!(absent, Err(ConnectError::Unavailable { .. })),
+            "{absent:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_scheme_gets_the_options_of_the_builder() {
+        let shelf = Shelf::default();
+        let builder = LockManager::builder()
+            .application("billing")
+            .namespace("own")
+            .response_timeout(Duration::from_millis(70))
+            .connect_timeout(Duration::from_millis(80))
+            .scheme("shelf", shelf.clone());
+        drop(builder.connect_lazy("shelf://a").unwrap());
+        let options = shelf.0.options.lock().unwrap().clone().unwrap();
+        assert!(options.label.starts_with("billing@"), "{options:?}");
+        assert_eq!(options.namespace, "own");
+        assert_eq!(options.response_timeout, Duration::from_millis(70));
+        assert_eq!(options.connect_timeout, Duration::from_millis(80));
+    }
+
+    #[tokio::test]
+    async fn what_a_scheme_cannot_do_is_refused() {
+        let builder = LockManager::builder().scheme("shelf", Shelf::default());
+        let refused = builder.clone().connect("shelf://").await;
+        assert!(
+            matches!(refused, Err(ConnectError::InvalidUrl { .. })),
+            "{refused:?}"
+        );
+        for (builder, name) in [
+            (builder.clone().min_replicas(1), "min_replicas"),
+            (builder.clone().raw_keys(true), "raw_keys"),
+            (builder.clone().ttl(Duration::ZERO), "ttl"),
+        ] {
+            for refused in [
+                builder.clone().connect("shelf://a").await,
+                builder.connect_lazy("shelf://a"),
+            ] {
+                assert!(
+                    matches!(&refused, Err(ConnectError::InvalidOption { option, .. }) if *option == name),
+                    "{refused:?}"
+                );
+            }
+        }
+        let unknown = builder.connect("shelves://a").await;
+        assert!(
+            matches!(unknown, Err(ConnectError::InvalidUrl { .. })),
+            "{unknown:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_later_scheme_replaces_an_earlier_one() {
+        let (first, second) = (Shelf::default(), Shelf::default());
+        let builder = LockManager::builder().scheme("memory", first.clone());
+        let builder = builder.scheme("Memory", second.clone());
+        drop(builder.connect("memory://a").await.unwrap());
+        assert!(first.0.options.lock().unwrap().is_none());
+        assert!(second.0.options.lock().unwrap().is_some());
+    }
+}

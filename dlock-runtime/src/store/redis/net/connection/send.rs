@@ -1,0 +1,58 @@
+//! Several commands in one write, also to a server that has forgotten their scripts.
+
+use std::iter;
+
+use redis::{
+    Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
+};
+
+use crate::store::redis::protocol::command::Command;
+
+/// Sends commands in one write, or in two if the server has forgotten it, and
+/// `last` after all of them. The answers are in this order; an error of all is one of the
+/// connection.
+pub(super) async fn send_commands(
+    commands: &[&Command],
+    last: Option<&Cmd>,
+    connection: &mut MultiplexedConnection,
+) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
+    let cmds = commands.iter().map(|command| command.cmd().clone());
+    let cmds = cmds.chain(last.cloned()).collect();
+    let mut answers = send_all(cmds, connection).await?;
+    let mut forgotten: Vec<_> = (0..commands.len())
+        .filter(|&at| answers[at].as_ref().is_err_and(is_forgotten))
+        .collect();
+    let Some((&first, rest)) = forgotten.split_first() else {
+        return Ok(answers);
+    };
+    // By the first the server remembers the script for the rest.
+    let rest = rest.iter().map(|&at| commands[at].cmd().clone());
+    let cmds = iter::once(commands[first].whole()).chain(rest);
+    // What it told was not about these.
+    let cmds = cmds.chain(last.cloned()).collect();
+    forgotten.extend(last.map(|_| commands.len()));
+    let again = send_all(cmds, connection).await?;
+    for (at, answer) in forgotten.into_iter().zip(again) {
+        answers[at] = answer;
+    }
+    Ok(answers)
+}
+
+/// Whether the server no longer has the script.
+pub(super) fn is_forgotten(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// Sends commands in one write; each has an answer of its own.
+pub(super) async fn send_all(
+    cmds: Vec<Cmd>,
+    connection: &mut MultiplexedConnection,
+) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
+    let count = cmds.len();
+    let mut pipeline = Pipeline::with_capacity(count);
+    for cmd in cmds {
+        pipeline.add_command(cmd);
+    }
+    let answers = connection.send_packed_commands(&pipeline, 0, count).await?;
+    Ok(answers.into_iter().map(Value::extract_error).collect())
+}

@@ -1,0 +1,54 @@
+//! The texts of the scripts, as the server knows them.
+
+use std::sync::LazyLock;
+
+pub(crate) static ACQUIRE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("acquire", include_str!("acquire.lua"), 4));
+pub(crate) static RENEW: LazyLock<Script> =
+    LazyLock::new(|| Script::new("renew", include_str!("renew.lua"), 1));
+pub(crate) static RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("release", include_str!("release.lua"), 4));
+pub(crate) static RAISE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("raise", include_str!("raise.lua"), 2));
+pub(crate) static DROP: LazyLock<Script> =
+    LazyLock::new(|| Script::new("drop", include_str!("drop.lua"), 1));
+#[cfg(feature = "admin")]
+pub(crate) static INSPECT: LazyLock<Script> =
+    LazyLock::new(|| Script::new("inspect", include_str!("inspect.lua"), 4));
+#[cfg(feature = "admin")]
+pub(crate) static UNLOCK: LazyLock<Script> = LazyLock::new(|| {
+    let source = concat!(include_str!("unlock.lua"), include_str!("release.lua"));
+    Script::new("unlock", source, 4)
+});
+
+/// The text of every script that a lock usually needs, for a new connection to load.
+pub(crate) fn sources() -> [&'static str; 3] {
+    [ACQUIRE.source, RENEW.source, RELEASE.source]
+}
+
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) hash: String,
+    pub(crate) key_count: usize,
+}
+
+impl Script {
+    fn new(name: &'static str, source: &'static str, key_count: usize) -> Self {
+        let hash = redis::Script::new(source).get_hash().to_owned();
+        Self {
+            name,
+            source,
+            hash,
+            key_count,
+        }
+    }
+
+    /// The command that is called in a line.
+    pub(crate) fn command(&self, line: usize) -> Option<&'static str> {
+        let line = self.source.lines().nth(line.checked_sub(1)?)?;
+        line.split('\'')
+            .nth(1)
+            .filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase()))
+    }
+}
