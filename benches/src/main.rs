@@ -7,6 +7,7 @@ mod locker;
 mod many;
 mod measure;
 mod outcome;
+mod pin;
 mod publish;
 mod scale;
 mod stats;
@@ -63,6 +64,8 @@ fn main() -> ExitCode {
 
 /// Measures in this process.
 fn one(settings: &Settings) -> Result<(), Failure> {
+    // Before the runtime, whose threads are then on the same processors.
+    settings.cpus.iter().try_for_each(pin::Processors::enter)?;
     let runtime = settings.rt.build()?;
     let done = runtime.block_on(async {
         match settings.mode {

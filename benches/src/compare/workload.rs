@@ -10,6 +10,9 @@ pub(crate) enum Workload {
     /// One task, a lock that nobody else wants
     #[value(name = "W1")]
     W1,
+    /// The same on a runtime of one thread
+    #[value(name = "W1t")]
+    W1t,
     /// 64 tasks, each with a key of its own
     #[value(name = "W2")]
     W2,
@@ -110,6 +113,7 @@ impl Workload {
         };
         match self {
             Self::W1 | Self::Memory => Shape::Single(&["tasks=1"]),
+            Self::W1t => Shape::Single(&["tasks=1", "rt=ct"]),
             Self::W2 => Shape::Single(&["tasks=64", "keys=distinct"]),
             Self::W3 => Shape::Single(&["tasks=64"]),
             Self::W4a => fleet(4, 1, &["tasks=1"]),
@@ -126,7 +130,7 @@ impl Workload {
 
     pub(super) fn contenders(self) -> &'static [Contender] {
         match self {
-            Self::W1 | Self::W2 => &[RAW_LOCK, BY_HAND, OF_RSLOCK, OF_DLOCK],
+            Self::W1 | Self::W1t | Self::W2 => &[RAW_LOCK, BY_HAND, OF_RSLOCK, OF_DLOCK],
             Self::W3 => &[OF_RSLOCK, OF_DLOCK, EACH_BY_REDIS],
             Self::W4a => &[MESSAGE, OF_RSLOCK, OF_DLOCK],
             Self::W4b | Self::W5 => &[OF_RSLOCK, OF_DLOCK],
@@ -139,7 +143,7 @@ impl Workload {
     /// Whom nobody can outrun.
     pub(super) fn limit(self) -> Option<&'static str> {
         match self {
-            Self::W1 | Self::W2 => Some(RAW),
+            Self::W1 | Self::W1t | Self::W2 => Some(RAW),
             Self::W4a | Self::W4h => Some(PUBLISH),
             Self::W6 => Some(SCRIPTS),
             Self::Memory => Some(MUTEX),
