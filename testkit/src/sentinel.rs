@@ -18,7 +18,7 @@ use crate::port;
 use crate::program::Make;
 use crate::server::RedisServer;
 
-/// Sentinels tell each other of themselves every two seconds.
+/// Sentinels exchange their addresses every two seconds.
 const START_DEADLINE: Duration = Duration::from_secs(40);
 const PORTS_TO_TRY: usize = 5;
 /// One that is paused gives no answer.
@@ -31,9 +31,9 @@ pub struct SentinelShape {
     pub replicas: usize,
     /// Most of them have to agree before a replica becomes the master.
     pub sentinels: usize,
-    /// What the master and its replicas want of a client, and of each other.
+    /// The password of the master and its replicas, for clients and for each other.
     pub password: Option<&'static str>,
-    /// What the Sentinels want of a client.
+    /// The password of the Sentinels.
     pub sentinel_password: Option<&'static str>,
     /// After what silence a server counts as down.
     pub down_after: Duration,
@@ -159,7 +159,7 @@ impl Sentinels {
         self.at(named.expect("it was waited for"))
     }
 
-    /// The port of the master that the latest of those names who answer.
+    /// The port of the master with the latest epoch among the answers.
     async fn named(&self) -> Option<u16> {
         let mut latest = None;
         for sentinel in &self.watching {
@@ -188,7 +188,7 @@ impl Sentinels {
         self.master().await
     }
 
-    /// Those that are not `master`.
+    /// The servers that are not `master`.
     pub fn others<'a>(&'a self, master: &RedisServer) -> impl Iterator<Item = &'a RedisServer> {
         let port = master.port();
         self.servers.iter().filter(move |it| it.port() != port)
@@ -232,11 +232,11 @@ impl Sentinels {
         connection.expect("it was waited for")
     }
 
-    /// Cuts the replication of `replica`, which keeps what it has. The Sentinels set it right after
-    /// the fail-over timeout, or when they choose a new master.
+    /// Cuts the replication of `replica`, which keeps its data. The Sentinels repair it after
+    /// the failover timeout, or when they choose a new master.
     pub async fn cut_off(&self, replica: &RedisServer) {
         let mut connection = replica.connection().await;
-        // Nobody listens there.
+        // No server listens there.
         redis::cmd("REPLICAOF")
             .arg("127.0.0.1")
             .arg(1)
@@ -255,11 +255,11 @@ impl Sentinels {
         }
     }
 
-    /// Waits until `count` replicas of `master` have all that it was told.
+    /// Waits until `count` replicas of `master` have all of its writes.
     pub async fn until_replicated(&self, master: &RedisServer, count: usize) {
         let mut connection = master.connection().await;
         eventually(START_DEADLINE, "replicas have it all", async || {
-            // What counts is what this connection has written.
+            // `WAIT` counts the writes of this connection only.
             let mut written = redis::pipe();
             written.cmd("SET").arg("testkit:mark").arg(1).ignore();
             written.cmd("DEL").arg("testkit:mark").ignore();
@@ -309,7 +309,7 @@ async fn server(shape: &SentinelShape, master: Option<u16>) -> RedisServer {
     RedisServer::start_with(&arguments).await
 }
 
-/// One field of what a server tells of its replication; `None` if it does not answer.
+/// One field of a server's `INFO replication`; `None` if it does not answer.
 async fn info(server: &RedisServer, field: &str) -> Option<String> {
     let client = Client::open(server.url()).ok()?;
     let mut connection = client
@@ -383,7 +383,7 @@ impl SentinelProcess {
                 );
                 return false;
             }
-            // Nobody else's knows the service.
+            // A Sentinel of another test does not know the service.
             if self.master(service).await.is_some() {
                 return true;
             }
@@ -393,8 +393,8 @@ impl SentinelProcess {
     }
 
     /// On a machine under load a Sentinel takes its own delays for a clock that jumps, and then does
-    /// nothing for half a minute. And one that looks more often finds sooner that a master which comes
-    /// back has to follow another. Older ones cannot be told.
+    /// nothing for half a minute. A Sentinel that checks more often also finds sooner that a master which comes
+    /// back has to follow another one. Older versions have no such setting.
     async fn calm_down(&self) {
         let Some(mut connection) = self.connection().await else {
             return;
@@ -424,7 +424,7 @@ impl SentinelProcess {
         command.query_async(&mut connection).await.ok()
     }
 
-    /// What it knows of the master; `None` if it does not answer.
+    /// The Sentinel's entry about the master; `None` if it does not answer.
     async fn master(&self, service: &str) -> Option<HashMap<String, String>> {
         self.ask(&["MASTER", service]).await
     }
