@@ -1,4 +1,4 @@
-//! What one measured process is told: words of the form `key=value`.
+//! The words for one measured process, of the form `key=value`.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -12,10 +12,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::pin::Processors;
 
-/// What the URL of a cluster begins with; the hosts of some of its nodes follow.
+/// The prefix of a cluster's URL; the hosts of some of its nodes follow.
 pub(crate) const CLUSTER: &str = "redis-cluster://";
 
-/// What the URL of a quorum begins with.
+/// The prefix of a quorum's URL.
 const QUORUM: &str = "redlock://";
 
 const USAGE: &str = "dlock-bench KEY=VALUE...";
@@ -28,11 +28,11 @@ const USAGE: &str = "dlock-bench KEY=VALUE...";
     rename_all = "snake_case", disable_help_flag = true, override_usage = USAGE
 )]
 pub(crate) struct Settings {
-    /// Who is measured; what follows an `@` is a name for this way to run it
+    /// The peer to measure; text after an `@` is a name for this way to run it
     #[arg(long, default_value = "dlock")]
     pub(crate) peer: PeerName,
 
-    /// What it does
+    /// The task of the process
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: Mode,
 
@@ -68,7 +68,7 @@ pub(crate) struct Settings {
     #[arg(long)]
     pub(crate) poll_ms: Option<u64>,
 
-    /// How long to wait at the end for those who still wait for a lock
+    /// The longest wait at the end for tasks that still wait for a lock
     #[arg(long, default_value_t = 10)]
     pub(crate) drain_s: u64,
 
@@ -92,7 +92,7 @@ pub(crate) struct Settings {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) handover: Switch,
 
-    /// What there is very much of, with `mode=many`
+    /// The things to make very many of, with `mode=many`
     #[arg(long, value_enum, default_value_t)]
     pub(crate) what: What,
 

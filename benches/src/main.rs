@@ -25,14 +25,14 @@ use arguments::{Mode, Peer, Settings};
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Measures locks: one peer as told by words, or the peers in turn
+/// Measures locks: one peer by its words, or the peers in turn
 #[derive(Parser)]
 #[command(name = "dlock-bench", args_conflicts_with_subcommands = true)]
 struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// What is measured; one JSON line says how it went
+    /// The words of a measurement; one JSON line has its result
     #[arg(value_name = "KEY=VALUE")]
     words: Vec<String>,
 }

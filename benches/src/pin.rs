@@ -87,7 +87,7 @@ pub(crate) struct Pinned(Processors);
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // What was allowed a moment ago is allowed again, or costs the measurement its processors only.
+        // The thread was allowed there a moment ago. If it is not any more, only the measurement suffers.
         self.0.enter().ok();
     }
 }

@@ -83,7 +83,7 @@ Examples:
         args_conflicts_with_subcommands = true,
         after_long_help = "\
 Workloads:
-  W1      one task, a lock that nobody else wants
+  W1      one task, an uncontended lock
   W1t     the same on a runtime of one thread
   W2      64 tasks, each with a key of its own
   W3      64 tasks of one process, one key; also without hand-over inside the process
@@ -91,7 +91,7 @@ Workloads:
   W4b     4 processes with 16 tasks each, one key
   W4h     2 processes, one key that is held for 20 ms
   W5      100 tasks that wait for a key that is held
-  W6      one task, a lock in five servers that nobody else wants
+  W6      one task, an uncontended lock in five servers
   memory  one task, a lock inside the process
 
 Environment:

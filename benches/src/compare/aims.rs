@@ -1,4 +1,4 @@
-//! What dlock is to reach, and whether it does.
+//! The aims of dlock, and whether a run reaches them.
 
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ const FAIRNESS: Quantity = |it| it.fairness;
 const WORST: Quantity = |it| it.worst_wait_ms;
 const COMMANDS: Quantity = |it| it.commands;
 
-/// What is looked at.
+/// The number that an aim is about.
 #[derive(Clone, Copy)]
 enum Value {
     Own(Quantity),

@@ -21,15 +21,15 @@ use crate::outcome::{Outcome, count};
 use crate::pin::Layout;
 use crate::stats::Stats;
 
-/// One process holds the lock, and one is that of all who wait for it.
+/// One process holds the lock, and one has all the waiters.
 const PROCESSES_AT_A_LINE: f64 = 2.0;
-/// The shortest time in which requests a second can be told.
+/// The shortest time in which requests a second can be counted.
 const LEAST_TO_COUNT: Duration = Duration::from_secs(6);
 /// How long a process may take beyond what it measures.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Until all processes have started.
 const START_UP: Duration = Duration::from_millis(1200);
-/// Until all who wait have asked.
+/// Until all waiters have asked.
 const SETTLED: Duration = Duration::from_millis(1500);
 
 pub(super) struct Runner {
@@ -43,7 +43,7 @@ pub(super) struct Runner {
     keys: u32,
 }
 
-/// What a holder says at its end.
+/// The line that a holder prints at its end.
 #[derive(Deserialize)]
 struct Given {
     rel_ns: u64,
@@ -216,7 +216,7 @@ impl Runner {
         })
     }
 
-    /// What a process is told.
+    /// The words for a process.
     fn words(&self, contender: &Contender, of_workload: &[&str], seconds: Duration) -> Vec<String> {
         let peer = clap::ValueEnum::to_possible_value(&contender.peer);
         let peer = peer.expect("no peer is hidden");

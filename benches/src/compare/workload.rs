@@ -1,4 +1,4 @@
-//! What is measured, and who takes part in it.
+//! The workloads, and the peers that take part in each.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use crate::arguments::Peer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 pub(crate) enum Workload {
-    /// One task, a lock that nobody else wants
+    /// One task, an uncontended lock
     #[value(name = "W1")]
     W1,
     /// The same on a runtime of one thread
@@ -31,7 +31,7 @@ pub(crate) enum Workload {
     /// 100 tasks that wait for a key that is held
     #[value(name = "W5")]
     W5,
-    /// One task, a lock in five servers that nobody else wants
+    /// One task, an uncontended lock in five servers
     #[value(name = "W6")]
     W6,
     /// One task, a lock inside the process
@@ -60,12 +60,12 @@ pub(super) enum Shape {
     Waiting { tasks: usize },
 }
 
-/// Somebody who takes part, and what is special about how.
+/// A peer, and its words in a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contender {
     pub(super) name: &'static str,
     pub(super) peer: Peer,
-    /// What it is told beside the words of the workload.
+    /// Words beside those of the workload.
     pub(super) words: &'static [&'static str],
 }
 
@@ -140,7 +140,7 @@ impl Workload {
         }
     }
 
-    /// Whom nobody can outrun.
+    /// The peer that cannot be outrun.
     pub(super) fn limit(self) -> Option<&'static str> {
         match self {
             Self::W1 | Self::W1t | Self::W2 => Some(RAW),
