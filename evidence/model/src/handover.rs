@@ -30,7 +30,7 @@ pub struct Handover {
 /// A rule that something depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A lease whose deadline has passed is given back, not handed over.
+    /// A lease whose deadline has passed is released, not handed over.
     HandsOverInTime,
     /// A task that was picked looks at the deadline before it begins.
     LooksAtTheDeadline,
@@ -42,15 +42,15 @@ pub enum Rule {
     TurnEnds,
     /// A lease that is confirmed by another answer is no younger for that.
     AnswersMakeNoYounger,
-    /// Who was picked and is dropped passes the lease on.
+    /// A task that was picked and is dropped passes the lease on.
     PickedPassesOn,
-    /// Who hands over does not release.
+    /// A task that hands over does not release.
     OneReleases,
     /// A lease that was handed to a task which does not look is not renewed.
     UnseenIsNotRenewed,
-    /// Who has begun its section is not passed over, whatever it does meanwhile.
+    /// A task that has begun its section is not passed over, whatever it does meanwhile.
     BegunIsNotPassedOver,
-    /// Who was passed over and lent its claim comes with another owner id.
+    /// A task that was passed over and lent its claim returns with another owner id.
     NoOwnerTwice,
 }
 
