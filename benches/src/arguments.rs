@@ -1,4 +1,4 @@
-//! What one measured process is told: words of the form `key=value`.
+//! The words for one measured process, of the form `key=value`.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -10,10 +10,12 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
 
-/// What the URL of a cluster begins with; the hosts of some of its nodes follow.
+use crate::pin::Processors;
+
+/// The prefix of a cluster's URL; the hosts of some of its nodes follow.
 pub(crate) const CLUSTER: &str = "redis-cluster://";
 
-/// What the URL of a quorum begins with.
+/// The prefix of a quorum's URL.
 const QUORUM: &str = "redlock://";
 
 const USAGE: &str = "dlock-bench KEY=VALUE...";
@@ -26,11 +28,11 @@ const USAGE: &str = "dlock-bench KEY=VALUE...";
     rename_all = "snake_case", disable_help_flag = true, override_usage = USAGE
 )]
 pub(crate) struct Settings {
-    /// Who is measured; what follows an `@` is a name for this way to run it
+    /// The peer to measure; text after an `@` is a name for this way to run it
     #[arg(long, default_value = "dlock")]
     pub(crate) peer: PeerName,
 
-    /// What it does
+    /// The task of the process
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: Mode,
 
@@ -66,7 +68,7 @@ pub(crate) struct Settings {
     #[arg(long)]
     pub(crate) poll_ms: Option<u64>,
 
-    /// How long to wait at the end for those who still wait for a lock
+    /// The longest wait at the end for tasks that still wait for a lock
     #[arg(long, default_value_t = 10)]
     pub(crate) drain_s: u64,
 
@@ -82,11 +84,15 @@ pub(crate) struct Settings {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) rt: Flavour,
 
+    /// The processors to run on, such as 2,3 [default: those of the scheduler's choice]
+    #[arg(long)]
+    pub(crate) cpus: Option<Processors>,
+
     /// Whether dlock hands a lock over inside the process
     #[arg(long, value_enum, default_value_t)]
     pub(crate) handover: Switch,
 
-    /// What there is very much of, with `mode=many`
+    /// The things to make very many of, with `mode=many`
     #[arg(long, value_enum, default_value_t)]
     pub(crate) what: What,
 
@@ -336,7 +342,7 @@ mod tests {
     #[test]
     fn words_are_read_by_their_keys() {
         let line = "peer=rslock@10ms mode=wait tasks=64 keys=distinct seconds=1.5 hold_us=7 \
-                    key=a=b poll_ms=10 log=/tmp/a start_ns=99 rt=ct handover=off";
+                    key=a=b poll_ms=10 log=/tmp/a start_ns=99 rt=ct cpus=2,3 handover=off";
         let settings = read(line).unwrap();
         assert!(settings.peer.is(Peer::Rslock));
         assert_eq!(settings.peer.shown, "rslock@10ms");
@@ -345,6 +351,10 @@ mod tests {
         assert_eq!(settings.seconds, Duration::from_millis(1500));
         assert_eq!(settings.key, "a=b", "only the first sign counts");
         assert_eq!(settings.poll(), Duration::from_millis(10));
+        assert_eq!(
+            settings.cpus.map(|it| it.to_string()).as_deref(),
+            Some("2,3")
+        );
         assert_eq!(settings.handover, Switch::Off);
         assert_eq!((settings.hold_us, settings.think_us), (7, 0));
     }
@@ -371,6 +381,7 @@ mod tests {
             ("seconds=soon", "no number"),
             ("seconds=0", "greater than zero"),
             ("peer=redlock", "the peers are `dlock`, `raw`"),
+            ("cpus=first", "`first` is not the number of a processor"),
             ("keys=all", "[possible values: same, distinct]"),
             ("tasks=1 tasks=2", "cannot be used multiple times"),
             ("url=redis://a,redis://b", "several servers are a quorum"),

@@ -1,5 +1,6 @@
 //! All workloads with all peers, on a server of their own, and the aims beside what came out.
 //!
+//! Servers and measured processes are on processors of their own, where the machine allows it.
 //! Repetitions come outermost and peers of a workload right after each other, so that a busy
 //! minute of the machine meets all of them.
 
@@ -20,6 +21,7 @@ use serde_json::json;
 
 use crate::Failure;
 use crate::arguments::seconds;
+use crate::pin::Layout;
 use results::Results;
 use runner::Runner;
 use workload::Workload;
@@ -59,7 +61,9 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     workloads.sort_unstable();
     workloads.dedup();
 
-    let mut runner = Runner::new(options.seconds).await?;
+    let layout = Layout::of_machine();
+    println!("{layout}");
+    let mut runner = Runner::new(options.seconds, layout.clone()).await?;
     let mut results = Results::default();
     for repetition in 1..=options.reps {
         for &workload in &workloads {
@@ -73,10 +77,10 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     }
 
     let aims = aims::check(&results);
-    println!("\n{}\n{LEGEND}", results.table());
+    println!("\n{}\n{LEGEND}\n{layout}\n", results.table());
     println!("aims\n{}", aims::table(&aims));
     if let Some(path) = &options.json {
-        let all = json!({ "results": results, "aims": aims });
+        let all = json!({ "processors": layout.to_string(), "results": results, "aims": aims });
         fs::write(path, format!("{all:#}\n"))
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }

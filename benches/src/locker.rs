@@ -1,4 +1,4 @@
-//! Those who lock: what the measuring loop asks of them, and which one is meant.
+//! The peers: the requests of the measuring loop, and the choice of a peer.
 
 mod by_hand;
 mod dlock;
@@ -14,7 +14,7 @@ use crate::measure;
 pub(crate) use by_hand::{client, connect, connect_to_each};
 pub(crate) use dlock::builder;
 
-/// How long a server keeps a lock that its holder does not give back.
+/// How long a server keeps a lock without a release.
 const TTL_MS: u64 = 10_000;
 
 /// Takes locks and gives them back.

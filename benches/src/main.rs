@@ -7,6 +7,7 @@ mod locker;
 mod many;
 mod measure;
 mod outcome;
+mod pin;
 mod publish;
 mod scale;
 mod stats;
@@ -24,14 +25,14 @@ use arguments::{Mode, Peer, Settings};
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Measures locks: one peer as told by words, or the peers in turn
+/// Measures locks: one peer by its words, or the peers in turn
 #[derive(Parser)]
 #[command(name = "dlock-bench", args_conflicts_with_subcommands = true)]
 struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// What is measured; one JSON line says how it went
+    /// The words of a measurement; one JSON line has its result
     #[arg(value_name = "KEY=VALUE")]
     words: Vec<String>,
 }
@@ -63,6 +64,8 @@ fn main() -> ExitCode {
 
 /// Measures in this process.
 fn one(settings: &Settings) -> Result<(), Failure> {
+    // Before the runtime, whose threads are then on the same processors.
+    settings.cpus.iter().try_for_each(pin::Processors::enter)?;
     let runtime = settings.rt.build()?;
     let done = runtime.block_on(async {
         match settings.mode {

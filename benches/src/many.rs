@@ -33,7 +33,7 @@ pub(crate) async fn run(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What memory has grown by for each of `number` things.
+/// The growth of memory for each of `number` things.
 fn bytes_each(before: Usage, after: Usage, number: u32) -> u64 {
     after.resident.saturating_sub(before.resident) / u64::from(number.max(1))
 }

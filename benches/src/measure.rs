@@ -99,7 +99,7 @@ pub(crate) async fn bench<L: Locker>(settings: &Settings, locker: L) -> Result<(
     outcome.print()
 }
 
-/// What every task does.
+/// The loop of every task.
 #[derive(Clone, Copy)]
 struct Plan {
     start: u64,

@@ -1,4 +1,4 @@
-//! What came out of one run: the line that is printed, and what it is made from.
+//! The result of one run: the line that is printed, and its parts.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -18,7 +18,7 @@ pub(crate) struct Section {
     pub(crate) released: u64,
 }
 
-/// What one task has done.
+/// The sections of one task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) sections: Vec<Section>,

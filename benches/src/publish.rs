@@ -90,7 +90,7 @@ async fn subscribe(url: &str, channel: &str) -> Result<PubSubStream, Failure> {
     Ok(subscription.into_on_message())
 }
 
-/// Notes when messages come, until nobody wants to know.
+/// Notes when messages come, until the receiver is dropped.
 async fn receive(mut messages: PubSubStream, arrived: &mpsc::UnboundedSender<u64>) {
     loop {
         let message = tokio::select! {

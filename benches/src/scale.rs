@@ -34,7 +34,7 @@ pub(crate) struct Options {
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// Two tables of tasks and attempts, and some kilobytes of futures.
 const MOST_BYTES_EACH: u64 = 8 * 1024;
-/// What buffers and an allocator may keep; nothing that grows with a million keys fits into it.
+/// The memory that buffers and an allocator may keep; nothing that grows with a million keys fits into it.
 const MOST_GROWTH: u64 = 4 << 20;
 /// One for each slot.
 const MOST_FENCES: usize = 16_384;
@@ -194,7 +194,7 @@ fn judge(report: &Report) -> Vec<Row> {
     }
 }
 
-/// What is in the server when all is over.
+/// The keys that are left in the server at the end.
 fn left_over(keys: &[String]) -> [Row; 2] {
     let fences = keys.iter().filter(|key| key.starts_with(FENCES)).count();
     [

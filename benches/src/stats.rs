@@ -41,7 +41,7 @@ impl Stats {
         Self(calls)
     }
 
-    /// What came since `earlier`, except for the commands named.
+    /// The commands since `earlier`, except for those named.
     pub(crate) fn since(&self, earlier: &Self, except: &[&str]) -> u64 {
         self.0
             .iter()

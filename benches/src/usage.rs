@@ -1,9 +1,9 @@
-//! What this process has used of the processors and of memory, where the system tells by a file.
+//! The processor time and memory of this process, where the system has a file about them.
 
 use std::fs;
 use std::time::Duration;
 
-/// All it has used so far; zero where the system does not tell.
+/// The use so far; zero where the system has no such file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) user: Duration,
@@ -35,12 +35,12 @@ impl Usage {
         })
     }
 
-    /// What the processors did for it.
+    /// The processor time.
     pub(crate) fn processor(&self) -> Duration {
         self.user + self.system
     }
 
-    /// What it has used since, and the memory of now.
+    /// The use since `earlier`, and the present memory.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),

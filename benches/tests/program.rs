@@ -1,4 +1,4 @@
-//! The program as those start it who measure with it: words in, one line of JSON out.
+//! The program as a user starts it: words in, one line of JSON out.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn start(words: &[&str]) -> Worker {
     Worker::spawn(Command::new(env!("CARGO_BIN_EXE_dlock-bench")).args(words))
 }
 
-/// What a process says at its end.
+/// The result that a process prints at its end.
 async fn line(words: &[&str]) -> Value {
     end(start(words)).await
 }

@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// What the arguments and the environment say; ends the program if that is wrong, or asks for help.
+    /// Reads the arguments and the environment; ends the program if they are wrong, or for a help text.
     pub(crate) fn of_arguments() -> Self {
         Self::try_parse().unwrap_or_else(|error| {
             let is_help = matches!(
@@ -62,7 +62,7 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    // What has no line here is explained where its arguments are.
+    // A command without a line here is explained at its arguments.
     #[cfg(unix)]
     Run(commands::run::RunArgs),
     Ls(commands::ls::LsArgs),

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::text::{printable, printable_json};
 
-/// What `--help` says of exit codes.
+/// The exit codes, as `--help` shows them.
 pub(crate) const CODES: &str = "\
 Exit codes:
     0  done
@@ -27,7 +27,7 @@ with 127 if there is no such command, and with 126 if it cannot be run.";
 
 /// The exit code of the program, unless it is that of a command that it has run.
 ///
-/// Those above 2 follow `sysexits.h`.
+/// Codes above 2 follow `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
@@ -36,15 +36,15 @@ pub(crate) enum Exit {
     Negative,
     /// The arguments are wrong.
     Usage,
-    /// The server cannot be reached, or did not tell.
+    /// The server cannot be reached, or the outcome is unknown.
     Unavailable,
     /// The program itself failed: a file, a terminal.
     Internal,
-    /// Somebody else held the lock for all of the wait.
+    /// Another process held the lock for all of the wait.
     Busy,
     /// The lease was lost while the command ran.
     Lost,
-    /// What a command that was run has ended with.
+    /// The exit code of the command that was run.
     Command(u8),
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn note(as_json: bool, message: &str) {
     }
 }
 
-/// One line for the standard error, which may be closed: then nobody wants to know.
+/// One line for the standard error; a closed one is not a failure.
 fn say(line: &dyn fmt::Display) {
     drop(writeln!(io::stderr().lock(), "{line}"));
 }
@@ -173,7 +173,7 @@ impl From<LockError> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        // Whoever reads our output has read enough, as in `dlock ls | head`.
+        // The reader of our output has read enough, as in `dlock ls | head`.
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Success, "nobody reads the output");
         }

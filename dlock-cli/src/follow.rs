@@ -16,21 +16,21 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// What is to be seen of locks at a moment.
+/// The locks at one moment.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) locks: Vec<LockInfo>,
     /// How many processes there were when all keys had been looked at.
     pub(crate) processes: usize,
-    /// How long a walk through all keys takes, if that is longer than a look should: so late it may be
-    /// seen what nobody has told of.
+    /// The time that a walk through all keys takes, if that is longer than the interval: a change without a message
+    /// is seen that late.
     pub(crate) lag: Option<Duration>,
 }
 
 pub(crate) struct Follower {
     inspector: Arc<Inspector>,
     pattern: Option<String>,
-    /// The walk that is under way, if one is; it goes on while nobody looks.
+    /// The walk that is under way, if one is; it goes on between two calls.
     /// It yields how long it took as well.
     walk: JoinSet<Result<(Overview, Duration), StoreError>>,
     /// How many walks have begun.
@@ -67,7 +67,7 @@ impl Follower {
 
     /// Something happens to this lock.
     pub(crate) fn hear_of(&mut self, key: &str) {
-        // What a pattern means, servers know.
+        // The server interprets patterns.
         if self.pattern.is_none()
             && let Ok(key) = LockKey::new(key)
         {
@@ -75,8 +75,8 @@ impl Follower {
         }
     }
 
-    /// What there is, as soon as all keys have been looked at. If that takes longer than `interval` and a
-    /// second, or `heard` tells of a lock before, only what is known is looked at; but not the first time.
+    /// The locks, as soon as all keys have been read. If a walk takes longer than `interval` and a second, or `heard`
+    /// names a lock before, only known locks are read; the first call always waits for the walk.
     pub(crate) async fn look(
         &mut self,
         interval: Duration,
@@ -91,7 +91,7 @@ impl Follower {
             Some(walked) = self.walk.join_next() => {
                 walked.expect("a walk does not panic, and nobody else ends it")?
             }
-            // What a short walk is about to find, it finds better.
+            // A short walk is about to find that lock anyway.
             key = heard, if self.knows_all && self.lag.is_some() => {
                 if let Some(key) = key {
                     self.hear_of(&key);
@@ -104,10 +104,10 @@ impl Follower {
         self.processes = walked.processes.len();
         self.lag = (took > patience).then_some(took);
         self.know(&walked.locks);
-        // What comes and goes is not forgotten as soon as it is gone.
+        // A lock that comes and goes is kept for one more walk.
         self.known.retain(|_, walk| *walk + 1 >= self.walks);
         if self.lag.is_some() {
-            // Some of it was seen long ago.
+            // Some of these locks were read long ago.
             return self.look_again().await;
         }
         Ok(self.seen(walked.locks))

@@ -6,7 +6,7 @@ use dlock::store::redis::CredentialsProvider;
 /// Above the options that every command has.
 const OF_ALL: &str = "Options of all commands";
 
-/// What all commands have in common.
+/// The options of all commands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
     /// The server or servers with the locks:
@@ -47,7 +47,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, verbatim_doc_comment,
         help_heading = OF_ALL, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     pub(crate) color: ColorChoice,
-    /// Who the environment says we are, if the URL does not.
+    /// The login by the environment, if the URL has none.
     #[arg(skip)]
     pub(crate) login: Option<CredentialsProvider>,
 }

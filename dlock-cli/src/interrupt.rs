@@ -1,7 +1,7 @@
-//! Being told to stop.
+//! Signals that end the program.
 
-/// Waits until somebody wants the program to end: Ctrl-C, or the signal to terminate. Answers the exit
-/// code that shells expect then. It listens from now on, and not from the first poll.
+/// Waits for a signal that ends the program: Ctrl-C, or the signal to terminate. Returns the exit code that shells
+/// expect then. It listens from the call on, and not from the first poll.
 pub(crate) fn interrupted() -> impl Future<Output = u8> {
     /// 128 and the number of the signal.
     const INTERRUPTED: u8 = 130;

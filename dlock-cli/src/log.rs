@@ -1,4 +1,4 @@
-//! What the library logs, for who asks for it.
+//! The log of the library, with `-v`.
 
 use std::io::{IsTerminal, stderr};
 
@@ -9,8 +9,8 @@ use tracing_subscriber::{fmt, prelude::*};
 
 use crate::global::Global;
 
-/// Writes events to the standard error from now on. Without `-v` there are none: what a command has to
-/// tell it tells itself, once.
+/// Writes events to the standard error from now on. Without `-v` there are none: a command prints its results
+/// itself, once.
 pub(crate) fn start(global: &Global) {
     let level = match global.verbose {
         0 => return,

@@ -1,4 +1,4 @@
-//! What is told of a look at all locks that takes its time, to whoever waits for it at a terminal.
+//! The progress of a long reading of all locks, shown at a terminal.
 
 use std::{
     io::{IsTerminal, Write, stderr},
@@ -14,13 +14,13 @@ use crate::global::Global;
 /// A look that takes no longer needs no words.
 const AT_FIRST: Duration = Duration::from_millis(700);
 
-/// What helps where there is the option.
+/// Advice for commands that have the option.
 pub(crate) const SLOW: &str = ", slowly, to spare the server; `--fast` does not";
 
 const EVERY: Duration = Duration::from_millis(300);
 
-/// What `look` yields. When it takes long, the standard error says how far it has got, and `advice`, in a line
-/// that is gone at the end. Without a terminal there, nobody waits for that.
+/// The result of `look`. When it takes long, the standard error shows its progress, and `advice`, in a line that is
+/// removed at the end. Without a terminal there is no such line.
 pub(crate) async fn with_progress<T>(
     global: &Global,
     inspector: &Inspector,

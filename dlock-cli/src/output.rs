@@ -1,4 +1,4 @@
-//! What goes to the standard output.
+//! The standard output.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -46,7 +46,7 @@ pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether whoever reads it has gone, which a program that writes seldom would not notice.
+/// Whether the reader has closed the output, which a program that writes seldom would not notice.
 #[cfg(unix)]
 pub(crate) fn is_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

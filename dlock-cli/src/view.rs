@@ -11,13 +11,13 @@ use serde::Serialize;
 
 use crate::text::printable;
 
-/// A lock that somebody holds or waits for.
+/// A lock with a holder or waiters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct LockView {
     pub(crate) key: String,
     pub(crate) holder: Option<HolderView>,
     pub(crate) waiters: Vec<WaiterView>,
-    /// With those who are not listed.
+    /// All waiters, also those that are not listed.
     pub(crate) waiter_count: usize,
     pub(crate) last_fence: u64,
     pub(crate) held_at: usize,
@@ -59,7 +59,7 @@ pub(crate) struct ProcessView {
 }
 
 impl LockView {
-    /// What was found at this moment.
+    /// The lock as it was found at this moment.
     pub(crate) fn of(lock: &LockInfo, now: SystemTime) -> Self {
         Self {
             key: lock.key.clone(),
@@ -72,7 +72,7 @@ impl LockView {
         }
     }
 
-    /// A lock that nobody holds and nobody waits for.
+    /// A lock without a holder and without waiters.
     pub(crate) fn free(key: &str) -> Self {
         Self {
             key: key.to_owned(),
@@ -111,7 +111,7 @@ impl HolderView {
         self.owner.is_none()
     }
 
-    /// Who it is, in a word that can be printed.
+    /// The name of the holder, in printable characters.
     pub(crate) fn name(&self) -> String {
         let label = self.label.as_deref();
         let process = self.process.as_ref().map(|process| &*process.label);
@@ -141,7 +141,7 @@ impl WaiterView {
         }
     }
 
-    /// Who it is, in a word that can be printed.
+    /// The name of the waiter, in printable characters.
     pub(crate) fn name(&self) -> String {
         let name = self.process.as_ref().map_or(&self.owner, |it| &it.label);
         printable(name).into_owned()
@@ -168,7 +168,7 @@ impl ProcessView {
 
 /// A moment as RFC 3339 writes it, to milliseconds.
 pub(crate) fn moment(time: SystemTime) -> String {
-    // What cannot be a date was made up.
+    // A time that cannot be a date was forged.
     let timestamp = Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH);
     format!("{timestamp:.3}")
 }

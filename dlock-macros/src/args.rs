@@ -61,7 +61,7 @@ pub(crate) struct Given {
     pub(crate) value: Expr,
 }
 
-/// What the attribute was given, each option at most once, in the order written.
+/// The options of an attribute, each at most once, in the order written.
 #[derive(Default)]
 pub(crate) struct Args {
     given: Vec<Given>,
@@ -202,8 +202,8 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
 }
 
 fn parse_value(input: ParseStream<'_>) -> syn::Result<Expr> {
-    // What is left inside of brackets by a mistake would be reported again at the end of the input,
-    // but not of a fork.
+    // Text that a mistake leaves inside of brackets would be reported again at the end of the input, but not
+    // of a fork.
     let ahead = input.fork();
     let value = ahead.parse().map(peel);
     if value.is_ok() {
@@ -230,7 +230,7 @@ fn near(name: &Ident) -> Option<&'static str> {
     suggest::closest(&name.unraw().to_string(), known)
 }
 
-/// What an option of another lock is called here.
+/// The name that an option of another lock has here.
 fn elsewhere(name: &Ident) -> Option<(Option<Opt>, &'static str)> {
     const NAMES: &[(&[&str], Option<Opt>, &str)] = &[
         (

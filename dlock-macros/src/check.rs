@@ -184,14 +184,14 @@ fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
 
 /// Which parameters the body's future must own from its start.
 ///
-/// What it does not own drops after the release, and a field that the body moves out leaves the
-/// rest of its parameter behind. A use by us would silence rustc's warning about a name that nothing
-/// else uses; that is for `unused`.
+/// The other parameters drop after the release, and a field that the body moves out leaves the rest of its
+/// parameter behind. A use in generated code would silence rustc's warning about a name that nothing else
+/// uses; `unused` keeps it.
 fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
     let in_block;
     let (in_body, is_async_fn) = match &target.shape {
         Shape::AsyncFn | Shape::Plain => (&target.names, true),
-        // What the block does not name has been dropped when the function was called.
+        // A parameter that the block does not name has been dropped when the function was called.
         Shape::Block(trailing) => {
             in_block = idents::names(trailing.block.block.to_token_stream());
             (&in_block, false)

@@ -60,7 +60,7 @@ fn code(template: &str) -> String {
     }
 }
 
-/// What a caller wants to know, as far as it stands in the attribute.
+/// An option that callers need to know, as far as the attribute contains its value.
 fn option(setting: &Setting) -> Option<String> {
     let fixed = |role: Role, length| {
         let length = humantime::format_duration(length);

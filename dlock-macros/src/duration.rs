@@ -118,7 +118,7 @@ pub(crate) fn bare_number(role: Role, digits: &str) -> Fault {
     if role == Role::Wait && digits.parse() == Ok(0.0) {
         return fault.help("to give up at once write `wait = never`");
     }
-    // What is too much in seconds was meant in milliseconds.
+    // A number that is too large in seconds was meant in milliseconds.
     let example = ["s", "ms"]
         .map(|unit| format!("{digits}{unit}"))
         .into_iter()
@@ -354,7 +354,7 @@ mod tests {
             }
         }
 
-        // What is longer would be printed with months.
+        // A longer duration would be printed with months.
         #[test]
         fn long_waits_are_read(millis in 1_u64..=30 * 86_400_000) {
             let duration = Duration::from_millis(millis);

@@ -6,7 +6,7 @@
 //! gives to every type goes before one that borrows. So our variables begin with `__`, and methods
 //! are called by their path. The user's tokens keep their spans, and their braces, because rustc
 //! reports a missing value at the braces. So do the block around the body and the values that leave
-//! it: what is wrong in the body is told as of a function without a lock. The body stands in the
+//! it: rustc then reports a mistake in the body as in a function without a lock. The body stands in the
 //! expansion exactly once.
 
 mod settings;
@@ -144,7 +144,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         #lease
         let __output = #private::LockGuard::watch(#borrowed, #allow #body).await;
     };
-    // What keeps the function's future from being `Send` may be its value, which waits there.
+    // The value waits here, and may keep the function's future from being `Send`.
     let place = match &plan.output {
         Output::Known(ty) => site_at(ty.span()),
         Output::Inferred => site(),
@@ -154,7 +154,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let finish = quote_spanned!(place=> #at_type::finish(#guard, #output).await);
     let settled = match plan.detach {
         None => quote_spanned!(site()=> #section match #finish),
-        // What a task of its own may not have is reported at the word that asks for the task.
+        // A value that a task cannot own is reported at the word that asks for the task.
         Some(place) => {
             let run = quote_spanned!(site_at(place)=> run);
             quote_spanned! {site()=>
@@ -269,8 +269,8 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         }
         body.to_tokens(inside);
     });
-    // Of a block with a place of our own, rustc takes the names in it for ours, and does not tell them
-    // when it reports what is wrong with a move or a borrow.
+    // In a block with a span of ours, rustc takes the names for ours, and leaves them out when it reports a wrong
+    // move or borrow.
     let mut block = quote_spanned!(brace.span.join()=> async move);
     brace.surround(&mut block, |inside| {
         inside.extend(quote!(#hint #captures #unused #lease #braced));
@@ -289,7 +289,7 @@ pub(crate) fn uses<'a>(params: impl IntoIterator<Item = &'a Param>) -> TokenStre
 fn hint(plan: &Plan) -> TokenStream {
     match &plan.output {
         Output::Known(ty) => {
-            // What is not of this type is told where the type comes from: the user's, not ours.
+            // A value of another type is reported at the type, which is the user's, and not at our code.
             let output = Ident::new("__output", ty.span());
             quote_spanned! {site_at(ty.span())=>
                 if let ::core::option::Option::Some(#output) = ::core::option::Option::None::<#ty> {
@@ -334,7 +334,7 @@ fn begins_with_item(body: &TokenStream) -> bool {
     let is_hash =
         |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == '#');
     while trees.next_if(is_hash).is_some() {
-        // What is in the brackets of the attribute.
+        // The contents of the attribute's brackets.
         trees.next();
     }
     let Some(TokenTree::Ident(first)) = trees.next() else {
@@ -362,7 +362,7 @@ fn key(plan: &Plan, key: &Key) -> TokenStream {
     let template = &key.template;
     let pieces = key.pieces.iter().map(|piece| match piece {
         KeyPiece::Text(text) => quote_spanned!(site()=> #private::text(#text)),
-        // What rustc says about the value's type is shown at the placeholder.
+        // A message about the value's type points at the placeholder.
         KeyPiece::Part(value, place, removed) => {
             let private = self::private(plan.krate.as_ref(), *place);
             let cfgs = removed.iter().flat_map(|removed| &removed.cfgs);

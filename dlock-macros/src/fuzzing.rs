@@ -1,5 +1,5 @@
-//! What must be true of a template and a duration whatever is written: for the tests here, and for
-//! the targets in `fuzz/`, which compile this file once more.
+//! Properties of every template and duration, whatever is written: for the tests here, and for the targets in
+//! `fuzz/`, which compile this file once more.
 //!
 //! Each function takes any bytes and panics where a rule is broken.
 
@@ -113,7 +113,7 @@ fn decoded(value: &str) -> String {
     String::from_utf8(bytes).expect("it was a text")
 }
 
-/// What is read as a duration is exactly what is written, and within the limits of its role.
+/// A duration that is read is exactly the one written, and within the limits of its role.
 pub(crate) fn duration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let day = Duration::from_secs(86_400);

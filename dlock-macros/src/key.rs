@@ -216,7 +216,7 @@ fn part(
     Ok(expr)
 }
 
-/// What becomes of a placeholder when the `#[cfg]` of its parameter removes that.
+/// The expansion of a placeholder whose parameter a `#[cfg]` removes.
 fn removed(param: &Param, literal: &LitStr) -> Option<Removed> {
     let conditions = param.cfgs.iter().filter_map(|cfg| match &cfg.meta {
         Meta::List(list) => Some(&list.tokens),

@@ -108,7 +108,7 @@ use proc_macro::TokenStream;
 /// `<pair.0>` and `<user.name()>` reach further. The value must implement `KeyPart`; the key
 /// borrows it before the body runs.
 ///
-/// What looks like a placeholder of another notation and names a parameter is refused, since it would
+/// Text that looks like a placeholder of another notation and names a parameter is refused, since it would
 /// be the same key in every call: `"order:id"`, `"order:$id"`, `"order:[id]"`, `"order:<<id>>"`. A name
 /// in quotes is text: `"order:<'id'>"` is the key `order:id`.
 ///
@@ -165,9 +165,9 @@ use proc_macro::TokenStream;
 /// it to a task of its own, with the lock and the arguments. They must be owned, and they and what
 /// the body returns must be `Send`. As long as the caller is there nothing is spawned, and the body
 /// sees the task-locals of its caller. A runtime that shuts down drops that task as all others;
-/// `dlock::shutdown` waits for it. One of a single thread has to be run on: between two `block_on`s
-/// the task stands still, with the lock. Nobody sees the body's result then: what must not get lost,
-/// it has to store or log itself.
+/// `dlock::shutdown` waits for it. A runtime of a single thread has to be driven: between two
+/// `block_on`s the task pauses, with the lock. The body's result has no reader then: the body has to
+/// store or log itself whatever must not get lost.
 ///
 /// Arguments are dropped before the lock is given back, whether the body uses them or not. Those that
 /// are bound to nothing (`_: T`), by reference only (`ref name`), or under

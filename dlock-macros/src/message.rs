@@ -1,4 +1,4 @@
-//! What the user reads when something is wrong: one form for every mistake, and a collector.
+//! Messages about mistakes: one form for all of them, and a collector.
 
 use proc_macro2::{Span, TokenStream};
 use syn::Error;
@@ -6,7 +6,7 @@ use syn::Error;
 /// One mistake, in words; where it is comes later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// What is wrong: lower case, names in backticks, no full stop.
+    /// The mistake: lower case, names in backticks, no full stop.
     what: String,
     /// The user's source with the fault underlined, for spans that are wider than the fault.
     sketch: Option<String>,
@@ -71,8 +71,8 @@ impl std::fmt::Display for Fault {
 #[derive(Default)]
 pub(crate) struct Faults {
     found: Vec<(usize, Error)>,
-    /// Where in the source the next mistake is: stages look at the same option one after another,
-    /// and stable compilers do not tell where a span is.
+    /// The number of the option that the next mistake is about: several stages check one option, and stable
+    /// compilers do not show where a span is.
     position: usize,
     checks: TokenStream,
 }
@@ -98,7 +98,7 @@ impl Faults {
         self.checks.extend(check);
     }
 
-    /// What makes rustc report the mistakes that were left to it.
+    /// Code that makes rustc report the mistakes that were left to it.
     pub(crate) fn checks(&self) -> &TokenStream {
         &self.checks
     }

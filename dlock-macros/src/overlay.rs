@@ -45,7 +45,7 @@ pub(crate) fn over(literal: &LitStr, names: &[Range<usize>]) -> Option<Literal> 
     Some(format)
 }
 
-/// `None` for the text is an editor, or a file that is not there: then nobody compares either.
+/// Without a text, the caller is an editor or the file is missing: then rustc compares nothing either.
 fn stands_in_source(literal: &LitStr) -> bool {
     let text = literal.span().source_text();
     text.is_none_or(|text| text == literal.token().to_string())

@@ -1,4 +1,4 @@
-//! What `on_cancel = detach` asks of a signature: a task of its own must own all it works with.
+//! The requirements of `on_cancel = detach`: a task must own everything that it works with.
 //!
 //! Only what is written can be seen: a lifetime that a type hides, and a type that is not `Send`,
 //! are left to rustc.

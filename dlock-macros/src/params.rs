@@ -58,7 +58,7 @@ pub(crate) fn of(sig: &Signature) -> Vec<Param> {
             FnArg::Typed(typed) => {
                 let cfgs = cfgs(&typed.attrs);
                 let is_name = matches!(&*typed.pat, Pat::Ident(_));
-                // Of what a pattern takes apart the type is not known.
+                // A pattern hides the type of the names in it.
                 let could_identify = !is_name || could_identify(&typed.ty);
                 let of_argument = lints(&typed.attrs);
                 bindings_as(&typed.pat, &mut |pat| {
@@ -135,7 +135,7 @@ fn could_identify(ty: &Type) -> bool {
     }
 }
 
-/// What the attributes of an argument say about its names.
+/// The lint level that the attributes of an argument give to its names.
 fn lints(attrs: &[Attribute]) -> Binding {
     let has = |level| attrs.iter().any(|attr| attr.path().is_ident(level));
     let is_expected = |attr: &Attribute| {

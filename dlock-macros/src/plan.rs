@@ -1,4 +1,4 @@
-//! What is to be generated, when nothing can be wrong any more.
+//! The code to generate; every mistake has been reported before.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) detach: Option<Span>,
     /// Parameters that the body's future must own as a whole, so that they drop before the release.
     pub(crate) captures: Vec<Param>,
-    /// Those of the same kind that nothing uses, which rustc is to say.
+    /// Parameters of the same kind that nothing uses; rustc warns about them.
     pub(crate) unused: Vec<Param>,
     pub(crate) output: Output,
 }
@@ -43,7 +43,7 @@ pub(crate) enum KeyPiece {
     Part(TokenStream, Span, Option<Removed>),
 }
 
-/// What to do where a parameter that a key names is not there.
+/// The code for a key that names a parameter which a `#[cfg]` has removed.
 pub(crate) struct Removed {
     pub(crate) cfgs: Vec<Attribute>,
     /// The opposite condition.
@@ -87,7 +87,7 @@ pub(crate) enum Cancel {
     Detach,
 }
 
-/// What the function returns.
+/// The return type of the function.
 pub(crate) enum Output {
     /// Can be written down again; `impl Trait` inside is erased to `_`.
     Known(Box<Type>),

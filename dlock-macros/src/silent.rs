@@ -1,8 +1,8 @@
-//! Names of parameters that stand in a key as text: a placeholder in somebody else's notation.
+//! Names of parameters that stand in a key as text: placeholders in another notation.
 //!
-//! `"order:id"`, `"order:$id"` and `"order:<<id>>"` are keys, and the same one in every call. A
-//! function that is called so much more often than it is written waits for itself, and nobody sees
-//! why. So what looks like a placeholder and names a parameter is refused; `<'id'>` is the text.
+//! `"order:id"`, `"order:$id"` and `"order:<<id>>"` are keys, and the same one in every call. Calls of such a
+//! function wait for each other without a visible reason. So text that looks like a placeholder and names a
+//! parameter is refused; `<'id'>` is the text.
 //!
 //! A name that nothing marks is only taken for one where it stands alone between delimiters, in a key
 //! without placeholders, and not first, as the word for what is locked does: `"cache:refresh"` is the
@@ -19,10 +19,10 @@ use crate::params::Param;
 use crate::target::{self, Target};
 use crate::template::{Piece, Template, is_delimiter, read_slot};
 
-/// What other notations write before the name of a parameter.
+/// Marks before the name of a parameter in other notations.
 const SIGILS: [char; 8] = ['$', '#', '%', '@', ':', '&', '*', '?'];
 
-/// What they put around it.
+/// Brackets around the name of a parameter in other notations.
 const BRACKETS: [(&str, &str); 4] = [("<<", ">>"), ("[", "]"), ("(", ")"), ("%", "%")];
 
 /// One mistake for each name in `template` that was surely meant as a placeholder; `used` are the

@@ -176,7 +176,7 @@ fn second() -> Fault {
         .note("of two attributes the lower one would be acquired first")
 }
 
-/// By full path only: somebody else's `#[other::distributed_lock]` is none of our business.
+/// By full path only: `#[other::distributed_lock]` is another macro.
 pub(crate) fn is_our_attribute(attr: &Attribute) -> bool {
     let mut segments = attr.path().segments.iter().map(|segment| &segment.ident);
     match (segments.next(), segments.next(), segments.next()) {

@@ -180,7 +180,7 @@ impl Reader<'_> {
         self.at += 1;
     }
 
-    /// What is refused in the place of a delimiter is one mistake, not two.
+    /// A refused text in the place of a delimiter is one mistake, not two.
     fn excuse_delimiter(&mut self) {
         if let Some((_, delimited)) = &mut self.between {
             *delimited = true;

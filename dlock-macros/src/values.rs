@@ -91,8 +91,8 @@ pub(crate) fn cancel(value: &Expr) -> syn::Result<Cancel> {
     one_of("on_cancel", words, help, value)
 }
 
-/// One of two words. Far from both, neither is to be guessed, as they are opposites; then `help`
-/// tells them apart.
+/// One of two words. They are opposites, so a word that resembles neither is not guessed; `help` explains
+/// both.
 fn one_of<T>(option: &str, words: [(&str, T); 2], help: &str, value: &Expr) -> syn::Result<T> {
     let names = [words[0].0, words[1].0];
     let given = word(value);

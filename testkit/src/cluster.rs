@@ -25,7 +25,7 @@ const NODE_TIMEOUT: &str = "1500";
 /// Masters and replicas on free ports of 127.0.0.1, each a process of its own.
 ///
 /// Nodes are named by their index: first the masters in the order of their slots, then the replicas
-/// of the first master, of the second, and so on; nodes that are added come last. A fail-over changes
+/// of the first master, of the second, and so on; nodes that are added come last. A failover changes
 /// roles, not indices. Dropping the cluster ends all of it.
 pub struct Cluster {
     nodes: Vec<Node>,
@@ -37,7 +37,7 @@ struct Node {
     server: RedisServer,
     bus_port: u16,
     id: String,
-    /// In front of what clients are told to be the node.
+    /// The proxy whose address clients take for the node.
     proxy: Option<Proxy>,
 }
 
@@ -53,8 +53,8 @@ impl Cluster {
         Self::launch(masters, replicas_each, arguments, false).await
     }
 
-    /// Masters that clients reach through a [`Proxy`] each: its address is the one that the
-    /// cluster tells. The nodes themselves talk past it.
+    /// Masters that clients reach through a [`Proxy`] each: the cluster announces the proxy's address.
+    /// The nodes themselves talk past it.
     pub async fn behind_proxies(masters: usize) -> Self {
         Self::launch(masters, 0, &[], true).await
     }
@@ -138,7 +138,7 @@ impl Cluster {
         &self.nodes[node].server
     }
 
-    /// The port that clients are told.
+    /// The port that is announced to clients.
     #[must_use]
     pub fn port(&self, node: usize) -> u16 {
         let node = &self.nodes[node];
@@ -147,7 +147,7 @@ impl Cluster {
             .map_or_else(|| node.server.port(), Proxy::port)
     }
 
-    /// What is in front of a node of a cluster [`behind_proxies`](Self::behind_proxies).
+    /// The proxy in front of a node of a cluster [`behind_proxies`](Self::behind_proxies).
     #[must_use]
     pub fn proxy(&self, node: usize) -> &Proxy {
         let proxy = self.nodes[node].proxy.as_ref();

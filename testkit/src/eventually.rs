@@ -30,7 +30,7 @@ pub fn eventually<C>(deadline: Duration, what: &str, condition: C) -> impl Futur
 where
     C: AsyncFnMut() -> bool,
 {
-    // Taken here, because an `async fn` does not know who called it.
+    // Taken here, because an `async fn` does not know its caller.
     wait(deadline, what, condition, Location::caller())
 }
 

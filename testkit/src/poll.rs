@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What became of a future that was polled a limited number of times.
+/// The state of a future that was polled a limited number of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled<T> {
     /// It was ready before the polls ran out.

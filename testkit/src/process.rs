@@ -119,13 +119,13 @@ impl Worker {
         found.await.unwrap_or_else(missing)
     }
 
-    /// What the process has written to its standard output so far.
+    /// The standard output of the process so far.
     #[must_use]
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What the process has written to its standard error so far.
+    /// The standard error of the process so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.stderr.text()
@@ -144,9 +144,9 @@ impl Worker {
     }
 }
 
-/// Where cargo has put the binary of an example, found from the test that is running.
+/// The path at which cargo has put the binary of an example, found from the test that is running.
 ///
-/// `cargo test` builds all examples unless it is told which targets to build.
+/// `cargo test` builds all examples unless its arguments name targets.
 #[must_use]
 pub fn example_path(name: &str) -> PathBuf {
     let test = env::current_exe().expect("a running test knows its binary");

@@ -27,7 +27,7 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread of the proxy must do itself, because it owns the sockets.
+/// An order that the thread of the proxy must carry out itself, because it owns the sockets.
 enum Order {
     Cut,
     Refuse,
@@ -172,7 +172,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Both fail only if the thread has panicked, which the test has seen by now.
+        // Both fail only if the thread has panicked, which has failed the test by now.
         let (done, _) = std::sync::mpsc::channel();
         self.orders.send((Order::Stop, done)).ok();
         if let Some(thread) = self.thread.take() {
@@ -200,7 +200,7 @@ async fn serve(
                 match order {
                     // Waits until the tasks are gone, and their sockets with them.
                     Order::Cut => links.shutdown().await,
-                    // A closed listener, not one that hangs up: clients tell these apart.
+                    // A closed listener, not one that hangs up: clients see the difference.
                     Order::Refuse => listener = None,
                     Order::Accept if listener.is_none() => {
                         let bound = TcpListener::bind(address).await;
@@ -209,7 +209,7 @@ async fn serve(
                     Order::Accept => {}
                     Order::Stop => return,
                 }
-                // Nobody waits for it when the proxy is dropped.
+                // The receiver is gone when the proxy is dropped.
                 done.send(()).ok();
             }
             Some(_) = links.join_next() => {}

@@ -19,7 +19,7 @@ use crate::program::Make;
 use crate::server::RedisServer;
 use crate::within::within;
 
-/// Sentinels tell each other of themselves every two seconds.
+/// Sentinels exchange their addresses every two seconds.
 const START_DEADLINE: Duration = Duration::from_secs(40);
 const PORTS_TO_TRY: usize = 5;
 /// One that is paused gives no answer.
@@ -384,7 +384,7 @@ impl SentinelProcess {
                     );
                     return false;
                 }
-                // Nobody else's knows the service.
+                // A Sentinel of another test does not know the service.
                 if self.master(service).await.is_some() {
                     return true;
                 }

@@ -61,11 +61,11 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// One that nobody knows yet.
+    /// An authority that no client trusts yet.
     #[must_use]
     pub fn new() -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(1);
-        // Those of one name would be taken for each other.
+        // Authorities of one name would be mistaken for each other.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mut params = params(&[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

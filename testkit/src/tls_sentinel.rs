@@ -59,7 +59,7 @@ impl TlsSentinel {
             .expect("the server can be run");
             let mut has_ended = false;
             eventually(START_DEADLINE, "it has reached the master", async || {
-                // Somebody else may have taken a port meanwhile.
+                // Another process may have taken a port meanwhile.
                 has_ended = process.exited().is_some();
                 has_ended || knows_master(plain).await
             })

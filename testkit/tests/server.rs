@@ -1,4 +1,4 @@
-//! A server of the test's own starts, dies, comes back and stands still.
+//! A server of the test's own starts, dies, comes back and is paused.
 
 use std::thread;
 use std::time::Duration;

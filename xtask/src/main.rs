@@ -74,21 +74,24 @@ Examples:
     /// Measures dlock beside raw Redis and rslock, and compares with what it is to reach
     ///
     /// Builds `dlock-bench` for release, starts a server of its own and runs every workload with
-    /// every peer. Peers of a workload come right after each other and medians count: on a machine
-    /// that does other things, trust ratios within a workload. Missing an aim is no failure; that
-    /// two held a lock at once is one.
+    /// every peer. Servers and clients are pinned to processors of their own; with one processor, or
+    /// where that is not allowed, the output says that they are not, and ratios then vary from run to
+    /// run. Peers of a workload come right after each other and medians count: on a machine that does
+    /// other things, trust ratios within a workload. A missed aim is no failure; two holders of one
+    /// lock are.
     #[command(
         args_conflicts_with_subcommands = true,
         after_long_help = "\
 Workloads:
-  W1      one task, a lock that nobody else wants
+  W1      one task, an uncontended lock
+  W1t     the same on a runtime of one thread
   W2      64 tasks, each with a key of its own
   W3      64 tasks of one process, one key; also without hand-over inside the process
   W4a     4 processes with a task each, one key
   W4b     4 processes with 16 tasks each, one key
   W4h     2 processes, one key that is held for 20 ms
   W5      100 tasks that wait for a key that is held
-  W6      one task, a lock in five servers that nobody else wants
+  W6      one task, an uncontended lock in five servers
   memory  one task, a lock inside the process
 
 Environment:
@@ -96,7 +99,7 @@ Environment:
   DLOCK_NO_INSTALL    if set, nothing is installed
 
 Examples:
-  cargo xtask bench                            everything, in some four minutes
+  cargo xtask bench                            everything, in some five minutes
   cargo xtask bench --only W1,W3 --reps 5      two workloads, five times each
   cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys"
     )]

@@ -5,6 +5,7 @@
 //! makes no difference: then the list says why.
 
 mod bench;
+mod leftovers;
 mod list;
 mod look;
 mod mutant;

@@ -1,11 +1,11 @@
-//! What dlock is to reach, and whether it does.
+//! The aims of dlock, and whether a run reaches them.
 
 use serde::Serialize;
 
 use super::results::{Measured, Results};
 use super::workload::{
     DLOCK, DLOCK_ALONE, DLOCK_EACH, MEMORY, MUTEX, PUBLISH, RAW, RSLOCK, SCRIPTS,
-    Workload::{self, Memory, W1, W2, W3, W4a, W4b, W4h, W5, W6},
+    Workload::{self, Memory, W1, W1t, W2, W3, W4a, W4b, W4h, W5, W6},
 };
 use crate::table::{self, number};
 
@@ -37,7 +37,7 @@ const FAIRNESS: Quantity = |it| it.fairness;
 const WORST: Quantity = |it| it.worst_wait_ms;
 const COMMANDS: Quantity = |it| it.commands;
 
-/// What is looked at.
+/// The number that an aim is about.
 #[derive(Clone, Copy)]
 enum Value {
     Own(Quantity),
@@ -54,6 +54,14 @@ const AIMS: &[Aim] = &[
     (W1, DLOCK, "p50 against raw", Ratio(P50, RAW), AtMost(1.20)),
     (
         W1,
+        DLOCK,
+        "p50 against the scripts by hand",
+        Ratio(P50, SCRIPTS),
+        AtMost(1.05),
+    ),
+    (W1t, DLOCK, "p50 against raw", Ratio(P50, RAW), AtMost(1.20)),
+    (
+        W1t,
         DLOCK,
         "p50 against the scripts by hand",
         Ratio(P50, SCRIPTS),

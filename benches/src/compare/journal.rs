@@ -69,7 +69,7 @@ impl Journal {
         (!times.is_empty()).then(|| percentile(&times, 500))
     }
 
-    /// When the last one who got the lock was through.
+    /// The time at which the last holder released the lock.
     pub(super) fn end(&self) -> Option<u64> {
         self.0.iter().map(|it| it.releasing).max()
     }

@@ -50,7 +50,7 @@ impl Process {
             .map_err(|reason| format!("`dlock-bench {}`: {reason}", self.words).into())
     }
 
-    /// What it says at its end.
+    /// The JSON that the process prints at its end.
     pub(crate) async fn outcome<T: DeserializeOwned>(self, limit: Duration) -> Result<T, Failure> {
         let Self {
             mut child,

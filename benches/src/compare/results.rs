@@ -1,4 +1,4 @@
-//! What came out of all runs: medians, and how they compare.
+//! The results of all runs: medians, and how they compare.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use crate::table::{self, number};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Measured {
     pub(super) sections_per_s: Option<f64>,
-    /// Of what the workload is about: a whole section, or a hand-off between processes.
+    /// Of a whole section, or of a hand-off between processes, by workload.
     pub(super) p50_us: Option<f64>,
     /// Sections of the task that had the fewest, by those of the one that had the most.
     pub(super) fairness: Option<f64>,
-    /// In W5, until all who waited were through.
+    /// In W5, until all waiters were through.
     pub(super) worst_wait_ms: Option<f64>,
     /// For each section; in W5 for each second and process.
     pub(super) commands: Option<f64>,

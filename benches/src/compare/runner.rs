@@ -18,17 +18,18 @@ use crate::Failure;
 use crate::arguments::Peer;
 use crate::clock::{micros, now};
 use crate::outcome::{Outcome, count};
+use crate::pin::Layout;
 use crate::stats::Stats;
 
-/// One process holds the lock, and one is that of all who wait for it.
+/// One process holds the lock, and one has all the waiters.
 const PROCESSES_AT_A_LINE: f64 = 2.0;
-/// The shortest time in which requests a second can be told.
+/// The shortest time in which requests a second can be counted.
 const LEAST_TO_COUNT: Duration = Duration::from_secs(6);
 /// How long a process may take beyond what it measures.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Until all processes have started.
 const START_UP: Duration = Duration::from_millis(1200);
-/// Until all who wait have asked.
+/// Until all waiters have asked.
 const SETTLED: Duration = Duration::from_millis(1500);
 
 pub(super) struct Runner {
@@ -37,23 +38,25 @@ pub(super) struct Runner {
     others: Vec<RedisServer>,
     connection: MultiplexedConnection,
     folder: TempDir,
+    layout: Layout,
     seconds: Duration,
     keys: u32,
 }
 
-/// What a holder says at its end.
+/// The line that a holder prints at its end.
 #[derive(Deserialize)]
 struct Given {
     rel_ns: u64,
 }
 
 impl Runner {
-    pub(super) async fn new(seconds: Duration) -> Result<Self, Failure> {
-        let server = RedisServer::start().await;
+    pub(super) async fn new(seconds: Duration, layout: Layout) -> Result<Self, Failure> {
+        let server = start_server(&layout, 0).await?;
         Ok(Self {
             connection: server.connection().await,
             server,
             others: Vec::new(),
+            layout,
             folder: TempDir::with_prefix("dlock-bench-")?,
             seconds,
             keys: 0,
@@ -77,7 +80,7 @@ impl Runner {
                 self.single(contender, words, 1).await
             }
             Shape::Quorum { servers, words } => {
-                let url = format!("url={}", self.quorum(servers).await);
+                let url = format!("url={}", self.quorum(servers).await?);
                 let words: Vec<_> = words.iter().copied().chain([&*url]).collect();
                 let measured = self.single(contender, &words, 1).await?;
                 // One server's are not all.
@@ -96,15 +99,16 @@ impl Runner {
     }
 
     /// The URL of a quorum of `count` servers, which are started if they do not run yet.
-    async fn quorum(&mut self, count: usize) -> String {
+    async fn quorum(&mut self, count: usize) -> Result<String, Failure> {
         while self.others.len() + 1 < count {
-            self.others.push(RedisServer::start().await);
+            let number = self.others.len() + 1;
+            self.others.push(start_server(&self.layout, number).await?);
         }
         let servers = [&self.server].into_iter().chain(&self.others);
         let hosts = servers
             .take(count)
             .map(|server| format!("127.0.0.1:{}", server.port()));
-        format!("redlock://{}", hosts.collect::<Vec<_>>().join(","))
+        Ok(format!("redlock://{}", hosts.collect::<Vec<_>>().join(",")))
     }
 
     async fn single(
@@ -212,7 +216,7 @@ impl Runner {
         })
     }
 
-    /// What a process is told.
+    /// The words for a process.
     fn words(&self, contender: &Contender, of_workload: &[&str], seconds: Duration) -> Vec<String> {
         let peer = clap::ValueEnum::to_possible_value(&contender.peer);
         let peer = peer.expect("no peer is hidden");
@@ -228,12 +232,20 @@ impl Runner {
             .into_iter()
             .filter(|word| !(has_url && word.starts_with("url=")))
             .chain(others.map(|&word| word.to_owned()))
+            .chain(self.layout.clients().map(|it| format!("cpus={it}")))
             .collect()
     }
 
     async fn stats(&mut self) -> Result<Stats, Failure> {
         Stats::of(&mut self.connection).await
     }
+}
+
+/// A server on a processor of the servers.
+async fn start_server(layout: &Layout, number: usize) -> Result<RedisServer, Failure> {
+    // The runtime has one thread, so nothing else is started from this one meanwhile.
+    let _here = layout.enter_servers(number)?;
+    Ok(RedisServer::start().await)
 }
 
 /// Failures are counted, but one wants to know what they were.

@@ -6,13 +6,13 @@
 use crate::arguments::Peer;
 use crate::stats::Stats;
 
-/// What the scripts of dlock call.
+/// Commands that the scripts of dlock call.
 const OF_DLOCK: &[&str] = &[
     "exists", "get", "getex", "set", "del", "pexpire", "pttl", "time", "publish", "zadd", "zrange",
     "zrank", "zrem", "zscore",
 ];
 
-/// What a script calls that compares and deletes.
+/// Commands of a script that compares and deletes.
 const OF_OTHERS: &[&str] = &["get", "del"];
 
 /// How many commands clients have sent between two reports.

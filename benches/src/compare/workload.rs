@@ -1,4 +1,4 @@
-//! What is measured, and who takes part in it.
+//! The workloads, and the peers that take part in each.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -7,9 +7,12 @@ use crate::arguments::Peer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 pub(crate) enum Workload {
-    /// One task, a lock that nobody else wants
+    /// One task, an uncontended lock
     #[value(name = "W1")]
     W1,
+    /// The same on a runtime of one thread
+    #[value(name = "W1t")]
+    W1t,
     /// 64 tasks, each with a key of its own
     #[value(name = "W2")]
     W2,
@@ -28,7 +31,7 @@ pub(crate) enum Workload {
     /// 100 tasks that wait for a key that is held
     #[value(name = "W5")]
     W5,
-    /// One task, a lock in five servers that nobody else wants
+    /// One task, an uncontended lock in five servers
     #[value(name = "W6")]
     W6,
     /// One task, a lock inside the process
@@ -57,12 +60,12 @@ pub(super) enum Shape {
     Waiting { tasks: usize },
 }
 
-/// Somebody who takes part, and what is special about how.
+/// A peer, and its words in a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contender {
     pub(super) name: &'static str,
     pub(super) peer: Peer,
-    /// What it is told beside the words of the workload.
+    /// Words beside those of the workload.
     pub(super) words: &'static [&'static str],
 }
 
@@ -110,6 +113,7 @@ impl Workload {
         };
         match self {
             Self::W1 | Self::Memory => Shape::Single(&["tasks=1"]),
+            Self::W1t => Shape::Single(&["tasks=1", "rt=ct"]),
             Self::W2 => Shape::Single(&["tasks=64", "keys=distinct"]),
             Self::W3 => Shape::Single(&["tasks=64"]),
             Self::W4a => fleet(4, 1, &["tasks=1"]),
@@ -126,7 +130,7 @@ impl Workload {
 
     pub(super) fn contenders(self) -> &'static [Contender] {
         match self {
-            Self::W1 | Self::W2 => &[RAW_LOCK, BY_HAND, OF_RSLOCK, OF_DLOCK],
+            Self::W1 | Self::W1t | Self::W2 => &[RAW_LOCK, BY_HAND, OF_RSLOCK, OF_DLOCK],
             Self::W3 => &[OF_RSLOCK, OF_DLOCK, EACH_BY_REDIS],
             Self::W4a => &[MESSAGE, OF_RSLOCK, OF_DLOCK],
             Self::W4b | Self::W5 => &[OF_RSLOCK, OF_DLOCK],
@@ -136,10 +140,10 @@ impl Workload {
         }
     }
 
-    /// Whom nobody can outrun.
+    /// The peer that cannot be outrun.
     pub(super) fn limit(self) -> Option<&'static str> {
         match self {
-            Self::W1 | Self::W2 => Some(RAW),
+            Self::W1 | Self::W1t | Self::W2 => Some(RAW),
             Self::W4a | Self::W4h => Some(PUBLISH),
             Self::W6 => Some(SCRIPTS),
             Self::Memory => Some(MUTEX),

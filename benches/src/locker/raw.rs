@@ -22,7 +22,7 @@ return 0";
 pub(super) struct Raw {
     connection: MultiplexedConnection,
     release: Arc<str>,
-    /// What the owners of this process have in common.
+    /// The part that the owners of this process have in common.
     client: Arc<str>,
     next: Arc<AtomicU64>,
     poll: Duration,

@@ -1,7 +1,7 @@
-//! The scripts of dlock with nothing around them: what its protocol costs without its runtime.
+//! The scripts of dlock with nothing around them: the cost of its protocol without its runtime.
 //!
-//! Of the three, renewal is not among them: sections are shorter than a TTL. Who finds the lock
-//! held asks again after a while, so it says something about locks that nobody else wants.
+//! Renewal is not among them: sections are shorter than a TTL. A task that finds the lock held asks again after a
+//! while, so the numbers are about uncontended locks.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -144,7 +144,7 @@ impl Locker for Scripts {
         let owner = format!("{}.{number}", shared.client.simple());
         let mut command = call(&shared.acquire, &keys);
         command.arg(&owner).arg(TTL_MS);
-        // Several servers only tell a waiter, and count what is proposed.
+        // The servers of a quorum only notify a waiter, and count the client's proposal.
         let is_quorum = shared.connections.len() > 1;
         let alive = if is_quorum { -ALIVE_MS } else { ALIVE_MS };
         command.arg(alive).arg(&shared.label);

@@ -27,7 +27,7 @@ pub(crate) struct Held {
     pub(crate) n: u32,
     pub(crate) acquire_s: f64,
     pub(crate) kept_s: f64,
-    /// What this process used of one processor meanwhile.
+    /// The share of one processor that this process used meanwhile.
     pub(crate) cpu_share: f64,
     pub(crate) commands_per_s: f64,
     pub(crate) release_s: f64,

@@ -19,7 +19,7 @@ pub(crate) struct Waiters {
     pub(crate) n: u32,
     pub(crate) through_s: f64,
     pub(crate) rss_each: u64,
-    /// Who had no section until the time was up.
+    /// Tasks without a section when the time was up.
     pub(crate) left: u32,
     pub(crate) active: usize,
 }
@@ -46,7 +46,7 @@ pub(super) async fn run(settings: &Settings) -> Result<Waiters, Failure> {
     while asked.load(Ordering::Relaxed) < n {
         sleep(Duration::from_millis(5)).await;
     }
-    // For as long as the holder has work, so that they are all seen waiting.
+    // The holder keeps the lock for all that time, so that all of them wait at once.
     sleep(settings.seconds).await;
     let waiting = Usage::now();
 
@@ -58,7 +58,7 @@ pub(super) async fn run(settings: &Settings) -> Result<Waiters, Failure> {
         }
         Ok::<_, Failure>(())
     });
-    // Who is left is counted.
+    // The others are counted.
     all.await.unwrap_or(Ok(()))?;
     Ok(Waiters {
         n,

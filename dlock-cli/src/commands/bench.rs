@@ -25,7 +25,7 @@ use crate::{
 /// With more commands per second than this a server has work that the load may disturb.
 const BUSY: u64 = 1000;
 
-/// How long what is still held may take to be given back.
+/// The longest wait for the release of locks that are still held.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
 /// Measures what locks cost from here

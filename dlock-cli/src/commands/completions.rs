@@ -15,7 +15,7 @@ pub(crate) struct CompletionsArgs {
 }
 
 pub(crate) fn run(args: &CompletionsArgs, program: &Command) -> Result<Exit, Failure> {
-    // It panics when it cannot write, and whoever reads may have gone.
+    // `generate` panics when it cannot write, and the reader may have closed the pipe.
     let mut script = Vec::new();
     generate(args.shell, &mut for_people(program), "dlock", &mut script);
     output::text(&String::from_utf8_lossy(&script))?;

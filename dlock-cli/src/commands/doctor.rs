@@ -86,7 +86,7 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
             facts.servers = reports.into_iter().map(ServerFacts::from).collect();
             facts.locks = locks(global, args, inspector).await;
         }
-        // What a server says of itself while it is refused is a finding like any other.
+        // A server that refuses the login describes itself all the same; that is a finding like any other.
         Err(ConnectError::Unavailable { url, reason }) => {
             let server = ServerFacts {
                 server: url,

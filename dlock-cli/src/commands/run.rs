@@ -1,24 +1,24 @@
 //! `dlock run`: a command that runs only while a lock is held.
 //!
-//! **What the command gets.** The standard streams and the environment, with the lock and its token added. The lock is kept
-//! alive while it runs, and given back when it has ended; what it leaves in the background runs without
-//! the lock.
+//! **The command** gets the standard streams and the environment, with the lock and its token added. The lock is kept
+//! alive while the command runs, and released when it has ended; processes that it leaves in the background run
+//! without the lock.
 //!
-//! **Who is signalled.** Without a terminal, as under cron and systemd, the command is the leader of a
-//! process group of its own, and the whole group is ended, so that nothing that a shell has started
+//! **Signals.** Without a terminal, as under cron and systemd, the command is the leader of a
+//! process group of its own, and the whole group is ended, so that no process that a shell has started
 //! goes on. With a controlling terminal it stays in the group of `dlock`: only so can it read the terminal,
 //! be stopped by Ctrl-Z and take part in job control. The terminal then sends Ctrl-C and Ctrl-\ to both
 //! by itself, so that `dlock` does not pass `SIGINT` and `SIGQUIT` on, and only the command itself can be
 //! ended, since the others of the group are not ours alone. A Ctrl-C in the microseconds between the last look at
 //! signals and the birth of the command reaches neither of them, and has to be pressed again.
 //!
-//! **When the lease is in danger.** A lease that is not renewed any more ends at a moment that is known, and
-//! the command is told `--kill-after` before that, so that it has ended when others get the lock. A lease
-//! that was taken away is past that: the command is told at once.
+//! **A lease in danger.** A lease that is no longer renewed ends at a known moment, and the command gets its signal
+//! `--kill-after` before that, so that it has ended when another holder gets the lock. For a lease that was
+//! revoked that moment has passed: the command gets its signal at once.
 //!
-//! **When `dlock` itself is stopped or killed** nobody would tell the command anything. A second process of
-//! this program does, the watchdog: it hears how long the lease is good for, and ends the command when it
-//! hears nothing any more. Only between the start of the command and the line by which the watchdog hears of it
+//! **`dlock` itself is stopped or killed.** Then it can send no signal to the command. A second process of
+//! this program does, the watchdog: it reads how long the lease is valid, and ends the command when the
+//! messages stop. Only between the start of the command and the line by which the watchdog learns of it
 //! would it come too late. (A signal at the death of the parent, which Linux has, would reach neither
 //! the command's own children nor help against a `dlock` that was only stopped.)
 
@@ -96,8 +96,8 @@ async fn under_lock(
     })?;
     // Before the command, as it must not run without.
     let watchdog = Watchdog::start(args.kill_after())?;
-    // Whoever wanted it to end before it has begun, be it while the grant was on its way, means that it
-    // must not begin. A terminal has not sent that to a command that was not there.
+    // A signal that arrived before the start, perhaps while the grant was on its way, means that the command must not
+    // start. A terminal did not send it to the command, which was not there.
     if let Some(signal) = signals.arrived().await {
         watchdog.dismiss().await;
         args.tell_of_min_hold(global);
@@ -132,7 +132,7 @@ impl RunArgs {
         }
     }
 
-    /// How others see who has the lock.
+    /// The name of the holder that other processes see.
     fn application(&self) -> String {
         if let Some(name) = &self.application {
             return name.clone();

@@ -1,4 +1,4 @@
-//! `dlock top`: who holds and awaits which lock, as it changes.
+//! `dlock top`: the holders and waiters of all locks, as they change.
 
 mod model;
 mod picture;

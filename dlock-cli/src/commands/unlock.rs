@@ -1,4 +1,4 @@
-//! `dlock unlock`: takes a lock away from whoever holds it, after a look at who that is.
+//! `dlock unlock`: force-releases a lock, after it has shown the holder.
 
 use std::{
     io::{self, BufRead, IsTerminal, Write},
@@ -36,7 +36,7 @@ pub(crate) struct UnlockArgs {
     yes: bool,
 }
 
-/// What `--json` says of it.
+/// The result, as `--json` prints it.
 #[derive(Serialize)]
 struct Report<'a> {
     key: &'a str,
@@ -104,7 +104,7 @@ fn tell(
     })
 }
 
-/// What unlocking will do, and what it cannot.
+/// The effects of an unlock, and its limits.
 fn consequences(lock: &LockView, holder: &HolderView) -> String {
     let to_holder = if holder.is_foreign() {
         "A client of another make holds it: it is not told, and goes on as if it had the lock."
@@ -126,7 +126,7 @@ fn consequences(lock: &LockView, holder: &HolderView) -> String {
 }
 
 fn is_confirmed(key: &str) -> Result<bool, Failure> {
-    // It is no part of what somebody may want to keep in a file.
+    // The question does not belong into a file with the output.
     write!(io::stderr().lock(), "Unlock `{}`? [y/N] ", printable(key))?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

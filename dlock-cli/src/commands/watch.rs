@@ -1,7 +1,7 @@
 //! `dlock watch`: what happens to locks, line by line, until it is interrupted.
 //!
-//! It looks at all locks now and then, and at once when one goes from hand to hand, and tells what is
-//! different. What begins and ends between two looks is not seen.
+//! It reads all locks at intervals, and a lock at once when it is granted to a waiter, and prints the differences. A
+//! change that is undone between two readings is not seen.
 
 mod difference;
 
@@ -63,10 +63,10 @@ pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failur
     }
 }
 
-/// What was seen so much longer ago than usual is told as that.
+/// An event whose last reading is older than this says how old it is.
 const SURE: Duration = Duration::from_secs(1);
 
-/// Looks for ever, or until there is no use in it.
+/// Reads the locks for ever, or until a failure that is final.
 async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) -> Failure {
     let mut follower = Follower::new(inspector.clone(), args.pattern.clone());
     let mut lag = Lag::default();
@@ -80,7 +80,7 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
         if hand_offs.is_none() && may_listen {
             match inspector.hand_offs().await {
                 Ok(listened) => hand_offs = Some(listened),
-                // A user who is not allowed to listen finds them at the next look.
+                // A user without the permission to subscribe finds them at the next reading.
                 Err(error) => may_listen = !error.is_final(),
             }
         }
@@ -150,7 +150,7 @@ impl Lag {
     }
 }
 
-/// The next lock that goes from hand to hand. A connection that is gone is made anew at the next look.
+/// The next lock that is granted to a waiter. A connection that broke is opened anew at the next reading.
 async fn next(hand_offs: &mut Option<HandOffs>) -> Option<String> {
     let Some(it) = hand_offs else {
         return std::future::pending().await;
@@ -168,7 +168,7 @@ async fn pause(
     soonest: Instant,
     latest: Instant,
 ) -> Result<Option<String>, Failure> {
-    /// How long it may take to notice that nobody reads any more.
+    /// The longest time until a closed output is noticed.
     const LOOK_AT_OUTPUT: Duration = Duration::from_millis(250);
 
     let reader_gone = async {
@@ -256,7 +256,7 @@ impl Event {
         }
     }
 
-    /// Nobody has looked since then.
+    /// Adds the last reading of the holder to a release.
     fn after(self, (seen, at): (Instant, SystemTime)) -> Self {
         if self.change != Change::Released {
             return self;

@@ -1,4 +1,4 @@
-//! What typical functions expand to, as files for people to read.
+//! Expansions of typical functions, as files that can be read.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p dlock-macros` writes them again; read the difference.
 

@@ -38,7 +38,7 @@ fn errors(expansion: &str) -> usize {
     expansion.matches("compile_error").count()
 }
 
-/// Up to white space, which depends on who prints.
+/// Ignores white space, which differs between printers.
 fn begins(expansion: &str, start: &str) -> bool {
     let tight = |text: String| text.replace(char::is_whitespace, "");
     tight(expansion.to_owned()).starts_with(&tight(tokens(start).to_string()))
@@ -184,7 +184,7 @@ fn what_the_body_cannot_own_is_not_captured() {
         let again = expansion.contains(&format!("let {name} = {name} ;"));
         assert!(!again, "{name}: {expansion}");
     }
-    // What the block of a plain function does not name was dropped when that was called.
+    // A plain function drops what its block does not name as soon as it is called.
     let item = "fn pay(self, a: A) -> impl Future<Output = R> { async move { BODY } }";
     let expansion = expanded(r#"key = "a""#, item);
     assert!(!expansion.contains("let _ = & self"), "{expansion}");

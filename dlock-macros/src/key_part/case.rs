@@ -29,7 +29,7 @@ const CASES: [(Case, &str); 8] = [
     (Case::ScreamingKebab, "SCREAMING-KEBAB-CASE"),
 ];
 
-/// What `rename_all` may be.
+/// The values of `rename_all`.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|(_, name)| *name)
 }

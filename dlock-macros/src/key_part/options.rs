@@ -1,4 +1,4 @@
-//! What `#[key_part(..)]` says about a type, a variant or a field; nothing checked but its form.
+//! The options of `#[key_part(..)]` on a type, a variant or a field; only their form is checked.
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt;
@@ -10,7 +10,7 @@ use crate::args::read_options;
 use crate::message::{Fault, Faults};
 use crate::suggest;
 
-/// What an attribute stands on.
+/// The item that an attribute stands on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Struct,
@@ -79,7 +79,7 @@ impl Opt {
     }
 }
 
-/// What was said, each option at most once.
+/// The options of one item, each at most once.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) rename_all: Case,
@@ -164,7 +164,7 @@ fn read_one(input: ParseStream<'_>, place: Place, options: &mut Options) -> syn:
     Ok(())
 }
 
-/// What follows the `=`, without the invisible groups that a `macro_rules` fragment comes in.
+/// The value after the `=`, without the invisible groups that a `macro_rules` fragment comes in.
 fn value(input: ParseStream<'_>, name: &Ident, example: &str) -> syn::Result<Expr> {
     let needed = || {
         Fault::new(format!("`{name}` needs a value"))

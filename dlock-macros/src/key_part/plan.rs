@@ -1,4 +1,4 @@
-//! What is to be generated, when nothing can be wrong any more.
+//! The impl to generate; every mistake has been reported before.
 
 use proc_macro2::{Ident, Span};
 use syn::{Generics, Member, Path, Type};
@@ -12,7 +12,7 @@ pub(super) struct Plan {
     pub(super) value: Value,
 }
 
-/// What identifies a value of the type.
+/// The parts that identify a value of the type.
 pub(super) enum Value {
     /// Its fields; of a single one the type is but another name.
     Fields(Vec<Field>),

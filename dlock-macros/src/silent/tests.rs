@@ -1,4 +1,4 @@
-//! What is taken for a placeholder, and what is not.
+//! Texts that are taken for placeholders, and texts that are not.
 
 use proc_macro2::{Span, TokenStream};
 

@@ -134,8 +134,8 @@ fn all_mistakes_are_found() {
     assert_eq!(template.faults.len(), 5, "{:?}", template.faults);
 }
 
-/// What the macro lets through and the runtime refuses would fail in every call; and were the macro
-/// to take for a delimiter what occurs in values, different calls would share a lock.
+/// A template that the macro accepts and the runtime refuses would fail in every call. A delimiter that can occur in
+/// values would let different calls share a lock.
 #[test]
 fn the_runtime_draws_the_same_line() {
     use dlock_runtime::{KeyFault, LockError, LockKey};

@@ -31,7 +31,7 @@ pub(crate) struct Crowd {
     places: Vec<Option<Member>>,
     processes: u32,
     pub(crate) follow: Follow,
-    /// Those that have ended although nobody has killed them.
+    /// Processes that have ended although the nemesis did not kill them.
     crashed: Vec<Member>,
     pub(crate) killed: Vec<Member>,
     pub(crate) stops: Vec<Stop>,
@@ -107,7 +107,7 @@ impl Crowd {
         }
     }
 
-    /// Reads what has been noted, and sees who has ended by itself.
+    /// Reads new notes, and finds processes that have ended by themselves.
     pub(crate) fn look(&mut self) {
         for place in &mut self.places {
             if let Some(member) = place.take_if(|member| member.worker.ended().is_some()) {
@@ -205,7 +205,7 @@ impl Crowd {
             let (status, said) = member.end().await;
             let process = member.process;
             if has_crashed || !status.success() {
-                // One may have done so since the last look, beside the one that was seen.
+                // A second section of the process may have ended since the last look.
                 self.follow.died(process);
                 wrong.push(format!(
                     "process {process} ended by itself with {status}:\n{said}"
@@ -286,7 +286,7 @@ mod tests {
         waitid(WaitId::Pid(id), options).unwrap();
     }
 
-    /// What was wrong, when each section has ended with its process.
+    /// The mistakes found when each section has ended with its process.
     async fn ends(mut crowd: Crowd) -> Vec<String> {
         let count = crowd.processes_seen();
         let wrong = crowd.end().await;

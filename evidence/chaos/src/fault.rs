@@ -119,8 +119,8 @@ impl Kind {
             K::WritesRefused,
             K::DataFlushed,
         ];
-        // Sentinels and nodes of a cluster know each other by their own addresses, and take what
-        // stands still for dead.
+        // Sentinels and nodes of a cluster know each other by their own addresses, and take a stopped
+        // server for dead.
         let independent = [
             K::ConnectionsCut,
             K::ConnectionsRefused,
@@ -162,7 +162,7 @@ impl Kind {
     pub(crate) fn forgets(self, topology: Topology) -> bool {
         match self {
             Self::ServerEmptied | Self::DataFlushed => true,
-            // What a replica has not been told by then is lost.
+            // Writes that a replica has not received by then are lost.
             Self::MasterKilled | Self::MasterStopped => topology != Topology::Replicas,
             // In a cluster the old master waits until its replica has all.
             Self::FailOverAsked => topology == Topology::Sentinel,

@@ -1,5 +1,5 @@
-//! What the locks protect: a file for each key, to which all processes write, and which takes nothing
-//! from who shows a smaller token than the greatest it has seen.
+//! The resource behind the locks: a file for each key, to which all processes write, and which refuses every token that
+//! is smaller than the greatest it has seen.
 //!
 //! A line is one write, and holds all that the next one has to know: a writer that is killed leaves
 //! either all of it or nothing. The order of the lines is the order of the resource.

@@ -15,9 +15,9 @@ use crate::notes::{self, Note};
 pub(crate) struct Follow {
     directory: PathBuf,
     files: BTreeMap<u32, Followed>,
-    /// Those that have ended.
+    /// Sections that have ended.
     pub(crate) sections: Vec<Section>,
-    /// Those that began without a lease.
+    /// Sections that began without a lease.
     pub(crate) late: Vec<Section>,
     /// Calls that came to nothing, by how.
     pub(crate) failed: BTreeMap<String, u64>,
@@ -192,7 +192,7 @@ impl Follow {
         open.map(|open| &open.section).collect()
     }
 
-    /// The keys that nobody has entered after that moment.
+    /// The keys without a new section after that moment.
     pub(crate) fn not_entered_since<'a>(&self, keys: &[&'a str], at: Duration) -> Vec<&'a str> {
         let is_late = |key: &&&str| self.entered.get(**key).is_none_or(|entered| *entered <= at);
         keys.iter().filter(is_late).copied().collect()

@@ -48,7 +48,7 @@ struct Arguments {
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
 
-    /// What decides about the faults, though not about when all else happens [default: a new one]
+    /// The seed of the faults, though not of the time at which all else happens [default: a new one]
     #[arg(long)]
     seed: Option<u64>,
 
@@ -213,6 +213,6 @@ impl Arguments {
 fn new_seed() -> u64 {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let nanos = time.map_or(0, |it| it.as_nanos());
-    // What changes most is in the lower half.
+    // The lower half changes most.
     u64::try_from(nanos & u128::from(u64::MAX)).expect("it was cut off")
 }

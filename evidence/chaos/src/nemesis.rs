@@ -21,7 +21,7 @@ use crate::{
 /// How long a fault may last that is to be longer than a lease.
 const BEYOND: Duration = Duration::from_millis(700);
 
-/// All locks are had again by then, or somebody hangs.
+/// All locks are available again by then, or a process hangs.
 const RECOVERY: Duration = Duration::from_secs(60);
 
 /// The shortest time between two faults.
@@ -36,7 +36,7 @@ pub(crate) struct Nemesis<'a> {
     pub(crate) world: &'a World,
     pub(crate) crowd: &'a mut Crowd,
     pub(crate) random: Random,
-    /// Who was in charge after the last fault.
+    /// The masters after the last fault.
     in_charge: Vec<Charge>,
     /// When that was.
     since: Duration,
@@ -118,7 +118,7 @@ impl<'a> Nemesis<'a> {
             .between(Duration::from_millis(100), TTL + BEYOND)
     }
 
-    /// Keeps a fault for some time. Now and then a process is killed meanwhile, or stands still.
+    /// Keeps a fault for some time. Now and then a process is killed or stopped meanwhile.
     async fn keep(&mut self) {
         let time = self.some_time();
         if !self.random.one_in(3) {
@@ -145,7 +145,7 @@ impl<'a> Nemesis<'a> {
         let in_charge = self.world.in_charge().await;
         let topology = self.world.topology;
         let is_asked = kind.forgets(topology);
-        // A slot that moves and a fail-over that waits for the replica lose nothing.
+        // A slot that moves and a failover that waits for the replica lose nothing.
         let is_planned = matches!(kind, Kind::SlotMoved | Kind::FailOverAsked);
         let is_unasked = in_charge != self.in_charge
             && !is_asked
@@ -165,7 +165,7 @@ impl<'a> Nemesis<'a> {
         entered
     }
 
-    /// Waits until somebody has entered under each key after that moment.
+    /// Waits until a section has begun under each key after that moment.
     pub(crate) async fn until_entered(&mut self, after: Duration) -> Result<(), String> {
         let end = Instant::now() + RECOVERY;
         loop {

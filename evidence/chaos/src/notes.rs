@@ -1,4 +1,4 @@
-//! What a worker notes of its sections, line by line, so that it is known even if it is killed.
+//! Notes of a worker about its sections, line by line, so that they are known even if it is killed.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! What was broken, and what came of it.
+//! The faults of a round, and their effects.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -29,7 +29,7 @@ pub(crate) struct Report {
     /// Calls that came to nothing, by how.
     pub(crate) failed: BTreeMap<String, u64>,
     pub(crate) faults: BTreeMap<Kind, Tally>,
-    /// What must not have happened, as text.
+    /// Broken promises, as text.
     pub(crate) wrong: Vec<String>,
 }
 

@@ -22,7 +22,7 @@ use crate::{
     world::World,
 };
 
-/// What is left of a lock ends by itself, and all of it by then.
+/// Every rest of a lock expires by then.
 const CLEAN: Duration = Duration::from_secs(30);
 
 /// So many violations are shown.
@@ -38,7 +38,7 @@ pub(crate) struct Round {
     pub(crate) cheat: Option<Cheat>,
     /// Of its own: what is noted.
     pub(crate) directory: PathBuf,
-    /// What is being done, for who wants to know where it failed.
+    /// The present step, for the report of a failure.
     pub(crate) doing: Arc<Mutex<String>>,
 }
 
@@ -100,7 +100,7 @@ impl Round {
         *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
 
-    /// Locks and queues that nobody will ever have again.
+    /// Locks and queues that no process will ever use again.
     async fn left_over(&self, world: &World) -> Option<String> {
         let end = Instant::now() + CLEAN;
         loop {
@@ -116,8 +116,8 @@ impl Round {
     }
 }
 
-/// What a section may rely on: for as long as leases last after something has been forgotten, only on
-/// its token.
+/// The promise that holds for a section: for as long as leases last after a server has forgotten, only the
+/// order of its token.
 fn promise(section: &Section, faults: &[Fault]) -> Promise {
     let is_meanwhile =
         |it: &&Fault| it.began <= section.entered && section.entered <= it.over + TTL;
@@ -155,7 +155,7 @@ fn judged(topology: Topology, history: &History, faults: &[Fault]) -> Report {
     report
 }
 
-/// No body begins without a lease. Only who stood still at that very moment cannot know better.
+/// No body begins without a lease. Only a process that was stopped at that very moment can do so.
 fn judge_late(late: &[Section], stops: &[Stop], report: &mut Report) {
     for section in late {
         let stood_still = |it: &Stop| {
@@ -171,7 +171,7 @@ fn judge_late(late: &[Section], stops: &[Stop], report: &mut Report) {
     }
 }
 
-/// Whoever writes has noted a section, even if it was over at once or its process was killed.
+/// Every writer has noted a section, even if it was over at once or its process was killed.
 fn judge_writers(history: &History, report: &mut Report) {
     let strays = history.judge_writers();
     report.violations += strays.len();
@@ -193,8 +193,8 @@ fn shown(violation: &Violation, faults: &[Fault]) -> String {
     format!("{violation}\n  broken around it: {near:?}")
 }
 
-/// The longest time in which nobody entered under some key until a fault was got over, from the last
-/// that had entered before it.
+/// The longest time without a new section under some key until the recovery from a fault, from the last
+/// one that had begun before it.
 fn longest_without(history: &History, fault: &Fault) -> Duration {
     let longest = KEYS.iter().map(|key| {
         let sections = history.sections.iter().filter(|it| it.key == *key);

@@ -1,7 +1,7 @@
 //! A run that leaves nothing behind, whichever of its processes is killed.
 //!
-//! What runs is a child in a process group of its own, with all servers and workers. Whoever of the
-//! two ends first, the other one ends the group.
+//! The run is a child in a process group of its own, with all servers and workers. When either of the
+//! two ends, the other one ends the group.
 
 use std::{
     env,
@@ -53,7 +53,7 @@ pub(crate) fn is_inner() -> bool {
         return false;
     }
     thread::spawn(|| {
-        // Nobody writes to it: it ends with the parent.
+        // The pipe has no writer: it ends with the parent.
         io::stdin().read_to_end(&mut Vec::new()).ok();
         kill_current_process_group(Signal::KILL).ok();
     });
@@ -67,7 +67,7 @@ impl Group {
     /// Waits for the leader, and ends the others.
     fn end(mut self) -> io::Result<bool> {
         let leader = Pid::from_child(&self.0);
-        // It is left to be waited for: until then nobody else is given its number.
+        // It is not reaped yet: until then its number is not used again.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(Errno::INTR) = waitid(WaitId::Pid(leader), options) {}
         kill_process_group(leader, Signal::KILL).ok();

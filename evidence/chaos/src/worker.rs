@@ -25,7 +25,7 @@ use crate::{
 use cheats::Delete;
 use inside::Caller;
 
-/// What all want.
+/// The keys of all workers.
 pub(crate) const KEYS: [&str; 3] = ["chaos:0", "chaos:1", "chaos:2"];
 
 /// Of all leases.
@@ -34,18 +34,18 @@ pub(crate) const TTL: Duration = Duration::from_millis(1500);
 /// Longer than any fault lasts.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// What is wrong with a crowd, to be found out.
+/// A mistake of a crowd, which the run has to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub(crate) enum Cheat {
-    /// Nobody takes a lock.
+    /// No lock is taken.
     NoLock,
-    /// A lock that is deleted by whoever leaves, also when it has ended and is another's by now.
+    /// Every section deletes the lock at its end, also when it has expired and belongs to another process.
     BlindDelete,
-    /// The same, but whoever leaves deletes nothing but its own lock: nothing is to be found.
+    /// The same, but a section deletes only its own lock: a run has nothing to find.
     OwnDelete,
     /// The locks are real, but what they protect does not look at tokens.
     NoFence,
-    /// The locks are real, but some processes panic after a while, where nobody looks.
+    /// The locks are real, but some processes panic after a while, where no task waits for it.
     Panic,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn run(settings: Settings) {
     panic::set_hook(Box::new(move |info| {
         if !info.payload().is::<OnPurpose>() {
             show(info);
-            // The runtime catches what a task of its own panics with: nobody would see it.
+            // The runtime catches a panic of a task of its own, and hides it.
             process::abort();
         }
     }));

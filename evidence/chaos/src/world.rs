@@ -30,7 +30,7 @@ pub(crate) enum Servers {
     Cluster(Cluster),
 }
 
-/// A master, and since which change of masters it is one: a fail-over and another one back leave no
+/// A master, and the change of masters that made it one: a failover and another one back leave no
 /// other trace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Some servers that take writes, to be told something.
+    /// Some servers that take writes, to give them an order.
     pub(crate) async fn some(&self, random: &mut Random) -> Vec<&RedisServer> {
         match &self.servers {
             Servers::Independent(servers) => {
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Who is in charge: a change that nobody has asked for may forget as well as one that was.
+    /// The masters: a change that was not ordered may lose data as well as one that was.
     pub(crate) async fn in_charge(&self) -> Vec<Charge> {
         match &self.servers {
             Servers::Independent(_) => Vec::new(),
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// What is on the servers besides fences.
+    /// The keys on the servers, except for fences.
     pub(crate) async fn left_over(&self) -> Vec<String> {
         let mut keys = Vec::new();
         match &self.servers {

@@ -14,10 +14,10 @@ use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-/// Nobody takes that long unless it hangs, however loaded the machine is.
+/// Only a run that hangs takes that long, however loaded the machine is.
 const LIMIT: Duration = Duration::from_secs(400);
 
-/// What a resource without fences takes is found only if somebody late has more to write.
+/// A mistake of a resource without fences is found only if a late writer has more to write.
 const TRIES: usize = 10;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -51,16 +51,16 @@ fn chaos(directory: &TempDir, words: &[&str]) -> Worker {
             .args(words)
             .arg("--report")
             .arg(report)
-            // What is kept of it, as something is wrong, goes with this.
+            // The directory that is kept after a failure goes with this.
             .env("TMPDIR", directory.path()),
     )
 }
 
-/// What a run says.
+/// The reports of a run.
 async fn run(directory: &TempDir, words: &[&str]) -> Vec<Report> {
     let worker = chaos(directory, words);
     let status = worker.wait(LIMIT).await;
-    // Not by `println!`: the table is to be seen although the test is well.
+    // Not by `println!`: the table is shown although the test passes.
     let shown = format!("{}{}\n", worker.stdout(), worker.stderr());
     io::stdout().write_all(shown.as_bytes()).ok();
     let report = fs::read(directory.path().join("report")).expect("there is a report");
@@ -165,7 +165,7 @@ async fn sentinels_keep_their_promises_whatever_is_broken() {
     of("Sentinel").await.assert_well(&SENTINELS, &forgetful);
 }
 
-/// What both replicas have confirmed no fail-over loses.
+/// No failover loses a lease that both replicas have confirmed.
 #[tokio::test]
 async fn confirmed_leases_exclude_each_other_through_fail_overs() {
     let report = of("Replicas").await;
@@ -237,7 +237,7 @@ async fn a_lock_that_anybody_deletes_is_found_out() {
     assert!(of_cheats("blind-delete").await.overlaps > 0);
 }
 
-/// What was found above is the deletion and nothing else.
+/// The mistake that was found above is the deletion and nothing else.
 #[tokio::test]
 async fn the_same_lock_that_only_its_owner_deletes_is_well() {
     let report = of_cheats("own-delete").await;
@@ -246,7 +246,7 @@ async fn the_same_lock_that_only_its_owner_deletes_is_well() {
     assert!(report.sections >= 3 && report.exclusive == report.sections);
 }
 
-/// Whoever was stopped may have had nothing more to write.
+/// A stopped process may have had nothing more to write.
 #[tokio::test]
 async fn a_resource_that_does_not_look_at_tokens_is_found_out() {
     for _ in 0..TRIES {
@@ -260,9 +260,9 @@ async fn a_resource_that_does_not_look_at_tokens_is_found_out() {
     panic!("nothing was found in {TRIES} runs");
 }
 
-/// A dead process is inside nothing: nobody may take it for one that waits, and kill it once more.
+/// A dead process is inside nothing: it must not be taken for one that waits, and be killed once more.
 ///
-/// Those that are killed before they come to abort make room for others that do: the run goes on until
+/// Processes that are killed before they come to abort make room for others that do: the run goes on until
 /// one of them has.
 #[tokio::test]
 async fn processes_that_end_by_themselves_are_found_out() {
@@ -290,7 +290,7 @@ async fn processes_that_end_by_themselves_are_found_out() {
     assert_eq!(counts, (0, 0), "{:?}", report.wrong);
 }
 
-/// Whoever is left when the run is killed: servers, workers, and what is between.
+/// The processes that are left when the run is killed: servers, workers, and the child between.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_run_that_is_killed_leaves_no_process_behind() {

@@ -1,8 +1,8 @@
-//! What happened under locks, and whether it may have: the judge of the simulation and of the chaos
+//! A history of sections under locks, and a judgement of it, for the simulation and for the chaos
 //! on real servers.
 //!
-//! It knows nothing of dlock. A [`History`] says who believed to hold what and when, and what was
-//! written to a resource that the lock protects; a [`Promise`] says what that world could hold.
+//! It knows nothing of dlock. A [`History`] contains the sections, with the time for which each task trusted its lock, and
+//! the writes to a resource that the lock protects; a [`Promise`] is a property that the world could hold.
 
 mod register;
 
@@ -31,19 +31,19 @@ pub struct Section {
     pub asked: Duration,
     /// When the section began.
     pub entered: Duration,
-    /// The last moment at which the task believed to hold the lock: when it began to give it back, was
-    /// told of the loss, or was dropped.
+    /// The last moment at which the task trusted its lock: when it began the release, learned of the loss, or was
+    /// dropped.
     pub left: Duration,
-    /// What ended it.
+    /// The cause of its end.
     pub end: End,
 }
 
-/// What ended a section.
+/// The cause of a section's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum End {
     /// The body ran to its end, and the lease was valid until then.
     Finished,
-    /// The task was told that the lease is lost.
+    /// The task learned that the lease is lost.
     Lost,
     /// The task was cancelled or panicked.
     Dropped,
@@ -75,21 +75,21 @@ pub struct History {
     pub writes: Vec<Write>,
 }
 
-/// What a world can hold.
+/// A promise that a world can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// Nothing that was granted is ever forgotten before its time: no two sections of a key overlap,
     /// and tokens grow in the order of the sections.
     Exclusive,
-    /// A store may forget what it granted, but all clocks that tokens come from agree: who asked after
-    /// another had entered has a greater token.
+    /// A store may forget its grants, but all clocks that tokens come from agree: an attempt that began after
+    /// another one's section has a greater token.
     Ordered,
-    /// A store may forget, or a process stand still while it believes: no token is given
-    /// twice, and the resource takes nothing from who is late.
+    /// A store may forget, or a process pause while it trusts its lease: no token is given twice, and the resource
+    /// refuses every late writer.
     Fenced,
 }
 
-/// What must not happen.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// Two tasks believed to hold one key.
@@ -124,10 +124,10 @@ impl fmt::Display for Violation {
 }
 
 impl History {
-    /// Everything that must not have happened in a world that can hold `promise`.
+    /// Every broken promise in a world that can hold `promise`.
     ///
-    /// Who leaves in the moment in which another enters does not meet it: so two sections of no length
-    /// may be at one moment. Of those that begin at one moment, the one with the smaller token was first.
+    /// A section that ends in the moment in which another begins does not overlap it: so two sections of no length
+    /// may be at one moment. Of sections that begin at one moment, the one with the smaller token was first.
     #[must_use]
     pub fn judge(&self, promise: Promise) -> Vec<Violation> {
         self.judge_by(|_| promise)
@@ -220,10 +220,10 @@ impl History {
         }
     }
 
-    /// The writes of nobody, where the history has every section: so what refused a late write is a
-    /// token that somebody has had.
+    /// Writes without a section, where the history has every section: so a late write is refused by a
+    /// token of a known section.
     ///
-    /// Not for callers that write without a section, or leave out those that were over at once.
+    /// Not for callers that write without a section, or leave out sections that were over at once.
     #[must_use]
     pub fn judge_writers(&self) -> Vec<Violation> {
         let sections = self.sections.iter();

@@ -7,8 +7,8 @@ use std::{
 
 use crate::Write;
 
-/// What locks protect: for each key it takes a write only from who shows a token that is not less
-/// than the last it has taken. It remembers all that were tried.
+/// The resource behind the locks: for each key it refuses a write whose token is less than the last one it
+/// accepted. It remembers all attempts.
 #[derive(Debug, Default)]
 pub struct Register(Mutex<State>);
 
@@ -19,7 +19,7 @@ struct State {
 }
 
 impl Register {
-    /// Writes, if nobody with a greater token has; says whether it was taken.
+    /// Writes, unless a greater token has written; returns whether the write was accepted.
     pub fn write(&self, key: &str, [process, task]: [u32; 2], token: i64) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let accepted = state.last.get(key).is_none_or(|last| *last <= token);

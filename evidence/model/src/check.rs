@@ -17,14 +17,14 @@ use stateright::{Checker, Expectation, Model, Property};
 pub struct Check {
     /// The protocol and its bounds.
     pub protocol: String,
-    /// What is said of it.
+    /// The claim in words.
     pub claim: String,
-    /// What has to come out.
+    /// The expected result.
     pub expected: Expected,
     run: Box<dyn Fn(Effort) -> Report + Send + Sync>,
 }
 
-/// What has to come out of a check.
+/// The expected result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// All properties hold in all states, and there are at least so many.
@@ -53,7 +53,7 @@ pub struct Effort {
     pub shows_progress: bool,
 }
 
-/// What came out of a check.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Report {
     /// See [`Check::protocol`].
@@ -83,7 +83,7 @@ pub struct Report {
 ///
 /// # Panics
 ///
-/// If nobody takes what is shown.
+/// If the standard output is closed.
 #[must_use]
 pub fn run_all(checks: &[Check], effort: Effort, shows_steps: bool) -> Vec<String> {
     tell(Report::head());
@@ -233,7 +233,7 @@ impl Check {
 pub trait Checkable: Model + Clone + Send + Sync + 'static {}
 impl<M: Model + Clone + Send + Sync + 'static> Checkable for M {}
 
-/// A state that can be told from others.
+/// A state that can be compared with others.
 pub trait Checked: Hash + Clone + PartialEq + Send + Sync + 'static {}
 impl<S: Hash + Clone + PartialEq + Send + Sync + 'static> Checked for S {}
 
@@ -365,7 +365,7 @@ fn show_progress<M: Model>(checker: &impl Checker<M>, begun: Instant) {
 }
 
 impl Report {
-    /// What is not as it should be.
+    /// The difference from the expected result.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         let fault = match (self.expected, &self.path) {

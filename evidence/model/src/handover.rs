@@ -48,7 +48,7 @@ pub enum Rule {
     OneReleases,
     /// A lease that was handed to a task which does not look is not renewed.
     UnseenIsNotRenewed,
-    /// Who has begun its section is not passed over, whatever it does meanwhile.
+    /// A task that has begun its section is not passed over, whatever it does meanwhile.
     BegunIsNotPassedOver,
     /// Each claim has an owner id of its own, also that of a task whose first claim others have borne.
     NoOwnerTwice,

@@ -55,16 +55,16 @@ pub struct Bounds {
     pub rolls_back: Option<(u8, u8)>,
     /// Whether a section writes to a resource.
     pub writes: bool,
-    /// Whether a waiter looks again in time; else it may be stopped.
+    /// Whether a waiter polls in time; else it may be stopped.
     pub is_prompt: bool,
 }
 
 /// How long things last, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// What a process asks a lease for.
+    /// The TTL that a process asks for.
     pub ttl: u8,
-    /// What a lease is handed on for.
+    /// The time of a grant.
     pub grant: u8,
     /// By how much two clocks may differ meanwhile.
     pub drift: u8,
@@ -85,7 +85,7 @@ pub enum Rule {
     NoAnswerMovesNothing,
     /// A lease that was lost does not come back, whatever the server says.
     LostIsFinal,
-    /// What got no answer is released, as it may have been carried out.
+    /// A request without an answer is released, as it may have been carried out.
     UnknownIsReleased,
     /// An owner id is for one attempt.
     IdForOneAttempt,
@@ -109,9 +109,9 @@ pub enum Rule {
     FenceFollowsTheClock,
     /// The resource refuses tokens that are smaller than the greatest it has seen.
     ResourceRefuses,
-    /// Who waits looks again, as hints may be lost.
+    /// A waiter polls, as hints may be lost.
     LooksAgain,
-    /// A lock that is free goes to who has waited longest.
+    /// A free lock goes to the longest waiter.
     FirstComesFirst,
 }
 

@@ -22,21 +22,21 @@
 //! | a hint counts from a question | [`lease::Rule::HintCountsFromAQuestion`] | 13 |
 //! | which knew a smaller fence | [`lease::Rule::HintCountsFromASmallerFence`] | 16 |
 //! | for the time of a grant | [`lease::Rule::HintCountsForAGrant`] | 13 |
-//! | hints may be lost, so waiters look again | [`lease::Rule::LooksAgain`] | 4 |
+//! | hints may be lost, so waiters poll | [`lease::Rule::LooksAgain`] | 4 |
 //! | a fence is greater than the last | [`lease::Rule::FenceExceedsTheLast`] | 6 |
 //! | and not below the server's time | [`lease::Rule::FenceFollowsTheClock`]: a server forgets, a replica is behind | 13, 12 |
 //! | the resource refuses smaller tokens | [`lease::Rule::ResourceRefuses`] | 11 |
-//! | a free lock goes to who has waited longest | [`lease::Rule::FirstComesFirst`] | 8 |
+//! | a free lock goes to the longest waiter | [`lease::Rule::FirstComesFirst`] | 8 |
 //! | a task that was picked looks at the deadline | [`handover::Rule::LooksAtTheDeadline`] | 8 |
 //! | a lease is handed over only before its deadline | [`handover::Rule::HandsOverInTime`] | all holds: the next task looks |
 //! | with a greater token | [`handover::Rule::TokenGrows`] | 5 |
 //! | 4095 times at most | [`handover::Rule::SequenceEnds`] | 12 |
 //! | for a time only | [`handover::Rule::TurnEnds`] | 13 |
 //! | since it came from the store, not since an answer | [`handover::Rule::AnswersMakeNoYounger`] | 13 |
-//! | who was picked and is dropped passes it on | [`handover::Rule::PickedPassesOn`] | 17 |
+//! | a picked task that is dropped passes it on | [`handover::Rule::PickedPassesOn`] | 17 |
 //! | one releases | [`handover::Rule::OneReleases`] | 7 |
-//! | what no task looks at is not renewed | [`handover::Rule::UnseenIsNotRenewed`] | 16 |
-//! | who has begun is not passed over | [`handover::Rule::BegunIsNotPassedOver`] | 5 |
+//! | a lease that its task does not look at is not renewed | [`handover::Rule::UnseenIsNotRenewed`] | 16 |
+//! | a task that has begun is not passed over | [`handover::Rule::BegunIsNotPassedOver`] | 5 |
 //! | no two claims have one owner | [`handover::Rule::NoOwnerTwice`] | 10 |
 //! | a majority grants | [`quorum::Rule::MajorityGrants`] | 4 |
 //! | within the TTL from the first question | [`quorum::Rule::CountsFromTheFirstQuestion`] | 7 |
@@ -45,10 +45,10 @@
 //! | and as it was granted | [`quorum::Rule::RaisedAsGranted`] | 11 |
 //! | a node that has counted further confirms nothing else | [`quorum::Rule::LateGrantIsExact`] | 10 |
 //! | no id after a release was sent | [`quorum::Rule::FreshId`] | 9 |
-//! | a grant that comes late is given back | [`quorum::Rule::LateGrantIsGivenBack`] | 8 |
+//! | a grant that comes late is released | [`quorum::Rule::LateGrantIsGivenBack`] | 8 |
 //! | a retake never outlives the release | [`quorum::Rule::RetakeIsGivenBack`] | 10 |
 //! | proposals follow a clock | [`quorum::Rule::ProposedByTheClock`] | 9 |
-//! | who has forgotten stays out for a TTL | [`quorum::Rule::ForgetfulStaysOut`] | 7 |
+//! | a node that has forgotten stays out for a TTL | [`quorum::Rule::ForgetfulStaysOut`] | 7 |
 //!
 //! What is asserted is computed from what the server and the processes do, not by the code of the rules. Some
 //! things are so by construction: connections keep their order, a hint names who got the lock, the other

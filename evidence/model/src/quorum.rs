@@ -31,7 +31,7 @@ pub struct Bounds {
     pub clients: usize,
     /// How often each of them asks all nodes.
     pub rounds: u8,
-    /// What the nodes have counted before.
+    /// The fences that the nodes have counted before.
     pub counted: [u8; 3],
     /// When a node's lock ends by itself.
     pub ends: Ends,
@@ -61,7 +61,7 @@ pub enum Ends {
 pub enum Rule {
     /// More than half of the nodes grant.
     MajorityGrants,
-    /// What one of the nodes may have ended before the others granted is no grant.
+    /// A vote that its node may have ended before the others granted is no grant.
     CountsFromTheFirstQuestion,
     /// A fence that not all of them have is raised before it counts.
     FenceIsRaised,
@@ -73,9 +73,9 @@ pub enum Rule {
     LateGrantIsExact,
     /// A node that was sent a release is not asked again under the same id.
     FreshId,
-    /// A grant that comes when the attempt is over is given back.
+    /// A grant that comes when the attempt is over is released.
     LateGrantIsGivenBack,
-    /// A retake that is answered when the lease is over is given back.
+    /// A retake that is answered when the lease is over is released.
     RetakeIsGivenBack,
     /// Clients propose fences by a clock that goes on when a node forgets.
     ProposedByTheClock,

@@ -1,4 +1,4 @@
-//! What holds of the protocols of dlock, and what fails without each of their rules.
+//! Claims that hold of dlock's protocols, and claims that fail without one of their rules.
 
 use std::fmt::Debug;
 

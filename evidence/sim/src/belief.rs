@@ -1,4 +1,4 @@
-//! What a task believes to hold, from the begin of its section to the end of it.
+//! The validity that a task believes in, from the begin of its section to the end of it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{host::Host, verdict::Finding, world::World};
 
-/// Who has a section.
+/// The task with a section.
 #[derive(Clone)]
 pub(crate) struct Actor {
     pub(crate) world: Arc<World>,
@@ -29,7 +29,7 @@ pub(crate) struct Belief {
     began: Instant,
     /// When it has last looked, and was right.
     looked: Duration,
-    /// Until when it was told, at that moment, to trust its lease.
+    /// The end of its lease's validity, as of that moment.
     trusted: Duration,
     is_over: bool,
 }
@@ -83,8 +83,8 @@ impl Belief {
         true
     }
 
-    /// The same for who does not look whether it still may. It believes no longer for that: only what it
-    /// writes may come after others.
+    /// The same for a task that does not check its lease. The time of its belief does not grow by that: only its
+    /// writes may come after those of others.
     pub(crate) fn act_carelessly(&self, lease: &Lease) {
         if lease.is_lost() {
             let world = &self.actor.world;
@@ -120,7 +120,7 @@ impl Belief {
         &self.actor
     }
 
-    /// The task gives the lock back, or is told of its loss.
+    /// The task releases the lock, or learns of its loss.
     pub(crate) fn end(&mut self, end: End) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
@@ -129,7 +129,7 @@ impl Belief {
         let now = world.elapsed();
         let told_late =
             !self.actor.is_watched || world.was_late_after(self.began, &self.actor.host);
-        // Who is told late has relied on nothing since it was told for how long it may.
+        // A late notification changes nothing: the task has relied on the validity that it knew.
         let left = if end != End::Finished && told_late {
             now.min(self.looked.max(self.trusted))
         } else {

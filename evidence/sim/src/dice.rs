@@ -36,7 +36,7 @@ impl Dice {
 
     /// A number below `end`, which is not 0.
     pub(crate) fn below(&self, end: u64) -> u64 {
-        // What the remainder favours is of no account for numbers this small.
+        // The bias of the remainder does not matter for numbers this small.
         self.next() % end
     }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a world beyond what it promises: each of these has to be found.
+//! Flaws of a world beyond its promises: a run has to find each of them.
 
 /// A broken promise of a server, of the network or of a clock. What finds nothing wrong in such a world
 /// finds nothing.
@@ -7,19 +7,19 @@ pub enum Flaw {
     /// The world is as it should be.
     #[default]
     None,
-    /// A release frees the key, whoever holds it.
+    /// A release frees the key, whichever owner holds it.
     ReleasesWhosoever,
-    /// A renewal is good, whoever holds the key.
+    /// A renewal succeeds, whichever owner holds the key.
     RenewsWhosoever,
-    /// The owner that asks again is told that the key is its own, and its TTL goes on as it was.
+    /// An owner that asks again gets *granted*, and its TTL goes on as it was.
     AskedAgainKeepsItsTime,
-    /// Now and then a key that is held is given to who asks.
+    /// Now and then a key that is held is granted to another owner.
     GrantsTwice,
     /// Fences do not grow.
     FencesFollowNoCounter,
-    /// A lease that is handed on lasts for a second only.
+    /// A grant lasts for a second only.
     HandsOnForASecond,
-    /// Who is refused is told of a last fence that is too low.
+    /// A *busy* answer carries a last fence that is too low.
     LastFenceIsTooLow,
     /// Notices of grants that are over come again, with a new fence.
     RepeatsOldGrantsAsNew,
@@ -29,12 +29,12 @@ pub enum Flaw {
     RaisesNothing,
     /// The servers' clocks are faster than the drift that is allowed for.
     FastClocks,
-    /// Servers forget everything, and nobody is to know.
+    /// Servers forget everything in secret.
     ForgetsSecretly,
     /// Requests are said to have come to nothing that were carried out.
     DeniesWhatItDid,
     /// Some processes talk to other servers.
     SplitBrain,
-    /// Acquisitions are answered with a grant although somebody else holds the key.
+    /// Acquisitions are answered with a grant although another owner holds the key.
     AnswersForOthers,
 }

@@ -74,7 +74,7 @@ impl Host {
         self.state().manager.clone()
     }
 
-    /// All at once, and without a word to anybody.
+    /// All at once, and without notice.
     pub(crate) fn kill(&self) {
         self.dead.store(true, Ordering::Relaxed);
         let (manager, tasks) = {
@@ -87,7 +87,7 @@ impl Host {
         drop(manager);
     }
 
-    /// Its manager is no longer of use to anybody here.
+    /// Its manager is of no use here any more.
     pub(crate) fn drop_manager(&self) {
         let manager = self.state().manager.take();
         drop(manager);

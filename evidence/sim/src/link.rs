@@ -1,7 +1,7 @@
-//! The way from a process to a server: a store that loses, delays, repeats and refuses what it is asked.
+//! The way from a process to a server: a store that loses, delays, repeats and refuses requests.
 //!
-//! What was sent over one connection arrives in that order, whoever still waits for an answer. After a
-//! break there is a new connection, and what was sent over the old one may arrive much later.
+//! Requests over one connection arrive in their order, whether or not a caller still waits for an answer. After a
+//! break there is a new connection, and a request that was sent over the old one may arrive much later.
 
 mod arrival;
 mod message;
@@ -50,8 +50,8 @@ struct Line {
     broken: Arc<Broken>,
 }
 
-/// Whether a connection is broken. Who waits for that is told in the order of arrival, as all that is
-/// woken here has to be: a run is to be replayed.
+/// Whether a connection is broken. Waiters are woken in the order of arrival, as everything here has to be: a run
+/// must be repeatable.
 #[derive(Default)]
 struct Broken {
     is_so: AtomicBool,
@@ -155,7 +155,7 @@ impl Link {
             WrongType,
         };
         let dice = &self.0.world.dice;
-        // What ends a call at once is rarer than what passes.
+        // A fault that ends a call at once is rarer than one that passes.
         let (kind, may_be_done) = match dice.below(40) {
             0..8 => (Unreachable, false),
             8..12 => (ReadOnly, false),
@@ -245,7 +245,7 @@ fn disconnected() -> StoreError {
     StoreError::new(StoreErrorKind::Disconnected, "the connection broke")
 }
 
-/// A new connection, with somebody who carries what is sent over it.
+/// A new connection, with a task that carries its messages.
 fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
     let (requests, mut sent) = mpsc::unbounded_channel::<Message>();
     let broken = Arc::default();
@@ -254,7 +254,7 @@ fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
         while let Some(message) = sent.recv().await {
             sleep_until(message.at).await;
             if sent.is_closed() {
-                // The line is broken. What nobody can trace any more is lost, or late.
+                // The line is broken. A message without a task is lost, or late.
                 if !world.plan.old_connections || world.dice.chance(300) {
                     world.count(|counts| counts.request("lost with its connection"));
                     continue;

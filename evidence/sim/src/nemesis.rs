@@ -1,4 +1,4 @@
-//! What happens to servers, processes and connections while things go wrong.
+//! Faults of servers, processes and connections.
 
 use std::{sync::Arc, time::Duration};
 
@@ -58,7 +58,7 @@ pub(crate) async fn rage(world: Arc<World>, mut hosts: Hosts) -> Hosts {
     hosts
 }
 
-/// What happened, if anything did.
+/// The fault, if there was one.
 fn strike(
     world: &Arc<World>,
     hosts: &mut Hosts,
@@ -200,7 +200,7 @@ fn set_clock(world: &World, hosts: &mut Hosts, node: usize) -> Option<&'static s
     })
 }
 
-/// Nobody reaches the server for a while, and all connections to it break.
+/// No process reaches the server for a while, and all connections to it break.
 fn go_away(world: &World, hosts: &Hosts, node: usize, time: Duration) {
     {
         let mut state = world.state();

@@ -1,10 +1,10 @@
-//! What a seed makes of a run: who takes part, and what may go wrong.
+//! The plan of a run, made from its seed: its participants and its faults.
 
 use std::time::Duration;
 
 use crate::{dice::Dice, flaw::Flaw, server::ServerClock};
 
-/// The longest TTL of a run: for so long a server may keep what nobody gives back.
+/// The longest TTL of a run: a server may keep an abandoned lock for that long.
 pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(20);
 
 /// By how much a clock is set back, at the most.
@@ -32,9 +32,9 @@ pub(crate) struct Plan {
     pub(crate) distance: Duration,
     /// How often something happens to a server, a process or a connection.
     pub(crate) pace: Duration,
-    /// What becomes of single requests when the weather is bad.
+    /// The fate of single requests when the weather is bad.
     pub(crate) storms: bool,
-    /// What was sent over a connection that broke may be carried out after what is sent later.
+    /// A request over a connection that broke may be carried out after later ones.
     pub(crate) old_connections: bool,
     /// Servers restart, and keep their data.
     pub(crate) restarts: bool,
@@ -52,8 +52,8 @@ pub(crate) struct Plan {
     pub(crate) late_polls: bool,
     /// Bodies block their thread.
     pub(crate) blocks: bool,
-    /// What waiters are told is late, lost and doubled, and more often than not of use to nobody any more:
-    /// one key, short TTLs, and answers that do not come.
+    /// Hints are late, lost and doubled, and more often than not useless by then:
+    /// one key, short TTLs, and missing answers.
     pub(crate) bad_hints: bool,
     /// Bodies go on without looking whether they still hold the lock.
     pub(crate) careless: bool,
@@ -98,7 +98,7 @@ impl Plan {
             1 if loses => Amnesia::Yes,
             _ => Amnesia::No,
         };
-        // What has forgotten how far it counted has but its clock.
+        // A server that has forgotten its count has only its clock.
         let jumps = match dice.below(3) {
             _ if amnesia != Amnesia::No => Jumps::No,
             0 => Jumps::Back,
@@ -108,7 +108,7 @@ impl Plan {
         let clock = |_| ServerClock {
             fast_by: match flaw {
                 Flaw::FastClocks => 100_000,
-                // What is allowed for is a hundredth.
+                // The drift allows for a hundredth.
                 _ => i64::try_from(dice.below(18_001)).expect("it is small") - 9_000,
             },
             set_by_micros: if amnesia == Amnesia::No {

@@ -67,7 +67,7 @@ pub fn run(seed: u64, flaw: Flaw, logs: bool) -> Report {
     report(seed, &world)
 }
 
-/// Panics of tasks that nobody joins are to be found as well.
+/// Panics of tasks that are not joined are findings as well.
 fn listen_for_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -123,7 +123,7 @@ async fn play(world: &Arc<World>) -> usize {
     world.calm_down();
     hosts.heal(world);
     hosts.come_to_their_end(world).await;
-    // What nobody gives back runs out.
+    // Leases that are not released expire.
     sleep(RUNS_OUT).await;
     hosts.leave_nothing(world, "when all has run out");
     hosts.use_all_keys(world).await;
@@ -195,7 +195,7 @@ impl Hosts {
         let manager = if let [link] = &links[..] {
             builder.store(link.clone())
         } else {
-            // Servers that have forgotten count by the clocks of those who ask.
+            // Servers that have forgotten count by the clocks of their clients.
             let ahead = match plan.amnesia {
                 crate::plan::Amnesia::No => dice.time(Duration::from_secs(60)),
                 _ => Duration::ZERO,
@@ -283,7 +283,7 @@ impl Hosts {
         self.become_idle(world).await;
     }
 
-    /// Whatever is given back in the background is given back.
+    /// Waits for all releases in the background.
     async fn become_idle(&self, world: &World) {
         for process in &self.all {
             let Some(manager) = process.host.manager() else {
@@ -335,12 +335,12 @@ impl Hosts {
         }
         self.drop_calls(world).await;
         self.become_idle(world).await;
-        // A quorum's last servers are told in the background.
+        // The last servers of a quorum are informed in the background.
         sleep(Duration::from_secs(2)).await;
         self.leave_nothing(world, "although it was given back");
     }
 
-    /// Calls are dropped at each of their first polls; what they have asked for is given back as well.
+    /// Calls are dropped at each of their first polls; their locks are released as well.
     async fn drop_calls(&self, world: &Arc<World>) {
         for (_, process) in self.living() {
             let Some(manager) = process.host.manager() else {

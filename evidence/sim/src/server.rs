@@ -21,7 +21,7 @@ pub(crate) struct Question {
     pub(crate) proposal: Option<u64>,
 }
 
-/// A waiter is to be told that it holds the key, or with a fence of 0 that it should ask.
+/// A notice that a waiter holds the key, or with a fence of 0 that it should ask.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) key: String,
@@ -29,7 +29,7 @@ pub(crate) struct Notice {
     pub(crate) fence: u64,
 }
 
-/// What one server knows. All times are its own clock's.
+/// The data of one server. All times are its own clock's.
 #[derive(Debug)]
 pub(crate) struct Server {
     locks: BTreeMap<String, Lock>,
@@ -72,7 +72,7 @@ struct Waiter {
 }
 
 impl ServerClock {
-    /// What it shows, in microseconds, when so much time has passed since the run began.
+    /// Its time, in microseconds, at this time of the run.
     fn at(self, elapsed: Duration) -> i64 {
         /// A day of 2026, counted from where fences begin.
         const BEGIN: i64 = 80_000_000_000_000;
@@ -268,7 +268,7 @@ impl Server {
         (answer, self.told(notice))
     }
 
-    /// What is really told of a notice.
+    /// The notices that are really sent.
     fn told(&mut self, notice: Option<Notice>) -> Option<Notice> {
         if self.flaw != Flaw::RepeatsOldGrantsAsNew {
             return notice;
@@ -320,7 +320,7 @@ impl Server {
         lock.held.as_ref().map(|held| held.owner.client())
     }
 
-    /// Who holds or waits for what.
+    /// The holders and waiters that are left.
     pub(crate) fn left(&mut self, elapsed: Duration) -> Vec<(String, OwnerId)> {
         let now = self.clock.at(elapsed);
         let mut left = Vec::new();

@@ -68,7 +68,7 @@ pub(crate) async fn live(world: Arc<World>, host: Arc<Host>, task: u32) {
     call.actor.log(format_args!("wants at last {call:?}"));
     let request = call.request(&manager);
     let done = request.run(async |lease| call.body(lease).await).await;
-    // A process that shuts down lets nobody in any more.
+    // A process that shuts down accepts no new calls.
     if let Err(error) = done
         && !matches!(error, LockError::Closed { .. })
     {
@@ -347,7 +347,7 @@ fn block(world: &World, time: Duration) {
     world.all_are_late();
 }
 
-/// What a body does after it has blocked and before its next await.
+/// The end of a body after it has blocked, before its next await.
 fn continue_after_block(belief: &mut Belief, lease: &Lease) {
     if lease.is_lost() {
         belief.actor().log(format_args!("has blocked for too long"));

@@ -15,7 +15,7 @@ const RUNS: u64 = 2_000;
 #[test]
 fn thousands_of_worlds_keep_their_promises() {
     let (counts, reports) = run_many(0..RUNS, Flaw::None, 10);
-    // Seen although the test passes, for whoever reads the log.
+    // Shown although the test passes, for readers of the log.
     writeln!(io::stdout(), "{counts}").expect("there is an output");
     let found = reports.iter().flat_map(|report| {
         let finding = |it| format!("seed {}: {it}\n", report.seed);
@@ -26,7 +26,7 @@ fn thousands_of_worlds_keep_their_promises() {
         found.is_empty(),
         "{found}again by `cargo xtask sim --seed SEED`"
     );
-    // What did not happen was not judged.
+    // A run without sections judges nothing.
     assert!(counts.exclusive * 3 > counts.runs * 2, "{counts}");
     assert!(counts.sections > 10 * RUNS, "{counts}");
     for event in [
@@ -104,7 +104,7 @@ fn kind(finding: &Finding) -> Kind {
     }
 }
 
-/// What cannot fail shows nothing: each of these worlds is found out as what it is, within so many runs.
+/// A judgement that cannot fail shows nothing: each of these flaws is found as itself, within so many runs.
 #[test]
 fn a_world_that_breaks_a_promise_is_found_out() {
     let flaws = [

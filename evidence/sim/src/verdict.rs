@@ -1,4 +1,4 @@
-//! What was found wrong in a run, and what there was of everything.
+//! The findings of a run, and the numbers of all that happened.
 
 use std::{collections::BTreeMap, fmt, ops::AddAssign, time::Duration};
 
@@ -13,7 +13,7 @@ pub enum Finding {
     Unfounded(String),
     /// A body was polled although its lease had ended.
     PolledInVain(String),
-    /// Somebody with a valid lease was refused by what the lock protects.
+    /// The resource refused a task with a valid lease.
     Refused(String),
     /// A call failed, or did not end, although nothing went wrong any more.
     Stuck(String),
@@ -101,14 +101,14 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What has come of one run.
+/// The result of one run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What it follows from.
+    /// The seed that it follows from.
     pub seed: u64,
-    /// What must not happen; nothing, if all is well.
+    /// Broken promises; none, if all is well.
     pub findings: Vec<Finding>,
-    /// What happened.
+    /// The numbers of all that happened.
     pub counts: Counts,
     /// All events, if they were asked for.
     pub log: String,

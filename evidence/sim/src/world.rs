@@ -1,4 +1,4 @@
-//! What all parts of a run share: time, servers, the weather of the network, and what is seen of it all.
+//! The parts that a whole run shares: time, servers, the weather of the network, and the judge's notes.
 
 use std::{
     collections::BTreeMap,
@@ -52,17 +52,17 @@ pub(crate) struct State {
     names: BTreeMap<ClientId, usize>,
 }
 
-/// A server and who is connected to it.
+/// A server and its clients.
 pub(crate) struct Node {
     pub(crate) server: Server,
     /// When it can be reached again.
     pub(crate) away_until: Instant,
-    /// The same for one that has forgotten whom it has promised what, and is not to be asked before.
+    /// The same for one that has forgotten its promises, and must not be asked before.
     pub(crate) barred_until: Instant,
     pub(crate) sinks: BTreeMap<ClientId, (Arc<Host>, HintSink)>,
 }
 
-/// What becomes of requests and answers on their way: so many of a thousand.
+/// The fate of requests and answers on their way: so many of a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
     pub(crate) loses: u64,
@@ -179,12 +179,12 @@ impl World {
         self.state().lessened.is_none()
     }
 
-    /// All processes are held up until now: who is inside is told late of what became of its lease.
+    /// All processes are held up until now: a holder learns late of the fate of its lease.
     pub(crate) fn all_are_late(&self) {
         self.state().late_until = Some(Instant::now());
     }
 
-    /// Whether a section that began then may have been told late.
+    /// Whether a section that began then may have learned late of a loss.
     pub(crate) fn was_late_after(&self, entered: Instant, host: &Host) -> bool {
         let all = self.state().late_until;
         let latest = all.max(host.late_until());

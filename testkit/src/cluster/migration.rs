@@ -50,7 +50,7 @@ impl Cluster {
     /// Gives the slot to its new master.
     pub async fn end_migration(&self, slot: u16, to: usize) {
         let from = self.master_of_slot(slot).await;
-        // The new owner first: between the two, nobody would have it.
+        // The new owner first: otherwise the slot would have no owner for a moment.
         let (text, id) = (slot.to_string(), &self.nodes[to].id);
         let words = ["CLUSTER", "SETSLOT", &text, "NODE", id];
         self.nodes[to].order::<()>(&words).await;

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 
-/// What passes through the proxy.
+/// The traffic that the proxy lets through.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Open,
@@ -174,7 +174,7 @@ pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Fau
         return;
     };
     for stream in [&client, &server] {
-        // A proxy that waits for more bytes would be a fault nobody asked for.
+        // A proxy that waits for more bytes would be a fault that the test did not ask for.
         stream.set_nodelay(true).ok();
     }
     let (from_client, to_client) = client.into_split();
@@ -190,7 +190,7 @@ pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Fau
         ),
         pump(from_server, to_client, Direction::Reply, &faults, &cut_owed),
     );
-    // An error ends both directions; which one it was does not matter to anybody.
+    // An error ends both directions; the kind of error does not matter.
     pumps.ok();
 }
 
@@ -205,7 +205,7 @@ async fn pump(
     let mut came = Vec::new();
     loop {
         let read = from.read(&mut buffer).await;
-        // An end or an error, too, is news that a black hole does not pass on.
+        // A black hole does not pass on an end or an error either.
         faults.until_open(direction).await;
         let bytes = &buffer[..read?];
         if bytes.is_empty() {

@@ -10,6 +10,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{env, io, process, thread};
 
+use super::leftovers::{self, Mark};
+
 /// How long a run may take as a whole.
 const LONGEST: Duration = Duration::from_secs(1200);
 
@@ -87,7 +89,8 @@ pub(super) fn simulate(command: Command) -> Result<Option<(Option<u64>, String)>
 /// Runs `command` to its end, or until `is_enough` says so of a line or between two, or for [`LONGEST`];
 /// the status if it has ended by itself.
 ///
-/// It is the leader of a group of its own, which is killed with it: tests start servers.
+/// It is the leader of a group of its own, which is killed with it: tests start servers. Processes that it has left
+/// in other groups are killed by their mark.
 fn run(
     mut command: Command,
     mut is_enough: impl FnMut(Option<&str>) -> bool,
@@ -96,6 +99,9 @@ fn run(
     let failed = |error: io::Error| format!("{program}: {error}");
     let scratch = Scratch::new().map_err(failed)?;
     let errors = File::create(scratch.0.join("stderr")).map_err(failed)?;
+    // Declared after the folder, and so dropped before it: nothing writes there any more.
+    let mark = Mark::new();
+    mark.put_on(&mut command);
     command.env("TMPDIR", &scratch.0).process_group(0);
     command
         .stdin(Stdio::null())
@@ -131,17 +137,9 @@ fn run(
             break;
         }
     }
-    kill_group(child.id());
+    leftovers::kill(&[format!("-{}", child.id())]);
     child.wait().map_err(failed)?;
     Ok(status)
-}
-
-fn kill_group(leader: u32) {
-    let group = format!("-{leader}");
-    let mut kill = Command::new("kill");
-    kill.args(["-KILL", "--", &group]).stderr(Stdio::null());
-    // Usually there is nobody left in it.
-    drop(kill.status());
 }
 
 /// A folder for what the tests write, as those that are killed remove nothing. Its name is short: there are
@@ -232,6 +230,18 @@ mod tests {
             begun.elapsed() < Duration::from_secs(300),
             "nothing was awaited"
         );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_in_a_session_of_its_own_ends_with_its_run() {
+        let script = "setsid sh -c 'echo test $$ ... FAILED; exec sleep 600' & sleep 600";
+        let Ok(Ended::Failed(id)) = run_tests(shell(script)) else {
+            panic!("the script tells its own id");
+        };
+        // Until its parent has asked how it ended, it is there without its variables.
+        let variables = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        assert!(variables.is_empty(), "{id} is still there");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure};
 /// Long enough that nothing is renewed between two sections, and soon over if we are killed.
 const TTL: Duration = Duration::from_secs(10);
 
-/// Far longer than anybody waits for his turn here.
+/// Far longer than any wait here.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// So often servers are asked for their PINGs at the most: they are asked for all else as well each time.
@@ -25,7 +25,7 @@ const QUESTIONS: usize = 20;
 
 /// One measurement.
 pub(super) struct Measured {
-    /// What JSON calls it.
+    /// The name in JSON.
     pub(super) id: &'static str,
     pub(super) what: String,
     /// Nanoseconds.
@@ -83,7 +83,7 @@ fn takes_locks(server: &ServerReport) -> bool {
     told("role") != Some("slave") && told("redis_mode") != Some("sentinel")
 }
 
-/// Taking a lock that nobody else wants, and giving it back, in each of the tasks.
+/// Acquires and releases an uncontended lock, in each of the tasks.
 pub(super) async fn apart(
     manager: &LockManager,
     key: &str,
@@ -158,7 +158,7 @@ pub(super) async fn hand_over(
     time: Duration,
 ) -> Result<Measured, Failure> {
     let start = Instant::now();
-    // Who left last, and when.
+    // The task that left last, and when.
     let left: Arc<Mutex<Option<(usize, Instant)>>> = Arc::default();
     let mut tasks = JoinSet::new();
     for (process, manager) in [one, other].into_iter().enumerate() {
@@ -193,7 +193,7 @@ pub(super) async fn hand_over(
     })
 }
 
-/// What all tasks have measured. When one fails the others are ended.
+/// The measurements of all tasks. When one task fails, the others are ended.
 async fn all(
     mut tasks: JoinSet<Result<Histogram<u64>, Failure>>,
 ) -> Result<Histogram<u64>, Failure> {

@@ -1,4 +1,4 @@
-//! What is known of the servers, in a form that tests can make up.
+//! The facts about servers, in a form that tests can make up.
 
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
@@ -37,7 +37,7 @@ impl Layout {
     }
 }
 
-/// Who we are for the servers, by the URL or else by `DLOCK_USER`; never the password.
+/// The user name for the servers, by the URL or else by `DLOCK_USER`; never the password.
 pub(crate) fn user(url: &str, environment: Option<String>) -> String {
     let (_, rest) = url.split_once("://").unwrap_or_default();
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -82,7 +82,7 @@ pub(crate) struct Facts {
     pub(crate) min_replicas: u32,
     /// How many hosts the URL names, which are Sentinels if it is one of those.
     pub(crate) sentinels: usize,
-    /// Who we are for the servers.
+    /// The user name for the servers.
     pub(crate) user: String,
     pub(crate) raw_keys: bool,
     pub(crate) servers: Vec<ServerFacts>,
@@ -90,7 +90,7 @@ pub(crate) struct Facts {
     pub(crate) locks: Result<LockFacts, String>,
 }
 
-/// What one server has told.
+/// The facts about one server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerFacts {
     pub(crate) server: String,
@@ -105,11 +105,11 @@ pub(crate) struct ServerFacts {
     pub(crate) denied: Vec<Missing>,
     /// Why scripts cannot publish, if clients can.
     pub(crate) unpublished: Option<String>,
-    /// The clocks of its replicas, by their addresses, or why they do not tell.
+    /// The clocks of its replicas, by their addresses, or why they are unknown.
     pub(crate) replica_clocks: Vec<(String, Result<Reading, String>)>,
 }
 
-/// What a server tells of one of its replicas.
+/// The state of a replica, as its master reports it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replica<'a> {
     pub(crate) host: &'a str,
@@ -155,7 +155,7 @@ pub(crate) struct Missing {
     pub(crate) is_required: bool,
 }
 
-/// What there is of locks.
+/// The facts about locks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LockFacts {
     pub(crate) held: usize,
@@ -182,7 +182,7 @@ impl ServerFacts {
         }
     }
 
-    /// What `INFO` tells under a name.
+    /// The value of `name` in `INFO`.
     pub(crate) fn told(&self, name: &str) -> Option<&str> {
         self.info.get(name).map(String::as_str)
     }
@@ -196,7 +196,7 @@ impl ServerFacts {
         self.told(name) == Some(value)
     }
 
-    /// Those that it counts as its own.
+    /// The replicas that the server counts as its own.
     pub(crate) fn replicas(&self) -> impl Iterator<Item = Replica<'_>> {
         (0..)
             .map_while(|index| self.told(&format!("slave{index}")))

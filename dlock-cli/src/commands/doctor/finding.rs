@@ -1,4 +1,4 @@
-//! What comes out of an examination.
+//! The findings of an examination.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -31,7 +31,7 @@ impl Severity {
     }
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Topic {
@@ -84,7 +84,7 @@ pub(crate) struct Finding {
     pub(crate) what: String,
     /// Why that matters.
     pub(crate) why: Option<String>,
-    /// What to do about it.
+    /// Advice: a command or a setting.
     #[serde(rename = "do")]
     pub(crate) advice: Option<String>,
     /// Whether the user has said that it is known.
@@ -150,14 +150,14 @@ impl Finding {
         self.accepted = match self.severity {
             Severity::Unknown => topic || known.contains(&Known::Unknown),
             Severity::Risk => topic,
-            // Whoever looks need not be able to lock.
+            // A user that only inspects locks needs no permission to lock.
             Severity::Broken => topic && self.topic == Topic::Rights,
             Severity::Note | Severity::Ok => false,
         };
     }
 }
 
-/// What the user says to know already.
+/// A finding that the user accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Topic(Topic),

@@ -1,4 +1,4 @@
-//! Facts become findings. Nothing here asks anybody anything.
+//! Facts become findings. No request is sent from here.
 
 mod basics;
 mod clocks;
@@ -17,7 +17,7 @@ use super::{
     finding::{Finding, Topic},
 };
 
-/// What is to be said of all servers, and of each in their order.
+/// The findings about all servers together, and then about each in order.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = layout::judge(facts);
     findings.extend(clocks::judge(facts));

@@ -1,4 +1,4 @@
-//! The command: how it is started, told to end, and waited for.
+//! The command: its start, its signals, and its end.
 
 use std::{
     ffi::OsString, fs::File, io, os::unix::process::ExitStatusExt, process::ExitStatus,
@@ -114,7 +114,7 @@ impl RunningCommand {
         self.target
     }
 
-    /// Passes a signal on that somebody has sent to this process.
+    /// Passes on a signal that another process has sent to this one.
     pub(super) fn pass_on(&mut self, signal: Signal) {
         match self.target {
             // The terminal has sent it to the whole group, the command included.
@@ -123,7 +123,7 @@ impl RunningCommand {
                 self.told_to_end = true;
                 self.target.send(signal);
             }
-            // What asks a program to read its configuration would end those that do not listen.
+            // A signal that makes a program read its configuration would end programs that do not handle it.
             Target::Process(pid) | Target::Group(pid) => Target::Process(pid).send(signal),
         }
     }
@@ -134,8 +134,8 @@ impl RunningCommand {
         Ok(Exit::Command(code_of(status)))
     }
 
-    /// After the command's own end: if somebody wanted it to end, what it has started has
-    /// until `limit` to end too.
+    /// After the command's own end: if a signal asked it to end, the processes that it has started have until
+    /// `limit` to end too.
     pub(super) async fn followed_by_others(&self, limit: Instant) {
         if self.told_to_end {
             self.target.gone_or_killed(limit).await;

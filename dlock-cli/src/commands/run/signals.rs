@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::exit::{Exit, Failure};
 
-/// Those that end or tell a program something, and can be passed on.
+/// Signals that end a program or inform it, and can be passed on.
 const PASSED_ON: [Signal; 6] = [
     Signal::HUP,
     Signal::INT,
@@ -21,11 +21,11 @@ const PASSED_ON: [Signal; 6] = [
     Signal::USR2,
 ];
 
-/// A signal that this process sends to itself. Nobody else means anything by it, and where it is not listened
-/// to, it is ignored.
+/// A signal that this process sends to itself. No other sender uses it, and a process that does not handle it ignores
+/// it.
 const MARK: Signal = Signal::URG;
 
-/// How long to wait for the mark: only who was started with that signal blocked never gets it.
+/// The longest wait for the mark: a process that was started with that signal blocked never gets it.
 const MARK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Signals as they arrive. Without it they would end this process, and not the command.
@@ -40,8 +40,8 @@ impl Signals {
         let ignored = ignored();
         let mut passed_on = Vec::new();
         for signal in PASSED_ON {
-            // What `nohup`, or a shell that puts us into the background, has had ignored is ignored by
-            // the command too, unless somebody listens to it here.
+            // A signal that `nohup`, or a shell that puts this process into the background, has set to ignored is ignored by
+            // the command too, unless this process handles it.
             if !ignored.contains(&signal) {
                 passed_on.push((signal, stream(signal)?));
             }
@@ -78,7 +78,7 @@ impl Signals {
     }
 }
 
-/// What a signal that comes before the command makes of this process.
+/// The exit code of this process after a signal that comes before the command.
 pub(super) fn exit_of(signal: Signal) -> Exit {
     Exit::Command(number_of(signal.as_raw()))
 }
@@ -88,8 +88,8 @@ pub(super) fn number_of(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// The signals that this process was started to ignore. Only Linux tells without system calls that are not safe;
-/// elsewhere there are none.
+/// The signals that this process was started to ignore. Only Linux shows them without unsafe system calls;
+/// elsewhere the list is empty.
 fn ignored() -> Vec<Signal> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_of(&status)

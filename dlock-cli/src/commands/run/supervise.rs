@@ -12,10 +12,10 @@ use crate::{
     text::rough,
 };
 
-/// How long to wait for the end of a time that nobody has set.
+/// The wait for a limit that is not set.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How much later than `dlock` the watchdog would kill a command that was told to end.
+/// The time by which the watchdog is later than `dlock` in killing a command that was asked to end.
 const SLACK: Duration = Duration::from_millis(500);
 
 /// Why the command has to end.
@@ -28,9 +28,9 @@ enum Reason {
     MaxHold(Duration),
 }
 
-/// How much of the lease there was when it was got or renewed last, and how much there is.
+/// The time that the lease had after its acquisition or last renewal, and the time that it has left.
 ///
-/// One that was handed on has a few seconds at first, whatever its TTL.
+/// A lease that was granted by the store has a few seconds at first, whatever its TTL.
 struct Term {
     whole: Duration,
     left: Duration,
@@ -48,8 +48,8 @@ impl Term {
         self.left = left;
     }
 
-    /// How long before its end the command is told. A healthy lease never has so little left: it is renewed
-    /// when a third has passed.
+    /// The time before the lease's end at which the command gets its signal. A healthy lease never has so little left:
+    /// it is renewed when a third has passed.
     fn early(&self, kill_after: Duration) -> Duration {
         kill_after.min(self.whole / 3)
     }
@@ -133,7 +133,7 @@ async fn under_lock<T>(
     tokio::pin!(future);
     loop {
         term.look(guard.remaining());
-        // It has been told to end: what is left is to kill it in time.
+        // The command has got its signal: the watchdog only has to kill it in time.
         watchdog.tell(term.left, Duration::ZERO);
         tokio::select! {
             biased;
@@ -185,7 +185,7 @@ mod tests {
         term.look(seconds(30));
         assert_eq!(term.early(seconds(10)), seconds(10));
         assert_eq!(term.early(seconds(60)), seconds(10));
-        // What is left of it grows smaller, and it does not.
+        // The remaining time grows smaller, and the margin does not.
         term.look(seconds(20));
         assert_eq!(term.early(seconds(60)), seconds(10));
         assert_eq!(term.tick(), seconds(30) / 12);

@@ -1,8 +1,8 @@
 //! A second process, which ends the command when `dlock` is stopped or killed.
 //!
-//! It reads from a pipe that nobody but `dlock` writes to: first which processes to watch over, then again and
-//! again for how many milliseconds it may hear nothing, and how many the lease is good for, last that all is over. The end of the pipe without that
-//! is the death of `dlock`.
+//! It reads a pipe that only `dlock` writes to: first the processes to watch over, then again and again the number of
+//! milliseconds that may pass without a line, and the number that the lease is valid for, last the word that all is over. A
+//! pipe that ends without that word means that `dlock` has died.
 
 use std::{
     io::{self, PipeWriter, Write},
@@ -44,7 +44,7 @@ impl Watchdog {
             .args(["--kill-after", &milliseconds(kill_after)])
             .stdin(Stdio::from(reader))
             .stdout(Stdio::null())
-            // What is typed at a terminal is not for it.
+            // Signals that are typed at a terminal do not reach it.
             .process_group(0)
             .spawn()
             .map_err(|error| {
@@ -64,7 +64,7 @@ impl Watchdog {
         self.write(&format!("{word} {pid}\n"));
     }
 
-    /// The lease is good for as long as `left`, and the command has to be told `early` before its end.
+    /// The lease is valid for `left`, and the command has to get its signal `early` before its end.
     pub(super) fn tell(&self, left: Duration, early: Duration) {
         // Later than `dlock` itself would, which knows better.
         let silence = left.saturating_sub(early * 9 / 10);
@@ -79,8 +79,8 @@ impl Watchdog {
         drop(timeout(LAST_WAIT, self.child.wait()).await);
     }
 
-    /// Lines are far shorter than what a pipe takes at once. One that nobody reads is full some day, and
-    /// somebody has killed or stopped the watchdog then, which is no reason to end the command.
+    /// Lines are far shorter than what a pipe takes at once. A pipe without a reader fills up: then the watchdog was
+    /// killed or stopped, which is not a reason to end the command.
     fn write(&self, line: &str) {
         drop((&self.pipe).write(line.as_bytes()));
     }
@@ -106,7 +106,7 @@ pub(crate) struct WatchdogArgs {
     kill_after: u64,
 }
 
-/// What the watchdog was told.
+/// The last line that the watchdog has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Process(i32),
@@ -131,9 +131,9 @@ impl Told {
     }
 }
 
-/// Is the watchdog.
+/// Runs the watchdog.
 pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
-    // Whoever stops a whole service tells all of its processes; this one goes when `dlock` does.
+    // A service manager signals all processes of a service; the watchdog ends when `dlock` does.
     let _deaf = Signals::listen()?;
     let pipe = io::stdin().as_fd().try_clone_to_owned()?;
     let mut lines = BufReader::new(pipe::Receiver::from_owned_fd(pipe)?).lines();

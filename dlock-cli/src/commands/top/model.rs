@@ -1,4 +1,4 @@
-//! What is shown, and how it changes: no terminal, no server, no clock.
+//! The state of the screen, and how it changes: no terminal, no server, no clock.
 
 #[cfg(test)]
 mod tests;
@@ -12,26 +12,26 @@ use super::{
     rates::Rates,
 };
 
-/// What happened.
+/// Something that changes the screen.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Picture(Picture),
-    /// Which server it is, which a fail-over can change.
+    /// The server in use, which a failover can change.
     Server(Server),
-    /// It did not tell, and why.
+    /// The server gave no answer, for this reason.
     Outage(String),
     /// So much in a hundred of the keys has been looked at, if a look is under way.
     Progress(Option<u8>),
-    /// Hand-offs are told from now on.
+    /// Grants are reported from now on.
     Seeing,
-    /// Hand-offs are not told, and why.
+    /// Grants are not reported, for this reason.
     Blind(String),
     /// A second has passed with so many hand-offs.
     Second(u64),
     Key(KeyEvent),
     /// The terminal has another size, by which it is drawn anew.
     Resized,
-    /// The terminal is gone.
+    /// The terminal was closed.
     Closed,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Step {
     Quit,
 }
 
-/// What keys mean at the moment.
+/// The meaning of the keys at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     #[default]
@@ -117,7 +117,7 @@ pub(crate) struct Model {
     pub(crate) filter: String,
     /// The chosen lock by its key, since its row changes.
     chosen: Option<String>,
-    /// Where it was last, for when it is gone.
+    /// Its last place, for when the lock has been released.
     row: usize,
 }
 
@@ -178,8 +178,8 @@ impl Model {
         let mut rows: Vec<_> = locks.filter(|it| matches(it, &wanted)).collect();
         let holder = |lock: &Lock| lock.holder.as_ref().map(|it| it.name.clone());
         let function = |lock: &Lock| lock.holder.as_ref().and_then(|it| it.function.clone());
-        // By key first: the second sort keeps that order among equals. Text begins with A, who has none
-        // of it comes last; of times and numbers the greatest is looked for, of TTLs the least.
+        // By key first: the second sort keeps that order among equals. Texts are sorted from A, with the empty ones
+        // last, times and numbers from the greatest, TTLs from the least.
         rows.sort_by(|one, other| one.key.cmp(&other.key));
         match self.sort {
             Column::Key => {}
@@ -274,7 +274,7 @@ impl Model {
             KeyCode::Char('g') | KeyCode::Home => self.go(|_| 0),
             KeyCode::Char('G') | KeyCode::End => self.go(|_| usize::MAX),
             KeyCode::Enter => self.details = !self.details && self.chosen.is_some(),
-            // What lies on top is closed first.
+            // The uppermost window is closed first.
             KeyCode::Esc if self.details => self.details = false,
             KeyCode::Esc => {
                 self.filter.clear();

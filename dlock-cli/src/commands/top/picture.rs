@@ -14,11 +14,11 @@ pub(crate) struct Server {
     pub(crate) name: String,
     /// Make and version, if the user may ask.
     pub(crate) version: Option<String>,
-    /// By how much its clock is ahead of ours, by which it is told since when locks are held.
+    /// The time by which its clock is ahead of ours; it says since when locks are held.
     pub(crate) ahead_us: i64,
 }
 
-/// The locks and who has to do with them.
+/// The locks, their holders and their waiters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Picture {
     pub(crate) locks: Vec<Lock>,
@@ -32,7 +32,7 @@ pub(crate) struct Lock {
     pub(crate) key: String,
     pub(crate) holder: Option<Holder>,
     pub(crate) waiters: Vec<Waiter>,
-    /// With those who are not listed.
+    /// All waiters, also those that are not listed.
     pub(crate) waiter_count: usize,
     pub(crate) last_fence: u64,
     /// At how many of the servers it is held.
@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// What the server's clock shows.
+    /// The time on the server's clock.
     pub(crate) fn now(&self) -> SystemTime {
         let (now, by) = (
             SystemTime::now(),
@@ -145,7 +145,7 @@ impl Picture {
 }
 
 impl Lock {
-    /// How long the one waits who has waited for the longest; the dead do not wait.
+    /// The longest wait of a live waiter.
     pub(crate) fn longest_wait(&self) -> Option<Duration> {
         let living = self.waiters.iter().filter(|it| it.is_alive);
         living.map(|it| it.waiting).max()
@@ -206,7 +206,7 @@ fn described(info: ProcessInfo) -> Process {
         application: info.application,
         host: info.host,
         pid: info.pid,
-        // Out of bounds only if somebody has made it up.
+        // A value out of bounds has been forged.
         started: started.map_or_else(|_| "?".to_owned(), |it| format!("{it:.0}")),
         version: info.version,
     }

@@ -24,13 +24,13 @@ impl Rates {
         self.seconds.push_back(count);
     }
 
-    /// Nothing is told from now on, for a reason. What was known says nothing about now.
+    /// Grants are not reported from now on, for a reason. Earlier numbers say nothing about the present.
     pub(crate) fn blind(&mut self, reason: String) {
         self.seconds.clear();
         self.blind = Some(reason);
     }
 
-    /// It is told again.
+    /// Grants are reported again.
     pub(crate) fn seeing(&mut self) {
         self.blind = None;
     }

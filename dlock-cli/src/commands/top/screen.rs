@@ -91,7 +91,7 @@ async fn show(
             _ = seconds.tick() => model.update(Message::Second(hand_offs.swap(0, Ordering::Relaxed))),
             message = messages.recv() => model.update(message.unwrap_or(Message::Closed)),
         };
-        // What has come meanwhile is drawn together.
+        // Messages that have arrived meanwhile are drawn together.
         while step == Step::Go
             && let Ok(message) = messages.try_recv()
         {
@@ -111,7 +111,7 @@ fn read_keys(messages: Sender<Message>) {
                 Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Message::Key(key),
                 Ok(Event::Resize(..)) => Message::Resized,
                 Ok(_) => continue,
-                // The terminal is gone.
+                // The terminal was closed.
                 Err(_) => Message::Closed,
             };
             let is_last = matches!(message, Message::Closed);

@@ -51,13 +51,13 @@ impl Heard {
 pub(crate) struct Source {
     pub(crate) config: RedisConfig,
     pub(crate) interval: Duration,
-    /// Counted here and taken away by whoever shows them.
+    /// Counted here, and reset by the reader.
     pub(crate) hand_offs: Arc<AtomicU64>,
     pub(crate) messages: Sender<Message>,
 }
 
 impl Source {
-    /// Runs until nobody wants its messages.
+    /// Runs until the receiver of its messages is dropped.
     pub(crate) async fn run(self, first: Inspector) {
         let mut inspector = Some(first);
         while !self.messages.is_closed() {
@@ -142,7 +142,7 @@ impl Source {
     }
 
     async fn tell(&self, message: Message) {
-        // Nobody listens any more when the program ends.
+        // The receiver is dropped when the program ends.
         drop(self.messages.send(message).await);
     }
 }

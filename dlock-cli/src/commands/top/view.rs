@@ -10,7 +10,7 @@ mod tests;
 use ratatui::{
     Frame, Terminal,
     backend::TestBackend,
-    layout::{Constraint, Layout, Rect},
+    layout::{Constraint, Rect},
     style::{Color, Stylize},
     text::{Line, Span},
     widgets::{Block, Clear, Paragraph},
@@ -59,7 +59,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model) {
 
 /// The same without what only a terminal can do, in as many lines as it takes.
 pub(crate) fn text(model: &Model, width: u16) -> String {
-    /// Nobody reads more, and a buffer has to be made for it.
+    /// More lines would not be read, and each takes room in a buffer.
     const MOST: usize = 5_000;
     let rows = model.rows().len().min(MOST);
     let height = u16::try_from(rows).unwrap_or(u16::MAX) + header::HEIGHT + 1;

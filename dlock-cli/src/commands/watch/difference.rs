@@ -1,4 +1,4 @@
-//! What has happened between two looks at the locks.
+//! Changes between two readings of the locks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,14 +13,14 @@ pub(super) struct Event {
     #[serde(rename = "event")]
     pub(super) change: Change,
     pub(super) key: Option<String>,
-    /// Who has the lock by this event, or had it until then.
+    /// The holder since this event, or until it.
     pub(super) holder: Option<HolderView>,
-    /// Who has begun or ceased to wait.
+    /// The waiter that has begun or ceased to wait.
     pub(super) waiter: Option<WaiterView>,
     /// How many wait after it.
     pub(super) waiters: Option<usize>,
     pub(super) message: Option<String>,
-    /// When the holder of a lock that is released was seen with it for the last time.
+    /// The time at which the holder of a released lock was last seen with it.
     pub(super) last_seen: Option<String>,
     /// The same as a time that has passed since.
     #[serde(skip)]
@@ -32,15 +32,15 @@ pub(super) struct Event {
 pub(super) enum Change {
     /// It was held when the watch began.
     Held,
-    /// Somebody has taken it.
+    /// A process has acquired it.
     Taken,
-    /// Somebody who waited has it.
+    /// The store has granted it to a waiter.
     HandedOn,
-    /// Nobody has it any more: it was given back, or has expired.
+    /// It is free: it was released, or the lease has expired.
     Released,
-    /// Somebody waits for it.
+    /// A process waits for it.
     Waits,
-    /// Somebody who waited does not any more, and has not got it.
+    /// A waiter has given up.
     Left,
     /// The server does not answer.
     Outage,
@@ -131,7 +131,7 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
     found
 }
 
-/// Whether it is one lease. Nothing tells those of foreign clients apart.
+/// Whether it is one lease. Leases of third-party clients cannot be told apart.
 fn is_same(old: &HolderView, new: &HolderView) -> bool {
     (&old.owner, old.fence) == (&new.owner, new.fence)
 }

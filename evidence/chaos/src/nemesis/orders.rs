@@ -1,4 +1,4 @@
-//! Servers that are told to be of no use.
+//! Servers with orders that make them useless.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::{
     world::{has_leases, tell, tell_all},
 };
 
-/// A port at which nobody is.
+/// A port without a listener.
 const NOWHERE: &str = "1";
 
 impl Nemesis<'_> {
-    /// Orders it, and says whether anybody else has felt it.
+    /// Gives the order, and returns whether another process has felt it.
     pub(super) async fn order(&mut self, kind: Kind) -> bool {
         let world = self.world;
         let servers = world.some(&mut self.random).await;
@@ -48,7 +48,7 @@ impl Nemesis<'_> {
             Kind::ClientsPaused => {
                 let time = self.some_time();
                 let millis = time.as_millis().to_string();
-                // Who waits for a ping takes a server that is silent for dead.
+                // A Sentinel or node that waits for a ping takes a silent server for dead.
                 let is_alone = matches!(world.topology, Topology::Single | Topology::Quorum);
                 let whom = ["WRITE", "ALL"][usize::from(is_alone && self.random.one_in(2))];
                 let are_there = have_clients(&servers).await;

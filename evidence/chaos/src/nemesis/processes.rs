@@ -50,7 +50,7 @@ impl Nemesis<'_> {
             sleep(LOOK).await;
         };
         let time = if is_beyond_a_lease {
-            // Somebody else has looked again by the end of it, and is inside.
+            // Another process has polled again by the end of it, and holds the lock.
             TTL + self.random.between(2 * BEYOND, 3 * BEYOND)
         } else {
             self.random.millis(700)

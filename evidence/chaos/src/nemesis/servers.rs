@@ -15,7 +15,7 @@ use crate::{
 /// For how long a server that has forgotten stays out, if it is to do no harm.
 const OUT: Duration = TTL.saturating_add(Duration::from_millis(100));
 
-/// A fail-over that has come to nothing by then is asked for again.
+/// A failover without a result by then is asked for again.
 const GIVEN_UP: Duration = Duration::from_secs(8);
 
 impl Nemesis<'_> {

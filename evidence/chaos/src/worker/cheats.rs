@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::{KEYS, inside::Caller};
 use crate::random::Random;
 
-/// Nobody renews it. Most sections are shorter, some are longer.
+/// It is not renewed. Most sections are shorter, some are longer.
 const SHORT_TTL: Duration = Duration::from_millis(40);
 
 /// For how long its holder believes in it.
@@ -19,16 +19,16 @@ const DELETE_OWN: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
 
-/// What whoever leaves deletes.
+/// The lock that the end of a section deletes.
 #[derive(Clone, Copy)]
 pub(super) enum Delete {
-    /// The lock, whoever has it.
+    /// The lock of any holder.
     Any,
     /// Nothing but its own lock.
     Own,
 }
 
-/// A lock as many take it by hand: who has it, and until when it is believed.
+/// A lock as many programs take it by hand: the holder, and the end of its validity.
 struct Taken {
     owner: String,
     token: i64,
@@ -105,7 +105,7 @@ fn lock(key: &str) -> String {
     format!("dlock:{{{key}}}")
 }
 
-/// Panics in a task that nobody waits for.
+/// Panics in a task without a waiter.
 pub(super) async fn panic_unseen() {
     tokio::spawn(async { panic!("nobody looks") });
     pending::<()>().await;

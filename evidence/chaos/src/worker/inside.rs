@@ -15,11 +15,11 @@ use crate::{
     notes::{Note, Notes},
 };
 
-/// The longest time between two looks at the lease. What a renewal has added is believed from then on,
-/// so it is to be noted before somebody stops the process.
+/// The longest time between two looks at the lease. A renewal is believed from the next look on, so it
+/// has to be noted before the process may be stopped.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Who asks for a lock, and since when.
+/// The attempt to get a lock, and its begin.
 #[derive(Clone)]
 pub(crate) struct Caller {
     notes: Arc<Notes>,
@@ -40,7 +40,7 @@ impl Caller {
         }
     }
 
-    /// The same, who asks now.
+    /// The same for an attempt that begins now.
     pub(crate) fn asks(&self) -> Self {
         self.note(&Note::Asks { task: self.who[1] });
         Self {
@@ -67,7 +67,7 @@ impl Caller {
         Inside::begin(self, lease, true)
     }
 
-    /// For who has no lease, and believes until then all the same.
+    /// For a task without a lease that behaves like a holder until then.
     pub(crate) fn pretend(&self, key: &str, token: i64, until: Duration) -> Inside<'_> {
         let keys = vec![(key.to_owned(), token)];
         Inside::noted(self, Belief::Until(until), keys, false)
@@ -94,7 +94,7 @@ impl Belief<'_> {
     }
 }
 
-/// A section that has not ended yet. However it ends, it is noted, before the lock is given back.
+/// A section that has not ended yet. However it ends, the end is noted before the lock is released.
 pub(crate) struct Inside<'a> {
     caller: &'a Caller,
     belief: Belief<'a>,
@@ -208,7 +208,7 @@ impl<'a> Inside<'a> {
 
     fn out(&mut self, now: Duration, end: End) {
         self.is_over = true;
-        // Whoever looks late has believed until the deadline only.
+        // A late look changes nothing: the task believed until the deadline only.
         let at = now.min(self.until);
         for (section, ..) in &self.keys {
             if let Some(section) = *section {

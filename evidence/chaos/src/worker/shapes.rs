@@ -116,7 +116,7 @@ async fn finishing(key: usize, caller: &Caller, pace: Duration) -> Result<(), Lo
     Ok(())
 }
 
-/// Blocks its thread, and asks nobody before it writes.
+/// Blocks its thread, and writes without a look at its lease.
 #[distributed_lock(key = "chaos:<key>", ttl = TTL, wait = WAIT, lease = lease)]
 async fn blind(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
     let mut inside = caller.enter_blind(lease);

@@ -1,4 +1,4 @@
-//! What always holds of a hand-over, what sometimes happens, and what fails without a rule.
+//! Claims about a hand-over: always true, sometimes true, and broken without a rule.
 
 use stateright::Property;
 
@@ -52,7 +52,7 @@ fn is_used(state: &State) -> bool {
     state.sections.iter().any(Option::is_some)
 }
 
-/// What is left of a lease, the number of its section, and whether that has begun.
+/// The rest of a lease, the number of its section, and whether that has begun.
 fn holding(state: &State) -> Option<(u8, u8, bool)> {
     match state.front {
         Some(Front {
@@ -117,7 +117,7 @@ pub fn checks(is_large: bool) -> Vec<Check> {
         ]
     };
     if !is_large {
-        // Whoever is picked looks at the deadline itself, and asks: this rule only saves the question.
+        // The task that is picked looks at the deadline itself, and asks: this rule only saves the request.
         let model = Handover {
             without: &[Rule::HandsOverInTime],
             grants: 2,

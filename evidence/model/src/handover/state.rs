@@ -1,4 +1,4 @@
-//! What the store and the process know, and what can happen.
+//! The knowledge of the store and of the process, and the possible actions.
 
 use crate::list::List;
 
@@ -6,7 +6,7 @@ use crate::list::List;
 pub(super) const MOST: usize = 3;
 /// For how long the store keeps a lease, in ticks.
 pub(super) const TTL: u8 = 2;
-/// How long a lease is handed on, in ticks since it came from the store.
+/// The longest turn, in ticks since the lease came from the store.
 pub(super) const LONGEST_TURN: u8 = 1;
 /// For how long the store may keep what no task uses: until its TTL ends, and as long again if a renewal
 /// comes late that was sent while it was used.
@@ -30,8 +30,8 @@ pub struct State {
     /// The token of the last section.
     pub(super) token: u8,
     pub(super) token_fell: bool,
-    /// For how long each task believes in the lock, from its own moment on: it looks at nothing else
-    /// until the next tick. Whoever bears the claim, this is what exclusion is about.
+    /// The time for which each task trusts its lock, from its own moment on: it checks nothing else until the
+    /// next tick. Whichever task bears the claim, exclusion is about this time.
     pub(super) sections: [Option<u8>; MOST],
     /// For how many ticks the store has kept the process's lease since a task was in a section.
     pub(super) unused: u8,
@@ -57,7 +57,7 @@ pub(super) enum Other {
     Holding(u8),
 }
 
-/// Who bears the claim.
+/// The bearer of the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Front {
     pub(super) waiter: Waiter,
@@ -88,7 +88,7 @@ pub(super) enum Phase {
         /// Whether the task has looked.
         has_begun: bool,
     },
-    /// The task was dropped, and nobody noticed.
+    /// The task was dropped unnoticed.
     Forsaken,
 }
 

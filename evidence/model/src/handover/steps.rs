@@ -1,4 +1,4 @@
-//! What can happen in a state, and what comes of it.
+//! The possible actions in a state, and their results.
 
 use stateright::{Model, Property};
 
@@ -207,7 +207,7 @@ impl Handover {
 
     fn ask(&self, next: &mut State) -> Option<()> {
         if next.lock.is_none() && matches!(next.other, Other::Waiting { .. }) {
-            // Who has waited longer becomes the holder.
+            // The process that has waited longer becomes the holder.
             other_begins(self, next);
             return Some(());
         }
@@ -362,7 +362,7 @@ impl Handover {
     }
 }
 
-/// The smallest id that nobody knows of.
+/// The smallest unknown id.
 fn unused_id(state: &State) -> u8 {
     let is_known = |id: &u8| {
         let of = |waiter: Waiter| waiter.id == *id;
@@ -378,7 +378,7 @@ fn unused_id(state: &State) -> u8 {
     ids.find(|id| !is_known(id)).expect("few are known")
 }
 
-/// What can do nothing any more, whenever it comes, as no owner comes again.
+/// Requests without an effect, whenever they arrive, as no owner returns.
 fn drop_idle_requests(next: &mut State) {
     let holder = next.lock.map(|lock| lock.owner);
     let bearer = next.front.map(|front| front.owner);

@@ -7,7 +7,7 @@ use stateright::{Model, Property};
 
 use crate::check::Check;
 
-/// What a server is asked to keep a lock for, in ticks.
+/// The TTL that a client asks of a server, in ticks.
 const TTL: u8 = 3;
 const MOST: usize = 4;
 
@@ -20,18 +20,18 @@ pub struct Expiring {
     pub flaw: Option<Flaw>,
 }
 
-/// What is wrong.
+/// The mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// `SETNX`, and then `EXPIRE`.
     ExpiresLater,
-    /// `DEL` without a look at who holds the lock.
+    /// `DEL` without a look at the holder.
     DeletesAnybodys,
     /// `GET`, and `DEL` if it was the own one.
     ComparesThenDeletes,
     /// The deadline counts from the answer.
     CountsFromTheAnswer,
-    /// Who asks again and finds the own lock counts from then, but the TTL has gone on.
+    /// A client that asks again and finds its own lock counts from then, but the TTL has gone on.
     FindsItsOwnAsItWas,
 }
 

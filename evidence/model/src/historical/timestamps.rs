@@ -1,4 +1,4 @@
-//! A key that holds until when it is valid, by the clock of who wrote it: `SETNX`, `GET`, `GETSET`.
+//! A key that contains its end of validity, by its writer's clock: `SETNX`, `GET`, `GETSET`.
 //!
 //! Each command is one step, and any time passes between two of them.
 
@@ -39,7 +39,7 @@ enum Phase {
     Replacing,
     /// Until then, in ticks from now by a true clock.
     Holding(i8),
-    /// It has seen that its time is not over, or does not care.
+    /// The client has seen that its time is not over, or does not check it.
     Deleting(i8),
     Done,
 }
@@ -64,7 +64,7 @@ pub enum Action {
 const MUTEX: &str = "no two believe in the lock";
 
 impl Timestamps {
-    /// What the client's clock shows, from now by a true one.
+    /// The time on the client's clock, relative to a true one.
     fn now(&self, client: usize) -> i8 {
         if client + 1 == self.clients {
             self.ahead
@@ -95,7 +95,7 @@ impl Timestamps {
                 }
             }
             (Action::Leave(_), Phase::Holding(until)) => {
-                // Its time is over, and the lock somebody else's.
+                // Its time is over, and the lock belongs to another client.
                 if until <= now {
                     Phase::Done
                 } else {

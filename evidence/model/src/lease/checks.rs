@@ -1,4 +1,4 @@
-//! What is checked of the lease, within which bounds, and what has to come out.
+//! Claims about the lease, with their bounds and expected results.
 
 use super::{
     Bounds, Lease, Rule, Times,
@@ -143,7 +143,7 @@ fn one_is_enough() -> impl Iterator<Item = Check> {
     })
 }
 
-/// What does happen.
+/// Examples of possible histories.
 fn examples() -> Vec<Check> {
     let seen = |bounds: Bounds, examples: &[(&'static str, usize)]| {
         let lease = Lease {
@@ -182,7 +182,7 @@ fn examples() -> Vec<Check> {
     checks
 }
 
-/// What fails without the rules, or although all are kept.
+/// A claim that fails without the rules, or although all are kept.
 fn without(rules: &'static [Rule], property: &'static str, bounds: Bounds, after: usize) -> Check {
     let mut name = protocol(&bounds);
     if !rules.is_empty() {

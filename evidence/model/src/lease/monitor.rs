@@ -1,9 +1,9 @@
-//! What is seen from outside, by other means than those of the server and the processes.
+//! The view from outside, by other means than those of the server and the processes.
 
 use super::state::{ALIVE, Phase, Place, Reply, Request, State, What};
 
-/// Who waits in which order, and whether somebody else has got the lock. What counts is what waiters
-/// were told, not what lies in the queue.
+/// The order of the waiters, and whether another process has got the lock. The answers to waiters count, not
+/// the contents of the queue.
 pub(super) fn carried_out(state: &mut State, request: Request, reply: Option<Reply>, grants: u8) {
     let arrivals = &mut state.arrivals;
     let granted = state.server.lock.filter(|_| state.server.grants != grants);

@@ -1,4 +1,4 @@
-//! What always holds, and what sometimes happens.
+//! Properties that always hold, and states that are sometimes reached.
 
 use stateright::Property;
 
@@ -27,7 +27,7 @@ pub(super) const REFUSED: &str = "the resource refuses a write that is older tha
 pub(super) const BACK: &str = "a lease comes back that was followed by others";
 pub(super) const ENDED: &str = "what a dead process held ends by its TTL";
 
-/// What is promised of a server that has lost what it knew, too.
+/// The promises of a server that has lost its data, too.
 pub(super) const OF_A_FORGETFUL_SERVER: [&str; 4] = [FENCES, WRITES, NEWEST, FINAL];
 
 pub(super) fn all() -> Vec<Property<Lease>> {
@@ -98,7 +98,7 @@ pub(super) fn all() -> Vec<Property<Lease>> {
     ]
 }
 
-/// Those whom the server knows.
+/// The owners that the server knows.
 fn owners(state: &State) -> impl Iterator<Item = Owner> + '_ {
     let queue = state.server.queue.iter().map(|place| place.owner);
     queue.chain(state.server.lock.map(|lock| lock.grant.owner))
@@ -117,7 +117,7 @@ impl Lease {
         state.clients.iter().filter(believes).count()
     }
 
-    /// Whether somebody uses what the server has for this owner, or is about to give it back.
+    /// Whether a process uses the server's entry for this owner, or is about to release it.
     fn is_accounted_for(&self, state: &State, owner: Owner) -> bool {
         let at = usize::from(owner.client);
         let client = &state.clients[at];

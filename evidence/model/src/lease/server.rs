@@ -1,4 +1,4 @@
-//! What the server's scripts do: acquire, renew, release; and what is left of it after a fault.
+//! The server's scripts: acquire, renew, release; and its data after a fault.
 
 use super::{
     Lease, Rule, monitor,
@@ -68,7 +68,7 @@ impl Lease {
         }
     }
 
-    /// Makes a waiter the holder, and tells it.
+    /// Makes a waiter the holder, and sends it a hint.
     fn hand_on(&self, state: &mut State, waiter: Owner) {
         forget_place(state, waiter);
         let grant = self.grant(state, waiter, self.bounds.times.grant);
@@ -117,13 +117,13 @@ fn forget_place(state: &mut State, owner: Owner) {
     state.server.queue.retain(|place| place.owner != owner);
 }
 
-/// What a server knows that has forgotten everything.
+/// The data of a server that has forgotten everything.
 pub(super) const NOTHING: Copied = Copied {
     lock: None,
     last: 0,
 };
 
-/// What a replica gets to know.
+/// The data that a replica receives.
 pub(super) fn copy(state: &State) -> Copied {
     Copied {
         lock: state.server.lock,

@@ -1,4 +1,4 @@
-//! What the server and the processes know, what is under way between them, and what can happen.
+//! The knowledge of the server and the processes, the messages between them, and the possible actions.
 
 use crate::list::List;
 
@@ -21,12 +21,12 @@ pub struct State {
     /// Requests on connections that are given up.
     pub(super) late: List<Request, 2>,
     pub(super) resource: Written,
-    /// What a replica has, which becomes the server by a fail-over.
+    /// The data of a replica, which becomes the server by a failover.
     pub(super) copy: Option<Copied>,
     /// For how long the lock has been held by a process that is no more, and has asked for nothing;
     /// once it is over, for how long it was.
     pub(super) orphaned: u8,
-    /// Who was told to wait, and still asks, in the order of arrival. The server does not know of this.
+    /// The waiters with a *busy* answer that still ask, in the order of arrival. The server does not know of this.
     pub(super) arrivals: List<Place, PLACES>,
     pub(super) left: Left,
     pub(super) faults: Faults,
@@ -52,7 +52,7 @@ pub(super) struct Lock {
     pub(super) left: u8,
 }
 
-/// What survives a fail-over.
+/// The data that survives a failover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Copied {
     pub(super) lock: Option<Lock>,
@@ -64,7 +64,7 @@ pub(super) struct Copied {
 pub(super) struct Grant {
     pub(super) owner: Owner,
     pub(super) fence: u8,
-    /// Which of all it was; nobody knows that in truth.
+    /// Its number among all; no process knows it.
     pub(super) order: u8,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Owner {
     pub(super) round: u8,
 }
 
-/// Of a waiter.
+/// A place of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) owner: Owner,
@@ -114,7 +114,7 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Holding {
     pub(super) grant: Grant,
-    /// What is left until the deadline.
+    /// The time until the deadline.
     pub(super) left: u8,
     /// A renewal was sent so long ago.
     pub(super) renewing: Option<u8>,
@@ -132,7 +132,7 @@ pub(super) struct Refresh {
 pub(super) struct Request {
     pub(super) owner: Owner,
     pub(super) what: What,
-    /// Whether somebody waits for the answer.
+    /// Whether a process waits for the answer.
     pub(super) is_awaited: bool,
 }
 
@@ -159,7 +159,7 @@ pub(super) struct Written {
     pub(super) has_refused: bool,
 }
 
-/// What may still go wrong.
+/// The faults that may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Left {
     pub(super) late: u8,
@@ -170,7 +170,7 @@ pub(super) struct Left {
     pub(super) rolls_back: u8,
 }
 
-/// What has gone wrong, and cannot be seen by the rest of a state.
+/// The broken promises, which the rest of a state does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(super) struct Faults {

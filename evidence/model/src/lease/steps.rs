@@ -1,4 +1,4 @@
-//! What can happen in a state, and what comes of it.
+//! The possible actions in a state, and their results.
 
 use stateright::{Model, Property};
 
@@ -14,7 +14,7 @@ use crate::list::List;
 
 /// A tick has time for so many fences.
 const FENCES_PER_TICK: u8 = 8;
-/// What a request carries that does not know of the claim's TTL.
+/// The TTL of a request that does not carry the claim's own.
 const SHORT_TTL: u8 = 1;
 
 impl Model for Lease {
@@ -370,7 +370,7 @@ impl Lease {
         }
         client.refreshes = List::new();
         if self.keeps(Rule::IdForOneAttempt) {
-            // Nobody is left whom they concern.
+            // They concern no process any more.
             next.hints.retain(|hint| hint.owner != owner);
         }
         client.round += 1;
@@ -447,7 +447,7 @@ impl Lease {
     }
 }
 
-/// What is left of it.
+/// The rest of it.
 fn after_a_tick(lock: Option<Lock>) -> Option<Lock> {
     let left = lock.map(|lock| Lock {
         left: lock.left - 1,
@@ -456,7 +456,7 @@ fn after_a_tick(lock: Option<Lock>) -> Option<Lock> {
     left.filter(|lock| lock.left > 0)
 }
 
-/// Whether it is of a process that is no more, and of whom nothing is under way.
+/// Whether its process has ended, without a request under way.
 fn is_orphan(state: &State, owner: Owner) -> bool {
     let client = &state.clients[usize::from(owner.client)];
     let is_under_way = state.late.iter().any(|it| it.owner == owner);

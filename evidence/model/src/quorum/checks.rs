@@ -1,4 +1,4 @@
-//! What is checked of the quorum, within which bounds, and what has to come out.
+//! Claims about the quorum, with their bounds and expected results.
 
 use super::{
     Bounds, Ends, Quorum, Rule,

@@ -1,4 +1,4 @@
-//! What always holds, and what sometimes happens.
+//! Properties that always hold, and states that are sometimes reached.
 
 use stateright::Property;
 

@@ -1,4 +1,4 @@
-//! What the nodes and the clients know, what is under way between them, and what can happen.
+//! The knowledge of the nodes and the clients, the messages between them, and the possible actions.
 
 use crate::list::List;
 
@@ -18,7 +18,7 @@ pub struct State {
     pub(super) granted: u32,
     /// The greatest of them.
     pub(super) greatest: u8,
-    /// What all had counted when a node forgot: clocks have gone on since.
+    /// The greatest count when a node forgot: clocks have gone on since.
     pub(super) clock: u8,
     pub(super) forgets: u8,
     pub(super) repeats: u8,
@@ -33,7 +33,7 @@ pub(super) struct Node {
     pub(super) out_for: u8,
 }
 
-/// By whom a node is held, and with which fence.
+/// The holder of a node, with its fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) id: u8,
@@ -53,7 +53,7 @@ pub(super) enum Phase {
     Idle,
     Asking {
         votes: [Vote; NODES],
-        /// What is to be confirmed.
+        /// The fence to be confirmed.
         chosen: Option<u8>,
         /// The greatest fence that had been granted when it began.
         after: u8,
@@ -97,7 +97,7 @@ pub(super) enum What {
     Release,
 }
 
-/// What has gone wrong, and cannot be seen by the rest of a state.
+/// The broken promises, which the rest of a state does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Faults {
     pub(super) same_fence: bool,

@@ -1,4 +1,4 @@
-//! What can happen in a state, and what comes of it.
+//! The possible actions in a state, and their results.
 
 use stateright::{Model, Property};
 
@@ -131,7 +131,7 @@ impl Quorum {
         u8::try_from(at).expect("there are few") * self.bounds.rounds + round
     }
 
-    /// Whose id it is, if the attempt is not over.
+    /// The client with this id, if its attempt is not over.
     pub(super) fn client_of(&self, state: &State, id: u8) -> Option<usize> {
         let at = usize::from(id / self.bounds.rounds);
         let is_on = !matches!(state.clients[at].phase, Phase::Idle | Phase::Done);
@@ -143,7 +143,7 @@ impl Quorum {
         self.bounds.ends == Ends::Never || !self.keeps(Rule::FreshId)
     }
 
-    /// What can do nothing any more, whenever it comes.
+    /// Messages without an effect, whenever they arrive.
     fn drop_idle_messages(&self, next: &mut State) {
         let state = *next;
         let may_hold = |it: &Message| {

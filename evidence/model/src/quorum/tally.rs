@@ -1,11 +1,11 @@
-//! What follows from the answers of the nodes in one round, as in `store/quorum/tally.rs`.
+//! The result of the nodes' answers in one round, as in `store/quorum/tally.rs`.
 
 use super::{
     Quorum, Rule,
     state::{NODES, Vote},
 };
 
-/// What follows.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Wait,

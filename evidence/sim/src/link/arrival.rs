@@ -137,7 +137,7 @@ fn log_answer(world: &World, node: usize, answer: &Answer) {
     }
 }
 
-/// A waiter is told, if the network wants it.
+/// Notifies a waiter, if the network passes it on.
 fn tell(world: &Arc<World>, node: usize, to: &(Arc<Host>, HintSink), notice: &Notice) {
     let (dice, weather) = (&world.dice, world.state().weather);
     let times = if dice.chance(weather.loses_hints) {

@@ -1,4 +1,4 @@
-//! What goes over a connection, and what becomes of it on the way.
+//! Messages over a connection, and their fate on the way.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(super) enum Answer {
     Raised(Raised),
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Fate {
     /// It is carried out, and the answer takes so long.

@@ -5,7 +5,7 @@ use super::super::{
     finding::{Finding, Topic},
 };
 
-/// What a clock may differ from this machine's before it is worth a word.
+/// The smallest difference to this machine's clock that is reported.
 const NOTABLE_US: i64 = 1_000_000;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
@@ -23,7 +23,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The clocks of those who may take the place of a master, against its own.
+/// The clocks of replicas that may take the place of a master, against its own.
 fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     const WHY: &str =
         "after a fail-over leases end early by as much as the new master's clock is ahead";
@@ -77,12 +77,12 @@ fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     findings
 }
 
-/// What a holder leaves of its TTL for clocks that differ: a hundredth, and 2 ms.
+/// The part of its TTL that a holder keeps for clocks that differ: a hundredth, and 2 ms.
 fn drift(facts: &Facts) -> i64 {
     i64::try_from(facts.ttl.as_micros() / 100).unwrap_or(i64::MAX) + 2_000
 }
 
-/// What to do about a clock that nobody has seen.
+/// Advice about a clock that could not be read.
 const COMPARE: &str =
     "compare `TIME` on both, as a user and from a place that can, and then --accept unknown";
 
@@ -123,7 +123,7 @@ fn against_ours(facts: &Facts, server: &ServerFacts) -> Finding {
         .advice("let NTP slew both clocks, and never step the server's")
 }
 
-/// The two clocks that differ most. No fail-over leads from one to the other.
+/// The two clocks that differ most. No failover leads from one to the other.
 fn among_servers(facts: &Facts) -> Option<Finding> {
     let readings: Vec<_> = facts
         .servers

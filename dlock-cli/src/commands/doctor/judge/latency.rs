@@ -14,7 +14,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(100);
 
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
-    // Nobody takes locks at a replica.
+    // Locks are not acquired at a replica.
     if !server.is_master() {
         return None;
     }
@@ -69,7 +69,7 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// What waking a waiter takes.
+/// The time to wake a waiter.
 pub(super) fn of_messages(server: &ServerFacts) -> Option<Finding> {
     let reason = server.unpublished.as_ref()?;
     let what = format!("scripts cannot publish here ({reason})");

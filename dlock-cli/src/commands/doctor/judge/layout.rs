@@ -110,7 +110,7 @@ fn cluster(facts: &Facts) -> Vec<Finding> {
     let told = |server: &&ServerFacts| server.is("role", "master");
     let masters = facts.servers.iter().filter(told).count();
     if masters == 0 {
-        // Then nobody may ask, which is said for each server.
+        // The user has no permission to ask; each server has a finding about that.
         return Vec::new();
     }
     let what = counted(masters, "master");
@@ -126,7 +126,7 @@ fn cluster(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Masters that fail together with who should take their place.
+/// Masters on the same machine as a replica that should take their place.
 fn with_replicas(facts: &Facts, topic: Topic) -> Vec<Finding> {
     let shared = |server: &&ServerFacts| {
         let mut replicas = server.replicas();

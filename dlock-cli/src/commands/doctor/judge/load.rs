@@ -1,4 +1,4 @@
-//! Whether a server is about to refuse clients, or stands still at times.
+//! Checks whether a server is about to refuse clients, or pauses at times.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn refused(server: &ServerFacts) -> Option<Finding> {
     )
 }
 
-/// A fork copies the page table, and the server answers nobody meanwhile.
+/// A fork copies the page table, and the server serves no client meanwhile.
 fn forks(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
     let pause = Duration::from_micros(server.number("latest_fork_usec")?);
     let what = format!(

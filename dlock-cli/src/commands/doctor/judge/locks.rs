@@ -1,4 +1,4 @@
-//! What lies in the servers by way of locks.
+//! The locks in the servers.
 
 use super::super::{
     facts::{Facts, LockFacts, ServerFacts},

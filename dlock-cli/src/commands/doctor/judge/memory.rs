@@ -47,7 +47,7 @@ fn room(server: &ServerFacts, limit: u64) -> Finding {
     if limit > 0 {
         let what = format!("{} of {} used", size(used), size(limit));
         let share = percent(used, limit);
-        // At the limit of an evicting server others are thrown out, which is told as such.
+        // An evicting server at its limit throws other keys out, which has a finding of its own.
         let keeps = server.is("maxmemory_policy", "noeviction");
         return match share {
             100.. if keeps => Finding::broken(Topic::Memory, format!("full: {what}"))

@@ -1,4 +1,4 @@
-//! What a restart of a server does to leases.
+//! The effect of a server's restart on leases.
 
 use super::super::{
     facts::{Facts, Layout, ServerFacts},
@@ -78,7 +78,7 @@ fn with_log(layout: Layout, flushed: Option<&str>) -> Finding {
             let what = format!("append-only file; `appendfsync` is `{other}`");
             Finding::unknown(Topic::Persistence, what)
         }
-        // Nor does `INFO` tell.
+        // `INFO` does not show it either.
         None => Finding::unknown(
             Topic::Persistence,
             "append-only file; how often it is flushed could not be asked",
@@ -115,7 +115,7 @@ fn without_log(layout: Layout) -> Finding {
         )
 }
 
-/// What makes a server refuse writes.
+/// Failures that make a server refuse writes.
 fn failing(server: &ServerFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if server.is("aof_last_write_status", "err") {

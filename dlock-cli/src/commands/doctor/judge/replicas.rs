@@ -1,4 +1,4 @@
-//! Who has a copy of the leases, and what a fail-over loses.
+//! The copies of leases, and the leases that a failover loses.
 
 use super::super::{
     facts::{Facts, Layout, Replica, ServerFacts},
@@ -30,7 +30,7 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     findings
 }
 
-/// What becomes of leases in a fail-over.
+/// The fate of leases in a failover.
 fn confirmed(facts: &Facts, server: &ServerFacts, all: usize, online: usize) -> Finding {
     let wanted = usize::try_from(facts.min_replicas).unwrap_or(usize::MAX);
     let what = match (all, all - online) {

@@ -37,7 +37,7 @@ fn server(name: &str, changes: &[(&str, &str)]) -> ServerFacts {
         .collect();
     info.entry("run_id".to_owned())
         .or_insert_with(|| name.to_owned());
-    // What is said to be empty is not told.
+    // A test removes a field by setting it to an empty text.
     info.retain(|_, value| !value.is_empty());
     ServerFacts {
         server: name.to_owned(),

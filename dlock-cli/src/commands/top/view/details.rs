@@ -1,4 +1,4 @@
-//! One lock in full: whose it is, and who waits for it.
+//! One lock in full: its holder and its waiters.
 
 use ratatui::{
     Frame,

@@ -50,7 +50,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     }
 }
 
-/// What there is room for, and how much room it has. Who takes locks by hand has no functions to show.
+/// The columns that have room, and their widths. Locks that are taken without the attribute have no functions.
 fn columns(width: u16, functions: bool) -> Vec<(Column, u16)> {
     const NUMBERS: [(Column, u16); 4] = [
         (Column::Held, 8),
@@ -132,7 +132,7 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
         },
         Column::Longest => match lock.longest_wait() {
             Some(wait) => (brief(wait), plain.fg(WARM)),
-            // All who wait are dead.
+            // All waiters are dead.
             None if !lock.waiters.is_empty() => ("dead".to_owned(), plain.fg(ALARM)),
             None => (String::new(), plain),
         },

@@ -1,4 +1,4 @@
-//! What is said of a server by itself, and of the locks in it.
+//! Findings about one server, and about the locks in it.
 
 use std::time::Duration;
 
@@ -347,7 +347,7 @@ fn missing_rights_come_with_the_words_that_grant_them() {
         Severity::Broken,
         "ACL SETUSER app +publish ~dlock:*",
     );
-    // What serves the same purpose is told once.
+    // Settings with the same purpose have one finding.
     check(
         &facts,
         Topic::Rights,

@@ -1,4 +1,4 @@
-//! What is said of servers together: their replicas, their machines, their clocks.
+//! Findings about servers together: their replicas, their machines, their clocks.
 
 use super::{check, clock, facts, server, single};
 use crate::commands::doctor::{
