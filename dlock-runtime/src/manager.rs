@@ -18,7 +18,7 @@ use crate::{
     request::LockRequest,
     section::{Section, tell_bearer},
     state::{Effect, Event, Surroundings},
-    store::{Hint, OwnStore, TakesHints, memory::MemoryStore},
+    store::{Hint, HintReceiver, OwnStore, memory::MemoryStore},
 };
 
 /// Takes locks in one store and keeps them alive.
@@ -93,7 +93,7 @@ impl Shared {
     }
 }
 
-impl TakesHints for std::sync::Weak<Shared> {
+impl HintReceiver for std::sync::Weak<Shared> {
     fn hint(&self, hint: &Hint<'_>) -> bool {
         let Some(shared) = self.upgrade() else {
             return false;

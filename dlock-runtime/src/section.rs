@@ -239,15 +239,10 @@ impl Section {
         now: Moment,
     ) -> Result<AcquireOutcome, StoreError> {
         let store = self.shared.store.at(now)?;
-        let request = AcquireRequest {
-            key: self.key(),
-            owner,
-            ttl: self.timing.ttl,
-            queue: if queue { Queue::ForLease } else { Queue::No },
-            label: &self.shared.label,
-            function: &self.function,
-            proposal: None,
-        };
+        let request = AcquireRequest::new(self.key(), owner, self.timing.ttl)
+            .queue(if queue { Queue::ForLease } else { Queue::No })
+            .label(&self.shared.label)
+            .function(&self.function);
         let answer = store.acquire(request);
         self.within(limit, Request::Acquire, answer).await
     }
@@ -285,7 +280,7 @@ impl Section {
         // The lease may end long before that time would be over, so as for a renewal, time for another
         // try has to be left.
         let limit = limit.min(self.timing.ttl / 3);
-        let keep = store.renew(self.renewal(owner, rest));
+        let keep = store.renew_one(self.renewal(owner, rest));
         let answer = self.within(limit, Request::Keep, keep).await?;
         if answer == Renewal::Renewed {
             observe::kept(self, rest);
@@ -297,13 +292,9 @@ impl Section {
     }
 
     pub(crate) fn renewal(&self, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
-        RenewRequest {
-            key: self.key(),
-            owner,
-            ttl,
-            label: &self.shared.label,
-            function: &self.function,
-        }
+        RenewRequest::new(self.key(), owner, ttl)
+            .label(&self.shared.label)
+            .function(&self.function)
     }
 
     /// Of several leases, all are there at `now`: from now on nobody else gets this one before its

@@ -34,7 +34,7 @@ use crate::{
     owner::OwnerId,
     section::Section,
     state::Event,
-    store::{DynStore, Renewal, StoreError, StoreErrorKind},
+    store::{DynStore, RenewBatch, Renewal, StoreError, StoreErrorKind},
     sync::{Mutex, MutexGuard},
 };
 
@@ -201,13 +201,9 @@ impl Renewing {
         };
         let sent = first.section.now();
         let store = self.shared.store.at(sent);
-        if self.shared.keeper.is_on_lane()
-            && let Ok(store) = &store
-        {
-            store.prepare_renewals(&Handle::current());
-        }
+        let lane = self.shared.keeper.is_on_lane().then(Handle::current);
         let answers = {
-            let mut asked = pin!(ask(store, &self.due));
+            let mut asked = pin!(ask(store, &self.due, lane.as_ref()));
             if let Ok(answers) = timeout(self.shared.response_limit, &mut asked).await {
                 answers
             } else {
@@ -244,6 +240,7 @@ impl Drop for Renewing {
 async fn ask(
     store: Result<&dyn DynStore, StoreError>,
     due: &VecDeque<Due>,
+    lane: Option<&Handle>,
 ) -> Vec<Result<Renewal, StoreError>> {
     let now = Instant::now();
     let limits = due.iter().map(|due| due.limit_at(now));
@@ -252,9 +249,11 @@ async fn ask(
         .iter()
         .map(|due| due.section.renewal(due.owner, due.section.timing.ttl))
         .collect();
+    let mut batch = RenewBatch::new(&requests).limit(limit);
+    batch.runtime = lane;
     let sent = Request::Renew.sent();
     let answers = match store {
-        Ok(store) => timeout(limit, store.renew_all(&requests, limit))
+        Ok(store) => timeout(limit, store.renew(batch))
             .await
             .unwrap_or_else(|_| vec![Err(StoreError::timed_out(limit)); due.len()]),
         Err(error) => vec![Err(error); due.len()],

@@ -242,7 +242,7 @@ impl<T> Attempt<T> {
             return self.on_wake(around);
         };
         match answer {
-            Ok(AcquireOutcome::Granted { fence }) => self.hold(fence, sent, around),
+            Ok(AcquireOutcome::Granted { fence, .. }) => self.hold(fence, sent, around),
             Ok(AcquireOutcome::Busy(holder)) => {
                 if self.waiter.timing.wait == Wait::Never {
                     // The store keeps nothing of an owner that did not ask for a place.

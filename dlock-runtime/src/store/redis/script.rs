@@ -25,8 +25,13 @@ use super::{RedisConfig, errors, names, slot};
 use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
-    store::{ALIVE, AcquireRequest, Queue, RenewRequest, StoreError, StoreErrorKind},
+    store::{ALIVE, AcquireRequest, Proposal, Queue, RenewRequest, StoreError, StoreErrorKind},
 };
+
+/// For how long a waiter counts as alive, in milliseconds.
+fn alive() -> i64 {
+    i64::try_from(milliseconds(ALIVE)).expect("three seconds fit")
+}
 
 /// One script with all it is to be called with, as it is sent; or a plain command with one key, which
 /// comes first.
@@ -39,20 +44,27 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn acquire(config: &RedisConfig, request: &AcquireRequest<'_>) -> Self {
-        let alive = i64::try_from(milliseconds(ALIVE)).expect("three seconds fit");
         let alive = match request.queue {
             Queue::No => 0,
-            Queue::ForLease => alive,
-            Queue::ForNotice => -alive,
+            Queue::ForLease => alive(),
         };
+        Self::ask(config, request, alive)
+    }
+
+    /// The same for a node of a quorum.
+    pub(super) fn propose(config: &RedisConfig, proposal: &Proposal<'_>) -> Self {
+        let alive = if proposal.notice { -alive() } else { 0 };
+        let mut call = Self::ask(config, &proposal.request, alive);
+        call.command.arg(proposal.fence);
+        call
+    }
+
+    fn ask(config: &RedisConfig, request: &AcquireRequest<'_>, alive: i64) -> Self {
         let mut call = Self::new(&ACQUIRE, config, request.key);
         names::push_others(&mut call.command, config, request.key);
         call.owner(request.owner);
         call.command.arg(milliseconds(request.ttl)).arg(alive);
         label::push(&mut call.command, request.label, request.function);
-        if let Some(proposal) = request.proposal {
-            call.command.arg(proposal);
-        }
         call
     }
 

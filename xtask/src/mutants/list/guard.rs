@@ -353,7 +353,7 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "kept-for-the-ttl",
         "A lease is kept for its TTL and not for the rest of its `min_hold`",
         SECTION,
-        "store.renew(self.renewal(owner, «rest»));",
+        "store.renew_one(self.renewal(owner, «rest»));",
         "self.timing.ttl",
         LIFE,
     ),
