@@ -19,8 +19,8 @@ use std::{
 use dlock::{
     LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, Released, RenewRequest, Renewal, StoreError,
-        memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Released, RenewBatch, Renewal, StoreError, StoreProperties,
+        memory::MemoryStore, renew_each,
     },
 };
 use dlock_testkit::eventually;
@@ -82,15 +82,22 @@ impl LockStore for Slow {
         answer
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let one_less = |left: usize| left.checked_sub(1);
-        let left = self
-            .deaf_renewals
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
-        if left.is_ok() {
-            pending::<()>().await;
-        }
-        self.store.renew(request).await
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        renew_each(batch, async |request| {
+            let one_less = |left: usize| left.checked_sub(1);
+            let left =
+                self.deaf_renewals
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+            if left.is_ok() {
+                pending::<()>().await;
+            }
+            self.store.renew_one(request).await
+        })
+        .await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true)
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock::{
     LockError, LockManager, LockStore, LostCause, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, Queue, Released, StoreErrorKind,
+        AcquireOutcome, AcquireRequest, Released, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -266,12 +266,9 @@ async fn a_stopped_server_says_that_a_lease_has_ended() {
         env.server.resume();
     });
     assert_eq!(renewal, dlock::store::Renewal::NotOwner);
-    let request = AcquireRequest {
-        queue: Queue::No,
-        ..AcquireRequest::new(&key.key, next, ttl)
-    };
+    let request = AcquireRequest::new(&key.key, next, ttl);
     let answer = key.store.acquire(request).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Granted { fence: new } if new > fence));
+    assert!(matches!(answer, AcquireOutcome::Granted { fence: new, .. } if new > fence));
     key.release(next).await;
 }
 

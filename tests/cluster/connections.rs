@@ -20,15 +20,9 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 
 fn question(key: &OneKey<RedisStore>, owner: dlock::OwnerId) -> AcquireRequest<'_> {
-    AcquireRequest {
-        key: &key.key,
-        owner,
-        ttl: TTL,
-        queue: Queue::ForLease,
-        label: LABEL,
-        function: "",
-        proposal: None,
-    }
+    AcquireRequest::new(&key.key, owner, TTL)
+        .queue(Queue::ForLease)
+        .label(LABEL)
 }
 
 /// The script has run, and runs again only when the store is asked again.
@@ -68,7 +62,7 @@ async fn a_lost_reply_is_told_and_nothing_is_sent_twice() {
     .await;
     assert_eq!(
         again,
-        Some(AcquireOutcome::Granted { fence }),
+        Some(AcquireOutcome::granted(fence)),
         "the same lease"
     );
     assert_eq!(cluster.success_count("evalsha").await, 2);

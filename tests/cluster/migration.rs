@@ -280,15 +280,10 @@ async fn a_request_that_is_sent_on_ends_in_time() {
     )
     .await;
     let renewal = key.renewal(holder);
-    let request = AcquireRequest {
-        key: renewal.key,
-        owner: other,
-        ttl: renewal.ttl,
-        queue: Queue::ForLease,
-        label: renewal.label,
-        function: renewal.function,
-        proposal: None,
-    };
+    let request = AcquireRequest::new(renewal.key, other, renewal.ttl)
+        .queue(Queue::ForLease)
+        .label(renewal.label)
+        .function(renewal.function);
     let error = soon(key.store.acquire(request)).await;
     let error = error.expect_err("the lock and its fence are at two nodes");
     assert!(tells_of_move(&error, slot), "{error}");
@@ -296,14 +291,14 @@ async fn a_request_that_is_sent_on_ends_in_time() {
 
     // Sent on to a node that says nothing.
     cluster.pause(1 - from);
-    let error = soon(key.store.renew(renewal)).await;
+    let error = soon(key.store.renew_one(renewal)).await;
     let error = error.expect_err("the node stands still");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
     let node = format!("127.0.0.1:{}", cluster.port(1 - from));
     assert!(error.to_string().contains(&node), "{error}");
     cluster.resume(1 - from);
     eventually(LIMIT, "the lease is renewed again", async || {
-        key.store.renew(renewal).await == Ok(Renewal::Renewed)
+        key.store.renew_one(renewal).await == Ok(Renewal::Renewed)
     })
     .await;
     key.release(holder).await;

@@ -9,8 +9,9 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, HintSink, Raised, Released, RenewRequest, Renewal,
-        StoreError, StoreErrorKind, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, QuorumNode, Raised,
+        Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties,
+        memory::MemoryStore, renew_each,
     },
 };
 use tokio::time::sleep;
@@ -136,9 +137,11 @@ impl LockStore for Node {
             .await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        self.answer(Kind::Renew, request.owner, self.store.renew(request))
-            .await
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        renew_each(batch, |request| {
+            self.answer(Kind::Renew, request.owner, self.store.renew_one(request))
+        })
+        .await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -157,6 +160,18 @@ impl LockStore for Node {
             .await
     }
 
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true).hooks(self)
+    }
+}
+
+impl QuorumNode for Node {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        let owner = proposal.request.owner;
+        self.answer(Kind::Acquire, owner, self.store.propose(proposal))
+            .await
+    }
+
     async fn raise(
         &self,
         key: &LockKey,
@@ -167,8 +182,18 @@ impl LockStore for Node {
         self.answer(Kind::Raise, owner, self.store.raise(key, owner, from, to))
             .await
     }
+}
 
+impl StoreHooks for Node {
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.store.attach(client, hints);
+    }
+
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.store.detach(client)
+    }
+
+    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+        false
     }
 }

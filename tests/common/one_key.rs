@@ -42,19 +42,17 @@ impl<S: LockStore> OneKey<S> {
     }
 
     async fn question(&self, owner: OwnerId, ttl: Duration, queue: Queue) -> AcquireOutcome {
-        let request = AcquireRequest {
-            queue,
-            label: LABEL,
-            ..AcquireRequest::new(&self.key, owner, ttl)
-        };
+        let request = AcquireRequest::new(&self.key, owner, ttl)
+            .queue(queue)
+            .label(LABEL);
         self.store.acquire(request).await.unwrap()
     }
 
     /// The fence with which `owner` gets the key, or has it already.
     pub(crate) async fn granted(&self, owner: OwnerId, ttl: Duration) -> u64 {
         match self.ask(owner, ttl).await {
-            AcquireOutcome::Granted { fence } => fence,
-            AcquireOutcome::Busy(holder) => panic!("it is held: {holder:?}"),
+            AcquireOutcome::Granted { fence, .. } => fence,
+            other => panic!("it is held: {other:?}"),
         }
     }
 
@@ -62,23 +60,17 @@ impl<S: LockStore> OneKey<S> {
     pub(crate) async fn busy(&self, owner: OwnerId) -> Holder {
         match self.ask(owner, TTL).await {
             AcquireOutcome::Busy(holder) => holder,
-            AcquireOutcome::Granted { fence } => panic!("it was granted with fence {fence}"),
+            other => panic!("it was granted: {other:?}"),
         }
     }
 
     pub(crate) async fn renew(&self, owner: OwnerId) -> Renewal {
-        self.store.renew(self.renewal(owner)).await.unwrap()
+        self.store.renew_one(self.renewal(owner)).await.unwrap()
     }
 
     /// A renewal for [`TTL`].
     pub(crate) fn renewal(&self, owner: OwnerId) -> RenewRequest<'_> {
-        RenewRequest {
-            key: &self.key,
-            owner,
-            ttl: TTL,
-            label: LABEL,
-            function: "",
-        }
+        RenewRequest::new(&self.key, owner, TTL).label(LABEL)
     }
 
     pub(crate) async fn release(&self, owner: OwnerId) -> Released {

@@ -3,17 +3,18 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, HintSink, Queue, Raised, Released, RenewRequest, Renewal,
-        StoreError, StoreErrorKind,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode, Raised,
+        Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreErrorKind, StoreHooks,
+        StoreProperties, renew_each,
     },
 };
 use dlock_testkit::eventually;
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::LIMIT;
@@ -71,7 +72,7 @@ pub(crate) struct Sent {
 /// also those whose senders have gone.
 pub(crate) struct Wire<S> {
     store: Arc<S>,
-    requests: mpsc::UnboundedSender<Request>,
+    requests: mpsc::UnboundedSender<Request<S>>,
     faults: Arc<Mutex<Faults>>,
 }
 
@@ -92,35 +93,18 @@ struct Faults {
     sent: Vec<Sent>,
 }
 
-struct Request {
+struct Request<S> {
     /// Its place among those that were sent.
     number: usize,
-    key: LockKey,
-    owner: OwnerId,
-    command: Command,
+    /// Whether it asks for a place in the queue, or for more than that.
+    asks: bool,
+    work: Work<S>,
     fate: Option<Fate>,
     reply: oneshot::Sender<Answer>,
 }
 
-enum Command {
-    Acquire {
-        ttl: Duration,
-        queue: Queue,
-        label: String,
-        function: String,
-        proposal: Option<u64>,
-    },
-    Renew {
-        ttl: Duration,
-        label: String,
-        function: String,
-    },
-    Release,
-    Raise {
-        from: u64,
-        to: u64,
-    },
-}
+/// What the other end of the connection does for a request.
+type Work<S> = Box<dyn FnOnce(Arc<S>) -> BoxFuture<'static, Answer> + Send>;
 
 #[derive(Debug)]
 enum Answer {
@@ -192,24 +176,18 @@ impl<S: LockStore> Wire<S> {
 
     async fn send(
         &self,
-        key: &LockKey,
+        kind: Kind,
         owner: OwnerId,
-        command: Command,
+        asks: bool,
+        work: impl FnOnce(Arc<S>) -> BoxFuture<'static, Answer> + Send + 'static,
     ) -> Result<Answer, StoreError> {
         let (reply, answer) = oneshot::channel();
         let broken = || StoreError::new(StoreErrorKind::Disconnected, "the connection broke");
-        let kind = match command {
-            Command::Acquire { .. } => Kind::Acquire,
-            Command::Renew { .. } => Kind::Renew,
-            Command::Release => Kind::Release,
-            Command::Raise { .. } => Kind::Raise,
-        };
         let (number, fate) = self.faults.lock().unwrap().note(kind, owner);
         let request = Request {
             number,
-            key: key.clone(),
-            owner,
-            command,
+            asks,
+            work: Box::new(work),
             fate,
             reply,
         };
@@ -241,7 +219,7 @@ impl Faults {
 async fn carry<S: LockStore>(
     store: Arc<S>,
     faults: Arc<Mutex<Faults>>,
-    mut inbox: mpsc::UnboundedReceiver<Request>,
+    mut inbox: mpsc::UnboundedReceiver<Request<S>>,
 ) {
     let mut never_answered = Vec::new();
     while let Some(request) = inbox.recv().await {
@@ -254,23 +232,16 @@ async fn carry<S: LockStore>(
             Some(Fate::Stalled(gate)) => open(gate.clone()).await,
             _ => {}
         }
-        let answer = carry_out(&*store, &request).await;
+        let answer = (request.work)(store.clone()).await;
         {
             let mut faults = faults.lock().unwrap();
             let noted = &mut faults.sent[request.number];
             noted.carried_out = true;
-            match (&answer, &request.command) {
-                (Answer::Acquired(AcquireOutcome::Granted { fence }), _) => {
+            match &answer {
+                Answer::Acquired(AcquireOutcome::Granted { fence, .. }) => {
                     noted.fence = Some(*fence);
                 }
-                (
-                    Answer::Acquired(_),
-                    Command::Acquire {
-                        queue: Queue::No, ..
-                    },
-                ) => {
-                    noted.left_nothing = true;
-                }
+                Answer::Acquired(_) if !request.asks => noted.left_nothing = true,
                 _ => {}
             }
         }
@@ -295,78 +266,85 @@ async fn open(mut gate: watch::Receiver<bool>) {
     gate.wait_for(|open| *open).await.ok();
 }
 
-async fn carry_out(store: &impl LockStore, request: &Request) -> Answer {
-    let (key, owner) = (&request.key, request.owner);
-    match &request.command {
-        Command::Acquire {
-            ttl,
-            queue,
-            label,
-            function,
-            proposal,
-        } => {
-            let request = AcquireRequest {
-                key,
-                owner,
-                ttl: *ttl,
-                queue: *queue,
-                label,
-                function,
-                proposal: *proposal,
+impl<S: LockStore> Wire<S> {
+    async fn renew_one(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let (key, RenewRequest { owner, ttl, .. }) = (request.key.clone(), request);
+        let (label, function) = (request.label.to_owned(), request.function.to_owned());
+        let work = move |store: Arc<S>| {
+            let renewed = async move {
+                let request = RenewRequest::new(&key, owner, ttl);
+                let request = request.label(&label).function(&function);
+                Answer::Renewed(store.renew_one(request).await.unwrap())
             };
-            Answer::Acquired(store.acquire(request).await.unwrap())
-        }
-        Command::Renew {
-            ttl,
-            label,
-            function,
-        } => {
-            let request = RenewRequest {
-                key,
-                owner,
-                ttl: *ttl,
-                label,
-                function,
-            };
-            Answer::Renewed(store.renew(request).await.unwrap())
-        }
-        Command::Release => Answer::Released(store.release(key, owner).await.unwrap()),
-        Command::Raise { from, to } => {
-            Answer::Raised(store.raise(key, owner, *from, *to).await.unwrap())
+            renewed.boxed()
+        };
+        match self.send(Kind::Renew, owner, true, work).await? {
+            Answer::Renewed(answer) => Ok(answer),
+            other => unreachable!("{other:?} answers another request"),
         }
     }
 }
 
 impl<S: LockStore> LockStore for Wire<S> {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
-        let command = Command::Acquire {
-            ttl: request.ttl,
-            queue: request.queue,
-            label: request.label.to_owned(),
-            function: request.function.to_owned(),
-            proposal: request.proposal,
+        let (key, owner) = (request.key.clone(), request.owner);
+        let (ttl, queue) = (request.ttl, request.queue);
+        let (label, function) = (request.label.to_owned(), request.function.to_owned());
+        let work = move |store: Arc<S>| {
+            let acquired = async move {
+                let request = AcquireRequest::new(&key, owner, ttl).queue(queue);
+                let request = request.label(&label).function(&function);
+                Answer::Acquired(store.acquire(request).await.unwrap())
+            };
+            acquired.boxed()
         };
-        match self.send(request.key, request.owner, command).await? {
+        let asks = queue != Queue::No;
+        match self.send(Kind::Acquire, owner, asks, work).await? {
             Answer::Acquired(answer) => Ok(answer),
             other => unreachable!("{other:?} answers another request"),
         }
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let command = Command::Renew {
-            ttl: request.ttl,
-            label: request.label.to_owned(),
-            function: request.function.to_owned(),
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        renew_each(batch, |request| self.renew_one(request)).await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        let key = key.clone();
+        let work = move |store: Arc<S>| {
+            let released =
+                async move { Answer::Released(store.release(&key, owner).await.unwrap()) };
+            released.boxed()
         };
-        match self.send(request.key, request.owner, command).await? {
-            Answer::Renewed(answer) => Ok(answer),
+        match self.send(Kind::Release, owner, true, work).await? {
+            Answer::Released(answer) => Ok(answer),
             other => unreachable!("{other:?} answers another request"),
         }
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        match self.send(key, owner, Command::Release).await? {
-            Answer::Released(answer) => Ok(answer),
+    /// A connection that hangs does not give up, and the clocks at its ends differ.
+    fn properties(&self) -> StoreProperties<'_> {
+        let grants = self.store.properties().grants;
+        StoreProperties::new().grants(grants).hooks(self)
+    }
+}
+
+impl<S: QuorumNode> QuorumNode for Wire<S> {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        let (request, fence, notice) = (proposal.request, proposal.fence, proposal.notice);
+        let (key, owner, ttl) = (request.key.clone(), request.owner, request.ttl);
+        let (label, function) = (request.label.to_owned(), request.function.to_owned());
+        let work = move |store: Arc<S>| {
+            let acquired = async move {
+                let request = AcquireRequest::new(&key, owner, ttl);
+                let request = request.label(&label).function(&function);
+                let proposal = Proposal::new(request, fence).notice(notice);
+                Answer::Acquired(store.propose(proposal).await.unwrap())
+            };
+            acquired.boxed()
+        };
+        match self.send(Kind::Acquire, owner, notice, work).await? {
+            Answer::Acquired(answer) => Ok(answer),
             other => unreachable!("{other:?} answers another request"),
         }
     }
@@ -378,18 +356,31 @@ impl<S: LockStore> LockStore for Wire<S> {
         from: u64,
         to: u64,
     ) -> Result<Raised, StoreError> {
-        let command = Command::Raise { from, to };
-        match self.send(key, owner, command).await? {
+        let key = key.clone();
+        let work = move |store: Arc<S>| {
+            let raised =
+                async move { Answer::Raised(store.raise(&key, owner, from, to).await.unwrap()) };
+            raised.boxed()
+        };
+        match self.send(Kind::Raise, owner, true, work).await? {
             Answer::Raised(answer) => Ok(answer),
             other => unreachable!("{other:?} answers another request"),
         }
     }
+}
 
+impl<S: LockStore> StoreHooks for Wire<S> {
     fn attach(&self, client: ClientId, hints: HintSink) {
-        self.store.attach(client, hints);
+        if let Some(hooks) = self.store.properties().hooks {
+            hooks.attach(client, hints);
+        }
     }
 
-    fn hands_on(&self) -> bool {
-        self.store.hands_on()
+    fn detach(&self, _client: ClientId) -> Detaching<'_> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+        false
     }
 }

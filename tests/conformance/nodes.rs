@@ -1,8 +1,11 @@
 //! What a quorum asks of the stores that it is made of.
 
 use dlock::{
-    LockStore, OwnerId,
-    store::{AcquireOutcome, AcquireRequest, GRANT_TTL, Holder, Queue, Raised, Released, Renewal},
+    OwnerId,
+    store::{
+        AcquireOutcome, AcquireRequest, GRANT_TTL, Holder, Proposal, QuorumNode, Raised, Released,
+        Renewal,
+    },
 };
 use dlock_testkit::eventually;
 
@@ -12,30 +15,26 @@ use crate::{
     one_key,
 };
 
-async fn ask<S: LockStore>(
+async fn ask<S: QuorumNode>(
     key: &OneKey<S>,
     owner: OwnerId,
-    queue: Queue,
-    proposal: Option<u64>,
+    notice: bool,
+    proposal: u64,
 ) -> AcquireOutcome {
-    let request = AcquireRequest {
-        queue,
-        label: LABEL,
-        proposal,
-        ..AcquireRequest::new(&key.key, owner, TTL)
-    };
-    key.store.acquire(request).await.unwrap()
+    let request = AcquireRequest::new(&key.key, owner, TTL).label(LABEL);
+    let proposal = Proposal::new(request, proposal).notice(notice);
+    key.store.propose(proposal).await.unwrap()
 }
 
 /// Waits only to be told.
-async fn wait_for_notice<S: LockStore>(key: &OneKey<S>, owner: OwnerId) -> Holder {
-    match ask(key, owner, Queue::ForNotice, None).await {
+async fn wait_for_notice<S: QuorumNode>(key: &OneKey<S>, owner: OwnerId) -> Holder {
+    match ask(key, owner, true, 0).await {
         AcquireOutcome::Busy(holder) => holder,
-        AcquireOutcome::Granted { fence } => panic!("it was granted with fence {fence}"),
+        other => panic!("it was granted: {other:?}"),
     }
 }
 
-pub(crate) async fn a_proposal_takes_the_place_of_the_clock<E: Env>() {
+pub(crate) async fn a_proposal_takes_the_place_of_the_clock<E: Env<Store: QuorumNode>>() {
     let (env, key) = one_key::<E>().await;
     let first = OneKey::<E::Store>::owner();
     let start = key.granted(first, TTL).await;
@@ -45,14 +44,10 @@ pub(crate) async fn a_proposal_takes_the_place_of_the_clock<E: Env>() {
     for (proposal, expected) in [(ahead, ahead), (ahead, ahead + 1), (1, ahead + 2)] {
         let owner = OneKey::<E::Store>::owner();
         let fence = expected;
-        let answer = ask(&key, owner, Queue::No, Some(proposal)).await;
-        assert_eq!(answer, AcquireOutcome::Granted { fence });
-        let again = ask(&key, owner, Queue::No, Some(2 * ahead)).await;
-        assert_eq!(
-            again,
-            AcquireOutcome::Granted { fence },
-            "it has it already"
-        );
+        let answer = ask(&key, owner, false, proposal).await;
+        assert_eq!(answer, AcquireOutcome::granted(fence));
+        let again = ask(&key, owner, false, 2 * ahead).await;
+        assert_eq!(again, AcquireOutcome::granted(fence), "it has it already");
         key.release(owner).await;
     }
     let next = OneKey::<E::Store>::owner();
@@ -61,7 +56,7 @@ pub(crate) async fn a_proposal_takes_the_place_of_the_clock<E: Env>() {
     env.assert_clean(1, &[]).await;
 }
 
-pub(crate) async fn only_the_holder_raises_a_fence<E: Env>() {
+pub(crate) async fn only_the_holder_raises_a_fence<E: Env<Store: QuorumNode>>() {
     let (env, key) = one_key::<E>().await;
     let [holder, stranger, next] = [(); 3].map(|()| OneKey::<E::Store>::owner());
     let raise = async |owner, from, to| key.store.raise(&key.key, owner, from, to).await.unwrap();
@@ -95,7 +90,7 @@ pub(crate) async fn only_the_holder_raises_a_fence<E: Env>() {
     env.assert_clean(1, &[]).await;
 }
 
-pub(crate) async fn a_raise_does_not_prolong_a_lease<E: Env>() {
+pub(crate) async fn a_raise_does_not_prolong_a_lease<E: Env<Store: QuorumNode>>() {
     let (env, key) = one_key::<E>().await;
     let [holder, other] = [(); 2].map(|()| OneKey::<E::Store>::owner());
     let fence = key.granted(holder, E::BRIEF).await;
@@ -117,7 +112,7 @@ pub(crate) async fn a_raise_does_not_prolong_a_lease<E: Env>() {
     env.assert_clean(1, &[]).await;
 }
 
-pub(crate) async fn who_waits_for_notice_gets_no_lease<E: Env>() {
+pub(crate) async fn who_waits_for_notice_gets_no_lease<E: Env<Store: QuorumNode>>() {
     let (env, key) = one_key::<E>().await;
     let [holder, told, second, passer_by] = [(); 4].map(|()| OneKey::<E::Store>::owner());
     key.granted(holder, TTL).await;
@@ -127,7 +122,7 @@ pub(crate) async fn who_waits_for_notice_gets_no_lease<E: Env>() {
     assert_eq!(place, Some(0), "it keeps its place");
     key.release(holder).await;
     // It was told and has left; the lock is free for whoever asks first.
-    let got = ask(&key, passer_by, Queue::No, None).await;
+    let got = ask(&key, passer_by, false, 0).await;
     assert!(matches!(got, AcquireOutcome::Granted { .. }), "{got:?}");
     assert_eq!(wait_for_notice(&key, second).await.position, Some(0));
     assert_eq!(wait_for_notice(&key, told).await.position, Some(1));
@@ -137,7 +132,7 @@ pub(crate) async fn who_waits_for_notice_gets_no_lease<E: Env>() {
     env.assert_clean(1, &[]).await;
 }
 
-pub(crate) async fn who_gets_the_lock_or_leaves_waits_no_more<E: Env>() {
+pub(crate) async fn who_gets_the_lock_or_leaves_waits_no_more<E: Env<Store: QuorumNode>>() {
     let (env, key) = one_key::<E>().await;
     let [holder, taker, leaver, next] = [(); 4].map(|()| OneKey::<E::Store>::owner());
     key.granted(holder, TTL).await;
@@ -146,7 +141,7 @@ pub(crate) async fn who_gets_the_lock_or_leaves_waits_no_more<E: Env>() {
     assert_eq!(key.release(leaver).await, Released::WasGone);
     assert_eq!(wait_for_notice(&key, taker).await.position, Some(0));
     env.delete("order:42").await;
-    let got = ask(&key, taker, Queue::ForNotice, None).await;
+    let got = ask(&key, taker, true, 0).await;
     assert!(matches!(got, AcquireOutcome::Granted { .. }), "{got:?}");
     assert_eq!(wait_for_notice(&key, next).await.position, Some(0));
     key.release(next).await;
@@ -154,7 +149,9 @@ pub(crate) async fn who_gets_the_lock_or_leaves_waits_no_more<E: Env>() {
     env.assert_clean(1, &[]).await;
 }
 
-pub(crate) async fn who_waits_for_a_lease_goes_before_who_waits_for_notice<E: Env>() {
+pub(crate) async fn who_waits_for_a_lease_goes_before_who_waits_for_notice<
+    E: Env<Store: QuorumNode>,
+>() {
     let (env, key) = one_key::<E>().await;
     let [holder, waiter, told] = [(); 3].map(|()| OneKey::<E::Store>::owner());
     key.granted(holder, TTL).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     LockStore,
-    store::{ALIVE, AcquireOutcome, GRANT_TTL, Released, RenewRequest, Renewal},
+    store::{ALIVE, AcquireOutcome, GRANT_TTL, Released, RenewBatch, Renewal},
 };
 use dlock_testkit::eventually;
 use tokio::time::Instant;
@@ -68,23 +68,17 @@ pub(crate) async fn a_renewal_names_the_holder<E: Env>() {
     assert_eq!(key.release(holder).await, Released::WasHeld);
     assert_eq!(key.busy(asker).await.label, None, "of a lease handed on");
 
-    let renewal = |label| RenewRequest {
-        label,
-        ..key.renewal(next)
-    };
+    let renewal = |label| key.renewal(next).label(label);
     for (label, shown) in [("", None), (LABEL, Some(LABEL)), ("", Some(LABEL))] {
-        let answer = key.store.renew(renewal(label)).await;
+        let answer = key.store.renew_one(renewal(label)).await;
         assert_eq!(answer, Ok(Renewal::Renewed));
         let seen = key.busy(asker).await;
         assert_eq!(seen.label.as_deref(), shown);
         assert!(seen.ttl > Some(GRANT_TTL), "{seen:?}");
     }
     // Whoever does not hold it changes nothing.
-    let strangers = RenewRequest {
-        label: "x",
-        ..key.renewal(holder)
-    };
-    assert_eq!(key.store.renew(strangers).await, Ok(Renewal::NotOwner));
+    let strangers = key.renewal(holder).label("x");
+    assert_eq!(key.store.renew_one(strangers).await, Ok(Renewal::NotOwner));
     assert_eq!(key.busy(asker).await.label.as_deref(), Some(LABEL));
     key.release(asker).await;
     assert_eq!(key.release(next).await, Released::WasHeld);
@@ -94,7 +88,7 @@ pub(crate) async fn a_renewal_names_the_holder<E: Env>() {
 pub(crate) async fn many_renewals_have_an_answer_each<E: Env>() {
     let env = E::start().await;
     let store = env.store().await;
-    assert_eq!(store.renew_all(&[], LIMIT).await, []);
+    assert_eq!(store.renew(RenewBatch::new(&[]).limit(LIMIT)).await, []);
     let mut keys = Vec::new();
     for number in 0..12 {
         let key = OneKey::new(env.store().await, &format!("order:{number}"));
@@ -116,7 +110,10 @@ pub(crate) async fn many_renewals_have_an_answer_each<E: Env>() {
             _ => Ok(Renewal::NotOwner),
         })
         .collect();
-    assert_eq!(store.renew_all(&asks, LIMIT).await, expected);
+    assert_eq!(
+        store.renew(RenewBatch::new(&asks).limit(LIMIT)).await,
+        expected
+    );
     for (number, (key, owner)) in (0..).zip(&keys) {
         if let AcquireOutcome::Busy(seen) = key.ask_once(stranger, TTL).await {
             let is_renewed = seen.ttl > Some(TTL / 2);
@@ -178,8 +175,8 @@ pub(crate) async fn a_lease_that_ran_out_is_nobodys<E: Env>() {
     let mut next = 0;
     eventually(LIMIT, "the lease has run out", async || {
         match key.ask_once(other, TTL).await {
-            AcquireOutcome::Granted { fence } => next = fence,
-            AcquireOutcome::Busy(_) => {}
+            AcquireOutcome::Granted { fence, .. } => next = fence,
+            _ => {}
         }
         next > 0
     })
@@ -291,6 +288,7 @@ pub(crate) async fn a_newcomer_cannot_overtake_a_waiter<E: Env>() {
         match key.ask_once(newcomer, TTL).await {
             AcquireOutcome::Granted { .. } => panic!("it overtook the waiter"),
             AcquireOutcome::Busy(seen) => granted = seen.last_fence,
+            other => panic!("{other:?}"),
         }
         granted > first
     })

@@ -94,26 +94,16 @@ async fn whole_life(store: &RedisStore) -> Vec<StoreError> {
     let key = LockKey::new("order:42").unwrap();
     let client = ClientId::new(&SystemRandom);
     let [holder, waiter, leaver] = [1, 2, 3].map(|attempt| OwnerId::new(client, attempt));
-    let asks = |owner, queue, label| AcquireRequest {
-        key: &key,
-        owner,
-        ttl: TTL,
-        queue,
-        label,
-        function: "",
-        proposal: None,
+    let asks = |owner, queue, label| {
+        AcquireRequest::new(&key, owner, TTL)
+            .queue(queue)
+            .label(label)
     };
-    let renewal = RenewRequest {
-        key: &key,
-        owner: holder,
-        ttl: TTL,
-        label: "",
-        function: "",
-    };
+    let renewal = RenewRequest::new(&key, holder, TTL);
     let mut errors = Vec::new();
     errors.extend(store.acquire(asks(holder, Queue::No, "a")).await.err());
     errors.extend(store.acquire(asks(holder, Queue::No, "a")).await.err());
-    errors.extend(store.renew(renewal).await.err());
+    errors.extend(store.renew_one(renewal).await.err());
     errors.extend(store.acquire(asks(waiter, Queue::No, "a")).await.err());
     for owner in [waiter, leaver, waiter] {
         errors.extend(store.acquire(asks(owner, Queue::ForLease, "a")).await.err());

@@ -9,8 +9,8 @@ use std::{
 use dlock::{
     ClientId, LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, Hint, HintSink, Released, RenewRequest, Renewal,
-        StoreError, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, Hint, HintSink, Released, RenewBatch, Renewal,
+        StoreError, StoreHooks, StoreProperties, memory::MemoryStore,
     },
 };
 use dlock_testkit::eventually;
@@ -47,16 +47,30 @@ impl LockStore for Hushed {
         self.store.acquire(request).await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        self.store.renew(request).await
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        self.store.renew(batch).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
         self.store.release(key, owner).await
     }
 
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true).hooks(self)
+    }
+}
+
+impl StoreHooks for Hushed {
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.sinks.lock().unwrap().insert(client, hints);
+    }
+
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.store.detach(client)
+    }
+
+    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+        false
     }
 }
 
@@ -121,7 +135,7 @@ impl Victim {
         let probe = OneKey::<MemoryStore>::owner();
         match self.key.ask_once(probe, LIMIT).await {
             AcquireOutcome::Busy(holder) => holder.last_fence,
-            AcquireOutcome::Granted { fence } => panic!("it was free: {fence}"),
+            other => panic!("it was free: {other:?}"),
         }
     }
 
@@ -131,11 +145,11 @@ impl Victim {
         let fence = Mutex::new(0);
         eventually(LIMIT, "somebody else gets the lock", async || {
             match self.key.ask_once(stranger, ttl).await {
-                AcquireOutcome::Granted { fence: granted } => {
+                AcquireOutcome::Granted { fence: granted, .. } => {
                     *fence.lock().unwrap() = granted;
                     true
                 }
-                AcquireOutcome::Busy(_) => false,
+                _ => false,
             }
         })
         .await;

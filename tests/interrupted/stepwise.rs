@@ -13,8 +13,9 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, HintSink, Queue, Raised, Released, RenewRequest, Renewal,
-        StoreError, StoreErrorKind, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode, Raised,
+        Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties,
+        memory::MemoryStore, renew_each,
     },
 };
 use futures_util::FutureExt;
@@ -220,17 +221,34 @@ impl LockStore for Stepwise {
             .await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
         let changes = |answer: &Renewal| *answer == Renewal::Renewed;
-        let renew = self.store.renew(request);
-        self.carry_out(Kind::Renew, request.owner, renew, changes)
-            .await
+        renew_each(batch, |request| {
+            let renew = self.store.renew_one(request);
+            self.carry_out(Kind::Renew, request.owner, renew, changes)
+        })
+        .await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
         let release = self.store.release(key, owner);
         self.carry_out(Kind::Release, owner, release, |_| true)
             .await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true).hooks(self)
+    }
+}
+
+impl QuorumNode for Stepwise {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        let asks = proposal.notice;
+        let changes =
+            |answer: &AcquireOutcome| asks || matches!(answer, AcquireOutcome::Granted { .. });
+        let owner = proposal.request.owner;
+        let propose = self.store.propose(proposal);
+        self.carry_out(Kind::Acquire, owner, propose, changes).await
     }
 
     async fn raise(
@@ -243,16 +261,22 @@ impl LockStore for Stepwise {
         let raise = self.store.raise(key, owner, from, to);
         self.carry_out(Kind::Raise, owner, raise, |_| false).await
     }
+}
+
+impl StoreHooks for Stepwise {
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        self.store.attach(client, hints);
+    }
+
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.store.detach(client)
+    }
 
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
         let release = async { Ok(self.store.release_at_once(key, owner)) };
         let is_done = |released: &bool| *released;
         self.releases_at_once
             && self.at_once(Kind::Release, owner, None, release, is_done) == Ok(true)
-    }
-
-    fn attach(&self, client: ClientId, hints: HintSink) {
-        self.store.attach(client, hints);
     }
 }
 

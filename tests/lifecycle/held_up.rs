@@ -14,8 +14,8 @@ use std::{
 use dlock::{
     FencingToken, LockKey, LockManager, LockStore, LostCause, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, Released, RenewRequest, Renewal, StoreError,
-        memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Released, RenewBatch, Renewal, StoreError, StoreProperties,
+        memory::MemoryStore, renew_each,
     },
 };
 use tokio::{sync::Notify, task::yield_now, time::advance};
@@ -188,12 +188,19 @@ struct Fast(MemoryStore);
 impl LockStore for Fast {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let ttl = request.ttl / 100 * 99;
-        self.0.acquire(AcquireRequest { ttl, ..request }).await
+        self.0.acquire(request.ttl(ttl)).await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let ttl = request.ttl / 100 * 99;
-        self.0.renew(RenewRequest { ttl, ..request }).await
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        renew_each(batch, |request| {
+            let ttl = request.ttl / 100 * 99;
+            self.0.renew_one(request.ttl(ttl))
+        })
+        .await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true)
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {

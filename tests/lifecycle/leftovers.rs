@@ -11,8 +11,8 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockManager, LockStore, OwnerId, Random, SystemRandom,
     store::{
-        AcquireOutcome, AcquireRequest, HintSink, Released, RenewRequest, Renewal, StoreError,
-        StoreErrorKind, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Released, RenewBatch, Renewal,
+        StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore,
     },
 };
 use dlock_testkit::eventually;
@@ -123,8 +123,8 @@ impl LockStore for Breaking {
         self.store.acquire(request).await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        self.store.renew(request).await
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        self.store.renew(batch).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -134,8 +134,22 @@ impl LockStore for Breaking {
         self.store.release(key, owner).await
     }
 
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true).hooks(self)
+    }
+}
+
+impl StoreHooks for Breaking {
     fn attach(&self, _client: ClientId, hints: HintSink) {
         assert!(self.sink.set(hints).is_ok(), "one manager has it");
+    }
+
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.store.detach(client)
+    }
+
+    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+        false
     }
 }
 

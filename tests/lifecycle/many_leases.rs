@@ -11,8 +11,8 @@ use std::{
 use dlock::{
     LockKey, LockManager, LockStore, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, Released, RenewRequest, Renewal, StoreError,
-        memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Released, RenewBatch, Renewal, StoreError, StoreProperties,
+        memory::MemoryStore, renew_each,
     },
 };
 use futures_util::future::join_all;
@@ -52,10 +52,17 @@ impl LockStore for OneByOne {
         self.store.acquire(request).await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.turn().await;
-        self.store.renew(request).await
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        renew_each(batch, async |request| {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.turn().await;
+            self.store.renew_one(request).await
+        })
+        .await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true)
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -114,23 +121,19 @@ impl LockStore for InGroups {
         self.store.acquire(request).await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        self.store.renew(request).await
-    }
-
-    async fn renew_all(
-        &self,
-        requests: &[RenewRequest<'_>],
-        _limit: Duration,
-    ) -> Vec<Result<Renewal, StoreError>> {
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
         let under_way = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(under_way, Ordering::Relaxed);
-        if requests[0].key.as_str().starts_with("dead:") {
+        if batch.requests[0].key.as_str().starts_with("dead:") {
             std::future::pending::<()>().await;
         }
         sleep(20 * EACH).await;
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        join_all(requests.iter().map(|request| self.renew(*request))).await
+        self.store.renew(batch).await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true)
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -182,17 +185,13 @@ impl LockStore for Forgetful {
         self.0.acquire(request).await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        self.0.renew(request).await
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        let some = batch.requests.len().div_ceil(2);
+        self.0.renew(batch.requests(&batch.requests[..some])).await
     }
 
-    async fn renew_all(
-        &self,
-        requests: &[RenewRequest<'_>],
-        _limit: Duration,
-    ) -> Vec<Result<Renewal, StoreError>> {
-        let some = requests.len().div_ceil(2);
-        join_all(requests[..some].iter().map(|request| self.renew(*request))).await
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true)
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {

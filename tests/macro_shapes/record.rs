@@ -11,8 +11,8 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError,
     store::{
-        AcquireOutcome, AcquireRequest, HintSink, Queue, Released, RenewRequest, Renewal,
-        memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Queue, Released, RenewBatch, Renewal,
+        StoreHooks, StoreProperties, memory::MemoryStore,
     },
     with_manager,
 };
@@ -179,14 +179,14 @@ impl LockStore for Recorder {
         let answer = self.store.acquire(request).await?;
         let what = match answer {
             AcquireOutcome::Granted { .. } => "acquire",
-            AcquireOutcome::Busy(_) => "busy",
+            _ => "busy",
         };
         self.events.push(format!("{what} {}", request.key));
         Ok(answer)
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        self.store.renew(request).await
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        self.store.renew(batch).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -194,16 +194,22 @@ impl LockStore for Recorder {
         self.store.release(key, owner).await
     }
 
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
-        self.events.push(format!("release {key}"));
-        self.store.release_at_once(key, owner)
+    fn properties(&self) -> StoreProperties<'_> {
+        self.store.properties().hooks(self)
     }
+}
 
+impl StoreHooks for Recorder {
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.store.attach(client, hints);
     }
 
-    fn drift(&self, ttl: Duration) -> Duration {
-        self.store.drift(ttl)
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.store.detach(client)
+    }
+
+    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        self.events.push(format!("release {key}"));
+        self.store.release_at_once(key, owner)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     LockKey, LockStore,
-    store::{AcquireOutcome, AcquireRequest, Raised, Released, memory::MemoryStore},
+    store::{AcquireOutcome, AcquireRequest, QuorumNode, Raised, Released, memory::MemoryStore},
 };
 use tokio::time::sleep;
 
@@ -24,7 +24,8 @@ async fn diverge(nodes: &[Node], by: [u64; NODES]) {
     for (node, by) in nodes.iter().zip(by) {
         let holder = owner();
         let request = AcquireRequest::new(&key, holder, TTL);
-        let AcquireOutcome::Granted { fence } = node.store.acquire(request).await.unwrap() else {
+        let AcquireOutcome::Granted { fence, .. } = node.store.acquire(request).await.unwrap()
+        else {
             panic!("it is free");
         };
         let far = fence + 1_000_000_000_000 + by;
@@ -40,7 +41,7 @@ async fn stored(store: &MemoryStore) -> u64 {
     let asker = owner();
     match key.ask_once(asker, TTL).await {
         AcquireOutcome::Busy(holder) => holder.last_fence,
-        AcquireOutcome::Granted { .. } => panic!("nobody holds it"),
+        other => panic!("nobody holds it: {other:?}"),
     }
 }
 

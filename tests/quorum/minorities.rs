@@ -106,7 +106,7 @@ async fn without_a_majority_there_is_an_error_in_time_and_nothing_is_left() {
         let begin = Instant::now();
         let request = AcquireRequest::new(&key.key, owner(), TTL);
         let error = key.store.acquire(request).await.unwrap_err();
-        let limit = key.store.gives_up_after().unwrap();
+        let limit = key.store.properties().gives_up_after.unwrap();
         assert!(begin.elapsed() <= limit, "{:?}", begin.elapsed());
         let expected = match mood {
             Mood::Down => StoreErrorKind::Unreachable,
@@ -210,11 +210,11 @@ async fn what_no_majority_says_is_not_known() {
         node.is(Mood::Hung);
     }
     let begin = Instant::now();
-    let error = key.store.renew(key.renewal(holder)).await.unwrap_err();
+    let error = key.store.renew_one(key.renewal(holder)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::TimedOut);
     let error = key.store.release(&key.key, holder).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::TimedOut);
-    assert!(begin.elapsed() <= 2 * key.store.gives_up_after().unwrap());
+    assert!(begin.elapsed() <= 2 * key.store.properties().gives_up_after.unwrap());
     for node in &env.nodes {
         node.is(Mood::Well);
     }

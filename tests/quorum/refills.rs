@@ -84,7 +84,7 @@ async fn a_refill_does_not_outlive_the_release() {
         assert_eq!(key.renew(holder).await, Renewal::Renewed);
         env.nodes[4].store.forget();
         let asked = env.nodes[4].count(Kind::Acquire);
-        let mut renewal = pin!(key.store.renew(key.renewal(holder)));
+        let mut renewal = pin!(key.store.renew_one(key.renewal(holder)));
         let renewed = poll_fn(|context| Poll::Ready(renewal.as_mut().poll(context))).await;
         assert!(renewed.is_ready());
         eventually(LIMIT, "it is asked for the lock", async || {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use dlock::{
-    LockManager, LockStore, Wait,
+    LockManager, LockStore, OwnerId, Wait,
     store::{AcquireOutcome, AcquireRequest, Released, Renewal, quorum::Quorum},
 };
 use dlock_testkit::eventually;
@@ -164,12 +164,12 @@ async fn a_waiter_keeps_its_places_while_it_gives_back_what_it_got() {
 
 /// An attempt whose number fills the bits that rounds need is refused, and leaves nothing.
 #[tokio::test(start_paused = true)]
-async fn a_quorum_of_quorums_is_refused() {
+async fn an_attempt_without_room_for_rounds_is_refused() {
     let env = QuorumOfMemory::new();
-    let inner = [(); 3].map(|()| env.quorum());
-    let outer = OneKey::new(Quorum::of(inner).unwrap(), "order:42");
-    let request = AcquireRequest::new(&outer.key, owner(), TTL);
-    let error = outer.store.acquire(request).await.unwrap_err();
+    let key = OneKey::new(env.quorum(), "order:42");
+    let owner = OwnerId::new(owner().client(), u64::MAX);
+    let request = AcquireRequest::new(&key.key, owner, TTL);
+    let error = key.store.acquire(request).await.unwrap_err();
     assert!(error.is_final(), "{error}");
     assert_eq!(env.left(), [0; NODES]);
 }

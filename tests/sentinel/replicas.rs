@@ -9,7 +9,7 @@ use dlock::{
     ConnectError, LockError, LockManager, LockManagerBuilder, LockStore, LostCause, StoreError,
     Wait,
     store::{
-        Renewal, StoreErrorKind,
+        QuorumNode, RenewBatch, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -193,18 +193,19 @@ async fn no_renewal_and_no_raise_counts_that_no_replica_has_confirmed() {
         assert_eq!(error.kind(), StoreErrorKind::TooFewReplicas, "{error}");
     };
     for together in 1..=keys.len() {
-        let answers = soon(confirmed.renew_all(&renewals[..together], LONG)).await;
+        let answers =
+            soon(confirmed.renew(RenewBatch::new(&renewals[..together]).limit(LONG))).await;
         assert_eq!(answers.len(), together);
         for answer in answers {
             is_refused(answer.expect_err("there is no replica"));
         }
     }
-    is_refused(soon(confirmed.renew(renewals[0])).await.unwrap_err());
+    is_refused(soon(confirmed.renew_one(renewals[0])).await.unwrap_err());
     let (key, fence) = (&keys[0].key, fences[0]);
     let raised = soon(confirmed.raise(key, owner, fence, fence + 1)).await;
     is_refused(raised.unwrap_err());
     // The same without replicas, as nobody asks for any.
-    let answers = soon(keys[0].store.renew_all(&renewals, LONG)).await;
+    let answers = soon(keys[0].store.renew(RenewBatch::new(&renewals).limit(LONG))).await;
     assert_eq!(answers, [(); 3].map(|()| Ok(Renewal::Renewed)));
 }
 

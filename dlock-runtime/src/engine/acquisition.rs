@@ -268,15 +268,10 @@ impl Acquisition {
         now: Moment,
     ) -> Result<AcquireOutcome, StoreError> {
         let store = self.core.store.at(now)?;
-        let request = AcquireRequest {
-            key: self.key(),
-            owner,
-            ttl: self.timing.ttl,
-            queue: if queue { Queue::ForLease } else { Queue::No },
-            label: &self.core.label,
-            function: &self.function,
-            proposal: None,
-        };
+        let request = AcquireRequest::new(self.key(), owner, self.timing.ttl)
+            .queue(if queue { Queue::ForLease } else { Queue::No })
+            .label(&self.core.label)
+            .function(&self.function);
         let answer = store.acquire(request);
         self.within(limit, RequestKind::Acquire, answer).await
     }
@@ -314,7 +309,7 @@ impl Acquisition {
         // The lease may end long before that time would be over, so as for a renewal, time for another
         // try has to be left.
         let limit = limit.min(self.timing.ttl / 3);
-        let keep = store.renew(self.renewal(owner, rest));
+        let keep = store.renew_one(self.renewal(owner, rest));
         let answer = self.within(limit, RequestKind::Keep, keep).await?;
         if answer == Renewal::Renewed {
             self.events().kept(rest);
@@ -326,13 +321,9 @@ impl Acquisition {
     }
 
     pub(crate) fn renewal(&self, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
-        RenewRequest {
-            key: self.key(),
-            owner,
-            ttl,
-            label: &self.core.label,
-            function: &self.function,
-        }
+        RenewRequest::new(self.key(), owner, ttl)
+            .label(&self.core.label)
+            .function(&self.function)
     }
 
     /// Of several leases, all are there at `now`: from now on no other client gets this one before its

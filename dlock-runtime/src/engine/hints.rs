@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{
     state::Event,
-    store::{Hint, TakesHints},
+    store::{Hint, HintReceiver},
 };
 
-impl TakesHints for Weak<Engine> {
+impl HintReceiver for Weak<Engine> {
     fn hint(&self, hint: &Hint<'_>) -> bool {
         let Some(core) = self.upgrade() else {
             return false;

@@ -154,8 +154,8 @@ mod tests {
         error::ConnectError,
         owner::OwnerId,
         store::{
-            AcquireOutcome, AcquireRequest, LockStore, Released, RenewRequest, Renewal,
-            memory::MemoryStore,
+            AcquireOutcome, AcquireRequest, LockStore, Released, RenewBatch, Renewal,
+            StoreProperties, memory::MemoryStore,
         },
     };
 
@@ -192,8 +192,12 @@ mod tests {
             self.store.acquire(request).await
         }
 
-        async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-            self.store.renew(request).await
+        async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+            self.store.renew(batch).await
+        }
+
+        fn properties(&self) -> StoreProperties<'_> {
+            StoreProperties::new().grants(true)
         }
 
         async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {

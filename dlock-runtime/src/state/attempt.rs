@@ -237,7 +237,7 @@ impl<T> Attempt<T> {
             return self.on_wake(context);
         };
         match answer {
-            Ok(AcquireOutcome::Granted { fence }) => self.hold(fence, sent, context),
+            Ok(AcquireOutcome::Granted { fence, .. }) => self.hold(fence, sent, context),
             Ok(AcquireOutcome::Busy(holder)) => {
                 if self.waiter.timing.wait == Wait::Never {
                     // The store keeps nothing of an owner that did not ask for a place.

@@ -10,24 +10,91 @@ use std::{fmt, time::Duration};
 ///
 /// fn say(answer: &AcquireOutcome) -> String {
 ///     match answer {
-///         AcquireOutcome::Granted { fence } => format!("ours, with fence {fence}"),
+///         AcquireOutcome::Granted { fence, .. } => format!("ours, with fence {fence}"),
 ///         AcquireOutcome::Busy(holder) => holder.to_string(),
+///         _ => "another answer".to_owned(),
 ///     }
 /// }
-/// assert_eq!(say(&AcquireOutcome::Granted { fence: 7 }), "ours, with fence 7");
+/// assert_eq!(say(&AcquireOutcome::granted(7)), "ours, with fence 7");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AcquireOutcome {
     /// The key is the owner's for the TTL it asked for.
+    #[non_exhaustive]
     Granted {
         /// Strictly greater than the fence of every earlier holder of this key.
         fence: u64,
+        /// The store's own name for this grant, if it has one.
+        token: Option<StoreToken>,
     },
-    /// Somebody else holds it.
+    /// Another owner holds it.
     Busy(Holder),
 }
 
-/// What is known of the one who holds a key.
+impl AcquireOutcome {
+    /// The key is the owner's, with this fence.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::store::{AcquireOutcome, StoreToken};
+    ///
+    /// // A store whose grants have names of their own tells them beside the fence.
+    /// let granted = AcquireOutcome::granted(7).token(StoreToken::new("lease/694d81"));
+    /// assert!(matches!(granted, AcquireOutcome::Granted { fence: 7, token: Some(_), .. }));
+    /// ```
+    #[must_use]
+    pub const fn granted(fence: u64) -> Self {
+        Self::Granted { fence, token: None }
+    }
+
+    /// Another owner holds the key.
+    #[must_use]
+    pub const fn busy(holder: Holder) -> Self {
+        Self::Busy(holder)
+    }
+
+    /// The same grant with the store's own name for it; no change to any other answer.
+    #[must_use]
+    pub fn token(self, token: StoreToken) -> Self {
+        match self {
+            Self::Granted { fence, .. } => Self::Granted {
+                fence,
+                token: Some(token),
+            },
+            other @ Self::Busy(_) => other,
+        }
+    }
+}
+
+/// A store's own name for one grant: a lease id, a session, a revision.
+///
+/// dlock does not read it. It has room here beside the fence because not every store can name its
+/// grants by a number that only grows.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::store::StoreToken;
+///
+/// assert_eq!(StoreToken::new("lease/694d81").as_str(), "lease/694d81");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StoreToken(Box<str>);
+
+impl StoreToken {
+    /// A name that the store gives.
+    pub fn new(name: impl Into<Box<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The holder of a key, as far as it is known.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -46,7 +113,7 @@ pub enum AcquireOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// What the holder said of itself, such as `billing@host-3/4711`.
+    /// The label of the holder, such as `billing@host-3/4711`.
     pub label: Option<String>,
     /// The function under the attribute that it is held by: `shop::billing::settle`. `None` for a lock
     /// that was taken otherwise. A lease that a process has handed from one function to another shows
@@ -73,6 +140,59 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// A holder of which only the [last fence](Self::last_fence) given is known.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::time::Duration;
+    /// use dlock::Holder;
+    ///
+    /// let holder = Holder::new(7).fence(7).label("billing@host-3/4711").ttl(Duration::from_secs(9));
+    /// assert_eq!(holder.label.as_deref(), Some("billing@host-3/4711"));
+    /// ```
+    #[must_use]
+    pub fn new(last_fence: u64) -> Self {
+        Self {
+            last_fence,
+            ..Self::default()
+        }
+    }
+
+    /// Sets the label of the holder.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Sets the function by which the lock is held.
+    #[must_use]
+    pub fn function(mut self, function: impl Into<String>) -> Self {
+        self.function = Some(function.into());
+        self
+    }
+
+    /// Sets the time after which the lease ends unless it is renewed.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets the asker's place in the queue.
+    #[must_use]
+    pub fn position(mut self, position: u64) -> Self {
+        self.position = Some(position);
+        self
+    }
+
+    /// Sets the fence of the lease.
+    #[must_use]
+    pub fn fence(mut self, fence: u64) -> Self {
+        self.fence = fence;
+        self
+    }
+
     /// This process itself, of whose lease nothing is known.
     pub(crate) fn here() -> Self {
         Self {
@@ -108,8 +228,9 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The answer to [`LockStore::renew`](super::LockStore::renew).
+/// The answer to one request of [`LockStore::renew`](super::LockStore::renew).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Renewal {
     /// The TTL has started anew.
     Renewed,
@@ -119,15 +240,17 @@ pub enum Renewal {
 
 /// The answer to [`LockStore::release`](super::LockStore::release).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Released {
     /// The key was the owner's until now.
     WasHeld,
-    /// The key was not the owner's, who has at most left the queue.
+    /// The key was not the owner's, which has at most left the queue.
     WasGone,
 }
 
-/// The answer to [`LockStore::raise`](super::LockStore::raise).
+/// The answer to [`QuorumNode::raise`](super::QuorumNode::raise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Raised {
     /// The key is the owner's, and its fence is not less than that any more.
     Raised,

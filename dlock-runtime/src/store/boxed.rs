@@ -2,11 +2,9 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use tokio::runtime::Handle;
-
 use super::{
-    AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
-    StoreError,
+    AcquireOutcome, AcquireRequest, HintSink, LockStore, Proposal, QuorumNode, Raised, Released,
+    RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties, contract,
 };
 use crate::{
     clock::Moment,
@@ -21,27 +19,27 @@ type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
 /// [`LockStore`], whose futures are boxed.
 pub(crate) trait DynStore: Send + Sync {
     fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, AcquireOutcome>;
-    fn renew<'a>(&'a self, request: RenewRequest<'a>) -> Answer<'a, Renewal>;
-    fn renew_all<'a>(
-        &'a self,
-        requests: &'a [RenewRequest<'a>],
-        limit: Duration,
-    ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
-    fn prepare_renewals(&self, runtime: &Handle);
+    fn renew<'a>(&'a self, batch: RenewBatch<'a>) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
-    fn raise<'a>(
-        &'a self,
-        key: &'a LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Answer<'a, Raised>;
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
-    fn attach(&self, client: ClientId, hints: HintSink);
-    fn detach(&self, client: ClientId) -> Boxed<'_, ()>;
-    fn gives_up_after(&self) -> Option<Duration>;
-    fn hands_on(&self) -> bool;
-    fn drift(&self, ttl: Duration) -> Duration;
+    fn properties(&self) -> StoreProperties<'_>;
+}
+
+impl dyn DynStore + '_ {
+    pub(crate) async fn renew_one(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let requests = [request];
+        contract::only(self.renew(RenewBatch::new(&requests)).await)
+    }
+
+    pub(crate) fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        let hooks = self.properties().hooks;
+        hooks.is_some_and(|hooks| hooks.release_at_once(key, owner))
+    }
+
+    pub(crate) async fn detach(&self, client: ClientId) {
+        if let Some(hooks) = self.properties().hooks {
+            hooks.detach(client).await;
+        }
+    }
 }
 
 impl<S: LockStore> DynStore for S {
@@ -49,24 +47,45 @@ impl<S: LockStore> DynStore for S {
         Box::pin(LockStore::acquire(self, request))
     }
 
-    fn renew<'a>(&'a self, request: RenewRequest<'a>) -> Answer<'a, Renewal> {
-        Box::pin(LockStore::renew(self, request))
-    }
-
-    fn renew_all<'a>(
-        &'a self,
-        requests: &'a [RenewRequest<'a>],
-        limit: Duration,
-    ) -> Boxed<'a, Vec<Result<Renewal, StoreError>>> {
-        Box::pin(LockStore::renew_all(self, requests, limit))
-    }
-
-    fn prepare_renewals(&self, runtime: &Handle) {
-        LockStore::prepare_renewals(self, runtime);
+    fn renew<'a>(&'a self, batch: RenewBatch<'a>) -> Boxed<'a, Vec<Result<Renewal, StoreError>>> {
+        Box::pin(LockStore::renew(self, batch))
     }
 
     fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {
         Box::pin(LockStore::release(self, key, owner))
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        LockStore::properties(self)
+    }
+}
+
+/// [`QuorumNode`], whose futures are boxed.
+pub(crate) trait DynNode: DynStore {
+    fn propose<'a>(&'a self, proposal: Proposal<'a>) -> Answer<'a, AcquireOutcome>;
+    fn raise<'a>(
+        &'a self,
+        key: &'a LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Answer<'a, Raised>;
+}
+
+impl dyn DynNode + '_ {
+    pub(crate) fn hooks(&self) -> Option<&dyn StoreHooks> {
+        self.properties().hooks
+    }
+
+    pub(crate) fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        let hooks = self.hooks();
+        hooks.is_some_and(|hooks| hooks.release_at_once(key, owner))
+    }
+}
+
+impl<S: QuorumNode> DynNode for S {
+    fn propose<'a>(&'a self, proposal: Proposal<'a>) -> Answer<'a, AcquireOutcome> {
+        Box::pin(QuorumNode::propose(self, proposal))
     }
 
     fn raise<'a>(
@@ -76,43 +95,22 @@ impl<S: LockStore> DynStore for S {
         from: u64,
         to: u64,
     ) -> Answer<'a, Raised> {
-        Box::pin(LockStore::raise(self, key, owner, from, to))
-    }
-
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
-        LockStore::release_at_once(self, key, owner)
-    }
-
-    fn attach(&self, client: ClientId, hints: HintSink) {
-        LockStore::attach(self, client, hints);
-    }
-
-    fn detach(&self, client: ClientId) -> Boxed<'_, ()> {
-        Box::pin(LockStore::detach(self, client))
-    }
-
-    fn gives_up_after(&self) -> Option<Duration> {
-        LockStore::gives_up_after(self)
-    }
-
-    fn hands_on(&self) -> bool {
-        LockStore::hands_on(self)
-    }
-
-    fn drift(&self, ttl: Duration) -> Duration {
-        LockStore::drift(self, ttl)
+        Box::pin(QuorumNode::raise(self, key, owner, from, to))
     }
 }
 
 /// A manager's store, which takes requests in the process that it was given in only.
 pub(crate) struct OwnStore {
     store: Box<dyn DynStore>,
+    /// All but the hooks.
+    properties: StoreProperties<'static>,
     process: Process,
 }
 
 impl OwnStore {
     pub(crate) fn new(store: impl LockStore) -> Self {
         Self {
+            properties: LockStore::properties(&store).without_hooks(),
             store: Box::new(store),
             process: Process::this(),
         }
@@ -134,18 +132,20 @@ impl OwnStore {
     }
 
     pub(crate) fn attach(&self, client: ClientId, hints: HintSink) {
-        self.store.attach(client, hints);
+        if let Some(hooks) = self.store.properties().hooks {
+            hooks.attach(client, hints);
+        }
     }
 
     pub(crate) fn gives_up_after(&self) -> Option<Duration> {
-        self.store.gives_up_after()
+        self.properties.gives_up_after
     }
 
     pub(crate) fn hands_on(&self) -> bool {
-        self.store.hands_on()
+        self.properties.grants
     }
 
     pub(crate) fn drift(&self, ttl: Duration) -> Duration {
-        self.store.drift(ttl)
+        self.properties.drift.of(ttl)
     }
 }

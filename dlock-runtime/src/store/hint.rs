@@ -1,15 +1,15 @@
-//! Words from a store to those who wait.
+//! Hints: wake-up messages from a store to waiters.
 
 use std::{fmt, sync::Arc};
 
 use crate::owner::OwnerId;
 
-/// A word from the store that a waiter should ask again, or that it has been made the holder.
+/// A message from the store: a waiter should ask again, or has been made the holder.
 ///
-/// Hints may be lost, late or repeated. So a waiter believes one only together with a question of
+/// Hints may be lost, late or repeated. So a waiter believes one only together with a request of
 /// its own that was answered with [`AcquireOutcome::Busy`](super::AcquireOutcome::Busy) and a
 /// [`last_fence`](super::Holder::last_fence) below the hint's: then the grant came after that
-/// question was sent, and lasts for [`GRANT_TTL`](super::GRANT_TTL) from then on at least. Because of
+/// request was sent, and lasts for [`GRANT_TTL`](super::GRANT_TTL) from then on at least. Because of
 /// any other hint it only asks.
 ///
 /// ```
@@ -61,11 +61,38 @@ pub struct Hint<'a> {
 /// # let _ = Sinks::tell;
 /// ```
 #[derive(Clone)]
-pub struct HintSink(Arc<dyn TakesHints>);
+pub struct HintSink(Arc<dyn HintReceiver>);
 
 impl HintSink {
-    pub(crate) fn new(target: Arc<dyn TakesHints>) -> Self {
-        Self(target)
+    /// A sink that ends in `receiver`: a manager, a wrapper that looks at hints on their way, or a test.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use std::sync::Arc;
+    /// use dlock::store::{Hint, HintReceiver, HintSink};
+    ///
+    /// /// Prints each hint before the manager sees it.
+    /// struct Printed(HintSink);
+    ///
+    /// impl HintReceiver for Printed {
+    ///     fn hint(&self, hint: &Hint<'_>) -> bool {
+    ///         println!("{hint:?}");
+    ///         self.0.hint(hint)
+    ///     }
+    ///
+    ///     fn look_again(&self) -> bool {
+    ///         self.0.look_again()
+    ///     }
+    /// }
+    ///
+    /// fn printed(sink: HintSink) -> HintSink {
+    ///     HintSink::new(Arc::new(Printed(sink)))
+    /// }
+    /// # let _ = printed;
+    /// ```
+    #[must_use]
+    pub fn new(receiver: Arc<dyn HintReceiver>) -> Self {
+        Self(receiver)
     }
 
     /// Tells the waiter; never blocks. `false` once the manager is gone: drop the sink then.
@@ -87,8 +114,11 @@ impl fmt::Debug for HintSink {
     }
 }
 
-/// The manager's side of a [`HintSink`].
-pub(crate) trait TakesHints: Send + Sync {
+/// The receiving end of a [`HintSink`].
+pub trait HintReceiver: Send + Sync {
+    /// A hint has come; `false` if the receiver wants no more. Must not block.
     fn hint(&self, hint: &Hint<'_>) -> bool;
+
+    /// Hints may have been missed; `false` if the receiver wants no more. Must not block.
     fn look_again(&self) -> bool;
 }

@@ -6,15 +6,15 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{Arc, PoisonError},
-    time::Duration,
 };
 
 use tokio::time::Instant;
 
-use self::queue::{First, Waiters};
+use self::queue::{Awaits, First, Waiters};
 use super::{
-    AcquireOutcome, AcquireRequest, GRANT_TTL, Hint, HintSink, Holder, LockStore, Queue, Raised,
-    Released, RenewRequest, Renewal, StoreError,
+    AcquireOutcome, AcquireRequest, Detaching, Drift, GRANT_TTL, Hint, HintSink, Holder, LockStore,
+    Proposal, Queue, QuorumNode, Raised, Released, RenewBatch, RenewRequest, Renewal, StoreError,
+    StoreHooks, StoreProperties,
 };
 use crate::{
     fence::fence_by_the_clock,
@@ -128,28 +128,45 @@ impl fmt::Debug for MemoryStore {
 
 impl LockStore for MemoryStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
-        let (answer, granted) = self.tables().acquire(request, Instant::now());
+        let awaits = match request.queue {
+            Queue::No => None,
+            Queue::ForLease => Some(Awaits::Lease),
+        };
+        let asked = self.tables().acquire(request, awaits, 0, Instant::now());
+        let (answer, granted) = asked;
         self.tell(granted);
         Ok(answer)
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        Ok(self.tables().renew(request, Instant::now()))
-    }
-
-    async fn renew_all(
-        &self,
-        requests: &[RenewRequest<'_>],
-        _limit: Duration,
-    ) -> Vec<Result<Renewal, StoreError>> {
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
         let mut tables = self.tables();
         let now = Instant::now();
-        let renewed = requests.iter().map(|request| tables.renew(*request, now));
+        let renewed = batch.requests.iter();
+        let renewed = renewed.map(|request| tables.renew(*request, now));
         renewed.map(Ok).collect()
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
         let (answer, granted) = self.tables().release(key, owner, Instant::now());
+        self.tell(granted);
+        Ok(answer)
+    }
+
+    /// Holder and store read the same clock.
+    fn properties(&self) -> StoreProperties<'_> {
+        let properties = StoreProperties::new().grants(true).drift(Drift::NONE);
+        properties.hooks(self)
+    }
+}
+
+impl QuorumNode for MemoryStore {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        let Proposal { request, fence, .. } = proposal;
+        let awaits = proposal.notice.then_some(Awaits::Notice);
+        let asked = self
+            .tables()
+            .acquire(request, awaits, fence, Instant::now());
+        let (answer, granted) = asked;
         self.tell(granted);
         Ok(answer)
     }
@@ -163,20 +180,22 @@ impl LockStore for MemoryStore {
     ) -> Result<Raised, StoreError> {
         Ok(self.tables().raise(key, owner, [from, to], Instant::now()))
     }
+}
+
+impl StoreHooks for MemoryStore {
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        self.tables().sinks.insert(client, hints);
+    }
+
+    /// The sink of a manager that is gone goes with the next hint for it.
+    fn detach(&self, _client: ClientId) -> Detaching<'_> {
+        Box::pin(std::future::ready(()))
+    }
 
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
         let (_, granted) = self.tables().release(key, owner, Instant::now());
         self.tell(granted);
         true
-    }
-
-    fn attach(&self, client: ClientId, hints: HintSink) {
-        self.tables().sinks.insert(client, hints);
-    }
-
-    /// Holder and store read the same clock.
-    fn drift(&self, _ttl: Duration) -> Duration {
-        Duration::ZERO
     }
 }
 
@@ -254,6 +273,8 @@ impl Tables {
     fn acquire(
         &mut self,
         request: AcquireRequest<'_>,
+        awaits: Option<Awaits>,
+        proposed_fence: u64,
         now: Instant,
     ) -> (AcquireOutcome, Option<Granted>) {
         if self.locks.len() >= self.sweep_at {
@@ -273,17 +294,17 @@ impl Tables {
         if let Some(held) = lock.held_by(owner, now) {
             held.until = until;
             held.name(label, function);
-            return (AcquireOutcome::Granted { fence: held.fence }, None);
+            return (AcquireOutcome::granted(held.fence), None);
         }
         let mut granted = None;
         if lock.held.is_none() {
-            let fence = (self.last_fence + 1).max(request.proposal.unwrap_or(0));
+            let fence = (self.last_fence + 1).max(proposed_fence);
             self.last_fence = fence;
-            // Who only wants to be told has no precedence.
+            // A waiter for a notice has no precedence.
             let next = match lock.queue.first(now) {
                 Some(First {
                     owner: next,
-                    queue: Queue::ForLease,
+                    awaits: Awaits::Lease,
                 }) if next != owner => Some(next),
                 _ => None,
             };
@@ -296,13 +317,13 @@ impl Tables {
                     function: named(function),
                     until,
                 });
-                return (AcquireOutcome::Granted { fence }, None);
+                return (AcquireOutcome::granted(fence), None);
             };
             lock.hand_to(next, fence, now);
             granted = Granted::new(&self.sinks, key, next, fence);
         }
-        if request.queue != Queue::No {
-            lock.queue.enter(owner, request.queue, now);
+        if let Some(awaits) = awaits {
+            lock.queue.enter(owner, awaits, now);
             // For the place: the dead before it do not count.
             lock.queue.first(now);
         }
@@ -362,7 +383,7 @@ impl Tables {
             if let Some(next) = lock.queue.first(now) {
                 lock.queue.leave(next.owner);
                 let mut fence = 0;
-                if next.queue == Queue::ForLease {
+                if next.awaits == Awaits::Lease {
                     self.last_fence += 1;
                     fence = self.last_fence;
                     lock.hand_to(next.owner, fence, now);
@@ -429,6 +450,8 @@ fn named(function: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
     use crate::random::SystemRandom;
 
     #[tokio::test]
@@ -442,11 +465,8 @@ mod tests {
                 break (store, before);
             }
         };
-        let request = AcquireRequest {
-            proposal: Some(moment),
-            ..AcquireRequest::new(&key, owner, Duration::from_secs(30))
-        };
-        let answer = store.acquire(request).await;
-        assert_eq!(answer, Ok(AcquireOutcome::Granted { fence: moment }));
+        let request = AcquireRequest::new(&key, owner, Duration::from_secs(30));
+        let answer = store.propose(Proposal::new(request, moment)).await;
+        assert_eq!(answer, Ok(AcquireOutcome::granted(moment)));
     }
 }

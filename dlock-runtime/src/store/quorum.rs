@@ -15,7 +15,7 @@
 //! and one that is begun after another was granted has a greater one. Neither depends on a clock.
 //!
 //! **Clocks.** That two sections do not overlap depends on clocks that tick at about the same rate,
-//! as with one store: see [`LockStore::drift`]. What time they show does not matter, as long as it
+//! as with one store: see [`Drift`](super::Drift). What time they show does not matter, as long as it
 //! does not jump: a node whose clock is set forward may forget a lock that is held.
 //!
 //! # What does not
@@ -78,8 +78,9 @@ use self::{
     proposals::Proposals,
 };
 use super::{
-    ALIVE, AcquireOutcome, AcquireRequest, DynStore, GRANT_TTL, HintSink, LockStore, Released,
-    RenewRequest, Renewal, StoreError, StoreErrorKind,
+    ALIVE, AcquireOutcome, AcquireRequest, Detaching, Drift, DynNode, GRANT_TTL, HintSink,
+    LockStore, QuorumNode, Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks,
+    StoreProperties,
 };
 use crate::{
     error::ConnectError,
@@ -141,8 +142,8 @@ impl Quorum {
     /// assert!(Quorum::of([(); 3].map(|()| MemoryStore::new())).is_ok());
     /// assert!(Quorum::of([(); 2].map(|()| MemoryStore::new())).is_err());
     /// ```
-    pub fn of<S: LockStore>(stores: impl IntoIterator<Item = S>) -> Result<Self, ConnectError> {
-        let boxed = |store| Box::new(store) as Box<dyn DynStore>;
+    pub fn of<S: QuorumNode>(stores: impl IntoIterator<Item = S>) -> Result<Self, ConnectError> {
+        let boxed = |store| Box::new(store) as Box<dyn DynNode>;
         let nodes: Nodes = stores.into_iter().map(boxed).collect();
         if !(3..=NodeSet::MOST).contains(&nodes.len()) {
             return Err(ConnectError::InvalidOption {
@@ -266,7 +267,7 @@ impl Shared {
     /// Later proposals are greater than what a node tells.
     fn saw(&self, reply: &Reply<AcquireOutcome>) {
         match &reply.answer {
-            Ok(AcquireOutcome::Granted { fence }) => self.proposals.saw(*fence),
+            Ok(AcquireOutcome::Granted { fence, .. }) => self.proposals.saw(*fence),
             Ok(AcquireOutcome::Busy(holder)) => self.proposals.saw(holder.last_fence),
             Err(_) => {}
         }
@@ -295,33 +296,59 @@ impl LockStore for Quorum {
         acquire::acquire(&self.shared, request, self.node_timeout).await
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let mut answers = LockStore::renew_all(self, &[request], self.node_timeout).await;
-        answers.pop().expect("one request has one answer")
-    }
-
     /// All in one request to each store.
-    async fn renew_all(
-        &self,
-        requests: &[RenewRequest<'_>],
-        limit: Duration,
-    ) -> Vec<Result<Renewal, StoreError>> {
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
         if let Err(error) = needs_runtime() {
-            return vec![Err(error); requests.len()];
+            return vec![Err(error); batch.requests.len()];
         }
         // As long as the leases allow: a majority that answers late has renewed them all the same.
-        renew::renew_all(&self.shared, requests, limit).await
-    }
-
-    fn prepare_renewals(&self, runtime: &Handle) {
-        for node in self.shared.nodes.iter() {
-            node.prepare_renewals(runtime);
-        }
+        renew::renew_all(&self.shared, batch, self.node_timeout).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
         needs_runtime()?;
         release::release(&self.shared, key, owner, self.node_timeout).await
+    }
+
+    /// Waiters are only told. The drift is the greatest of the stores'.
+    fn properties(&self) -> StoreProperties<'_> {
+        let nodes = self.shared.nodes.iter();
+        let nodes: Vec<_> = nodes.map(|node| node.properties()).collect();
+        let drift = nodes
+            .iter()
+            .map(|it| it.drift)
+            .fold(Drift::NONE, Drift::max);
+        let shortest = nodes.iter().map(|it| it.shortest_ttl).max();
+        let longest = nodes.iter().map(|it| it.longest_ttl).min();
+        StoreProperties::new()
+            .grants(false)
+            .gives_up_after(in_all(self.node_timeout))
+            .drift(drift)
+            .ttls(shortest.unwrap_or_default(), longest.unwrap_or_default())
+            .hooks(self)
+    }
+}
+
+impl StoreHooks for Quorum {
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        if let Ok(home) = Handle::try_current() {
+            *self.shared.home() = Some(home);
+        }
+        let majority = majority(self.shared.nodes.len());
+        let notices = Notices::new(hints, majority, self.shared.random.clone());
+        for (node, store) in self.shared.nodes.iter().enumerate() {
+            if let Some(hooks) = store.hooks() {
+                hooks.attach(client, notices.of(node));
+            }
+        }
+    }
+
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        let hooks = self.shared.nodes.iter().filter_map(|node| node.hooks());
+        let detaching = join_all(hooks.map(|hooks| hooks.detach(client)));
+        Box::pin(async {
+            detaching.await;
+        })
     }
 
     /// If all stores can.
@@ -343,37 +370,6 @@ impl LockStore for Quorum {
             self.shared.claims.forget(owner, key, &standing);
         }
         refused == 0
-    }
-
-    fn attach(&self, client: ClientId, hints: HintSink) {
-        if let Ok(home) = Handle::try_current() {
-            *self.shared.home() = Some(home);
-        }
-        let majority = majority(self.shared.nodes.len());
-        let notices = Notices::new(hints, majority, self.shared.random.clone());
-        for (node, store) in self.shared.nodes.iter().enumerate() {
-            store.attach(client, notices.of(node));
-        }
-    }
-
-    async fn detach(&self, client: ClientId) {
-        let nodes = self.shared.nodes.iter();
-        join_all(nodes.map(|store| store.detach(client))).await;
-    }
-
-    fn gives_up_after(&self) -> Option<Duration> {
-        Some(in_all(self.node_timeout))
-    }
-
-    /// Waiters are only told.
-    fn hands_on(&self) -> bool {
-        false
-    }
-
-    /// The greatest of the stores'.
-    fn drift(&self, ttl: Duration) -> Duration {
-        let drifts = self.shared.nodes.iter().map(|node| node.drift(ttl));
-        drifts.max().unwrap_or_default()
     }
 }
 

@@ -58,8 +58,8 @@ use self::{
     },
 };
 use super::{
-    AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest, Renewal,
-    StoreError,
+    AcquireOutcome, AcquireRequest, Detaching, HintSink, LockStore, Proposal, QuorumNode, Raised,
+    Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties,
 };
 use crate::{
     error::ConnectError,
@@ -340,60 +340,47 @@ fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectError> {
     })
 }
 
-impl LockStore for RedisStore {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+impl RedisStore {
+    /// Sends `command`; what it grants for `request` counts once the replicas have it.
+    async fn ask(
+        &self,
+        command: Command,
+        request: AcquireRequest<'_>,
+    ) -> Result<AcquireOutcome, StoreError> {
         let confirmer = self.confirmer.as_ref().map(|it| (it, Instant::now()));
-        let answer = self
-            .execute(Command::acquire(&self.config, &request))
-            .await?;
+        let answer = self.execute(command).await?;
         let acquisition = answers::read_acquisition(&answer)?;
         if let (Some((confirmer, begun)), AcquireOutcome::Granted { .. }) =
             (confirmer, &acquisition)
         {
             let left = self.config.response_timeout;
             let left = left.saturating_sub(begun.elapsed());
-            let renewal = RenewRequest {
-                key: request.key,
-                owner: request.owner,
-                ttl: request.ttl,
-                label: request.label,
-                function: request.function,
-            };
+            let renewal = RenewRequest::new(request.key, request.owner, request.ttl);
+            let renewal = renewal.label(request.label).function(request.function);
             let renewal = Command::renew(&self.config, &renewal);
             confirmer.granted(renewal, left).await?;
         }
         Ok(acquisition)
     }
+}
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let limit = self.config.response_timeout;
-        let mut answers = LockStore::renew_all(self, &[request], limit).await;
-        answers.pop().expect("one request has one answer")
+impl LockStore for RedisStore {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        self.ask(Command::acquire(&self.config, &request), request)
+            .await
     }
 
     /// All in one write to each server.
-    async fn renew_all(
-        &self,
-        requests: &[RenewRequest<'_>],
-        limit: Duration,
-    ) -> Vec<Result<Renewal, StoreError>> {
-        if requests.is_empty() {
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        if let Some(runtime) = batch.runtime {
+            self.prepare_renewals(runtime);
+        }
+        if batch.requests.is_empty() {
             return Vec::new();
         }
+        let limit = batch.limit.unwrap_or(self.config.response_timeout);
         let (config, own) = (&self.config, &self.renewals);
-        lane::renew_all(config, requests, limit, self.lane.get(), own).await
-    }
-
-    fn prepare_renewals(&self, runtime: &runtime::Handle) {
-        self.lane.get_or_init(|| {
-            Connections::start(
-                &self.way,
-                &self.shown,
-                &self.config,
-                self.min_replicas,
-                runtime,
-            )
-        });
+        lane::renew_all(config, batch.requests, limit, self.lane.get(), own).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -401,6 +388,20 @@ impl LockStore for RedisStore {
             .execute(Command::release(&self.config, key, owner))
             .await?;
         answers::read_release(&answer)
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new()
+            .grants(true)
+            .gives_up_after(self.config.response_timeout)
+            .hooks(self)
+    }
+}
+
+impl QuorumNode for RedisStore {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        self.ask(Command::propose(&self.config, &proposal), proposal.request)
+            .await
     }
 
     async fn raise(
@@ -421,11 +422,9 @@ impl LockStore for RedisStore {
         };
         answers::read_raise(&answer?)
     }
+}
 
-    fn gives_up_after(&self) -> Option<Duration> {
-        Some(self.config.response_timeout)
-    }
-
+impl StoreHooks for RedisStore {
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.hints.attach(client, hints);
         #[cfg(feature = "admin")]
@@ -433,8 +432,34 @@ impl LockStore for RedisStore {
     }
 
     #[cfg(feature = "admin")]
-    async fn detach(&self, client: ClientId) {
-        self.presences.end(client).await;
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        Box::pin(self.presences.end(client))
+    }
+
+    /// Without `admin`, the server keeps nothing of a process.
+    #[cfg(not(feature = "admin"))]
+    fn detach(&self, _client: ClientId) -> Detaching<'_> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Nothing is sent without a runtime.
+    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+        false
+    }
+}
+
+impl RedisStore {
+    /// Begins to connect for renewals on `runtime`, once.
+    fn prepare_renewals(&self, runtime: &runtime::Handle) {
+        self.lane.get_or_init(|| {
+            Connections::start(
+                &self.way,
+                &self.shown,
+                &self.config,
+                self.min_replicas,
+                runtime,
+            )
+        });
     }
 }
 

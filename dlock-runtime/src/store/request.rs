@@ -1,13 +1,15 @@
-//! What an owner asks of a store.
+//! The requests to a store, and what each of them asks for.
 
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use crate::{key::LockKey, owner::OwnerId};
 
-/// What an owner asks for.
+/// A request for a key.
 ///
-/// Whoever asks is best served by [`new`](Self::new) and what differs from it; whoever passes
-/// requests on should name all fields, and then learns from the compiler of a new one.
+/// [`new`](Self::new) and the setters make one. A wrapper that passes requests on passes the whole
+/// value, changed by setters: then fields that are added later pass as well.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -25,35 +27,34 @@ use crate::{key::LockKey, owner::OwnerId};
 ///
 /// let granted = store.acquire(AcquireRequest::new(&key, one, ttl)).await?;
 /// assert!(matches!(granted, AcquireOutcome::Granted { .. }));
-/// let question = AcquireRequest { queue: Queue::ForLease, ..AcquireRequest::new(&key, other, ttl) };
-/// let busy = store.acquire(question).await?;
+/// let waits = AcquireRequest::new(&key, other, ttl).queue(Queue::ForLease);
+/// let busy = store.acquire(waits).await?;
 /// assert!(matches!(busy, AcquireOutcome::Busy(holder) if holder.position == Some(0)));
 /// assert_eq!(store.release(&key, one).await?, Released::WasHeld);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct AcquireRequest<'a> {
     /// The lock.
     pub key: &'a LockKey,
-    /// Who asks.
+    /// The owner that the lease is for.
     pub owner: OwnerId,
-    /// How long the lease lasts without a sign of life.
+    /// The length of the lease.
     pub ttl: Duration,
-    /// Whether to wait in the queue if the key is held, and what for.
+    /// The kind of lease.
+    pub mode: LockMode,
+    /// Whether the owner waits in the queue if the key is held.
     pub queue: Queue,
-    /// What to tell others about the holder: printable ASCII without spaces.
+    /// The holder as others are to see it: printable ASCII without spaces.
     pub label: &'a str,
     /// The function that asks, as in [`LockSite::function`](crate::LockSite::function): printable
     /// ASCII without spaces and `#`. Empty for none.
     pub function: &'a str,
-    /// What a new fence is to be at least, in place of the store's own clock, so that several
-    /// stores count the same one. The store still counts a greater one if this was reached before.
-    /// `None` for the store's own clock.
-    pub proposal: Option<u64>,
 }
 
 impl<'a> AcquireRequest<'a> {
-    /// A question without a place in the queue, a label and a proposal.
+    /// A request for an exclusive lease, without a place in the queue and without a label.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -66,47 +67,101 @@ impl<'a> AcquireRequest<'a> {
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
-    /// let ttl = Duration::from_secs(30);
     ///
-    /// let question = AcquireRequest {
-    ///     queue: Queue::ForLease,
-    ///     label: "billing@host-3/4711",
-    ///     ..AcquireRequest::new(&key, owner, ttl)
-    /// };
-    /// store.acquire(question).await?;
+    /// let request = AcquireRequest::new(&key, owner, Duration::from_secs(30))
+    ///     .queue(Queue::ForLease)
+    ///     .label("billing@host-3/4711");
+    /// store.acquire(request).await?;
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn new(key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Self {
+    pub const fn new(key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Self {
         Self {
             key,
             owner,
             ttl,
+            mode: LockMode::Exclusive,
             queue: Queue::No,
             label: "",
             function: "",
-            proposal: None,
         }
+    }
+
+    /// The same request for another key, for a store that keeps its locks elsewhere.
+    #[must_use]
+    pub const fn key(mut self, key: &'a LockKey) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// The same request for another owner.
+    #[must_use]
+    pub const fn owner(mut self, owner: OwnerId) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// The same request for a lease of this length.
+    #[must_use]
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the kind of lease.
+    #[must_use]
+    pub const fn mode(mut self, mode: LockMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Sets whether the owner waits in the queue if the key is held.
+    #[must_use]
+    pub const fn queue(mut self, queue: Queue) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// Sets the label of the holder.
+    #[must_use]
+    pub const fn label(mut self, label: &'a str) -> Self {
+        self.label = label;
+        self
+    }
+
+    /// Sets the function that asks.
+    #[must_use]
+    pub const fn function(mut self, function: &'a str) -> Self {
+        self.function = function;
+        self
     }
 }
 
-/// What an owner waits for in the queue of a key that is held.
+/// The kind of a lease.
+///
+/// A store refuses a mode that it does not know, with
+/// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported); its
+/// [properties](super::StoreProperties::modes) name those that it knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Queue {
-    /// For nothing: it has no place.
+#[non_exhaustive]
+pub enum LockMode {
+    /// One holder at a time.
     #[default]
-    No,
-    /// To be made the holder when it is the first.
-    ForLease,
-    /// To be told when the key is free and it is the first. It is told by a
-    /// [`Hint`](super::Hint) with a fence of 0 and leaves the queue by that. It gets no precedence:
-    /// whoever asks first has the key.
-    ///
-    /// For one of several stores, which must not decide by itself who is next.
-    ForNotice,
+    Exclusive,
 }
 
-/// What an owner asks for that holds a lease.
+/// Whether an owner waits in the queue of a key that is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Queue {
+    /// It does not, and has no place.
+    #[default]
+    No,
+    /// It does, and is made the holder when it is the first.
+    ForLease,
+}
+
+/// A request to renew one lease.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -122,21 +177,201 @@ pub enum Queue {
 /// let ttl = Duration::from_secs(30);
 ///
 /// store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
-/// let renewal = RenewRequest { key: &key, owner, ttl, label: "billing@host-3/4711", function: "" };
-/// assert_eq!(store.renew(renewal).await?, Renewal::Renewed);
+/// let renewal = RenewRequest::new(&key, owner, ttl).label("billing@host-3/4711");
+/// assert_eq!(store.renew_one(renewal).await?, Renewal::Renewed);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct RenewRequest<'a> {
     /// The lock.
     pub key: &'a LockKey,
-    /// Who asks.
+    /// The owner of the lease.
     pub owner: OwnerId,
-    /// How long the lease lasts from now on without another sign of life.
+    /// The length of the lease from now on.
     pub ttl: Duration,
-    /// What to tell others about the holder, as in [`AcquireRequest::label`]; empty to leave it as
-    /// it is. A lease that a releaser has handed to a waiter has no label before its first renewal.
+    /// The holder as others are to see it, as in [`AcquireRequest::label`]; empty to leave it as
+    /// it is. A lease that a release has granted to a waiter has no label before its first renewal.
     pub label: &'a str,
     /// The function that holds it, as in [`AcquireRequest::function`]; it goes with the label.
     pub function: &'a str,
+}
+
+impl<'a> RenewRequest<'a> {
+    /// A renewal that leaves the label as it is.
+    #[must_use]
+    pub const fn new(key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Self {
+        Self {
+            key,
+            owner,
+            ttl,
+            label: "",
+            function: "",
+        }
+    }
+
+    /// The same request for another key, for a store that keeps its locks elsewhere.
+    #[must_use]
+    pub const fn key(mut self, key: &'a LockKey) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// The same request for another owner.
+    #[must_use]
+    pub const fn owner(mut self, owner: OwnerId) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// The same request for a lease of this length.
+    #[must_use]
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the label of the holder.
+    #[must_use]
+    pub const fn label(mut self, label: &'a str) -> Self {
+        self.label = label;
+        self
+    }
+
+    /// Sets the function that holds the lock.
+    #[must_use]
+    pub const fn function(mut self, function: &'a str) -> Self {
+        self.function = function;
+        self
+    }
+}
+
+/// Leases that are renewed together.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use dlock::{
+///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+///     store::{AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore},
+/// };
+///
+/// let (store, key, free) = (MemoryStore::new(), LockKey::new("order:42")?, LockKey::new("order:7")?);
+/// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+/// let ttl = Duration::from_secs(30);
+///
+/// store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
+/// let renewals = [&key, &free].map(|key| RenewRequest::new(key, owner, ttl));
+/// let answers = store.renew(RenewBatch::new(&renewals).limit(Duration::from_secs(1))).await;
+/// assert_eq!(answers, [Ok(Renewal::Renewed), Ok(Renewal::NotOwner)]);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RenewBatch<'a> {
+    /// The renewals, each of another lease.
+    pub requests: &'a [RenewRequest<'a>],
+    /// The time after which all answers are there, with
+    /// [`StoreErrorKind::TimedOut`](super::StoreErrorKind::TimedOut) where nothing is known. `None`
+    /// for the store's own limit.
+    pub limit: Option<Duration>,
+    /// The runtime from which a manager renews from now on, if it renews on a thread of its own. A
+    /// store with connections may open one for renewals there, so that they wait neither for other
+    /// requests nor for a runtime that is stuck.
+    pub runtime: Option<&'a Handle>,
+}
+
+impl<'a> RenewBatch<'a> {
+    /// These renewals, with the store's own limit.
+    #[must_use]
+    pub const fn new(requests: &'a [RenewRequest<'a>]) -> Self {
+        Self {
+            requests,
+            limit: None,
+            runtime: None,
+        }
+    }
+
+    /// The same batch with other renewals.
+    #[must_use]
+    pub const fn requests(mut self, requests: &'a [RenewRequest<'a>]) -> Self {
+        self.requests = requests;
+        self
+    }
+
+    /// Sets the time after which all answers are there.
+    #[must_use]
+    pub const fn limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Sets the runtime from which a manager renews.
+    #[must_use]
+    pub const fn runtime(mut self, runtime: &'a Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+}
+
+/// A request of a quorum to one of its nodes.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use dlock::{
+///     ClientId, LockKey, OwnerId, SystemRandom,
+///     store::{AcquireOutcome, AcquireRequest, Proposal, QuorumNode, memory::MemoryStore},
+/// };
+///
+/// let (node, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+/// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+/// let request = AcquireRequest::new(&key, owner, Duration::from_secs(30));
+///
+/// let far_ahead = 1 << 60;
+/// let answer = node.propose(Proposal::new(request, far_ahead).notice(true)).await?;
+/// assert_eq!(answer, AcquireOutcome::granted(far_ahead));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Proposal<'a> {
+    /// The key, the owner and the lease. Its [`queue`](AcquireRequest::queue) does not count:
+    /// [`notice`](Self::notice) takes its place.
+    pub request: AcquireRequest<'a>,
+    /// The least value of a new fence, in place of the node's own clock, so that several nodes count
+    /// the same one. A node that has reached this value before counts a greater one.
+    pub fence: u64,
+    /// Whether the owner waits for a notice if the key is held: a [`Hint`](super::Hint) with a
+    /// fence of 0 when the key is free and the owner is the first. It leaves the queue by that, and
+    /// has no precedence: the next request gets the key, whoever sends it.
+    pub notice: bool,
+}
+
+impl<'a> Proposal<'a> {
+    /// A request whose fence, if it is a new one, is at least `fence`.
+    #[must_use]
+    pub const fn new(request: AcquireRequest<'a>, fence: u64) -> Self {
+        Self {
+            request,
+            fence,
+            notice: false,
+        }
+    }
+
+    /// The same proposal with another request in it.
+    #[must_use]
+    pub const fn request(mut self, request: AcquireRequest<'a>) -> Self {
+        self.request = request;
+        self
+    }
+
+    /// Sets whether the owner waits for a notice.
+    #[must_use]
+    pub const fn notice(mut self, notice: bool) -> Self {
+        self.notice = notice;
+        self
+    }
 }

@@ -17,10 +17,10 @@ use crate::{
     api::manager::LockManager,
     clock::{Clock, Moment, SystemClock},
     key::LockKey,
-    owner::{ClientId, OwnerId},
+    owner::OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, HintSink, LockStore, Raised, Released, RenewRequest,
-        Renewal, StoreError, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, LockStore, Released, RenewBatch, Renewal, StoreError,
+        StoreProperties, memory::MemoryStore,
     },
 };
 
@@ -121,25 +121,17 @@ impl LockStore for Requests {
         answer
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        self.take_time().await;
-        let answer = self.store.renew(request).await;
-        if answer == Ok(Renewal::Renewed) {
-            let renewed = self.renewed.lock();
-            let mut renewed = renewed.unwrap_or_else(PoisonError::into_inner);
-            *renewed.entry(request.key.to_string()).or_default() += 1;
-        }
-        answer
-    }
-
-    async fn renew_all(
-        &self,
-        requests: &[RenewRequest<'_>],
-        _limit: Duration,
-    ) -> Vec<Result<Renewal, StoreError>> {
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
         let mut answers = Vec::new();
-        for request in requests {
-            answers.push(self.renew(*request).await);
+        for request in batch.requests {
+            self.take_time().await;
+            let answer = self.store.renew_one(*request).await;
+            if answer == Ok(Renewal::Renewed) {
+                let renewed = self.renewed.lock();
+                let mut renewed = renewed.unwrap_or_else(PoisonError::into_inner);
+                *renewed.entry(request.key.to_string()).or_default() += 1;
+            }
+            answers.push(answer);
         }
         answers
     }
@@ -151,25 +143,7 @@ impl LockStore for Requests {
         answer
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
-        self.store.raise(key, owner, from, to).await
-    }
-
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
-        self.store.release_at_once(key, owner)
-    }
-
-    fn attach(&self, client: ClientId, hints: HintSink) {
-        LockStore::attach(&self.store, client, hints);
-    }
-
-    fn drift(&self, ttl: Duration) -> Duration {
-        LockStore::drift(&self.store, ttl)
+    fn properties(&self) -> StoreProperties<'_> {
+        self.store.properties()
     }
 }

@@ -165,7 +165,7 @@ async fn a_black_hole_is_left(over: Over) {
     take(&store, &lock, me).await;
     proxy.freeze();
     let error = store
-        .renew(renewal(&lock, me))
+        .renew_one(renewal(&lock, me))
         .await
         .expect_err("nothing comes back");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut);
@@ -175,7 +175,7 @@ async fn a_black_hole_is_left(over: Over) {
     .await;
     proxy.thaw();
     eventually(DEADLINE, "it works again", async || {
-        store.renew(renewal(&lock, me)).await.is_ok()
+        store.renew_one(renewal(&lock, me)).await.is_ok()
     })
     .await;
 }
@@ -188,7 +188,7 @@ async fn a_black_hole_is_noticed_by_impatient_callers(over: Over) {
     take(&store, &lock, me).await;
     proxy.freeze();
     eventually(4 * limit, "another connection is tried", async || {
-        let impatient = timeout(limit / 50, store.renew(renewal(&lock, me))).await;
+        let impatient = timeout(limit / 50, store.renew_one(renewal(&lock, me))).await;
         assert!(!matches!(impatient, Ok(Ok(_))));
         proxy.accepted_connections() > over.connections()
     })
@@ -210,9 +210,9 @@ async fn a_busy_server_keeps_its_connection(over: Over) {
     take(&store, &lock, me).await;
     // Callers give up all the time, but every PING is answered.
     for _ in 0..200 {
-        let given_up = timeout(Duration::ZERO, store.renew(renewal(&lock, me))).await;
+        let given_up = timeout(Duration::ZERO, store.renew_one(renewal(&lock, me))).await;
         assert!(!matches!(given_up, Ok(Err(_))));
-        store.renew(renewal(&lock, me)).await.unwrap();
+        store.renew_one(renewal(&lock, me)).await.unwrap();
     }
     assert_eq!(proxy.accepted_connections(), over.connections());
 }

@@ -10,7 +10,10 @@ use std::{
 
 use dlock_runtime::{
     LockManager, LockStore,
-    store::redis::{Credentials, CredentialsProvider, RedisConfig, RedisStore},
+    store::{
+        RenewBatch,
+        redis::{Credentials, CredentialsProvider, RedisConfig, RedisStore},
+    },
 };
 use dlock_testkit::{Cluster, RedisServer, Sentinels, eventually};
 use tokio::runtime::{Builder, Runtime};
@@ -44,11 +47,13 @@ fn outlives_its_runtimes(url: impl Into<String>) {
         let next = runtime();
         next.block_on(async {
             // At the first attempt: whoever asks waits for the connection.
-            let renewed = store.renew(renewal(&lock, me)).await;
+            let renewed = store.renew_one(renewal(&lock, me)).await;
             assert!(renewed.is_ok(), "round {round}: {renewed:?}");
             assert_eq!(take(&store, &lock, me).await, fence, "round {round}");
             let renewals = [renewal(&lock, me), renewal(&lock, me)];
-            let answers = store.renew_all(&renewals, DEADLINE).await;
+            let answers = store
+                .renew(RenewBatch::new(&renewals).limit(DEADLINE))
+                .await;
             assert!(answers.iter().all(Result::is_ok), "{round}: {answers:?}");
         });
     }

@@ -157,20 +157,11 @@ fn key(text: &str) -> LockKey {
 }
 
 fn request(key: &LockKey, owner: OwnerId) -> AcquireRequest<'_> {
-    AcquireRequest {
-        label: "svc@host/1",
-        ..AcquireRequest::new(key, owner, TTL)
-    }
+    AcquireRequest::new(key, owner, TTL).label("svc@host/1")
 }
 
 fn renewal(key: &LockKey, owner: OwnerId) -> RenewRequest<'_> {
-    RenewRequest {
-        key,
-        owner,
-        ttl: TTL,
-        label: "svc@host/1",
-        function: "",
-    }
+    RenewRequest::new(key, owner, TTL).label("svc@host/1")
 }
 
 async fn try_take(
@@ -185,7 +176,7 @@ async fn try_take(
 async fn refusals_of(store: &RedisStore, key: &LockKey, owner: OwnerId) -> [StoreError; 3] {
     let answers = [
         try_take(store, key, owner).await.err(),
-        store.renew(renewal(key, owner)).await.err(),
+        store.renew_one(renewal(key, owner)).await.err(),
         store.release(key, owner).await.err(),
     ];
     answers.map(|error| error.expect("nothing is carried out"))
@@ -194,23 +185,20 @@ async fn refusals_of(store: &RedisStore, key: &LockKey, owner: OwnerId) -> [Stor
 /// Takes a lock that is free or the owner's; its fence.
 async fn take(store: &RedisStore, key: &LockKey, owner: OwnerId) -> u64 {
     match try_take(store, key, owner).await.unwrap() {
-        AcquireOutcome::Granted { fence } => fence,
-        AcquireOutcome::Busy(holder) => panic!("`{key}` is not free: {holder}"),
+        AcquireOutcome::Granted { fence, .. } => fence,
+        other => panic!("`{key}` is not free: {other:?}"),
     }
 }
 
 /// Enters the queue of a lock that is held, or stays in it.
 async fn queue(store: &RedisStore, key: &LockKey, owner: OwnerId) -> Holder {
     match store
-        .acquire(AcquireRequest {
-            queue: Queue::ForLease,
-            ..request(key, owner)
-        })
+        .acquire(request(key, owner).queue(Queue::ForLease))
         .await
         .unwrap()
     {
         AcquireOutcome::Busy(holder) => holder,
-        AcquireOutcome::Granted { .. } => panic!("`{key}` was free"),
+        other => panic!("`{key}` was free: {other:?}"),
     }
 }
 

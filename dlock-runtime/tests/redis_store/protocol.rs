@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockStore,
-    store::{ALIVE, AcquireOutcome, AcquireRequest, Queue, Released, Renewal, StoreErrorKind},
+    store::{
+        ALIVE, AcquireOutcome, Proposal, QuorumNode, Released, RenewBatch, Renewal, StoreErrorKind,
+    },
 };
 use dlock_testkit::{Make, Polled, RedisServer, eventually, poll_times};
 
@@ -37,18 +39,24 @@ pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
     assert_eq!((holder.position, holder.last_fence), (None, fence));
 
     assert_eq!(
-        store.renew(renewal(&lock, other)).await,
+        store.renew_one(renewal(&lock, other)).await,
         Ok(Renewal::NotOwner)
     );
     assert_eq!(store.release(&lock, other).await, Ok(Released::WasGone));
-    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
+    assert_eq!(
+        store.renew_one(renewal(&lock, me)).await,
+        Ok(Renewal::Renewed)
+    );
     assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     assert_eq!(
         store.release(&lock, me).await,
         Ok(Released::WasGone),
         "a repeated release"
     );
-    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::NotOwner));
+    assert_eq!(
+        store.renew_one(renewal(&lock, me)).await,
+        Ok(Renewal::NotOwner)
+    );
     let left = server.keys("*").await;
     assert!(
         left.len() == 1 && left[0].starts_with("dlock:fence:{"),
@@ -60,12 +68,10 @@ pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
 pub(crate) async fn asking_again_finds_ones_own_lock(make: Make) {
     let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
-    let short = AcquireRequest {
-        ttl: Duration::from_secs(5),
-        label: "first",
-        ..request(&lock, me)
-    };
-    let Ok(AcquireOutcome::Granted { fence }) = store.acquire(short).await else {
+    let short = request(&lock, me)
+        .ttl(Duration::from_secs(5))
+        .label("first");
+    let Ok(AcquireOutcome::Granted { fence, .. }) = store.acquire(short).await else {
         panic!("free")
     };
     assert_eq!(take(&store, &lock, me).await, fence);
@@ -232,11 +238,8 @@ pub(crate) async fn a_waiter_that_was_told_of_a_release_leaves_the_queue(make: M
     let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, holder) = (key("k"), owner());
     take(&store, &lock, holder).await;
-    let notice = AcquireRequest {
-        queue: Queue::ForNotice,
-        ..request(&lock, owner())
-    };
-    let busy = store.acquire(notice).await.unwrap();
+    let notice = Proposal::new(request(&lock, owner()), 0).notice(true);
+    let busy = store.propose(notice).await.unwrap();
     assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
     assert_eq!(left_of_queue(&mut behind).await, 2);
     let released = store.release(&lock, holder).await;
@@ -273,7 +276,10 @@ pub(crate) async fn an_owner_whose_id_begins_alike_is_another(make: Make) {
     let (lock, me) = (key("k"), owner());
     let value = format!("{me}7 12345 svc@host/1");
     set(&mut behind, &value).await;
-    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::NotOwner));
+    assert_eq!(
+        store.renew_one(renewal(&lock, me)).await,
+        Ok(Renewal::NotOwner)
+    );
     assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
     let busy = try_take(&store, &lock, me).await.unwrap();
     assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
@@ -284,10 +290,7 @@ pub(crate) async fn a_grant_is_short_whoever_gives_it(make: Make) {
     let (_server, store, mut behind) = server_and_store(make).await;
     let (lock, holder, waiter) = (key("k"), owner(), owner());
     for ttl in [Duration::from_millis(900), TTL] {
-        let brief = AcquireRequest {
-            ttl,
-            ..request(&lock, holder)
-        };
+        let brief = request(&lock, holder).ttl(ttl);
         assert!(matches!(
             store.acquire(brief).await,
             Ok(AcquireOutcome::Granted { .. })
@@ -324,10 +327,7 @@ pub(crate) async fn fences_grow_even_when_the_server_forgets(make: Make) {
 pub(crate) async fn nothing_stays_behind_when_everybody_dies(make: Make) {
     let (server, store, _behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
-    let brief = AcquireRequest {
-        ttl: Duration::from_millis(200),
-        ..request(&lock, me)
-    };
+    let brief = request(&lock, me).ttl(Duration::from_millis(200));
     assert!(store.acquire(brief).await.is_ok());
     queue(&store, &lock, owner()).await;
     assert_eq!(server.keys("dlock:{k}*").await.len(), 3);
@@ -349,7 +349,10 @@ pub(crate) async fn a_foreign_value_is_held_by_nobody_known(make: Make) {
             .unwrap();
         let busy = queue(&store, &lock, me).await;
         assert_eq!((busy.label, busy.ttl, busy.position), (None, None, Some(0)));
-        assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::NotOwner));
+        assert_eq!(
+            store.renew_one(renewal(&lock, me)).await,
+            Ok(Renewal::NotOwner)
+        );
         assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
         assert_eq!(
             get(&mut behind, "dlock:{k}").await.as_deref(),
@@ -388,7 +391,10 @@ pub(crate) async fn scripts_are_sent_again_to_a_server_that_forgot_them(make: Ma
         run(&mut behind, "SCRIPT FLUSH").await;
         let fence = take(&store, &lock, me).await;
         assert_eq!(take(&store, &lock, me).await, fence);
-        assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
+        assert_eq!(
+            store.renew_one(renewal(&lock, me)).await,
+            Ok(Renewal::Renewed)
+        );
         assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     }
     assert_eq!(server.command_count("eval").await, before + 6);
@@ -445,7 +451,7 @@ pub(crate) async fn many_leases_are_renewed_in_one_write(make: Make) {
             run(&mut behind, "SCRIPT FLUSH").await;
         }
         let before = reads(&mut behind).await;
-        let answers = store.renew_all(&asks, TTL).await;
+        let answers = store.renew(RenewBatch::new(&asks).limit(TTL)).await;
         let reads = reads(&mut behind).await - before;
         // A buffer of the server holds not quite all, and the count is read as well.
         assert!(reads < 10, "{reads} reads for {} leases", asks.len());
@@ -499,7 +505,7 @@ pub(crate) async fn a_lease_that_was_handed_on_gets_its_label_by_a_renewal(make:
     for _ in 0..2 {
         run(&mut behind, "PEXPIRE dlock:{k} 2000").await;
         assert_eq!(
-            store.renew(renewal(&lock, waiter)).await,
+            store.renew_one(renewal(&lock, waiter)).await,
             Ok(Renewal::Renewed)
         );
         assert_eq!(get(&mut behind, "dlock:{k}").await.as_ref(), Some(&named));
@@ -526,5 +532,8 @@ pub(crate) async fn databases_and_sockets_work_too(make: Make) {
         .await
         .unwrap();
     let local = connect(&format!("redis+unix://{path}")).await;
-    assert_eq!(local.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
+    assert_eq!(
+        local.renew_one(renewal(&lock, me)).await,
+        Ok(Renewal::Renewed)
+    );
 }

@@ -2,7 +2,7 @@
 
 use dlock_runtime::{
     LockStore, OwnerId,
-    store::{AcquireOutcome, AcquireRequest, Queue, Released, redis::RedisStore},
+    store::{AcquireOutcome, Proposal, QuorumNode, Released, redis::RedisStore},
 };
 use dlock_testkit::{Make, Proxy, RedisServer};
 use futures_util::StreamExt;
@@ -41,11 +41,8 @@ async fn heard(hears: &mut PubSub) -> String {
 
 async fn queue_for_notice(store: &RedisStore, lock: &str, owner: OwnerId) {
     let lock = key(lock);
-    let request = AcquireRequest {
-        queue: Queue::ForNotice,
-        ..request(&lock, owner)
-    };
-    let answer = store.acquire(request).await.unwrap();
+    let proposal = Proposal::new(request(&lock, owner), 0).notice(true);
+    let answer = store.propose(proposal).await.unwrap();
     assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
 }
 

@@ -37,7 +37,10 @@ pub(crate) async fn a_raw_key_needs_a_pattern_of_its_own(make: Make) {
     run(&mut behind, "ACL SETUSER app ~order:*").await;
     take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
-    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
+    assert_eq!(
+        store.renew_one(renewal(&lock, me)).await,
+        Ok(Renewal::Renewed)
+    );
     assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     take(&store, &lock, waiter).await;
     assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));

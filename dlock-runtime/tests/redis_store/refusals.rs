@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use dlock_runtime::{
     ConnectError, LockStore,
     store::{
-        AcquireRequest, Queue, Released, Renewal, StoreErrorKind,
+        Queue, Released, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -50,7 +50,7 @@ pub(crate) async fn passwords_are_asked_for_and_checked(make: Make) {
     let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
     let store = RedisStore::lazy(RedisConfig::new(url)).unwrap();
     let error = store
-        .renew(renewal(&lock, me))
+        .renew_one(renewal(&lock, me))
         .await
         .expect_err("the password is wrong");
     assert!(error.is_final() && error.kind() == StoreErrorKind::Unauthenticated);
@@ -61,7 +61,7 @@ pub(crate) async fn passwords_are_asked_for_and_checked(make: Make) {
     )
     .await;
     eventually(DEADLINE, "it logs in", async || {
-        store.renew(renewal(&lock, me)).await.is_ok()
+        store.renew_one(renewal(&lock, me)).await.is_ok()
     })
     .await;
 }
@@ -76,7 +76,7 @@ pub(crate) async fn a_wrong_password_is_not_tried_again_and_again(make: Make) {
     eventually(DEADLINE, "two seconds have passed", async || {
         asked += 1;
         let error = store
-            .renew(renewal(&lock, me))
+            .renew_one(renewal(&lock, me))
             .await
             .expect_err("the password is wrong");
         assert_eq!(error.kind(), StoreErrorKind::Unauthenticated);
@@ -92,7 +92,7 @@ pub(crate) async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are(mak
     let (lock, me) = (key("k"), owner());
     run(&mut behind, "REPLICAOF 127.0.0.1 1").await;
     let error = store
-        .renew(renewal(&lock, me))
+        .renew_one(renewal(&lock, me))
         .await
         .expect_err("a replica cannot know");
     assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
@@ -138,7 +138,10 @@ pub(crate) async fn without_memory_locks_can_be_kept_and_given_back(make: Make) 
         .expect_err("there is no memory");
     assert_eq!(error.kind(), StoreErrorKind::OutOfMemory);
     assert!(!error.to_string().contains("script"), "{error}");
-    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
+    assert_eq!(
+        store.renew_one(renewal(&lock, me)).await,
+        Ok(Renewal::Renewed)
+    );
     assert_eq!(
         take(&store, &lock, me).await,
         fence,
@@ -188,20 +191,8 @@ pub(crate) async fn foreign_data_is_never_touched(make: Make) {
     for part in ["q", "a"] {
         take(&store, &lock, me).await;
         run(&mut behind, &format!("SET dlock:{{k}}:{part} x")).await;
-        let (waiter, asks) = (
-            owner(),
-            AcquireRequest {
-                queue: Queue::ForLease,
-                ..request(&lock, me)
-            },
-        );
-        let error = store
-            .acquire(AcquireRequest {
-                owner: waiter,
-                ..asks
-            })
-            .await
-            .unwrap_err();
+        let (waiter, asks) = (owner(), request(&lock, me).queue(Queue::ForLease));
+        let error = store.acquire(asks.owner(waiter)).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::WrongType);
         assert_eq!(
             server.keys("dlock:{k}:*").await,
@@ -258,7 +249,7 @@ pub(crate) async fn missing_permissions_are_named(make: Make) {
     run(&mut behind, "ACL SETUSER me -getex").await;
     take(&store, &lock, me).await;
     let error = store
-        .renew(renewal(&lock, me))
+        .renew_one(renewal(&lock, me))
         .await
         .expect_err("a command is missing");
     assert_eq!(error.kind(), StoreErrorKind::Denied);
@@ -270,7 +261,7 @@ pub(crate) async fn missing_permissions_are_named(make: Make) {
 
     run(&mut behind, "ACL SETUSER me +getex resetkeys ~other:*").await;
     let error = store
-        .renew(renewal(&lock, me))
+        .renew_one(renewal(&lock, me))
         .await
         .expect_err("the key is missing");
     assert_eq!(error.kind(), StoreErrorKind::Denied);
@@ -319,7 +310,10 @@ pub(crate) async fn few_permissions_are_enough(make: Make) {
     let (lock, me, waiter) = (key("k"), owner(), owner());
     take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
-    assert_eq!(store.renew(renewal(&lock, me)).await, Ok(Renewal::Renewed));
+    assert_eq!(
+        store.renew_one(renewal(&lock, me)).await,
+        Ok(Renewal::Renewed)
+    );
     assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     take(&store, &lock, waiter).await;
     assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));

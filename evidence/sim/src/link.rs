@@ -18,7 +18,10 @@ use std::{
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
-    store::{AcquireOutcome, AcquireRequest, HintSink, Raised, Released, RenewRequest, Renewal},
+    store::{
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode, Raised,
+        Released, RenewBatch, Renewal, StoreHooks, StoreProperties,
+    },
 };
 use futures_util::future::{Either, select};
 use tokio::{
@@ -30,7 +33,13 @@ use self::{
     arrival::arrive,
     message::{Answer, Command, Fate, Message, Renew, Reply},
 };
-use crate::{flaw::Flaw, host::Host, plan::LONGEST_WAY, server::Question, world::World};
+use crate::{
+    flaw::Flaw,
+    host::Host,
+    plan::LONGEST_WAY,
+    server::{Question, Waits},
+    world::World,
+};
 
 /// One process' way to one server.
 #[derive(Clone)]
@@ -224,7 +233,7 @@ impl Link {
                 it.key,
                 world.name(it.owner),
                 it.ttl,
-                it.queue,
+                it.waits,
                 it.proposal
             ),
             Command::Renew(several) => {
@@ -267,23 +276,19 @@ fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
     Line { requests, broken }
 }
 
-impl LockStore for Link {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
-        let AcquireRequest {
-            key,
-            owner,
-            ttl,
-            queue,
-            label,
-            proposal,
-            ..
-        } = request;
+impl Link {
+    async fn question(
+        &self,
+        request: AcquireRequest<'_>,
+        waits: Waits,
+        proposal: Option<u64>,
+    ) -> Result<AcquireOutcome, StoreError> {
         let question = Question {
-            key: key.as_str().to_owned(),
-            owner,
-            ttl,
-            queue,
-            label: label.to_owned(),
+            key: request.key.as_str().to_owned(),
+            owner: request.owner,
+            ttl: request.ttl,
+            waits,
+            label: request.label.to_owned(),
             proposal,
         };
         match self.ask(Command::Acquire(question)).await? {
@@ -291,22 +296,27 @@ impl LockStore for Link {
             other => unreachable!("{other:?} is no answer to a question"),
         }
     }
+}
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        match self.ask(Command::Renew(vec![Renew::of(&request)])).await? {
-            Answer::Renewed(renewed) => Ok(renewed[0]),
-            other => unreachable!("{other:?} is no answer to a renewal"),
-        }
+impl LockStore for Link {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        let waits = match request.queue {
+            Queue::ForLease => Waits::ForLease,
+            _ => Waits::No,
+        };
+        self.question(request, waits, None).await
     }
 
     /// All in one request.
-    async fn renew_all(
-        &self,
-        requests: &[RenewRequest<'_>],
-        limit: Duration,
-    ) -> Vec<Result<Renewal, StoreError>> {
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        let requests = batch.requests;
         let several = requests.iter().map(Renew::of).collect();
-        let answer = tokio::time::timeout(limit, self.ask(Command::Renew(several))).await;
+        let asked = self.ask(Command::Renew(several));
+        let limit = batch.limit.unwrap_or(Duration::MAX);
+        let answer = match batch.limit {
+            Some(limit) => tokio::time::timeout(limit, asked).await,
+            None => Ok(asked.await),
+        };
         match answer {
             Ok(Ok(Answer::Renewed(renewed))) => renewed.into_iter().map(Ok).collect(),
             Ok(Ok(other)) => unreachable!("{other:?} is no answer to a renewal"),
@@ -323,6 +333,22 @@ impl LockStore for Link {
         }
     }
 
+    fn properties(&self) -> StoreProperties<'_> {
+        StoreProperties::new().grants(true).hooks(self)
+    }
+}
+
+impl QuorumNode for Link {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        let waits = if proposal.notice {
+            Waits::ForNotice
+        } else {
+            Waits::No
+        };
+        self.question(proposal.request, waits, Some(proposal.fence))
+            .await
+    }
+
     async fn raise(
         &self,
         key: &LockKey,
@@ -336,7 +362,9 @@ impl LockStore for Link {
             other => unreachable!("{other:?} is no answer to a raise"),
         }
     }
+}
 
+impl StoreHooks for Link {
     fn attach(&self, client: ClientId, hints: HintSink) {
         let Inner {
             world, host, node, ..
@@ -346,5 +374,13 @@ impl LockStore for Link {
         state.servers[*node]
             .sinks
             .insert(client, (host.clone(), hints));
+    }
+
+    fn detach(&self, _client: ClientId) -> Detaching<'_> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+        false
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use dlock::{
     ClientId, Holder, OwnerId,
-    store::{ALIVE, AcquireOutcome, GRANT_TTL, Queue, Raised, Released, Renewal},
+    store::{ALIVE, AcquireOutcome, GRANT_TTL, Raised, Released, Renewal},
 };
 
 use crate::flaw::Flaw;
@@ -16,9 +16,20 @@ pub(crate) struct Question {
     pub(crate) key: String,
     pub(crate) owner: OwnerId,
     pub(crate) ttl: Duration,
-    pub(crate) queue: Queue,
+    pub(crate) waits: Waits,
     pub(crate) label: String,
     pub(crate) proposal: Option<u64>,
+}
+
+/// What an owner waits for if the key is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// Nothing: it has no place in the queue.
+    No,
+    /// To be made the holder.
+    ForLease,
+    /// To be told that the key is free.
+    ForNotice,
 }
 
 /// A notice that a waiter holds the key, or with a fence of 0 that it should ask.
@@ -67,7 +78,7 @@ struct Held {
 #[derive(Debug)]
 struct Waiter {
     owner: OwnerId,
-    queue: Queue,
+    waits: Waits,
     alive_until: i64,
 }
 
@@ -134,11 +145,11 @@ impl Server {
             held.label = Some(question.label.clone());
             let fence = held.fence;
             self.locks.insert(key.clone(), lock);
-            return (AcquireOutcome::Granted { fence }, None);
+            return (AcquireOutcome::granted(fence), None);
         }
         if lock.held.is_none() || self.flaw == Flaw::GrantsTwice && now % 16 == 0 {
             let first = lock.queue.first();
-            let next = first.filter(|it| it.queue == Queue::ForLease && it.owner != *owner);
+            let next = first.filter(|it| it.waits == Waits::ForLease && it.owner != *owner);
             match next.map(|it| it.owner) {
                 None => {
                     let fence = self.next_fence(now, question.proposal);
@@ -150,21 +161,21 @@ impl Server {
                         until,
                     });
                     self.locks.insert(key.clone(), lock);
-                    return (AcquireOutcome::Granted { fence }, None);
+                    return (AcquireOutcome::granted(fence), None);
                 }
                 Some(next) => notice = Some(self.hand_to(&mut lock, key, next, now)),
             }
         }
-        if question.queue != Queue::No {
+        if question.waits != Waits::No {
             let alive_until = now + micros(ALIVE);
             match lock.queue.iter_mut().find(|it| it.owner == *owner) {
                 Some(known) => {
-                    known.queue = question.queue;
+                    known.waits = question.waits;
                     known.alive_until = alive_until;
                 }
                 None => lock.queue.push(Waiter {
                     owner: *owner,
-                    queue: question.queue,
+                    waits: question.waits,
                     alive_until,
                 }),
             }
@@ -245,7 +256,7 @@ impl Server {
         if is_held && !forgets {
             lock.held = None;
             notice = lock.queue.first().map(|first| first.owner).map(|next| {
-                let only_told = lock.queue[0].queue == Queue::ForNotice;
+                let only_told = lock.queue[0].waits == Waits::ForNotice;
                 if only_told {
                     lock.queue.remove(0);
                     return Notice {

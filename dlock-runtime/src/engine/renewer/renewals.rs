@@ -28,7 +28,7 @@ use crate::{
     },
     observe::{RequestKind, SentRequest},
     state::Event,
-    store::{DynStore, Renewal, StoreError, StoreErrorKind},
+    store::{DynStore, RenewBatch, Renewal, StoreError, StoreErrorKind},
 };
 
 type Due = queue::Due<Acquisition>;
@@ -134,13 +134,9 @@ impl Renewing {
         };
         let sent = first.acquisition.now();
         let store = self.core.store.at(sent);
-        if self.core.renewer.is_on_lane()
-            && let Ok(store) = &store
-        {
-            store.prepare_renewals(&Handle::current());
-        }
+        let lane = self.core.renewer.is_on_lane().then(Handle::current);
         let answers = {
-            let mut asked = pin!(ask(store, &self.due));
+            let mut asked = pin!(ask(store, &self.due, lane.as_ref()));
             if let Ok(answers) = timeout(self.core.response_limit, &mut asked).await {
                 answers
             } else {
@@ -177,6 +173,7 @@ impl Drop for Renewing {
 async fn ask(
     store: Result<&dyn DynStore, StoreError>,
     due: &VecDeque<Due>,
+    lane: Option<&Handle>,
 ) -> Vec<Result<Renewal, StoreError>> {
     let now = Instant::now();
     let limits = due.iter().map(|due| due.limit_at(now));
@@ -188,9 +185,11 @@ async fn ask(
                 .renewal(due.owner, due.acquisition.timing.ttl)
         })
         .collect();
+    let mut batch = RenewBatch::new(&requests).limit(limit);
+    batch.runtime = lane;
     let sent = SentRequest::now(RequestKind::Renew);
     let answers = match store {
-        Ok(store) => timeout(limit, store.renew_all(&requests, limit))
+        Ok(store) => timeout(limit, store.renew(batch))
             .await
             .unwrap_or_else(|_| vec![Err(StoreError::timed_out(limit)); due.len()]),
         Err(error) => vec![Err(error); due.len()],

@@ -70,7 +70,7 @@ impl Desk {
     /// The first asks, and gets the lease.
     pub(super) fn is_granted(&mut self, fence: u64) {
         assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
-        let answer = Ok(AcquireOutcome::Granted { fence });
+        let answer = Ok(AcquireOutcome::granted(fence));
         let effect = self.answer(self.now, answer);
         assert!(matches!(effect, Effect::Enter { renew_at: Some(_) }));
     }
@@ -181,7 +181,7 @@ pub(super) fn waits(wait: Wait) -> Timing {
 
 #[expect(clippy::unnecessary_wraps, reason = "it is an answer like the others")]
 pub(super) fn granted() -> Result<AcquireOutcome, StoreError> {
-    Ok(AcquireOutcome::Granted { fence: 7 })
+    Ok(AcquireOutcome::granted(7))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is an answer like the others")]

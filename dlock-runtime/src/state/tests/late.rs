@@ -29,7 +29,7 @@ fn is_granted_to_the_second(desk: &mut Desk, fence: u64) -> Moment {
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     let sent = desk.now;
     desk.pass(Duration::from_millis(1));
-    let answer = Ok(AcquireOutcome::Granted { fence });
+    let answer = Ok(AcquireOutcome::granted(fence));
     assert!(matches!(
         desk.of(2, Event::Answered { sent, answer }),
         Effect::Enter { .. }

@@ -17,7 +17,7 @@ fn over_a_quorum(timing: Timing) -> Desk {
 /// One that waits behind the first has the lease by now.
 fn is_granted(desk: &mut Desk, number: u64, fence: u64) {
     assert!(matches!(desk.of(number, Event::Woken), Effect::Ask { .. }));
-    let (sent, answer) = (desk.now, Ok(AcquireOutcome::Granted { fence }));
+    let (sent, answer) = (desk.now, Ok(AcquireOutcome::granted(fence)));
     let effect = desk.of(number, Event::Answered { sent, answer });
     assert!(matches!(effect, Effect::Enter { .. }), "{effect:?}");
 }

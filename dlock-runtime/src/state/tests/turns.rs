@@ -460,7 +460,7 @@ fn a_hint_without_a_fence_only_makes_the_waiter_ask() {
     };
     let effect = desk.answer(desk.now, Ok(AcquireOutcome::Busy(holder)));
     assert!(matches!(effect, Effect::Ask { .. }), "{effect:?}");
-    let effect = desk.answer(desk.now, Ok(AcquireOutcome::Granted { fence: 7 }));
+    let effect = desk.answer(desk.now, Ok(AcquireOutcome::granted(7)));
     assert!(effect.enters(), "it is told that the lease is its own");
 }
 
@@ -486,7 +486,7 @@ fn who_does_not_look_is_passed_over_by_those_behind_and_comes_after_them() {
         let owner = desk.owner(if handed { 1 } else { 2 });
         assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
         assert_eq!(woken, Some(2));
-        let answer = Ok(AcquireOutcome::Granted { fence: 9 });
+        let answer = Ok(AcquireOutcome::granted(9));
         let sent = desk.now;
         assert!(desk.of(3, Event::Answered { sent, answer }).enters());
         // Not before it has looked again: then it is the first as before.

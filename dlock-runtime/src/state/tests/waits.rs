@@ -181,7 +181,7 @@ fn what_asking_again_cannot_help_ends_the_wait_at_once() {
 fn a_fence_that_makes_no_token_is_no_grant() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.on(Event::Woken);
-    let effect = desk.answer(desk.now, Ok(AcquireOutcome::Granted { fence: u64::MAX }));
+    let effect = desk.answer(desk.now, Ok(AcquireOutcome::granted(u64::MAX)));
     assert!(matches!(effect, Effect::Refuse(Denial::Unavailable { .. })));
     assert_eq!(
         desk.on(Event::Left),

@@ -4,10 +4,16 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::time::Instant;
 
-use crate::{
-    owner::OwnerId,
-    store::{ALIVE, Queue},
-};
+use crate::{owner::OwnerId, store::ALIVE};
+
+/// What a waiter is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaits {
+    /// To be made the holder.
+    Lease,
+    /// To be told that the key is free.
+    Notice,
+}
 
 /// Finds a waiter without looking at the others, of whom there may be thousands.
 #[derive(Default)]
@@ -20,7 +26,7 @@ pub(super) struct Waiters {
 
 struct Waiter {
     number: u64,
-    queue: Queue,
+    awaits: Awaits,
     alive_until: Instant,
 }
 
@@ -28,23 +34,23 @@ struct Waiter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct First {
     pub(super) owner: OwnerId,
-    pub(super) queue: Queue,
+    pub(super) awaits: Awaits,
 }
 
 impl Waiters {
     /// Enters, or shows that the waiter is still alive.
-    pub(super) fn enter(&mut self, owner: OwnerId, queue: Queue, now: Instant) {
+    pub(super) fn enter(&mut self, owner: OwnerId, awaits: Awaits, now: Instant) {
         let alive_until = now + ALIVE;
         let waiter = self.by_owner.entry(owner).or_insert_with(|| {
             self.last += 1;
             self.order.push_back((self.last, owner));
             Waiter {
                 number: self.last,
-                queue,
+                awaits,
                 alive_until,
             }
         });
-        waiter.queue = queue;
+        waiter.awaits = awaits;
         waiter.alive_until = alive_until;
     }
 
@@ -66,7 +72,7 @@ impl Waiters {
             if let Some(waiter) = waiter.filter(|waiter| waiter.alive_until > now) {
                 return Some(First {
                     owner: first,
-                    queue: waiter.queue,
+                    awaits: waiter.awaits,
                 });
             }
             self.by_owner.remove(&first);
@@ -75,7 +81,7 @@ impl Waiters {
         None
     }
 
-    /// The place of a waiter, 0 being the next. Who has died behind the first still counts.
+    /// The place of a waiter, 0 being the next. A dead waiter behind the first still counts.
     pub(super) fn position(&self, owner: OwnerId) -> Option<u64> {
         let waiter = self.by_owner.get(&owner)?;
         let index = self.index_of(waiter.number).ok()?;
@@ -99,13 +105,13 @@ mod tests {
         let owners = [(); 5].map(|()| OwnerId::new(ClientId::new(&SystemRandom), 1));
         let begin = Instant::now();
         for owner in owners {
-            queue.enter(owner, Queue::ForLease, begin);
+            queue.enter(owner, Awaits::Lease, begin);
         }
         queue.leave(owners[1]);
         queue.leave(owners[1]);
         let later = begin + ALIVE / 2;
         for owner in [owners[4], owners[2]] {
-            queue.enter(owner, Queue::ForLease, later);
+            queue.enter(owner, Awaits::Lease, later);
         }
         let places = owners.map(|owner| queue.position(owner));
         assert_eq!(places, [Some(0), None, Some(1), Some(2), Some(3)]);
@@ -128,13 +134,13 @@ mod tests {
         let owner = |number| OwnerId::new(client, number);
         let now = Instant::now();
         for number in 0..10_000 {
-            queue.enter(owner(number), Queue::ForLease, now);
+            queue.enter(owner(number), Awaits::Lease, now);
         }
         for number in (0..10_000).filter(|number| number % 3 == 0) {
             queue.leave(owner(number));
         }
         for number in 0..10_000 {
-            queue.enter(owner(number), Queue::ForLease, now);
+            queue.enter(owner(number), Awaits::Lease, now);
             let before = match number % 3 {
                 0 => 6_666 + number / 3,
                 rest => number / 3 * 2 + rest - 1,

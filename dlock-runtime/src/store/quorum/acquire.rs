@@ -35,7 +35,7 @@ enum Answer {
 struct Round<'a> {
     shared: &'a Arc<Shared>,
     ask: &'a Arc<Ask>,
-    queue: Queue,
+    waits: bool,
     before: &'a Standing,
     number: u32,
     begun: Instant,
@@ -56,11 +56,8 @@ pub(super) async fn acquire(
         label: request.label.into(),
         function: request.function.into(),
     });
-    // Each node by itself would make another waiter the holder.
-    let queue = match request.queue {
-        Queue::No => Queue::No,
-        Queue::ForLease | Queue::ForNotice => Queue::ForNotice,
-    };
+    // Only for a notice: each node by itself would make another waiter the holder.
+    let waits = request.queue != Queue::No;
     let mut number = 0;
     loop {
         number += 1;
@@ -72,14 +69,14 @@ pub(super) async fn acquire(
         let round = Round {
             shared,
             ask: &ask,
-            queue,
+            waits,
             before: &before,
             number,
             begun,
             until: end.min(begun + limit),
         };
         let tally = match round.run().await {
-            Ok(fence) => return Ok(AcquireOutcome::Granted { fence }),
+            Ok(fence) => return Ok(AcquireOutcome::granted(fence)),
             Err(tally) => tally,
         };
         let is_latest = round.give_back(&tally, limit);
@@ -126,7 +123,7 @@ impl Round<'_> {
         let mut requests = Requests::with_capacity(shared.nodes.len());
         for node in 0..shared.nodes.len() {
             let (nodes, ask, id) = (shared.nodes.clone(), self.ask.clone(), self.id(node));
-            let request = nodes::acquire(nodes, ask, node, id, self.queue, proposal);
+            let request = nodes::acquire(nodes, ask, node, id, self.waits, proposal);
             requests.add(async { Answer::Acquired(request.await) });
         }
         let mut timer = Timer::new(self.until);
@@ -251,8 +248,7 @@ impl Round<'_> {
         let touched: NodeSet = places
             .iter()
             .filter(|&node| {
-                let queued =
-                    matches!(tally.votes()[node], Vote::Busy(_)) && self.queue != Queue::No;
+                let queued = matches!(tally.votes()[node], Vote::Busy(_)) && self.waits;
                 queued || self.before.touched.has(node)
             })
             .collect();

@@ -19,13 +19,13 @@ use crate::{
     key::LockKey,
     owner::OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, DynStore, Queue, Raised, Released, RenewRequest, Renewal,
-        StoreError,
+        AcquireOutcome, AcquireRequest, DynNode, Proposal, Raised, Released, RenewBatch,
+        RenewRequest, Renewal, StoreError,
     },
 };
 
 /// The stores, each a node.
-pub(super) type Nodes = Arc<[Box<dyn DynStore>]>;
+pub(super) type Nodes = Arc<[Box<dyn DynNode>]>;
 
 /// Some of the nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,24 +105,26 @@ impl<T> fmt::Debug for Reply<T> {
     }
 }
 
+impl Ask {
+    /// What one node is asked for.
+    pub(super) fn proposal(&self, id: OwnerId, fence: u64) -> Proposal<'_> {
+        let request = AcquireRequest::new(&self.key, id, self.ttl);
+        let request = request.label(&self.label).function(&self.function);
+        Proposal::new(request, fence)
+    }
+}
+
+/// Asks one node; `waits` is whether the owner wants a notice if the key is held.
 pub(super) async fn acquire(
     nodes: Nodes,
     ask: Arc<Ask>,
     node: usize,
     id: OwnerId,
-    queue: Queue,
+    waits: bool,
     proposal: u64,
 ) -> Reply<AcquireOutcome> {
-    let request = AcquireRequest {
-        key: &ask.key,
-        owner: id,
-        ttl: ask.ttl,
-        queue,
-        label: &ask.label,
-        function: &ask.function,
-        proposal: Some(proposal),
-    };
-    Reply::of(node, id, nodes[node].acquire(request).await)
+    let proposal = ask.proposal(id, proposal).notice(waits);
+    Reply::of(node, id, nodes[node].propose(proposal).await)
 }
 
 pub(super) async fn raise(
@@ -150,18 +152,19 @@ pub(super) async fn renew_all(
     asks: Arc<[(Ask, super::claims::Standing)]>,
     node: usize,
     limit: Duration,
+    runtime: Option<Handle>,
 ) -> (usize, Vec<Result<Renewal, StoreError>>) {
     let requests: Vec<_> = asks
         .iter()
-        .map(|(ask, standing)| RenewRequest {
-            key: &ask.key,
-            owner: standing.ids.at(node),
-            ttl: ask.ttl,
-            label: &ask.label,
-            function: &ask.function,
+        .map(|(ask, standing)| {
+            RenewRequest::new(&ask.key, standing.ids.at(node), ask.ttl)
+                .label(&ask.label)
+                .function(&ask.function)
         })
         .collect();
-    (node, nodes[node].renew_all(&requests, limit).await)
+    let mut batch = RenewBatch::new(&requests).limit(limit);
+    batch.runtime = runtime.as_ref();
+    (node, nodes[node].renew(batch).await)
 }
 
 type Request<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -22,7 +22,7 @@ use super::nodes::NodeSet;
 use crate::{
     owner::OwnerId,
     random::{Random, jittered},
-    store::{Hint, HintSink, TakesHints},
+    store::{Hint, HintReceiver, HintSink},
 };
 
 /// For how long, and up to a quarter more, the rest of a majority is waited for.
@@ -163,7 +163,7 @@ struct FromNode {
     node: usize,
 }
 
-impl TakesHints for FromNode {
+impl HintReceiver for FromNode {
     fn hint(&self, hint: &Hint<'_>) -> bool {
         let owner = hint.owner.in_any_round();
         self.notices.hint(self.node, owner, hint.key);
@@ -190,7 +190,7 @@ mod tests {
         is_gone: AtomicBool,
     }
 
-    impl TakesHints for Heard {
+    impl HintReceiver for Heard {
         fn hint(&self, hint: &Hint<'_>) -> bool {
             let heard = (hint.owner, hint.fence, Instant::now());
             self.hints.lock().unwrap().push(heard);

@@ -182,7 +182,7 @@ mod tests {
 
     #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
     fn granted() -> Result<AcquireOutcome, StoreError> {
-        Ok(AcquireOutcome::Granted { fence: 3 })
+        Ok(AcquireOutcome::granted(3))
     }
 
     fn failed(kind: StoreErrorKind) -> Result<AcquireOutcome, StoreError> {
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(error.kind(), StoreErrorKind::TimedOut);
         assert!(error.message().contains("have not agreed"), "{error}");
         // The majority is there, and one of them has not confirmed the greater fence.
-        let grant = |fence| Ok(AcquireOutcome::Granted { fence });
+        let grant = |fence| Ok(AcquireOutcome::granted(fence));
         let error = failure([grant(7), grant(9), failed(StoreErrorKind::Unreachable)]);
         assert!(error.message().contains("only 1 of 3"), "{error}");
         assert!(!error.left_nothing());

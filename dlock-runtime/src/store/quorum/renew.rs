@@ -6,7 +6,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, timeout};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout},
+};
 
 use super::{
     Shared,
@@ -16,7 +19,7 @@ use super::{
 };
 use crate::{
     owner::OwnerId,
-    store::{AcquireOutcome, Queue, RenewRequest, Renewal, StoreError},
+    store::{AcquireOutcome, RenewBatch, Renewal, StoreError},
 };
 
 type Asks = Arc<[(Ask, Standing)]>;
@@ -32,9 +35,10 @@ struct Count {
 
 pub(super) async fn renew_all(
     shared: &Arc<Shared>,
-    requests: &[RenewRequest<'_>],
-    limit: Duration,
+    batch: RenewBatch<'_>,
+    own_limit: Duration,
 ) -> Vec<Result<Renewal, StoreError>> {
+    let (requests, limit) = (batch.requests, batch.limit.unwrap_or(own_limit));
     let mut asks = Vec::with_capacity(requests.len());
     let mut places = Vec::with_capacity(requests.len());
     for request in requests {
@@ -54,7 +58,7 @@ pub(super) async fn renew_all(
     let answers = if asks.is_empty() {
         Vec::new()
     } else {
-        renew_known(shared, asks.into(), limit).await
+        renew_known(shared, asks.into(), limit, batch.runtime).await
     };
     // Nobody else's lease is renewed, so who is not known here has none.
     let answer =
@@ -66,6 +70,7 @@ async fn renew_known(
     shared: &Arc<Shared>,
     asks: Asks,
     limit: Duration,
+    runtime: Option<&Handle>,
 ) -> Vec<Result<Renewal, StoreError>> {
     let count = shared.nodes.len();
     let mut requests = Requests::with_capacity(count);
@@ -75,6 +80,7 @@ async fn renew_known(
             asks.clone(),
             node,
             limit,
+            runtime.cloned(),
         ));
     }
     let mut timer = Timer::new(Instant::now() + limit);
@@ -200,18 +206,10 @@ async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: 
         limit,
         is_owed: true,
     };
-    let request = crate::store::AcquireRequest {
-        key: &ask.key,
-        owner: id,
-        ttl: ask.ttl,
-        queue: Queue::No,
-        label: &ask.label,
-        function: &ask.function,
-        proposal: Some(fence),
-    };
-    let answer = timeout(limit, shared.nodes[node].acquire(request)).await;
+    let proposal = ask.proposal(id, fence);
+    let answer = timeout(limit, shared.nodes[node].propose(proposal)).await;
     match answer {
-        Ok(Ok(AcquireOutcome::Granted { fence })) => shared.proposals.saw(fence),
+        Ok(Ok(AcquireOutcome::Granted { fence, .. })) => shared.proposals.saw(fence),
         Ok(Ok(AcquireOutcome::Busy(_))) => refilling.is_owed = false,
         Ok(Err(error)) => refilling.is_owed = !error.left_nothing(),
         Err(_) => {}

@@ -60,7 +60,7 @@ impl Tally {
 
     pub(super) fn acquired(&mut self, node: usize, answer: Result<AcquireOutcome, StoreError>) {
         self.votes[node] = match answer {
-            Ok(AcquireOutcome::Granted { fence }) => Vote::Granted(fence),
+            Ok(AcquireOutcome::Granted { fence, .. }) => Vote::Granted(fence),
             Ok(AcquireOutcome::Busy(holder)) => Vote::Busy(holder),
             Err(error) => Vote::Failed(error),
         };
@@ -187,7 +187,7 @@ mod tests {
 
     #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]
     fn granted(fence: u64) -> Result<AcquireOutcome, StoreError> {
-        Ok(AcquireOutcome::Granted { fence })
+        Ok(AcquireOutcome::granted(fence))
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "what a node answers")]

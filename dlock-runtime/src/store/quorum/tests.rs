@@ -29,8 +29,9 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::SystemRandom,
     store::{
-        AcquireOutcome, AcquireRequest, HintSink, LockStore, Queue, Raised, Released, RenewRequest,
-        Renewal, StoreError, StoreErrorKind, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, Drift, HintSink, LockStore, Proposal, Queue,
+        QuorumNode, Raised, Released, RenewBatch, RenewRequest, Renewal, StoreError,
+        StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 
@@ -111,53 +112,47 @@ impl View {
     }
 }
 
-impl LockStore for View {
-    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
-        let way = self.way();
+impl View {
+    fn is_down(&self) -> Result<(), StoreError> {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
-        if way.down_after.is_some_and(|most| number >= most) {
+        if self.way().down_after.is_some_and(|most| number >= most) {
             let kind = StoreErrorKind::Unreachable;
             return Err(StoreError::new(kind, "it is switched off"));
         }
-        let (store, key) = (self.store.clone(), request.key.clone());
-        let (label, function) = (request.label.to_owned(), request.function.to_owned());
-        let AcquireRequest {
-            owner,
-            ttl,
-            queue,
-            proposal,
-            ..
-        } = request;
-        let work = async move {
-            let request = AcquireRequest {
-                key: &key,
-                owner,
-                ttl,
-                queue,
-                label: &label,
-                function: &function,
-                proposal,
-            };
-            store.acquire(request).await
-        };
-        self.go(way.there, work).await
+        Ok(())
     }
 
-    async fn renew(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+    async fn renew_one(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
         let (store, key) = (self.store.clone(), request.key.clone());
         let (label, function) = (request.label.to_owned(), request.function.to_owned());
         let RenewRequest { owner, ttl, .. } = request;
         let work = async move {
-            let request = RenewRequest {
-                key: &key,
-                owner,
-                ttl,
-                label: &label,
-                function: &function,
-            };
-            store.renew(request).await
+            let request = RenewRequest::new(&key, owner, ttl);
+            let request = request.label(&label).function(&function);
+            store.renew_one(request).await
         };
         self.go(self.way().there, work).await
+    }
+}
+
+impl LockStore for View {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        self.is_down()?;
+        let (store, key) = (self.store.clone(), request.key.clone());
+        let (label, function) = (request.label.to_owned(), request.function.to_owned());
+        let AcquireRequest {
+            owner, ttl, queue, ..
+        } = request;
+        let work = async move {
+            let request = AcquireRequest::new(&key, owner, ttl).queue(queue);
+            let request = request.label(&label).function(&function);
+            store.acquire(request).await
+        };
+        self.go(self.way().there, work).await
+    }
+
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        renew_each(batch, |request| self.renew_one(request)).await
     }
 
     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
@@ -175,6 +170,32 @@ impl LockStore for View {
         self.go(self.way().there, work).await
     }
 
+    fn properties(&self) -> StoreProperties<'_> {
+        let properties = StoreProperties::new().grants(true).hooks(self);
+        properties.drift(Drift::new(0, self.way().drift))
+    }
+}
+
+impl QuorumNode for View {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        self.is_down()?;
+        let Proposal {
+            request,
+            fence,
+            notice,
+        } = proposal;
+        let (store, key) = (self.store.clone(), request.key.clone());
+        let (label, function) = (request.label.to_owned(), request.function.to_owned());
+        let AcquireRequest { owner, ttl, .. } = request;
+        let work = async move {
+            let request = AcquireRequest::new(&key, owner, ttl);
+            let request = request.label(&label).function(&function);
+            let proposal = Proposal::new(request, fence).notice(notice);
+            store.propose(proposal).await
+        };
+        self.go(self.way().there, work).await
+    }
+
     async fn raise(
         &self,
         key: &LockKey,
@@ -186,13 +207,19 @@ impl LockStore for View {
         let work = async move { store.raise(&key, owner, from, to).await };
         self.go(self.way().raise, work).await
     }
+}
 
+impl StoreHooks for View {
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.store.attach(client, hints);
     }
 
-    fn drift(&self, ttl: Duration) -> Duration {
-        self.store.drift(ttl) + self.way().drift
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.store.detach(client)
+    }
+
+    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+        false
     }
 }
 
@@ -225,7 +252,7 @@ async fn ask(quorum: &Quorum, owner: OwnerId) -> Result<AcquireOutcome, StoreErr
 #[track_caller]
 fn granted(answer: Result<AcquireOutcome, StoreError>) -> u64 {
     match answer {
-        Ok(AcquireOutcome::Granted { fence }) => fence,
+        Ok(AcquireOutcome::Granted { fence, .. }) => fence,
         other => panic!("{other:?}"),
     }
 }
@@ -236,12 +263,8 @@ async fn diverge(stores: &[MemoryStore; COUNT], by: [u64; COUNT]) {
     let far = fence_by_the_clock() + 1_000_000_000_000;
     for (store, by) in stores.iter().zip(by) {
         let owner = owner();
-        let proposal = Some(far + by);
-        let request = AcquireRequest {
-            proposal,
-            ..AcquireRequest::new(&key, owner, TTL)
-        };
-        assert_eq!(granted(store.acquire(request).await), far + by);
+        let proposal = Proposal::new(AcquireRequest::new(&key, owner, TTL), far + by);
+        assert_eq!(granted(store.propose(proposal).await), far + by);
         store.release(&key, owner).await.unwrap();
     }
 }

@@ -24,8 +24,8 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::Random,
     store::{
-        AcquireOutcome, AcquireRequest, Hint, HintSink, Queue, Raised, Released, Renewal,
-        StoreError, TakesHints,
+        AcquireOutcome, AcquireRequest, Hint, HintReceiver, HintSink, Queue, Raised, Released,
+        Renewal, StoreError,
     },
 };
 
@@ -123,10 +123,8 @@ pub(crate) fn one_slot(key: &LockKey) {
             raw_keys,
             ..RedisConfig::new("redis://localhost")
         };
-        let request = AcquireRequest {
-            queue: Queue::ForLease,
-            ..AcquireRequest::new(key, owner(), Duration::from_secs(1))
-        };
+        let request =
+            AcquireRequest::new(key, owner(), Duration::from_secs(1)).queue(Queue::ForLease);
         let command = Command::acquire(&config, &request);
         let words: Vec<_> = command.arguments().collect();
         let keys = &words[3..7];
@@ -220,7 +218,7 @@ pub fn replies(data: &[u8]) {
 fn check_answers(wire: &[u8], value: &Value) {
     let number = number_on(wire);
     match answers::read_acquisition(value) {
-        Ok(AcquireOutcome::Granted { fence }) => assert_eq!(number, i64::try_from(fence).ok()),
+        Ok(AcquireOutcome::Granted { fence, .. }) => assert_eq!(number, i64::try_from(fence).ok()),
         Ok(AcquireOutcome::Busy(holder)) => {
             assert!(
                 wire.starts_with(b"*5") || wire.starts_with(b"* "),
@@ -329,7 +327,7 @@ fn hear(must_ask: bool, happens: impl FnOnce(&hints::Hints)) -> Vec<(String, u64
     #[derive(Default)]
     struct Ear(Mutex<Vec<(String, u64, String)>>);
 
-    impl TakesHints for Ear {
+    impl HintReceiver for Ear {
         fn hint(&self, hint: &Hint<'_>) -> bool {
             let mut heard = self.0.lock().expect("nothing panics under it");
             heard.push((hint.owner.to_string(), hint.fence, hint.key.to_owned()));

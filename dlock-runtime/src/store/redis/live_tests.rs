@@ -16,8 +16,8 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::SystemRandom,
     store::{
-        AcquireOutcome, AcquireRequest, Hint, HintSink, LockStore, Queue, RenewRequest,
-        StoreErrorKind, TakesHints,
+        AcquireOutcome, AcquireRequest, Hint, HintReceiver, HintSink, LockStore, Queue,
+        RenewRequest, StoreErrorKind, StoreHooks,
     },
 };
 
@@ -40,7 +40,7 @@ impl Heard {
     }
 }
 
-impl TakesHints for Heard {
+impl HintReceiver for Heard {
     fn hint(&self, hint: &Hint<'_>) -> bool {
         self.hints
             .lock()
@@ -66,15 +66,11 @@ async fn attach(store: &RedisStore) -> (OwnerId, Arc<Heard>) {
 async fn ask(store: &RedisStore, key: &LockKey, owner: OwnerId) -> AcquireOutcome {
     let ttl = Duration::from_secs(30);
     store
-        .acquire(AcquireRequest {
-            key,
-            owner,
-            ttl,
-            queue: Queue::ForLease,
-            label: "x",
-            function: "",
-            proposal: None,
-        })
+        .acquire(
+            AcquireRequest::new(key, owner, ttl)
+                .queue(Queue::ForLease)
+                .label("x"),
+        )
         .await
         .unwrap()
 }
@@ -110,7 +106,7 @@ async fn a_grant_is_told_to_the_waiter_alone() {
         !heard.hints().is_empty()
     })
     .await;
-    let AcquireOutcome::Granted { fence } = ask(&elsewhere, &key, waiter).await else {
+    let AcquireOutcome::Granted { fence, .. } = ask(&elsewhere, &key, waiter).await else {
         panic!("it was granted")
     };
     assert_eq!(heard.hints(), [(key.to_string(), waiter, fence)]);
@@ -259,14 +255,8 @@ async fn a_missing_channel_is_named() {
     store.attach(client, HintSink::new(heard.clone()));
     let (key, owner) = (LockKey::new("k").unwrap(), OwnerId::new(client, 1));
     eventually(DEADLINE, "the failure is named", async || {
-        let renewal = RenewRequest {
-            key: &key,
-            owner,
-            ttl: Duration::from_secs(1),
-            label: "x",
-            function: "",
-        };
-        let renewal = store.renew(renewal).await;
+        let renewal = RenewRequest::new(&key, owner, Duration::from_secs(1)).label("x");
+        let renewal = store.renew_one(renewal).await;
         renewal.is_err_and(|error| {
             error.kind() == StoreErrorKind::Denied && error.to_string().contains("`dlock:wake:*`")
         })

@@ -92,7 +92,7 @@ fn carry_out(world: &Arc<World>, node: usize, command: &Command) -> Answer {
                 && holder.fence > 0
             {
                 let fence = holder.fence;
-                answer = AcquireOutcome::Granted { fence };
+                answer = AcquireOutcome::granted(fence);
             }
             (Answer::Acquired(answer), notice)
         }

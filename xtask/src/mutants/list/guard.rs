@@ -352,7 +352,7 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
         "kept-for-the-ttl",
         "A lease is kept for its TTL and not for the rest of its `min_hold`",
         ACQUISITION,
-        "store.renew(self.renewal(owner, «rest»));",
+        "store.renew_one(self.renewal(owner, «rest»));",
         "self.timing.ttl",
         LIFE,
     ),

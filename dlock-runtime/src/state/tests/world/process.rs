@@ -288,7 +288,7 @@ impl World {
             return self.granted(granted);
         }
         let (answer, granted) = self.store.acquire(rival, ttl, true, now);
-        if let AcquireOutcome::Granted { fence } = answer {
+        if let AcquireOutcome::Granted { fence, .. } = answer {
             self.rival_holds(fence);
         }
         self.granted(granted);

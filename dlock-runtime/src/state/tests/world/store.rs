@@ -50,12 +50,12 @@ impl Store {
         self.expire(now);
         if let Some(held) = self.held.as_mut().filter(|held| held.0 == owner) {
             held.2 = now + ttl;
-            return (AcquireOutcome::Granted { fence: held.1 }, None);
+            return (AcquireOutcome::granted(held.1), None);
         }
         let first = self.queue.first().is_none_or(|first| first.0 == owner);
         if self.held.is_none() && first {
             let fence = self.hold(owner, now + ttl);
-            return (AcquireOutcome::Granted { fence }, None);
+            return (AcquireOutcome::granted(fence), None);
         }
         let granted = if self.held.is_none() {
             self.grant(now)

@@ -27,7 +27,7 @@ async fn two_sections_never_have_one_token_however_late_the_nodes_answer() {
     let fence = granted(ask(&second, id).await);
     let released = LockStore::release(&second, &key(), id).await;
     assert_eq!(released, Ok(Released::WasHeld));
-    if let Ok(AcquireOutcome::Granted { fence: later }) = asking.await.unwrap() {
+    if let Ok(AcquireOutcome::Granted { fence: later, .. }) = asking.await.unwrap() {
         assert!(later > fence, "{later} after {fence}");
     }
 }

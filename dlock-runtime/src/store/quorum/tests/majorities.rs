@@ -15,13 +15,7 @@ impl Random for Always {
 }
 
 fn renewal(key: &LockKey, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
-    RenewRequest {
-        key,
-        owner,
-        ttl,
-        label: "",
-        function: "",
-    }
+    RenewRequest::new(key, owner, ttl)
 }
 
 /// Somebody has a store for itself.
@@ -32,7 +26,7 @@ async fn hold(store: &MemoryStore) {
 }
 
 async fn renew(quorum: &Quorum, owner: OwnerId) -> Result<Renewal, StoreError> {
-    LockStore::renew(quorum, renewal(&key(), owner, TTL)).await
+    quorum.renew_one(renewal(&key(), owner, TTL)).await
 }
 
 /// A quorum whose lock one has, and the views through which it sees its stores.
@@ -125,7 +119,8 @@ async fn renewals_wait_as_long_as_their_caller_says_and_no_longer() {
     mute(&seen[2..], true);
     let requests = [renewal(&long, id, TTL), renewal(&short, other, ms(400))];
     let before = Instant::now();
-    let answers = quorum.renew_all(&requests, Duration::from_secs(1)).await;
+    let batch = RenewBatch::new(&requests).limit(Duration::from_secs(1));
+    let answers = LockStore::renew(&quorum, batch).await;
     assert!(answers.iter().all(Result::is_err), "{answers:?}");
     let took = before.elapsed();
     // Longer than for any other request: an answer that comes late has renewed the leases all the same.
@@ -165,10 +160,7 @@ async fn a_place_in_the_queue_of_a_node_that_is_away_now_is_given_up_with_the_re
     let seen = views(&stores);
     let quorum = Quorum::of(seen.clone()).unwrap();
     let (id, key) = (owner(), key());
-    let question = AcquireRequest {
-        queue: Queue::ForLease,
-        ..AcquireRequest::new(&key, id, TTL)
-    };
+    let question = AcquireRequest::new(&key, id, TTL).queue(Queue::ForLease);
     let answer = LockStore::acquire(&quorum, question).await.unwrap();
     assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     seen[4].set(|way| way.down_after = Some(1));
@@ -176,11 +168,8 @@ async fn a_place_in_the_queue_of_a_node_that_is_away_now_is_given_up_with_the_re
     assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     LockStore::release(&quorum, &key, id).await.unwrap();
     sleep(ms(10)).await;
-    let newcomer = AcquireRequest {
-        queue: Queue::ForNotice,
-        ..AcquireRequest::new(&key, owner(), TTL)
-    };
-    let AcquireOutcome::Busy(holder) = stores[4].acquire(newcomer).await.unwrap() else {
+    let newcomer = Proposal::new(AcquireRequest::new(&key, owner(), TTL), 0).notice(true);
+    let AcquireOutcome::Busy(holder) = stores[4].propose(newcomer).await.unwrap() else {
         panic!("it is held");
     };
     assert_eq!(holder.position, Some(0), "nobody waits before it");
@@ -216,9 +205,10 @@ async fn a_question_without_a_place_in_the_queue_is_forgotten_when_it_is_refused
 async fn a_quorum_allows_for_the_drift_of_its_worst_clock() {
     let stores = stores();
     let seen = views(&stores);
-    let usual = Quorum::of(views(&stores)).unwrap().drift(TTL);
+    let drift = |quorum: Quorum| quorum.properties().drift.of(TTL);
+    let usual = drift(Quorum::of(views(&stores)).unwrap());
     seen[3].set(|way| way.drift = ms(700));
-    assert_eq!(Quorum::of(seen).unwrap().drift(TTL), usual + ms(700));
+    assert_eq!(drift(Quorum::of(seen).unwrap()), usual + ms(700));
 }
 
 /// They would need a raise, and another round trip, each time.
@@ -348,7 +338,7 @@ async fn a_late_answer_to_a_renewal_prolongs_nothing_that_was_shortened_since() 
     sleep(ms(10)).await;
     seen[4].set(|way| way.back = ms(0));
     let (key, rest) = (key(), Duration::from_secs(1));
-    let kept = LockStore::renew(&quorum, renewal(&key, id, rest)).await;
+    let kept = quorum.renew_one(renewal(&key, id, rest)).await;
     assert_eq!(kept, Ok(Renewal::Renewed));
     sleep(2 * rest).await;
     let newcomer = AcquireRequest::new(&key, owner(), TTL);

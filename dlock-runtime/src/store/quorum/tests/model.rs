@@ -173,7 +173,7 @@ impl World {
             Message::Acquire { node, id, proposal } => {
                 let it = &mut self.nodes[node];
                 let answer = match it.held {
-                    Some((holder, fence)) if holder == id => AcquireOutcome::Granted { fence },
+                    Some((holder, fence)) if holder == id => AcquireOutcome::granted(fence),
                     Some(_) => AcquireOutcome::Busy(Holder {
                         last_fence: it.last,
                         ..Holder::default()
@@ -181,7 +181,7 @@ impl World {
                     None => {
                         it.last = proposal.max(it.last + 1);
                         it.held = Some((id, it.last));
-                        AcquireOutcome::Granted { fence: it.last }
+                        AcquireOutcome::granted(it.last)
                     }
                 };
                 self.messages.push(Message::Acquired { node, id, answer });
@@ -222,7 +222,7 @@ impl World {
                     return;
                 };
                 let fence = match &answer {
-                    AcquireOutcome::Granted { fence } => *fence,
+                    AcquireOutcome::Granted { fence, .. } => *fence,
                     AcquireOutcome::Busy(holder) => holder.last_fence,
                 };
                 self.seen[client] = self.seen[client].max(fence);

@@ -77,16 +77,10 @@ async fn an_error_of_a_later_round_does_not_say_that_nothing_is_left() {
         view.set(|way| way.down_after = Some(1));
     }
     let (quorum, key) = (Quorum::of(seen).unwrap(), key());
-    let request = AcquireRequest {
-        queue: Queue::ForLease,
-        ..AcquireRequest::new(&key, owner(), TTL)
-    };
+    let request = AcquireRequest::new(&key, owner(), TTL).queue(Queue::ForLease);
     let error = LockStore::acquire(&quorum, request).await.unwrap_err();
-    let newcomer = AcquireRequest {
-        queue: Queue::ForNotice,
-        ..AcquireRequest::new(&key, owner(), TTL)
-    };
-    let AcquireOutcome::Busy(seen) = stores[0].acquire(newcomer).await.unwrap() else {
+    let newcomer = Proposal::new(AcquireRequest::new(&key, owner(), TTL), 0).notice(true);
+    let AcquireOutcome::Busy(seen) = stores[0].propose(newcomer).await.unwrap() else {
         panic!("it is held");
     };
     assert_eq!(seen.position, Some(1), "there is somebody in the queue");
@@ -168,14 +162,8 @@ async fn a_lease_that_is_given_again_after_the_release_is_given_back() {
     granted(ask(&quorum, id).await);
     stores[4].forget();
     seen[4].set(|way| way.there = ms(100));
-    let renewal = RenewRequest {
-        key: &key,
-        owner: id,
-        ttl: TTL,
-        label: "",
-        function: "",
-    };
-    let renewed = LockStore::renew(&quorum, renewal).await;
+    let renewal = RenewRequest::new(&key, id, TTL);
+    let renewed = quorum.renew_one(renewal).await;
     assert_eq!(renewed, Ok(Renewal::Renewed));
     sleep(ms(150)).await;
     assert_eq!(seen[4].asked.load(Ordering::Relaxed), 2, "it is on its way");

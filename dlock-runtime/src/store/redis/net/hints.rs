@@ -125,7 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{random::SystemRandom, store::TakesHints};
+    use crate::{random::SystemRandom, store::HintReceiver};
 
     #[derive(Default)]
     struct Heard {
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    impl TakesHints for Heard {
+    impl HintReceiver for Heard {
         fn hint(&self, hint: &Hint<'_>) -> bool {
             self.note(format!("{} {}", hint.fence, hint.key))
         }

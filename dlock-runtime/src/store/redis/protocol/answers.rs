@@ -33,9 +33,7 @@ pub(crate) fn unsent_wake_up(answer: &Value) -> Option<UnsentWakeUp<'_>> {
 pub(crate) fn read_acquisition(answer: &Value) -> Result<AcquireOutcome, StoreError> {
     let fence = |fence: i64| u64::try_from(fence).map_err(|_| misshapen("acquire", answer));
     match answer {
-        Value::Int(granted) => Ok(AcquireOutcome::Granted {
-            fence: fence(*granted)?,
-        }),
+        Value::Int(granted) => Ok(AcquireOutcome::granted(fence(*granted)?)),
         Value::Array(fields) => match fields.as_slice() {
             [
                 Value::Int(ttl),
@@ -140,7 +138,7 @@ mod tests {
         };
         assert_eq!(
             read_acquisition(&Value::Int(42)),
-            Ok(AcquireOutcome::Granted { fence: 42 })
+            Ok(AcquireOutcome::granted(42))
         );
         assert_eq!(
             read_acquisition(&busy(1500, 0, "a@b/1#shop::settle", 40)),

@@ -21,10 +21,15 @@ use crate::{
     key::LockKey,
     owner::OwnerId,
     store::{
-        ALIVE, AcquireRequest, Queue, RenewRequest, StoreError, StoreErrorKind,
+        ALIVE, AcquireRequest, Proposal, Queue, RenewRequest, StoreError, StoreErrorKind,
         redis::config::settings::RedisConfig,
     },
 };
+
+/// For how long a waiter counts as alive, in milliseconds.
+fn alive() -> i64 {
+    i64::try_from(milliseconds(ALIVE)).expect("three seconds fit")
+}
 
 /// One script with all it is to be called with, as it is sent; or a plain command with one key, which
 /// comes first.
@@ -37,20 +42,27 @@ pub(crate) struct Command {
 
 impl Command {
     pub(crate) fn acquire(config: &RedisConfig, request: &AcquireRequest<'_>) -> Self {
-        let alive = i64::try_from(milliseconds(ALIVE)).expect("three seconds fit");
         let alive = match request.queue {
             Queue::No => 0,
-            Queue::ForLease => alive,
-            Queue::ForNotice => -alive,
+            Queue::ForLease => alive(),
         };
+        Self::ask(config, request, alive)
+    }
+
+    /// The same for a node of a quorum.
+    pub(crate) fn propose(config: &RedisConfig, proposal: &Proposal<'_>) -> Self {
+        let alive = if proposal.notice { -alive() } else { 0 };
+        let mut command = Self::ask(config, &proposal.request, alive);
+        command.cmd.arg(proposal.fence);
+        command
+    }
+
+    fn ask(config: &RedisConfig, request: &AcquireRequest<'_>, alive: i64) -> Self {
         let mut command = Self::new(&ACQUIRE, config, request.key);
         names::push_others(&mut command.cmd, config, request.key);
         command.owner(request.owner);
         command.cmd.arg(milliseconds(request.ttl)).arg(alive);
         label::push(&mut command.cmd, request.label, request.function);
-        if let Some(proposal) = request.proposal {
-            command.cmd.arg(proposal);
-        }
         command
     }
 

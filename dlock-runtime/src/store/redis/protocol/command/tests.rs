@@ -76,20 +76,11 @@ fn a_label_is_one_word_or_none() {
         ("a b\n\u{e9}", "a_b__"),
         ("", label::NO_LABEL),
     ] {
-        let asks = AcquireRequest {
-            label,
-            ..AcquireRequest::new(&key, owner, ALIVE)
-        };
+        let asks = AcquireRequest::new(&key, owner, ALIVE).label(label);
         let command = Command::acquire(&config("ns"), &asks);
         assert_eq!(command.arguments().last(), Some(written.as_bytes()));
     }
-    let renewal = |label| RenewRequest {
-        key: &key,
-        owner,
-        ttl: ALIVE,
-        label,
-        function: "",
-    };
+    let renewal = |label| RenewRequest::new(&key, owner, ALIVE).label(label);
     let count = |label| {
         Command::renew(&config("ns"), &renewal(label))
             .arguments()

@@ -95,13 +95,9 @@ impl Master {
     }
 
     fn renewal(&self, key: &str) -> Command {
-        let renewal = RenewRequest {
-            key: &LockKey::new(key).unwrap(),
-            owner: OwnerId::new(ClientId::new(&SystemRandom), 1),
-            ttl: LONG,
-            label: "",
-            function: "",
-        };
+        let key = LockKey::new(key).unwrap();
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        let renewal = RenewRequest::new(&key, owner, LONG);
         Command::renew(&self.config(), &renewal)
     }
 

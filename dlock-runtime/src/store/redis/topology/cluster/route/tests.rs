@@ -12,7 +12,7 @@ use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
     store::{
-        AcquireRequest, LockStore, Released, RenewRequest, Renewal,
+        AcquireRequest, LockStore, Released, RenewBatch, RenewRequest, Renewal,
         redis::{
             RedisConfig, RedisStore,
             fake::{Fake, courtesy},
@@ -101,13 +101,7 @@ fn owner() -> OwnerId {
 }
 
 fn renewals(keys: &[LockKey], owner: OwnerId) -> Vec<RenewRequest<'_>> {
-    let renewal = |key| RenewRequest {
-        key,
-        owner,
-        ttl: TTL,
-        label: "",
-        function: "",
-    };
+    let renewal = |key| RenewRequest::new(key, owner, TTL);
     keys.iter().map(renewal).collect()
 }
 
@@ -134,7 +128,7 @@ async fn a_request_without_an_answer_in_time_may_have_been_carried_out() {
     // And so may those that were sent together.
     let store = store_at(silent.port, limit).await;
     let renewals = renewals(&keys, owner());
-    for answer in store.renew_all(&renewals, limit).await {
+    for answer in store.renew(RenewBatch::new(&renewals).limit(limit)).await {
         let error = answer.expect_err("nobody answers");
         assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
         assert!(!error.left_nothing(), "{error}");
@@ -206,7 +200,8 @@ async fn renewals_that_go_together_follow_their_redirects_one_by_one() {
     port.set(first.port).unwrap();
     let store = store_at(first.port, LONG).await;
     let keys = keys(&["here", "moved", "gone", "asked", "again", "moved:gone"]);
-    let answers = store.renew_all(&renewals(&keys, owner()), LONG).await;
+    let renewals = renewals(&keys, owner());
+    let answers = store.renew(RenewBatch::new(&renewals).limit(LONG)).await;
     let (mine, gone) = (Ok(Renewal::Renewed), Ok(Renewal::NotOwner));
     let expected = [&mine, &mine, &gone, &mine, &mine, &gone];
     assert_eq!(answers.iter().collect::<Vec<_>>(), expected);

@@ -1,0 +1,153 @@
+//! Releases that grant, and the hints about them.
+
+use std::time::Duration;
+
+use dlock_runtime::{
+    LockStore, OwnerId,
+    store::{AcquireOutcome, GRANT_TTL, Queue, Released, Renewal},
+};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Outcome,
+    trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, owner, owners},
+};
+
+#[expect(clippy::unused_async, reason = "as the other cases")]
+pub(super) async fn the_properties_say_that_a_release_grants<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let grants = trial.store.properties().grants;
+    expect_eq(grants, true, "as `StoreProperties::grants`")
+}
+
+pub(super) async fn waiters_are_granted_in_the_order_of_their_arrival<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let owners: [_; 4] = owners();
+    let mut last = trial.granted(owners[0], TTL).await?;
+    for waiter in &owners[1..] {
+        trial.busy(*waiter).await?;
+    }
+    for (holder, next) in owners.iter().zip(&owners[1..]) {
+        expect_eq(
+            trial.release(*holder).await?,
+            Released::WasHeld,
+            "of the holder",
+        )?;
+        // The release has made it the holder: a request in between changes nothing.
+        let seen = trial.busy_once(owner()).await?;
+        let is_brief = seen.ttl.is_some_and(|ttl| ttl <= GRANT_TTL);
+        expect(
+            is_brief,
+            "a grant of GRANT_TTL before it is confirmed",
+            &seen,
+        )?;
+        let fence = trial.granted(*next, TTL).await?;
+        expect_eq(fence, seen.fence, "as the fence, granted before it asked")?;
+        expect(fence > last, "a greater fence", fence)?;
+        last = fence;
+    }
+    trial.release_all([owners[3]]).await
+}
+
+pub(super) async fn a_newcomer_cannot_overtake_a_waiter<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, waiter, newcomer] = owners();
+    // Shorter than a waiter lives, so that the waiter is still there when the lease has run out.
+    let first = trial.granted(holder, trial.brief / 4).await?;
+    trial.busy(waiter).await?;
+    // The holder has died: only the newcomer is there to grant.
+    let granted = trial.until("another holder", async || {
+        let seen = trial.busy_once(newcomer).await?;
+        Ok(if seen.fence > first {
+            Ok(seen.fence)
+        } else {
+            Err(seen)
+        })
+    });
+    let granted = granted.await?;
+    expect_eq(
+        trial.granted(waiter, TTL).await?,
+        granted,
+        "as the waiter's fence",
+    )?;
+    trial.release_all([waiter]).await
+}
+
+pub(super) async fn a_renewal_names_the_holder<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, next, asker] = owners();
+    trial.granted(holder, TTL).await?;
+    trial.busy(next).await?;
+    trial.release(holder).await?;
+    let seen = trial.busy(asker).await?;
+    expect_eq(seen.label, None, "as the label of a lease that was granted")?;
+    for (label, shown) in [("", None), (LABEL, Some(LABEL)), ("", Some(LABEL))] {
+        let answer = trial
+            .store
+            .renew_one(trial.renewal(next, TTL).label(label))
+            .await;
+        expect_eq(
+            answer,
+            Ok(Renewal::Renewed),
+            "for the waiter that was granted the key",
+        )?;
+        let seen = trial.busy(asker).await?;
+        let of = format!("as the label after a renewal with {label:?}");
+        expect_eq(seen.label.as_deref(), shown, &of)?;
+        expect(
+            seen.ttl > Some(GRANT_TTL),
+            "the TTL of the renewal",
+            seen.ttl,
+        )?;
+    }
+    let strangers = trial.renewal(holder, TTL).label("x");
+    let answer = trial.store.renew_one(strangers).await;
+    expect_eq(answer, Ok(Renewal::NotOwner), "for the last holder")?;
+    let seen = trial.busy(asker).await?;
+    expect_eq(seen.label.as_deref(), Some(LABEL), "as the label")?;
+    trial.release_all([asker, next]).await
+}
+
+/// Hints may be lost, as before a subscription is there. One of many is enough.
+pub(super) async fn a_granted_waiter_is_told<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let (Some((client, heard)), Some((_, unheard))) = (trial.listen(), trial.listen()) else {
+        return Err(Broken::new(
+            "hooks, by which a manager listens for hints",
+            "none",
+        ));
+    };
+    let begun = Instant::now();
+    for attempt in 1.. {
+        let (holder, waiter) = (owner(), OwnerId::new(client, attempt));
+        trial.granted(holder, TTL).await?;
+        trial.busy(waiter).await?;
+        trial.release(holder).await?;
+        let fence = match trial.ask(waiter, TTL, Queue::ForLease).await? {
+            AcquireOutcome::Granted { fence, .. } => fence,
+            other => return expect(false, "a waiter that was made the holder", other),
+        };
+        for _ in 0..10 {
+            if heard.all().iter().any(|(_, owner, _)| *owner == waiter) {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        trial.release(waiter).await?;
+        let hints = heard.all();
+        if let Some(hint) = hints.into_iter().find(|(_, owner, _)| *owner == waiter) {
+            let expected = (trial.key.to_string(), waiter, fence);
+            expect_eq(hint, expected, "as key, owner and fence of the hint")?;
+            break;
+        }
+        if begun.elapsed() >= trial.limit / 2 {
+            return Err(Broken::new(
+                "a hint for a waiter that was granted the key",
+                "none",
+            ));
+        }
+    }
+    let unheard = unheard.all();
+    expect(unheard.is_empty(), "no hint for another manager", unheard)
+}

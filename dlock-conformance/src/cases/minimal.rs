@@ -1,0 +1,296 @@
+//! Acquire, renew and release.
+
+use std::time::Duration;
+
+use dlock_runtime::{
+    LockStore,
+    store::{AcquireOutcome, AcquireRequest, Queue, Released, RenewBatch, Renewal},
+};
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Outcome,
+    trial::{Broken, TTL, Trial, expect, expect_eq, fence_of, owner, owners},
+};
+
+pub(super) async fn a_free_key_is_granted_and_a_held_one_is_busy<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, other] = owners();
+    fence_of(trial.ask_once(holder).await?)?;
+    trial.busy_once(other).await?;
+    expect_eq(
+        trial.release(holder).await?,
+        Released::WasHeld,
+        "of the holder",
+    )?;
+    fence_of(trial.ask_once(other).await?)?;
+    trial.release_all([other]).await
+}
+
+pub(super) async fn keys_do_not_hinder_each_other<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let elsewhere = trial.elsewhere(2);
+    let [here, there] = owners();
+    trial.granted(here, TTL).await?;
+    fence_of(elsewhere.ask_once(there).await?)?;
+    let renewal = trial.renew(there).await?;
+    expect_eq(renewal, Renewal::NotOwner, "of the owner of another key")?;
+    trial.release_all([here]).await?;
+    elsewhere.busy_once(here).await?;
+    elsewhere.release_all([there]).await
+}
+
+pub(super) async fn of_many_requests_at_once_one_is_granted<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let owners: [_; 8] = owners();
+    let answers = join_all(owners.map(|owner| trial.ask_once(owner))).await;
+    let mut granted = 0;
+    for answer in answers {
+        granted += usize::from(matches!(answer?, AcquireOutcome::Granted { .. }));
+    }
+    // Of a quorum, none may have got a majority.
+    expect(granted <= 1, "one grant at most", granted)?;
+    trial.release_all(owners).await
+}
+
+pub(super) async fn asking_again_returns_the_same_fence_and_starts_the_ttl_anew<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, other] = owners();
+    let fence = trial.granted(holder, trial.brief).await?;
+    // Even a first request of a much shorter time is overruled.
+    let again = trial.granted(holder, 2 * TTL).await?;
+    expect_eq(again, fence, "as the fence of the repeated request")?;
+    sleep(2 * trial.brief).await;
+    trial.busy_once(other).await?;
+    expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")?;
+    trial.release_all([holder]).await
+}
+
+pub(super) async fn a_renewal_starts_the_ttl_anew<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, other] = owners();
+    let fence = trial.granted(holder, trial.brief).await?;
+    expect_eq(
+        trial.renew(holder).await?,
+        Renewal::Renewed,
+        "for the holder",
+    )?;
+    sleep(2 * trial.brief).await;
+    trial.busy_once(other).await?;
+    expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")?;
+    trial.release_all([holder]).await
+}
+
+pub(super) async fn many_renewals_have_an_answer_each<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let none = trial
+        .store
+        .renew(RenewBatch::new(&[]).limit(trial.limit))
+        .await;
+    expect(none.is_empty(), "no answer to no request", none)?;
+    let stranger = owner();
+    let mut keys = Vec::new();
+    for number in 0..12 {
+        let (key, owner) = (trial.elsewhere(number), owner());
+        if number % 4 != 1 {
+            key.granted(owner, TTL / 2).await?;
+        }
+        keys.push((key, owner));
+    }
+    // Free, held by another owner, and held by the owner that asks.
+    let asker = |number, owner| if number % 4 == 3 { stranger } else { owner };
+    let requests: Vec<_> = (0..)
+        .zip(&keys)
+        .map(|(number, (key, owner))| key.renewal(asker(number, *owner), TTL))
+        .collect();
+    let expected: Vec<_> = (0..requests.len())
+        .map(|number| match number % 2 {
+            0 => Ok(Renewal::Renewed),
+            _ => Ok(Renewal::NotOwner),
+        })
+        .collect();
+    let answers = trial
+        .store
+        .renew(RenewBatch::new(&requests).limit(trial.limit))
+        .await;
+    expect_eq(answers, expected, "in this order")?;
+    for (number, (key, owner)) in (0..).zip(&keys) {
+        // Where the store tells the TTL.
+        if let AcquireOutcome::Busy(holder) = key.ask_once(stranger).await?
+            && let Some(ttl) = holder.ttl
+        {
+            let is_renewed = ttl > TTL / 2;
+            expect_eq(
+                is_renewed,
+                number % 4 != 3,
+                "for whether the lease was prolonged",
+            )?;
+        }
+        key.release_all([stranger, *owner]).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn another_owner_can_neither_renew_nor_release<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, other] = owners();
+    expect_eq(
+        trial.renew(other).await?,
+        Renewal::NotOwner,
+        "of a free key",
+    )?;
+    expect_eq(
+        trial.release(other).await?,
+        Released::WasGone,
+        "of a free key",
+    )?;
+    let fence = trial.granted(holder, TTL).await?;
+    expect_eq(
+        trial.renew(other).await?,
+        Renewal::NotOwner,
+        "of another's key",
+    )?;
+    expect_eq(
+        trial.release(other).await?,
+        Released::WasGone,
+        "of another's key",
+    )?;
+    expect_eq(
+        trial.granted(holder, TTL).await?,
+        fence,
+        "as the holder's fence",
+    )?;
+    expect_eq(
+        trial.release(holder).await?,
+        Released::WasHeld,
+        "of the holder",
+    )?;
+    expect_eq(
+        trial.release(holder).await?,
+        Released::WasGone,
+        "the second time",
+    )
+}
+
+pub(super) async fn a_lease_that_ran_out_is_nobodys<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, other] = owners();
+    let fence = trial.granted(holder, trial.brief).await?;
+    let next = trial.until("a lease that has run out", async || {
+        Ok(fence_of(trial.ask_once(other).await?))
+    });
+    let next = next.await?;
+    expect(
+        next > fence,
+        "a greater fence than that of the lease that ran out",
+        next,
+    )?;
+    let renewed = trial.renew(holder).await?;
+    expect_eq(renewed, Renewal::NotOwner, "for a lease that ran out")?;
+    let released = trial.release(holder).await?;
+    expect_eq(released, Released::WasGone, "for a lease that ran out")?;
+    expect_eq(
+        trial.release(other).await?,
+        Released::WasHeld,
+        "of its successor",
+    )
+}
+
+pub(super) async fn a_lease_lasts_for_its_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, other] = owners();
+    // The store counts from when it is asked.
+    let asked = Instant::now();
+    trial.granted(holder, trial.brief).await?;
+    let lasted = trial.until("a lease that has run out", async || {
+        let answer = trial.ask_once(other).await?;
+        Ok(fence_of(answer).map(|_| asked.elapsed()))
+    });
+    let lasted = lasted.await?;
+    let drift = trial.store.properties().drift.of(trial.brief);
+    // A server's clock may round a millisecond away.
+    let least = trial.brief.saturating_sub(drift + Duration::from_millis(1));
+    expect(
+        lasted >= least,
+        &format!("a lease of {:?}", trial.brief),
+        lasted,
+    )?;
+    trial.release_all([other]).await
+}
+
+pub(super) async fn fences_grow<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let mut fences = Vec::new();
+    for round in 0..12 {
+        let [owner, next] = owners();
+        if round == 6 {
+            // Forgotten by the store.
+            fences.push(trial.granted(owner, trial.brief).await?);
+            let ran_out = trial.until("a lease that has run out", async || {
+                Ok(fence_of(trial.ask_once(next).await?))
+            });
+            fences.push(ran_out.await?);
+        } else {
+            fences.push(trial.granted(owner, TTL).await?);
+            trial.release(owner).await?;
+            fences.push(fence_of(trial.ask_once(next).await?)?);
+        }
+        trial.release(next).await?;
+    }
+    let grow = fences.is_sorted_by(|one, two| one < two);
+    expect(grow, "fences that grow with every grant", fences)
+}
+
+pub(super) async fn asking_once_takes_no_place<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, passer_by, next] = owners();
+    trial.granted(holder, TTL).await?;
+    let seen = trial.busy_once(passer_by).await?;
+    expect_eq(
+        seen.position,
+        None,
+        "as the place of an owner that does not wait",
+    )?;
+    trial.release(holder).await?;
+    fence_of(trial.ask_once(next).await?)?;
+    trial.release_all([next]).await
+}
+
+pub(super) async fn modes_and_ttls_of_the_properties_are_kept<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let properties = trial.store.properties().without_hooks();
+    let is_range = properties.shortest_ttl <= properties.longest_ttl;
+    expect(is_range, "a shortest TTL below the longest", properties)?;
+    expect(!properties.modes.is_empty(), "a mode", properties)?;
+    for mode in properties.modes {
+        let owner = owner();
+        let request = AcquireRequest::new(&trial.key, owner, properties.longest_ttl);
+        let answer = trial.store.acquire(request.mode(*mode)).await;
+        let is_granted = matches!(answer, Ok(AcquireOutcome::Granted { .. }));
+        expect(is_granted, &format!("a grant in the mode {mode:?}"), answer)?;
+        trial.release(owner).await?;
+    }
+    let owner = owner();
+    let request = AcquireRequest::new(&trial.key, owner, properties.shortest_ttl);
+    if let Err(error) = trial.store.acquire(request).await
+        // So short a lease may be over before all nodes of a quorum have answered.
+        && error.is_final()
+    {
+        return Err(Broken::new(
+            "a grant for the shortest TTL",
+            error.to_string(),
+        ));
+    }
+    trial.release_all([owner]).await
+}
+
+pub(super) async fn a_release_at_once_is_a_release<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, next] = owners();
+    trial.ask(holder, TTL, Queue::No).await?;
+    let hooks = trial.store.properties().hooks;
+    if hooks.is_some_and(|hooks| hooks.release_at_once(&trial.key, holder)) {
+        fence_of(trial.ask_once(next).await?)?;
+    }
+    trial.release_all([holder, next]).await
+}

@@ -1,0 +1,218 @@
+//! The requests of a quorum to its nodes.
+
+use std::time::Duration;
+
+use dlock_runtime::{
+    OwnerId,
+    store::{AcquireOutcome, GRANT_TTL, QuorumNode, Raised, Released, Renewal},
+};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Outcome,
+    trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, fence_of, owner, owners},
+};
+
+pub(super) async fn a_proposal_takes_the_place_of_the_clock<S: QuorumNode>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let first = owner();
+    let start = trial.granted(first, TTL).await?;
+    trial.release(first).await?;
+    // Hours ahead of the clock, reached already, and far behind.
+    let ahead = start + (1 << 30);
+    let mut last = start;
+    for proposal in [ahead, ahead, 1] {
+        let owner = owner();
+        let fence = fence_of(trial.propose(owner, proposal, false).await?)?;
+        let least = proposal.max(last + 1);
+        trial.expect_fence(fence, least, "as the fence of a proposal")?;
+        let again = fence_of(trial.propose(owner, 2 * ahead, false).await?)?;
+        expect_eq(again, fence, "for an owner that has the key already")?;
+        trial.release(owner).await?;
+        last = fence;
+    }
+    let next = owner();
+    let fence = trial.granted(next, TTL).await?;
+    trial.expect_fence(fence, last + 1, "as the next fence")?;
+    trial.release_all([next]).await
+}
+
+pub(super) async fn only_the_holder_raises_a_fence<S: QuorumNode>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, stranger, next] = owners();
+    expect_eq(
+        trial.raise(holder, 6, 7).await?,
+        Raised::NotOwner,
+        "of a free key",
+    )?;
+    let fence = trial.granted(holder, TTL).await?;
+    let far = fence + 1_000_000_000;
+    let raised = trial.raise(stranger, fence, far).await?;
+    expect_eq(raised, Raised::NotOwner, "of another's key")?;
+    let raised = trial.raise(holder, fence - 1, far).await?;
+    expect_eq(raised, Raised::NotOwner, "of an earlier grant")?;
+    let seen = trial.busy(stranger).await?;
+    expect_eq(seen.fence, fence, "as the fence that was not raised")?;
+    trial.expect_fence(seen.last_fence, fence, "as the last fence")?;
+    trial.release(stranger).await?;
+    for repeated in ["the first time", "the second time"] {
+        expect_eq(
+            trial.raise(holder, fence, far).await?,
+            Raised::Raised,
+            repeated,
+        )?;
+    }
+    let lower = trial.raise(holder, far, fence).await?;
+    expect_eq(lower, Raised::Raised, "to less than it is")?;
+    expect_eq(
+        trial.granted(holder, TTL).await?,
+        far,
+        "as the fence, not lowered",
+    )?;
+    let seen = trial.busy(stranger).await?;
+    expect_eq(seen.fence, far, "as the fence that others see")?;
+    expect_eq(seen.label.as_deref(), Some(LABEL), "as the label")?;
+    trial.release(stranger).await?;
+    expect_eq(
+        trial.release(holder).await?,
+        Released::WasHeld,
+        "of the holder",
+    )?;
+    let gone = trial.raise(holder, far, far + 9).await?;
+    expect_eq(gone, Raised::NotOwner, "of a key that was released")?;
+    let after = trial.granted(next, TTL).await?;
+    trial.expect_fence(after, far + 1, "as the fence after one that was raised")?;
+    trial.release_all([next]).await
+}
+
+pub(super) async fn a_raise_does_not_prolong_a_lease<S: QuorumNode>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, other] = owners();
+    let fence = trial.granted(holder, trial.brief).await?;
+    expect_eq(
+        trial.raise(holder, fence, fence + 5).await?,
+        Raised::Raised,
+        "",
+    )?;
+    let seen = trial.busy_once(other).await?;
+    let is_brief = seen.ttl.is_some_and(|ttl| ttl <= trial.brief);
+    expect(is_brief, "the TTL of the lease", seen.ttl)?;
+    let ran_out = trial.until("a lease that has run out", async || {
+        Ok(fence_of(trial.ask_once(other).await?))
+    });
+    ran_out.await?;
+    expect_eq(
+        trial.renew(holder).await?,
+        Renewal::NotOwner,
+        "for a lease that ran out",
+    )?;
+    trial.release_all([other]).await
+}
+
+pub(super) async fn a_waiter_for_a_notice_gets_no_lease<S: QuorumNode>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, told, second, passer_by] = owners();
+    trial.granted(holder, TTL).await?;
+    let places = [
+        trial.wait_for_notice(told).await?.position,
+        trial.wait_for_notice(second).await?.position,
+        trial.wait_for_notice(told).await?.position,
+    ];
+    expect_eq(
+        places,
+        [Some(0), Some(1), Some(0)],
+        "as the places of the waiters",
+    )?;
+    trial.release(holder).await?;
+    // It was told and has left; the key is free for the next request.
+    fence_of(trial.propose(passer_by, 0, false).await?)?;
+    let places = [
+        trial.wait_for_notice(second).await?.position,
+        trial.wait_for_notice(told).await?.position,
+    ];
+    expect_eq(
+        places,
+        [Some(0), Some(1)],
+        "as the places after one was told",
+    )?;
+    trial.release_all([told, second, passer_by]).await
+}
+
+pub(super) async fn a_waiter_that_gets_the_lock_or_leaves_waits_no_more<S: QuorumNode>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, taker, leaver, next] = owners();
+    trial.granted(holder, trial.brief).await?;
+    trial.wait_for_notice(leaver).await?;
+    trial.wait_for_notice(taker).await?;
+    let left = trial.release(leaver).await?;
+    expect_eq(left, Released::WasGone, "of an owner that only waits")?;
+    let place = trial.wait_for_notice(taker).await?.position;
+    expect_eq(place, Some(0), "as the place of the waiter behind it")?;
+    let taken = trial.until("a grant when the lease has run out", async || {
+        Ok(fence_of(trial.propose(taker, 0, true).await?))
+    });
+    taken.await?;
+    let place = trial.wait_for_notice(next).await?.position;
+    expect_eq(place, Some(0), "as the place of the only waiter")?;
+    trial.release_all([next, taker]).await
+}
+
+pub(super) async fn a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice<S: QuorumNode>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, waiter, told] = owners();
+    trial.granted(holder, TTL).await?;
+    trial.busy(waiter).await?;
+    let place = trial.wait_for_notice(told).await?.position;
+    expect_eq(
+        place,
+        Some(1),
+        "as the place behind the waiter for the lease",
+    )?;
+    trial.release(holder).await?;
+    let seen = trial.wait_for_notice(told).await?;
+    let is_granted = seen.ttl.is_some_and(|ttl| ttl <= GRANT_TTL);
+    expect(is_granted, "a grant to the waiter for the lease", &seen)?;
+    let fence = trial.granted(waiter, TTL).await?;
+    expect_eq(fence, seen.fence, "as the fence of that grant")?;
+    trial.release_all([told, waiter]).await
+}
+
+/// Hints may be lost, as before a subscription is there. One of many is enough.
+pub(super) async fn a_notice_has_no_fence<S: QuorumNode>(trial: &Trial<'_, S>) -> Outcome {
+    let Some((client, heard)) = trial.listen() else {
+        return Err(Broken::new(
+            "hooks, by which a manager listens for hints",
+            "none",
+        ));
+    };
+    let begun = Instant::now();
+    for attempt in 1.. {
+        let (holder, waiter) = (owner(), OwnerId::new(client, attempt));
+        trial.granted(holder, TTL).await?;
+        trial.wait_for_notice(waiter).await?;
+        trial.release(holder).await?;
+        for _ in 0..10 {
+            if heard.all().iter().any(|(_, owner, _)| *owner == waiter) {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        let hints = heard.all();
+        if let Some(hint) = hints.into_iter().find(|(_, owner, _)| *owner == waiter) {
+            let expected = (trial.key.to_string(), waiter, 0);
+            return expect_eq(hint, expected, "as key, owner and fence of the hint");
+        }
+        let answer = trial.ask_once(waiter).await?;
+        let is_free = matches!(answer, AcquireOutcome::Granted { .. });
+        expect(is_free, "a key that is free after the notice", answer)?;
+        trial.release(waiter).await?;
+        if begun.elapsed() >= trial.limit / 2 {
+            break;
+        }
+    }
+    Err(Broken::new("a hint for a waiter for a notice", "none"))
+}

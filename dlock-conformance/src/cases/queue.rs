@@ -1,0 +1,172 @@
+//! Places in the queue, and the names of holders.
+
+use std::time::Duration;
+
+use dlock_runtime::{
+    LockStore,
+    store::{ALIVE, AcquireRequest, Queue, Released, Renewal},
+};
+use tokio::time::Instant;
+
+use crate::{
+    Outcome,
+    trial::{LABEL, TTL, Trial, expect, expect_eq, fence_of, owners},
+};
+
+pub(super) async fn waiters_have_places_in_the_order_of_their_arrival<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, first, second] = owners();
+    trial.granted(holder, TTL).await?;
+    let place = trial.busy(first).await?.position;
+    expect_eq(place, Some(0), "as the place of the first waiter")?;
+    let place = trial.busy(second).await?.position;
+    expect_eq(place, Some(1), "as the place of the second waiter")?;
+    let place = trial.busy(first).await?.position;
+    let is_kept = place == Some(0) || (!trial.keeps_places && place == Some(1));
+    expect(
+        is_kept,
+        "Some(0) as the place of the first waiter, which asks again",
+        place,
+    )?;
+    trial.release_all([second, first, holder]).await
+}
+
+pub(super) async fn busy_names_the_holder<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    const FUNCTION: &str = "shop::billing::settle";
+
+    let [holder, other] = owners();
+    let request = AcquireRequest::new(&trial.key, holder, TTL);
+    let request = request
+        .label(LABEL)
+        .function(FUNCTION)
+        .queue(Queue::ForLease);
+    let answer = trial.store.acquire(request).await;
+    let fence = match answer {
+        Ok(answer) => fence_of(answer)?,
+        Err(error) => return expect(false, "a grant", error),
+    };
+    let seen = trial.busy_once(other).await?;
+    expect_eq(seen.label.as_deref(), Some(LABEL), "as the label")?;
+    expect_eq(seen.function.as_deref(), Some(FUNCTION), "as the function")?;
+    let is_right = seen
+        .ttl
+        .is_some_and(|ttl| ttl <= TTL && ttl + trial.limit > TTL);
+    expect(is_right, &format!("the rest of a TTL of {TTL:?}"), seen.ttl)?;
+    expect_eq(seen.fence, fence, "as the fence")?;
+    trial.expect_fence(seen.last_fence, fence, "as the last fence")?;
+    trial.release_all([holder]).await
+}
+
+pub(super) async fn a_strangers_request_prolongs_nothing<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, other] = owners();
+    let fence = trial.granted(holder, TTL / 2).await?;
+    expect_eq(
+        trial.renew(other).await?,
+        Renewal::NotOwner,
+        "of another's key",
+    )?;
+    trial.release(other).await?;
+    let seen = trial.busy(other).await?;
+    let is_unchanged = seen.ttl.is_some_and(|ttl| ttl <= TTL / 2);
+    expect(
+        is_unchanged,
+        "the TTL of the holder's own request",
+        seen.ttl,
+    )?;
+    trial.expect_fence(seen.last_fence, fence, "as the last fence")?;
+    trial.release_all([other, holder]).await
+}
+
+pub(super) async fn a_waiter_that_left_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, gone, next] = owners();
+    trial.granted(holder, TTL).await?;
+    trial.busy(gone).await?;
+    trial.busy(next).await?;
+    let left = trial.release(gone).await?;
+    expect_eq(left, Released::WasGone, "of an owner that only waits")?;
+    let place = trial.busy(next).await?.position;
+    expect_eq(place, Some(0), "as the place of the waiter behind it")?;
+    trial.release(holder).await?;
+    trial.granted(next, TTL).await?;
+    trial.release_all([next]).await
+}
+
+pub(super) async fn a_waiter_that_died_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    let [holder, dead, living] = owners();
+    trial.granted(holder, TTL).await?;
+    // The store counts from when it is asked, not from when its answer has come.
+    let since = Instant::now();
+    let place = trial.busy(dead).await?.position;
+    expect_eq(place, Some(0), "as the place of the first waiter")?;
+    let place = trial.busy(living).await?.position;
+    expect_eq(place, Some(1), "as the place of the second waiter")?;
+    let forgotten = trial.until("a waiter that is skipped when it has died", async || {
+        let place = trial.busy(living).await?.position;
+        Ok(if place == Some(0) { Ok(()) } else { Err(place) })
+    });
+    forgotten.await?;
+    // One millisecond is what a server's clock may round away.
+    let lived = since.elapsed() + Duration::from_millis(1);
+    expect(
+        lived >= ALIVE,
+        &format!("a waiter that lives for {ALIVE:?}"),
+        lived,
+    )?;
+    trial.release(holder).await?;
+    trial.granted(living, TTL).await?;
+    trial.release_all([living]).await
+}
+
+pub(super) async fn a_grant_that_nobody_confirms_goes_to_the_next_waiter<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, killed, next] = owners();
+    trial.granted(holder, TTL).await?;
+    trial.busy(killed).await?;
+    trial.release(holder).await?;
+    let granted = trial.until("the end of a grant that was not confirmed", async || {
+        Ok(fence_of(trial.ask(next, TTL, Queue::ForLease).await?))
+    });
+    granted.await?;
+    let renewed = trial.renew(killed).await?;
+    expect_eq(renewed, Renewal::NotOwner, "of the waiter that was killed")?;
+    trial.release_all([next]).await
+}
+
+pub(super) async fn a_refusal_tells_old_grants_from_new_ones<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let [holder, waiter, other] = owners();
+    let held = trial.granted(holder, TTL).await?;
+    let told = trial.busy(waiter).await?.last_fence;
+    expect(
+        told >= held,
+        "a last fence not below that of the holder",
+        told,
+    )?;
+    // It asks again now and then, and the last answer counts.
+    let told = trial.busy(waiter).await?.last_fence;
+    trial.release(holder).await?;
+    let granted = trial.granted(waiter, TTL).await?;
+    expect(
+        granted > told,
+        "a fence above the last one before",
+        (granted, told),
+    )?;
+    let seen = trial.busy(other).await?.last_fence;
+    expect(
+        seen >= granted,
+        "a last fence not below that of the holder",
+        seen,
+    )?;
+    trial.release(waiter).await?;
+    let next = trial.granted(other, TTL).await?;
+    // What is still on its way about the first grant must not be believed any more.
+    let told = trial.busy(waiter).await?.last_fence;
+    let is_new = told >= next && told > granted;
+    expect(is_new, "a last fence not below that of the holder", told)?;
+    trial.release_all([waiter, other]).await
+}

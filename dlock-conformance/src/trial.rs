@@ -1,0 +1,276 @@
+//! What a case has at hand: a store, a key of its own, and requests whose errors end the case.
+
+use std::{
+    fmt::Debug,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use dlock_runtime::{
+    ClientId, Holder, LockKey, LockStore, OwnerId, StoreError, SystemRandom,
+    store::{
+        AcquireOutcome, AcquireRequest, Hint, HintReceiver, HintSink, Proposal, Queue, QuorumNode,
+        Raised, Released, RenewRequest, Renewal,
+    },
+};
+use tokio::time::{Instant, sleep};
+
+use crate::Suite;
+
+/// The TTL of leases that last for the whole case.
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+/// What every holder says of itself.
+pub(crate) const LABEL: &str = "conformance@host/1";
+
+/// A rule was broken.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) expected: String,
+    pub(crate) seen: String,
+}
+
+impl Broken {
+    pub(crate) fn new(expected: impl Into<String>, seen: impl Into<String>) -> Self {
+        Self {
+            expected: expected.into(),
+            seen: seen.into(),
+        }
+    }
+}
+
+/// Ends the case unless `is_kept`.
+pub(crate) fn expect(is_kept: bool, expected: &str, seen: impl Debug) -> Result<(), Broken> {
+    if is_kept {
+        return Ok(());
+    }
+    Err(Broken::new(expected, format!("{seen:?}")))
+}
+
+/// Ends the case unless both are the same.
+pub(crate) fn expect_eq<T: Debug + PartialEq>(
+    seen: T,
+    expected: T,
+    of: &str,
+) -> Result<(), Broken> {
+    if seen == expected {
+        return Ok(());
+    }
+    Err(Broken::new(
+        format!("{expected:?} {of}"),
+        format!("{seen:?}"),
+    ))
+}
+
+/// One case over one store.
+pub(crate) struct Trial<'a, S> {
+    pub(crate) store: &'a S,
+    pub(crate) key: LockKey,
+    /// The TTL of a lease that is to run out.
+    pub(crate) brief: Duration,
+    pub(crate) limit: Duration,
+    pub(crate) keeps_places: bool,
+    is_alone: bool,
+}
+
+impl<'a, S: LockStore> Trial<'a, S> {
+    pub(crate) fn new(store: &'a S, suite: &Suite, case: &str) -> Self {
+        Self {
+            store,
+            key: key(case),
+            brief: suite.brief,
+            limit: suite.limit,
+            keeps_places: suite.keeps_places,
+            is_alone: suite.is_alone,
+        }
+    }
+
+    /// The same for another key.
+    pub(crate) fn elsewhere(&self, number: usize) -> Self {
+        Self {
+            key: key(&number.to_string()),
+            ..*self
+        }
+    }
+
+    pub(crate) async fn ask(
+        &self,
+        owner: OwnerId,
+        ttl: Duration,
+        queue: Queue,
+    ) -> Result<AcquireOutcome, Broken> {
+        let request = AcquireRequest::new(&self.key, owner, ttl);
+        let answer = self.store.acquire(request.queue(queue).label(LABEL)).await;
+        answered(answer, "acquire")
+    }
+
+    /// The answer to an owner that does not wait.
+    pub(crate) async fn ask_once(&self, owner: OwnerId) -> Result<AcquireOutcome, Broken> {
+        self.ask(owner, TTL, Queue::No).await
+    }
+
+    /// The fence with which the owner gets the key, or has it already.
+    pub(crate) async fn granted(&self, owner: OwnerId, ttl: Duration) -> Result<u64, Broken> {
+        fence_of(self.ask(owner, ttl, Queue::ForLease).await?)
+    }
+
+    /// The holder of the key; `owner` waits from now on.
+    pub(crate) async fn busy(&self, owner: OwnerId) -> Result<Holder, Broken> {
+        holder_of(self.ask(owner, TTL, Queue::ForLease).await?)
+    }
+
+    /// The holder of the key, for an owner that does not wait.
+    pub(crate) async fn busy_once(&self, owner: OwnerId) -> Result<Holder, Broken> {
+        holder_of(self.ask_once(owner).await?)
+    }
+
+    /// A fence is `least`, or more if others count fences of the store at the same time.
+    pub(crate) fn expect_fence(&self, seen: u64, least: u64, of: &str) -> Result<(), Broken> {
+        let is_right = seen == least || (!self.is_alone && seen > least);
+        let at_least = if self.is_alone { "" } else { "at least " };
+        expect(is_right, &format!("{at_least}{least} {of}"), seen)
+    }
+
+    pub(crate) fn renewal(&self, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
+        RenewRequest::new(&self.key, owner, ttl).label(LABEL)
+    }
+
+    pub(crate) async fn renew(&self, owner: OwnerId) -> Result<Renewal, Broken> {
+        answered(
+            self.store.renew_one(self.renewal(owner, TTL)).await,
+            "renew",
+        )
+    }
+
+    pub(crate) async fn release(&self, owner: OwnerId) -> Result<Released, Broken> {
+        answered(self.store.release(&self.key, owner).await, "release")
+    }
+
+    /// Gives up the key or the place of each of them.
+    pub(crate) async fn release_all(
+        &self,
+        owners: impl IntoIterator<Item = OwnerId>,
+    ) -> Result<(), Broken> {
+        for owner in owners {
+            self.release(owner).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks again and again until `find` has found something; what was seen last is told if it does not.
+    pub(crate) async fn until<T, F, Seen: Debug>(
+        &self,
+        expected: &str,
+        mut find: impl FnMut() -> F,
+    ) -> Result<T, Broken>
+    where
+        F: Future<Output = Result<Result<T, Seen>, Broken>>,
+    {
+        let begun = Instant::now();
+        loop {
+            match find().await? {
+                Ok(found) => return Ok(found),
+                // The limit of the case would not tell what was seen.
+                Err(seen) if begun.elapsed() >= self.limit / 2 => {
+                    return Err(Broken::new(expected, format!("{seen:?}")));
+                }
+                Err(_) => sleep(Duration::from_millis(10)).await,
+            }
+        }
+    }
+
+    /// A client that listens for hints, if the store has hooks.
+    pub(crate) fn listen(&self) -> Option<(ClientId, Arc<Heard>)> {
+        let hooks = self.store.properties().hooks?;
+        let (client, heard) = (ClientId::new(&SystemRandom), Arc::new(Heard::default()));
+        hooks.attach(client, HintSink::new(heard.clone()));
+        Some((client, heard))
+    }
+}
+
+impl<S: QuorumNode> Trial<'_, S> {
+    pub(crate) async fn propose(
+        &self,
+        owner: OwnerId,
+        fence: u64,
+        notice: bool,
+    ) -> Result<AcquireOutcome, Broken> {
+        let request = AcquireRequest::new(&self.key, owner, TTL).label(LABEL);
+        let proposal = Proposal::new(request, fence).notice(notice);
+        answered(self.store.propose(proposal).await, "propose")
+    }
+
+    /// The holder of the key; `owner` waits for a notice from now on.
+    pub(crate) async fn wait_for_notice(&self, owner: OwnerId) -> Result<Holder, Broken> {
+        holder_of(self.propose(owner, 0, true).await?)
+    }
+
+    pub(crate) async fn raise(&self, owner: OwnerId, from: u64, to: u64) -> Result<Raised, Broken> {
+        let raised = self.store.raise(&self.key, owner, from, to).await;
+        answered(raised, "raise")
+    }
+}
+
+/// A key that no other run of the suite has.
+fn key(case: &str) -> LockKey {
+    let run = ClientId::new(&SystemRandom);
+    LockKey::new(format!("conformance:{case}:{run}")).expect("it is short and plain")
+}
+
+/// An owner of another process than every owner before.
+pub(crate) fn owner() -> OwnerId {
+    OwnerId::new(ClientId::new(&SystemRandom), 1)
+}
+
+pub(crate) fn owners<const N: usize>() -> [OwnerId; N] {
+    [(); N].map(|()| owner())
+}
+
+fn answered<T>(answer: Result<T, StoreError>, request: &str) -> Result<T, Broken> {
+    answer.map_err(|error| {
+        let expected = format!("an answer to `{request}` of a store that can be reached");
+        Broken::new(expected, error.to_string())
+    })
+}
+
+pub(crate) fn fence_of(answer: AcquireOutcome) -> Result<u64, Broken> {
+    match answer {
+        AcquireOutcome::Granted { fence, .. } => Ok(fence),
+        other => Err(Broken::new("AcquireOutcome::Granted", format!("{other:?}"))),
+    }
+}
+
+pub(crate) fn holder_of(answer: AcquireOutcome) -> Result<Holder, Broken> {
+    match answer {
+        AcquireOutcome::Busy(holder) => Ok(holder),
+        other => Err(Broken::new("AcquireOutcome::Busy", format!("{other:?}"))),
+    }
+}
+
+/// The hints for one client.
+#[derive(Default)]
+pub(crate) struct Heard(Mutex<Vec<(String, OwnerId, u64)>>);
+
+impl Heard {
+    fn hints(&self) -> MutexGuard<'_, Vec<(String, OwnerId, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hints so far: keys, owners and fences.
+    pub(crate) fn all(&self) -> Vec<(String, OwnerId, u64)> {
+        self.hints().clone()
+    }
+}
+
+impl HintReceiver for Heard {
+    fn hint(&self, hint: &Hint<'_>) -> bool {
+        let hint = (hint.key.to_owned(), hint.owner, hint.fence);
+        self.hints().push(hint);
+        true
+    }
+
+    fn look_again(&self) -> bool {
+        true
+    }
+}

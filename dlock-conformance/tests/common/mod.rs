@@ -1,0 +1,534 @@
+//! A store in memory with one fault.
+
+use std::{
+    collections::{HashMap, HashSet},
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use dlock_runtime::{
+    ClientId, Holder, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
+    store::{
+        AcquireOutcome, AcquireRequest, Detaching, Hint, HintReceiver, HintSink, Proposal, Queue,
+        QuorumNode, Raised, Released, RenewBatch, RenewRequest, Renewal, StoreHooks,
+        StoreProperties, memory::MemoryStore, renew_each,
+    },
+};
+use tokio::{task::yield_now, time::Instant};
+
+/// What is wrong with a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    Panics,
+    Hangs,
+    /// A request that does not wait gets a key that is held, if it asks often enough.
+    SharesHeldKeys,
+    /// All keys are one.
+    OneLock,
+    /// Requests at the same time are all granted.
+    GrantsAllAtOnce,
+    /// A repeated request gets another fence.
+    NewFenceForARepeat,
+    /// A repeated request leaves the TTL as it was.
+    RepeatKeepsTtl,
+    /// A renewal leaves the TTL as it was.
+    RenewalKeepsTtl,
+    /// The answers to a batch are in another order.
+    BatchReversed,
+    /// The last answer of a batch is missing.
+    BatchShort,
+    /// A release needs no owner.
+    AnybodyReleases,
+    /// A renewal of another owner says that it was one.
+    AnybodyRenews,
+    /// A renewal of a lease that has run out says that it was one.
+    RenewsTheDead,
+    /// Leases end early.
+    ShortLeases,
+    /// Fences fall when a lease has run out.
+    FencesFall,
+    /// An owner that does not wait has a place in the queue.
+    AlwaysQueues,
+    /// The store does not know the mode that its properties name.
+    RefusesModes,
+    /// A release at once does nothing, and says that it has.
+    FeignsRelease,
+    /// A waiter that asks again goes to the end of the queue.
+    LosesPlaces,
+    /// `Busy` tells no function.
+    NoFunction,
+    /// A refused renewal prolongs the lease of the holder.
+    StrangersProlong,
+    /// A waiter that gives up its place keeps it.
+    KeepsPlaces,
+    /// A waiter is forgotten after a second.
+    ForgetsWaiters,
+    /// A grant to a waiter is for ever.
+    GrantsForEver,
+    /// The last fence of a refusal is that of the time before.
+    OldLastFence,
+    /// Nothing says that a release grants.
+    HidesGrants,
+    /// A release grants to the newest waiter.
+    LastComeFirstServed,
+    /// A newcomer gets a free key that others wait for.
+    LetsOvertake,
+    /// A renewal removes the label.
+    RenewalUnnames,
+    /// A hint tells another fence.
+    HintsWrongFence,
+    /// No hint is sent.
+    NoHints,
+    /// Hints go to every manager.
+    HintsForAll,
+    /// A proposal counts for nothing.
+    IgnoresProposals,
+    /// A fence is raised whatever it was.
+    RaisesAnyGrant,
+    /// A raise starts the TTL anew.
+    RaiseProlongs,
+    /// A waiter for a notice is made the holder.
+    GrantsToNotice,
+    /// A waiter for a notice stays in the queue when it has got the key.
+    StaysInQueue,
+    /// A waiter for a lease waits for a notice.
+    LeaseWaitersWaitForNotice,
+    /// A notice has a fence.
+    NoticeWithFence,
+}
+
+/// A store in memory with one [`Fault`].
+pub(crate) struct Wrong {
+    store: MemoryStore,
+    fault: Fault,
+    known: Mutex<Known>,
+    sinks: Arc<Mutex<Vec<HintSink>>>,
+}
+
+/// What was seen of requests so far.
+#[derive(Default)]
+struct Known {
+    held: HashMap<LockKey, Held>,
+    /// In the order of their arrival, with the moment of the last request.
+    waiters: HashMap<LockKey, Vec<(OwnerId, Instant)>>,
+    in_flight: HashMap<LockKey, usize>,
+    last_told: HashMap<LockKey, u64>,
+    unnamed: HashSet<LockKey>,
+    /// Owners whose leases have run out.
+    dead: HashSet<OwnerId>,
+    /// Keys that are waited for by notice.
+    noticed: HashSet<LockKey>,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    owner: OwnerId,
+    fence: u64,
+    until: Instant,
+}
+
+impl Held {
+    fn is_over(&self) -> bool {
+        self.until <= Instant::now()
+    }
+}
+
+impl Wrong {
+    pub(crate) fn new(store: MemoryStore, fault: Fault) -> Self {
+        Self {
+            store,
+            fault,
+            known: Mutex::default(),
+            sinks: Arc::default(),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap()
+    }
+
+    fn held(&self, key: &LockKey) -> Option<Held> {
+        self.known().held.get(key).copied()
+    }
+
+    fn waiters(&self, key: &LockKey) -> Vec<(OwnerId, Instant)> {
+        let waiters = self.known().waiters.get(key).cloned();
+        waiters.unwrap_or_default()
+    }
+
+    fn waits(&self, key: &LockKey, owner: OwnerId) -> bool {
+        self.waiters(key).iter().any(|(it, _)| *it == owner)
+    }
+
+    /// What the fault does before a request for a key, in place of its answer or for the store.
+    async fn before(&self, request: &AcquireRequest<'_>) -> Option<AcquireOutcome> {
+        let (key, owner) = (request.key, request.owner);
+        let held = self.held(key);
+        match self.fault {
+            Fault::RepeatKeepsTtl => {
+                let mine = held.filter(|it| it.owner == owner && !it.is_over())?;
+                return Some(AcquireOutcome::granted(mine.fence));
+            }
+            Fault::LosesPlaces if self.waits(key, owner) => {
+                self.store.release(key, owner).await.unwrap();
+            }
+            Fault::ForgetsWaiters => {
+                let now = Instant::now();
+                let old = |since: Instant| now - since > Duration::from_secs(1);
+                for (waiter, since) in self.waiters(key) {
+                    if waiter != owner && old(since) {
+                        self.store.release(key, waiter).await.unwrap();
+                    }
+                }
+            }
+            Fault::LetsOvertake
+                if request.queue == Queue::No && held.is_some_and(|it| it.is_over()) =>
+            {
+                for (waiter, _) in self.waiters(key) {
+                    self.store.release(key, waiter).await.unwrap();
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// The answer as the fault changes it.
+    fn after(&self, request: &AcquireRequest<'_>, answer: AcquireOutcome) -> AcquireOutcome {
+        let (key, before) = (request.key, self.held(request.key));
+        match answer {
+            AcquireOutcome::Granted { fence, .. } => {
+                let is_repeated = before.is_some_and(|it| it.owner == request.owner);
+                match self.fault {
+                    Fault::NewFenceForARepeat if is_repeated => AcquireOutcome::granted(fence + 1),
+                    Fault::FencesFall if request.queue == Queue::No => {
+                        AcquireOutcome::granted((1 << 60) - fence)
+                    }
+                    _ => AcquireOutcome::granted(fence),
+                }
+            }
+            AcquireOutcome::Busy(holder) => self.refused(request, key, holder),
+            other => other,
+        }
+    }
+
+    fn refused(
+        &self,
+        request: &AcquireRequest<'_>,
+        key: &LockKey,
+        mut holder: Holder,
+    ) -> AcquireOutcome {
+        let mut known = self.known();
+        match self.fault {
+            Fault::SharesHeldKeys if request.queue == Queue::No => {
+                return AcquireOutcome::granted(holder.last_fence + 1);
+            }
+            Fault::GrantsAllAtOnce if known.in_flight.get(key).is_some_and(|it| *it > 1) => {
+                return AcquireOutcome::granted(holder.last_fence + 1);
+            }
+            Fault::NoFunction => holder.function = None,
+            Fault::OldLastFence => {
+                let told = known.last_told.insert(key.clone(), holder.last_fence);
+                holder.last_fence = told.unwrap_or_default();
+            }
+            Fault::RenewalUnnames if known.unnamed.contains(key) => holder.label = None,
+            _ => {}
+        }
+        AcquireOutcome::busy(holder)
+    }
+
+    fn note(&self, request: &AcquireRequest<'_>, answer: &AcquireOutcome, waits: bool) {
+        let (key, owner) = (request.key.clone(), request.owner);
+        let mut known = self.known();
+        match answer {
+            AcquireOutcome::Granted { fence, .. } => {
+                let until = Instant::now() + request.ttl;
+                let fence = *fence;
+                let held = Held {
+                    owner,
+                    fence,
+                    until,
+                };
+                let before = known.held.insert(key.clone(), held);
+                if let Some(before) = before.filter(|it| it.owner != owner && it.is_over()) {
+                    known.dead.insert(before.owner);
+                }
+                let waiters = known.waiters.entry(key).or_default();
+                waiters.retain(|(it, _)| *it != owner);
+            }
+            _ if waits => {
+                let waiters = known.waiters.entry(key).or_default();
+                let now = Instant::now();
+                match waiters.iter_mut().find(|(it, _)| *it == owner) {
+                    Some((_, since)) => *since = now,
+                    None => waiters.push((owner, now)),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    async fn renew_one(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let (key, owner) = (request.key, request.owner);
+        let held = self.held(key);
+        match self.fault {
+            Fault::Panics => panic!("on purpose"),
+            Fault::Hangs => pending().await,
+            Fault::RenewalKeepsTtl if held.is_some_and(|it| it.owner == owner) => {
+                return Ok(Renewal::Renewed);
+            }
+            Fault::RenewalUnnames => {
+                let mut known = self.known();
+                if request.label.is_empty() {
+                    known.unnamed.insert(key.clone());
+                } else {
+                    known.unnamed.remove(key);
+                }
+            }
+            _ => {}
+        }
+        let answer = self.store.renew_one(request).await?;
+        if answer == Renewal::Renewed {
+            return Ok(answer);
+        }
+        match (self.fault, held) {
+            (Fault::AnybodyRenews, Some(it)) if it.owner != owner && !it.is_over() => {
+                Ok(Renewal::Renewed)
+            }
+            (Fault::RenewsTheDead, Some(_)) if self.known().dead.contains(&owner) => {
+                Ok(Renewal::Renewed)
+            }
+            (Fault::StrangersProlong, Some(it)) if it.owner != owner => {
+                self.store.renew_one(request.owner(it.owner)).await?;
+                Ok(answer)
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    /// The waiters enter the queue anew, the newest first.
+    async fn turn_round(&self, key: &LockKey) {
+        let waiters = self.waiters(key);
+        for (waiter, _) in &waiters {
+            self.store.release(key, *waiter).await.unwrap();
+        }
+        for (waiter, _) in waiters.iter().rev() {
+            let again = AcquireRequest::new(key, *waiter, Duration::from_secs(30));
+            let again = self.store.acquire(again.queue(Queue::ForLease)).await;
+            assert!(matches!(again, Ok(AcquireOutcome::Busy(_))), "{again:?}");
+        }
+    }
+}
+
+fn one_lock() -> LockKey {
+    LockKey::new("one").unwrap()
+}
+
+impl LockStore for Wrong {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        let one = one_lock();
+        let mut asked = request;
+        match self.fault {
+            Fault::OneLock => asked = asked.key(&one),
+            Fault::ShortLeases if asked.ttl < Duration::from_secs(2) => {
+                asked = asked.ttl(asked.ttl / 2);
+            }
+            Fault::AlwaysQueues => asked = asked.queue(Queue::ForLease),
+            Fault::RefusesModes if asked.ttl == self.properties().longest_ttl => {
+                return Err(StoreError::new(StoreErrorKind::Unsupported, "no such mode"));
+            }
+            _ => {}
+        }
+        if let Some(answer) = self.before(&asked).await {
+            return Ok(answer);
+        }
+        *self
+            .known()
+            .in_flight
+            .entry(request.key.clone())
+            .or_default() += 1;
+        if self.fault == Fault::GrantsAllAtOnce {
+            yield_now().await;
+        }
+        let answer = if self.fault == Fault::LeaseWaitersWaitForNotice {
+            let notice = asked.queue == Queue::ForLease;
+            self.store
+                .propose(Proposal::new(asked, 0).notice(notice))
+                .await?
+        } else {
+            self.store.acquire(asked).await?
+        };
+        let told = self.after(&asked, answer.clone());
+        self.note(&asked, &answer, asked.queue == Queue::ForLease);
+        if self.fault == Fault::GrantsAllAtOnce {
+            yield_now().await;
+        }
+        *self.known().in_flight.get_mut(request.key).unwrap() -= 1;
+        Ok(told)
+    }
+
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        let one = one_lock();
+        let mut answers = renew_each(batch, |request| {
+            self.renew_one(if self.fault == Fault::OneLock {
+                request.key(&one)
+            } else {
+                request
+            })
+        })
+        .await;
+        match self.fault {
+            Fault::BatchReversed => answers.reverse(),
+            Fault::BatchShort if answers.len() > 1 => drop(answers.pop()),
+            _ => {}
+        }
+        answers
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        let one = one_lock();
+        let key = if self.fault == Fault::OneLock {
+            &one
+        } else {
+            key
+        };
+        let (held, waits) = (self.held(key), self.waits(key, owner));
+        let is_holder = held.is_some_and(|it| it.owner == owner && !it.is_over());
+        match self.fault {
+            Fault::KeepsPlaces | Fault::StaysInQueue if waits && !is_holder => {
+                let is_meant = self.fault == Fault::KeepsPlaces;
+                // The first fault is about waiters for a lease, the second about those for a notice.
+                if is_meant != self.known().noticed.contains(key) {
+                    return Ok(Released::WasGone);
+                }
+            }
+            Fault::LastComeFirstServed if is_holder => self.turn_round(key).await,
+            _ => {}
+        }
+        let answer = self.store.release(key, owner).await?;
+        let next = self.waiters(key).into_iter().find(|(it, _)| *it != owner);
+        if let Some(waiters) = self.known().waiters.get_mut(key) {
+            waiters.retain(|(it, _)| *it != owner);
+        }
+        match self.fault {
+            Fault::AnybodyReleases if answer == Released::WasGone && !waits => {
+                if let Some(held) = held {
+                    self.store.release(key, held.owner).await?;
+                }
+            }
+            Fault::GrantsForEver if answer == Released::WasHeld => {
+                if let Some((next, _)) = next {
+                    let for_ever = Duration::from_secs(3600);
+                    let renewal = RenewRequest::new(key, next, for_ever);
+                    self.store.renew_one(renewal).await?;
+                }
+            }
+            _ => {}
+        }
+        if is_holder {
+            self.known().held.remove(key);
+        }
+        Ok(answer)
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        let properties = self.store.properties().hooks(self);
+        properties.grants(self.fault != Fault::HidesGrants)
+    }
+}
+
+impl QuorumNode for Wrong {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        let (request, notice) = (proposal.request, proposal.notice);
+        let answer = match self.fault {
+            Fault::IgnoresProposals => {
+                let ignored = Proposal::new(request, 0).notice(notice);
+                self.store.propose(ignored).await?
+            }
+            Fault::GrantsToNotice if notice => {
+                self.store.acquire(request.queue(Queue::ForLease)).await?
+            }
+            _ => self.store.propose(proposal).await?,
+        };
+        self.note(&request, &answer, notice);
+        if notice && self.fault == Fault::StaysInQueue {
+            self.known().noticed.insert(request.key.clone());
+        }
+        Ok(answer)
+    }
+
+    async fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> Result<Raised, StoreError> {
+        let held = self.held(key).filter(|it| it.owner == owner);
+        let from = match (self.fault, held) {
+            (Fault::RaisesAnyGrant, Some(held)) => held.fence,
+            _ => from,
+        };
+        let raised = self.store.raise(key, owner, from, to).await?;
+        if self.fault == Fault::RaiseProlongs && raised == Raised::Raised {
+            let renewal = RenewRequest::new(key, owner, Duration::from_secs(30));
+            self.store.renew_one(renewal).await?;
+        }
+        Ok(raised)
+    }
+}
+
+impl StoreHooks for Wrong {
+    fn attach(&self, client: ClientId, hints: HintSink) {
+        self.sinks.lock().unwrap().push(hints.clone());
+        let sinks = self.sinks.clone();
+        let fault = self.fault;
+        if fault != Fault::NoHints {
+            let spoiled = Spoiled {
+                sink: hints,
+                sinks,
+                fault,
+            };
+            self.store.attach(client, HintSink::new(Arc::new(spoiled)));
+        }
+    }
+
+    fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.store.detach(client)
+    }
+
+    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        self.fault == Fault::FeignsRelease || self.store.release_at_once(key, owner)
+    }
+}
+
+/// A sink on whose way hints are changed.
+struct Spoiled {
+    sink: HintSink,
+    sinks: Arc<Mutex<Vec<HintSink>>>,
+    fault: Fault,
+}
+
+impl HintReceiver for Spoiled {
+    fn hint(&self, hint: &Hint<'_>) -> bool {
+        let mut hint = hint.clone();
+        match self.fault {
+            Fault::HintsWrongFence if hint.fence > 0 => hint.fence += 1,
+            Fault::NoticeWithFence if hint.fence == 0 => hint.fence = 7,
+            Fault::HintsForAll if hint.fence > 0 => {
+                for sink in &*self.sinks.lock().unwrap() {
+                    assert!(sink.hint(&hint), "it listens");
+                }
+                return true;
+            }
+            _ => {}
+        }
+        self.sink.hint(&hint)
+    }
+
+    fn look_again(&self) -> bool {
+        self.sink.look_again()
+    }
+}

@@ -1,0 +1,29 @@
+//! The suite over the stores of the library that need no server, as a whole and side by side.
+
+use dlock_conformance::{Level, Suite};
+use dlock_runtime::store::{memory::MemoryStore, quorum::Quorum};
+
+#[tokio::test(start_paused = true)]
+async fn memory() {
+    let store = MemoryStore::new();
+    Suite::new(Level::Grants).run_node(&store).await.assert();
+    Suite::new(Level::Grants)
+        .alone()
+        .run_node(&store)
+        .await
+        .assert();
+    assert!(store.is_empty(), "it leaves nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quorum_in_memory() {
+    let nodes = [(); 5].map(|()| MemoryStore::new());
+    let quorum = Quorum::of(nodes.clone()).expect("five are enough");
+    Suite::new(Level::Queue).run(&quorum).await.assert();
+}
+
+#[tokio::test]
+#[should_panic(expected = "run_node")]
+async fn a_node_needs_the_requests_of_a_node() {
+    drop(Suite::new(Level::Node).run(&MemoryStore::new()).await);
+}

@@ -1,0 +1,103 @@
+//! The contract between a quorum and the stores that it is made of.
+
+use std::future::Future;
+
+use super::{AcquireOutcome, LockStore, Proposal, Raised, StoreError};
+use crate::{key::LockKey, owner::OwnerId};
+
+/// A store that can be a node of a [quorum](super::quorum).
+///
+/// A node must not decide by itself who is next, and counts the fences that the quorum proposes. A
+/// store without these requests cannot be a node: a quorum of such stores does not compile.
+///
+/// ```compile_fail,E0277
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{
+///     LockKey, LockStore, OwnerId, StoreError,
+///     store::{
+///         AcquireOutcome, AcquireRequest, Released, RenewBatch, Renewal, StoreProperties,
+///         memory::MemoryStore, quorum::Quorum,
+///     },
+/// };
+///
+/// /// A store of its own kind: it can do all that a store must.
+/// struct Plain(MemoryStore);
+///
+/// impl LockStore for Plain {
+///     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+///         self.0.acquire(request).await
+///     }
+///
+///     async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+///         self.0.renew(batch).await
+///     }
+///
+///     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+///         self.0.release(key, owner).await
+///     }
+///
+///     fn properties(&self) -> StoreProperties<'_> {
+///         self.0.properties()
+///     }
+/// }
+///
+/// // error[E0277]: `Plain` cannot be a node of a quorum
+/// let quorum = Quorum::of([(); 3].map(|()| Plain(MemoryStore::new())));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a node of a quorum",
+    label = "this store is not a `QuorumNode`",
+    note = "a node counts proposed fences: implement `dlock::store::QuorumNode` beside `LockStore`"
+)]
+pub trait QuorumNode: LockStore {
+    /// Asks for the key as [`acquire`](LockStore::acquire) does, with two differences.
+    ///
+    /// A new fence is the [proposed one](Proposal::fence), or one more than the last if that is
+    /// greater; and an owner that finds the key held may wait for a [notice](Proposal::notice) in place of
+    /// the lease.
+    ///
+    /// A waiter for a lease goes before waiters for a notice. The first waiter for a notice is told
+    /// when the key is released, and leaves the queue by that.
+    ///
+    /// Errors and cancel safety are those of [`LockStore`](LockStore#errors).
+    fn propose(
+        &self,
+        proposal: Proposal<'_>,
+    ) -> impl Future<Output = Result<AcquireOutcome, StoreError>> + Send;
+
+    /// Raises the fence of a key from `from` to `to`, if the key is the owner's and its fence one of
+    /// these: whatever is granted from now on is greater than `to`. The TTL goes on as it was.
+    ///
+    /// With any other fence it was granted anew since: then nothing is changed.
+    ///
+    /// Errors and cancel safety are those of [`LockStore`](LockStore#errors).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::{
+    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    ///     store::{AcquireRequest, AcquireOutcome, QuorumNode, Raised, memory::MemoryStore},
+    /// };
+    ///
+    /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let ttl = Duration::from_secs(30);
+    ///
+    /// let granted = store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
+    /// let AcquireOutcome::Granted { fence, .. } = granted else {
+    ///     panic!("it is free");
+    /// };
+    /// assert_eq!(store.raise(&key, owner, fence, fence + 5).await?, Raised::Raised);
+    /// assert_eq!(store.raise(&key, owner, fence, fence + 9).await?, Raised::NotOwner);
+    /// # Ok(()) }
+    /// ```
+    fn raise(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        from: u64,
+        to: u64,
+    ) -> impl Future<Output = Result<Raised, StoreError>> + Send;
+}
