@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockStore, OwnerId,
-    store::{AcquireOutcome, GRANT_TTL, Queue, Released, Renewal},
+    store::{ALIVE, AcquireOutcome, GRANT_TTL, Queue, Released, Renewal},
 };
 use tokio::time::{Instant, sleep};
 
@@ -56,8 +56,12 @@ pub(super) async fn a_newcomer_cannot_overtake_a_waiter<S: LockStore>(
 ) -> Outcome {
     let [holder, waiter, newcomer] = owners();
     // Shorter than a waiter lives, so that the waiter is still there when the lease has run out.
+    trial.hurry(trial.brief / 4);
     let first = trial.granted(holder, trial.brief / 4).await?;
     trial.busy(waiter).await?;
+    trial.calm()?;
+    // The waiter is alive for so long.
+    trial.hurry(ALIVE);
     // The holder has died: only the newcomer is there to grant.
     let granted = trial.until("another holder", async || {
         let seen = trial.busy_once(newcomer).await?;

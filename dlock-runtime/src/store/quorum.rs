@@ -317,7 +317,7 @@ impl LockStore for Quorum {
         let drift = nodes
             .iter()
             .map(|it| it.drift)
-            .fold(Drift::NONE, Drift::max);
+            .fold(Drift::NONE, |most, it| most.max(it));
         let shortest = nodes.iter().map(|it| it.shortest_ttl).max();
         let longest = nodes.iter().map(|it| it.longest_ttl).min();
         StoreProperties::new()
