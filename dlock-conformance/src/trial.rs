@@ -50,6 +50,10 @@ pub(crate) fn expect(is_kept: bool, expected: &str, seen: impl Debug) -> Result<
 }
 
 /// Ends the case unless both are the same.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "cases say what they expect in one line"
+)]
 pub(crate) fn expect_eq<T: Debug + PartialEq>(
     seen: T,
     expected: T,

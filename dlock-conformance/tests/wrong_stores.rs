@@ -3,6 +3,11 @@
 //! A wrong store is a store in memory with one fault. The table names the cases that fail: first
 //! that of the rule, then those that rest on it as well. All others have to be kept.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
 mod common;
 
 use std::collections::BTreeSet;

@@ -25,8 +25,8 @@ pub(super) async fn a_proposal_takes_the_place_of_the_clock<S: QuorumNode>(
     for proposal in [ahead, ahead, 1] {
         let owner = owner();
         let fence = fence_of(trial.propose(owner, proposal, false).await?)?;
-        let least = proposal.max(last + 1);
-        trial.expect_fence(fence, least, "as the fence of a proposal")?;
+        let wanted = proposal.max(last + 1);
+        trial.expect_fence(fence, wanted, "as the fence of a proposal")?;
         let again = fence_of(trial.propose(owner, 2 * ahead, false).await?)?;
         expect_eq(again, fence, "for an owner that has the key already")?;
         trial.release(owner).await?;
@@ -155,10 +155,10 @@ pub(super) async fn a_waiter_that_gets_the_lock_or_leaves_waits_no_more<S: Quoru
     let place = trial.wait_for_notice(taker).await?.position;
     expect_eq(place, Some(0), "as the place of the waiter behind it")?;
     trial.calm()?;
-    let taken = trial.until("a grant when the lease has run out", async || {
+    let granted = trial.until("a grant when the lease has run out", async || {
         Ok(fence_of(trial.propose(taker, 0, true).await?))
     });
-    taken.await?;
+    granted.await?;
     let place = trial.wait_for_notice(next).await?.position;
     expect_eq(place, Some(0), "as the place of the only waiter")?;
     trial.release_all([next, taker]).await

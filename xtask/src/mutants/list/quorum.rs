@@ -730,8 +730,8 @@ pub(super) const ALL: &[Mutant] = &[
         "smallest-drift",
         "The drift of a quorum is that of one of its stores",
         QUORUM,
-        ".fold(Drift::NONE, |most, it| «most.max(it)»)",
-        "it",
+        "drift = «drift.max(node.drift)»;",
+        "node.drift",
         VOTES,
     ),
     Mutant::new(
