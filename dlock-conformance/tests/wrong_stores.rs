@@ -198,7 +198,6 @@ const TABLE: &[(Fault, &[&str])] = &[
         Fault::LeaseWaitersWaitForNotice,
         &[
             "a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice",
-            "a_granted_waiter_is_told",
             "a_newcomer_cannot_overtake_a_waiter",
             "a_renewal_names_the_holder",
             "waiters_are_granted_in_the_order_of_their_arrival",
