@@ -87,7 +87,7 @@ table! { STORES, of_stores, LockStore:
         a_renewal_names_the_holder:
             "A granted lease has no label before its first renewal; a renewal sets the label, and one without a label leaves it.",
         a_granted_waiter_is_told:
-            "The manager of a granted waiter gets a hint with its key, its owner and the fence of the grant; other managers get none.",
+            "The manager of a granted waiter gets a hint with its key, its owner and the fence of the grant, or 0 where it has to ask; other managers get none.",
     }
 }
 

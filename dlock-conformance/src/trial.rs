@@ -1,6 +1,7 @@
 //! What a case has at hand: a store, a key of its own, and requests whose errors end the case.
 
 use std::{
+    cell::{Cell, RefCell},
     fmt::Debug,
     future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -49,6 +50,10 @@ pub(crate) fn expect(is_kept: bool, expected: &str, seen: impl Debug) -> Result<
 }
 
 /// Ends the case unless both are the same.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "cases say what they expect in one line"
+)]
 pub(crate) fn expect_eq<T: Debug + PartialEq>(
     seen: T,
     expected: T,
@@ -72,6 +77,10 @@ pub(crate) struct Trial<'a, S> {
     pub(crate) limit: Duration,
     pub(crate) keeps_places: bool,
     is_alone: bool,
+    /// Until when requests have to be done, or the case says nothing of the store.
+    hurry: Cell<Option<Instant>>,
+    /// Every owner that has asked for the key.
+    used: RefCell<Vec<OwnerId>>,
 }
 
 impl<'a, S: LockStore> Trial<'a, S> {
@@ -83,6 +92,8 @@ impl<'a, S: LockStore> Trial<'a, S> {
             limit: suite.limit,
             keeps_places: suite.keeps_places,
             is_alone: suite.is_alone,
+            hurry: Cell::new(None),
+            used: RefCell::default(),
         }
     }
 
@@ -90,6 +101,8 @@ impl<'a, S: LockStore> Trial<'a, S> {
     pub(crate) fn elsewhere(&self, number: usize) -> Self {
         Self {
             key: key(&number.to_string()),
+            hurry: Cell::new(None),
+            used: RefCell::default(),
             ..*self
         }
     }
@@ -100,6 +113,7 @@ impl<'a, S: LockStore> Trial<'a, S> {
         ttl: Duration,
         queue: Queue,
     ) -> Result<AcquireOutcome, Broken> {
+        self.used.borrow_mut().push(owner);
         let request = AcquireRequest::new(&self.key, owner, ttl);
         let answer = self.store.acquire(request.queue(queue).label(LABEL)).await;
         answered(answer, "acquire")
@@ -125,6 +139,27 @@ impl<'a, S: LockStore> Trial<'a, S> {
         holder_of(self.ask_once(owner).await?)
     }
 
+    /// The requests from now on have to be done in this time. On a machine that stands still for longer,
+    /// the case is tried again.
+    pub(crate) fn hurry(&self, time: Duration) {
+        self.hurry.set(Some(Instant::now() + time));
+    }
+
+    /// The requests that had to be done are.
+    pub(crate) fn calm(&self) -> Result<(), Broken> {
+        if self.is_late() {
+            let expected = "requests that are answered long before a brief lease ends";
+            return Err(Broken::new(expected, "slower ones"));
+        }
+        self.hurry.set(None);
+        Ok(())
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        let until = self.hurry.get();
+        until.is_some_and(|until| until <= Instant::now())
+    }
+
     /// A fence is `least`, or more if others count fences of the store at the same time.
     pub(crate) fn expect_fence(&self, seen: u64, least: u64, of: &str) -> Result<(), Broken> {
         let is_right = seen == least || (!self.is_alone && seen > least);
@@ -145,6 +180,14 @@ impl<'a, S: LockStore> Trial<'a, S> {
 
     pub(crate) async fn release(&self, owner: OwnerId) -> Result<Released, Broken> {
         answered(self.store.release(&self.key, owner).await, "release")
+    }
+
+    /// Gives up what a case that ended early has left.
+    pub(crate) async fn clean_up(&self) {
+        for owner in self.used.take() {
+            // What cannot be released ends by itself.
+            self.release(owner).await.ok();
+        }
     }
 
     /// Gives up the key or the place of each of them.
@@ -196,6 +239,7 @@ impl<S: QuorumNode> Trial<'_, S> {
         fence: u64,
         notice: bool,
     ) -> Result<AcquireOutcome, Broken> {
+        self.used.borrow_mut().push(owner);
         let request = AcquireRequest::new(&self.key, owner, TTL).label(LABEL);
         let proposal = Proposal::new(request, fence).notice(notice);
         answered(self.store.propose(proposal).await, "propose")

@@ -1,4 +1,4 @@
-//! What every store has to do: one suite, run against each of them.
+//! Every store keeps one contract: the cases of `dlock-conformance`, and those of managers over a store.
 //!
 //! Managers stand for processes: those of one test share nothing but the store.
 #![allow(
@@ -8,6 +8,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod contract;
 mod hints;
 mod leases;
 mod managers;
@@ -24,17 +25,29 @@ const TTL: Duration = Duration::from_secs(30);
 macro_rules! cases_of_every_store {
     ($time:ident $env:path) => {
         crate::common::cases! { $time $env:
-            protocol {
+            contract {
                 a_free_key_is_granted_and_a_held_one_is_busy,
+                keys_do_not_hinder_each_other_in_the_store,
+                of_many_requests_at_once_one_is_granted,
                 asking_again_returns_the_same_fence_and_starts_the_ttl_anew,
                 a_renewal_starts_the_ttl_anew,
                 many_renewals_have_an_answer_each,
-                a_refusal_tells_old_grants_from_new_ones,
                 another_owner_can_neither_renew_nor_release,
                 a_lease_that_ran_out_is_nobodys,
-                a_waiter_that_died_is_skipped,
+                a_lease_lasts_for_its_ttl,
+                fences_grow,
+                asking_once_takes_no_place,
+                modes_and_ttls_of_the_properties_are_kept,
+                a_release_at_once_is_a_release,
+                waiters_have_places_in_the_order_of_their_arrival,
+                busy_tells_the_holder,
+                a_strangers_request_prolongs_nothing,
                 a_waiter_that_left_is_skipped,
+                a_waiter_that_died_is_skipped,
                 a_grant_that_nobody_confirms_goes_to_the_next_waiter,
+                a_refusal_tells_old_grants_from_new_ones,
+            }
+            protocol {
                 asking_once_leaves_nothing,
                 fences_grow_however_the_key_changes_hands,
             }
@@ -68,10 +81,12 @@ macro_rules! cases_of_every_store {
 macro_rules! cases_of_stores_with_turns {
     ($time:ident $env:path) => {
         crate::common::cases! { $time $env:
-            protocol {
-                a_renewal_names_the_holder,
+            contract {
+                the_properties_say_that_a_release_grants,
                 waiters_are_granted_in_the_order_of_their_arrival,
                 a_newcomer_cannot_overtake_a_waiter,
+                a_renewal_names_the_holder,
+                a_granted_waiter_is_told,
             }
             managers {
                 managers_get_their_turn_in_order,
@@ -84,13 +99,17 @@ macro_rules! cases_of_stores_with_turns {
 macro_rules! cases_of_nodes {
     ($time:ident $env:path) => {
         crate::common::cases! { $time $env:
-            nodes {
+            contract {
                 a_proposal_takes_the_place_of_the_clock,
                 only_the_holder_raises_a_fence,
                 a_raise_does_not_prolong_a_lease,
-                who_waits_for_notice_gets_no_lease,
+                a_waiter_for_a_notice_gets_no_lease,
+                a_waiter_that_gets_the_lock_or_leaves_waits_no_more,
+                a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice,
+                a_notice_has_no_fence,
+            }
+            nodes {
                 who_gets_the_lock_or_leaves_waits_no_more,
-                who_waits_for_a_lease_goes_before_who_waits_for_notice,
             }
         }
     };

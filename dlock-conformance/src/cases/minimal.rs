@@ -59,10 +59,12 @@ pub(super) async fn asking_again_returns_the_same_fence_and_starts_the_ttl_anew<
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, other] = owners();
+    trial.hurry(trial.brief);
     let fence = trial.granted(holder, trial.brief).await?;
     // Even a first request of a much shorter time is overruled.
     let again = trial.granted(holder, 2 * TTL).await?;
     expect_eq(again, fence, "as the fence of the repeated request")?;
+    trial.calm()?;
     sleep(2 * trial.brief).await;
     trial.busy_once(other).await?;
     expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")?;
@@ -71,12 +73,14 @@ pub(super) async fn asking_again_returns_the_same_fence_and_starts_the_ttl_anew<
 
 pub(super) async fn a_renewal_starts_the_ttl_anew<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, other] = owners();
+    trial.hurry(trial.brief);
     let fence = trial.granted(holder, trial.brief).await?;
     expect_eq(
         trial.renew(holder).await?,
         Renewal::Renewed,
         "for the holder",
     )?;
+    trial.calm()?;
     sleep(2 * trial.brief).await;
     trial.busy_once(other).await?;
     expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")?;

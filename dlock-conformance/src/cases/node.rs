@@ -25,8 +25,8 @@ pub(super) async fn a_proposal_takes_the_place_of_the_clock<S: QuorumNode>(
     for proposal in [ahead, ahead, 1] {
         let owner = owner();
         let fence = fence_of(trial.propose(owner, proposal, false).await?)?;
-        let least = proposal.max(last + 1);
-        trial.expect_fence(fence, least, "as the fence of a proposal")?;
+        let wanted = proposal.max(last + 1);
+        trial.expect_fence(fence, wanted, "as the fence of a proposal")?;
         let again = fence_of(trial.propose(owner, 2 * ahead, false).await?)?;
         expect_eq(again, fence, "for an owner that has the key already")?;
         trial.release(owner).await?;
@@ -89,6 +89,7 @@ pub(super) async fn a_raise_does_not_prolong_a_lease<S: QuorumNode>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, other] = owners();
+    trial.hurry(trial.brief);
     let fence = trial.granted(holder, trial.brief).await?;
     expect_eq(
         trial.raise(holder, fence, fence + 5).await?,
@@ -98,6 +99,7 @@ pub(super) async fn a_raise_does_not_prolong_a_lease<S: QuorumNode>(
     let seen = trial.busy_once(other).await?;
     let is_brief = seen.ttl.is_some_and(|ttl| ttl <= trial.brief);
     expect(is_brief, "the TTL of the lease", seen.ttl)?;
+    trial.calm()?;
     let ran_out = trial.until("a lease that has run out", async || {
         Ok(fence_of(trial.ask_once(other).await?))
     });
@@ -144,6 +146,7 @@ pub(super) async fn a_waiter_that_gets_the_lock_or_leaves_waits_no_more<S: Quoru
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, taker, leaver, next] = owners();
+    trial.hurry(trial.brief);
     trial.granted(holder, trial.brief).await?;
     trial.wait_for_notice(leaver).await?;
     trial.wait_for_notice(taker).await?;
@@ -151,10 +154,11 @@ pub(super) async fn a_waiter_that_gets_the_lock_or_leaves_waits_no_more<S: Quoru
     expect_eq(left, Released::WasGone, "of an owner that only waits")?;
     let place = trial.wait_for_notice(taker).await?.position;
     expect_eq(place, Some(0), "as the place of the waiter behind it")?;
-    let taken = trial.until("a grant when the lease has run out", async || {
+    trial.calm()?;
+    let granted = trial.until("a grant when the lease has run out", async || {
         Ok(fence_of(trial.propose(taker, 0, true).await?))
     });
-    taken.await?;
+    granted.await?;
     let place = trial.wait_for_notice(next).await?.position;
     expect_eq(place, Some(0), "as the place of the only waiter")?;
     trial.release_all([next, taker]).await

@@ -344,11 +344,7 @@ impl LockStore for Wrong {
         if let Some(answer) = self.before(&asked).await {
             return Ok(answer);
         }
-        *self
-            .known()
-            .in_flight
-            .entry(request.key.clone())
-            .or_default() += 1;
+        *self.known().in_flight.entry(asked.key.clone()).or_default() += 1;
         if self.fault == Fault::GrantsAllAtOnce {
             yield_now().await;
         }
@@ -365,7 +361,7 @@ impl LockStore for Wrong {
         if self.fault == Fault::GrantsAllAtOnce {
             yield_now().await;
         }
-        *self.known().in_flight.get_mut(request.key).unwrap() -= 1;
+        *self.known().in_flight.get_mut(asked.key).unwrap() -= 1;
         Ok(told)
     }
 
@@ -441,6 +437,11 @@ impl LockStore for Wrong {
 
 impl QuorumNode for Wrong {
     async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        let one = one_lock();
+        let proposal = match self.fault {
+            Fault::OneLock => proposal.request(proposal.request.key(&one)),
+            _ => proposal,
+        };
         let (request, notice) = (proposal.request, proposal.notice);
         let answer = match self.fault {
             Fault::IgnoresProposals => {
@@ -466,6 +467,12 @@ impl QuorumNode for Wrong {
         from: u64,
         to: u64,
     ) -> Result<Raised, StoreError> {
+        let one = one_lock();
+        let key = if self.fault == Fault::OneLock {
+            &one
+        } else {
+            key
+        };
         let held = self.held(key).filter(|it| it.owner == owner);
         let from = match (self.fault, held) {
             (Fault::RaisesAnyGrant, Some(held)) => held.fence,
@@ -500,6 +507,12 @@ impl StoreHooks for Wrong {
     }
 
     fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+        let one = one_lock();
+        let key = if self.fault == Fault::OneLock {
+            &one
+        } else {
+            key
+        };
         self.fault == Fault::FeignsRelease || self.store.release_at_once(key, owner)
     }
 }

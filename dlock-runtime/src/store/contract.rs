@@ -242,6 +242,10 @@ pub(super) fn only(mut answers: Vec<Result<Renewal, StoreError>>) -> Result<Rene
 /// Renews a batch by one request for each lease, all at the same time, each within the batch's limit:
 /// for a store that cannot send several at once.
 ///
+/// # Cancel safety
+///
+/// Dropped early, each renewal is dropped where it is: it may be carried out or not.
+///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

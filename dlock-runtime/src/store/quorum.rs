@@ -314,10 +314,10 @@ impl LockStore for Quorum {
     fn properties(&self) -> StoreProperties<'_> {
         let nodes = self.shared.nodes.iter();
         let nodes: Vec<_> = nodes.map(|node| node.properties()).collect();
-        let drift = nodes
-            .iter()
-            .map(|it| it.drift)
-            .fold(Drift::NONE, Drift::max);
+        let mut drift = Drift::NONE;
+        for node in &nodes {
+            drift = drift.max(node.drift);
+        }
         let shortest = nodes.iter().map(|it| it.shortest_ttl).max();
         let longest = nodes.iter().map(|it| it.longest_ttl).min();
         StoreProperties::new()

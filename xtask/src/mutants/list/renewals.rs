@@ -91,7 +91,7 @@ pub(super) const ALL: &[Mutant] = &[
         "renewals-share-the-connection",
         "Renewals have no connection of their own",
         "dlock-runtime/src/engine/renewer/renewals.rs",
-        "«store.prepare_renewals(&Handle::current());»",
+        "«batch.runtime = lane;»",
         "",
         HOGS,
     ),

@@ -63,8 +63,8 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "no-drift",
         "Nothing is taken off for clocks that tick differently",
-        "dlock-runtime/src/store.rs",
-        "ttl / 100 + Duration::from_millis(2)",
+        "dlock-runtime/src/store/properties.rs",
+        "«(ttl.saturating_mul(self.per_mille) / 1000).saturating_add(self.fixed)»",
         "ttl * 0",
         SELDOM,
     )
