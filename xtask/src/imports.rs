@@ -201,15 +201,17 @@ impl Names {
                     at += 2;
                     (is_test, is_public) = (false, false);
                 }
-                TokenTree::Ident(word) if is_root(&word.to_string()) && !is_test => {
-                    if is_mark(tokens.get(at + 1), ':') {
-                        let len = path_len(&tokens[at..]);
-                        // In a macro, `$crate` is written by whoever calls it.
-                        if at == 0 || !is_mark(tokens.get(at - 1), '$') {
-                            self.of_use(module, &[], &tokens[at..at + len], false);
-                        }
-                        at += len - 1;
+                TokenTree::Ident(word)
+                    if is_root(&word.to_string())
+                        && !is_test
+                        && is_mark(tokens.get(at + 1), ':') =>
+                {
+                    let len = path_len(&tokens[at..]);
+                    // In a macro, `$crate` is the crate that defines it, as its callers see it.
+                    if at == 0 || !is_mark(tokens.get(at - 1), '$') {
+                        self.of_use(module, &[], &tokens[at..at + len], false);
                     }
+                    at += len - 1;
                 }
                 TokenTree::Group(group) => {
                     if !is_test {

@@ -9,7 +9,7 @@ use crate::error::LockError;
 impl LockKey {
     /// A key that is `text` as it stands.
     ///
-    /// Use [`builder`](Self::builder) where part of it is a value somebody else chose.
+    /// Use [`builder`](Self::builder) where part of it is a value that others choose.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -40,9 +40,9 @@ pub(crate) enum Event {
     Granted { fence: u64 },
     /// The lease may be gone, for all that is known here.
     Doubted,
-    /// The store may have had news that nobody heard.
+    /// Hints of the store may have been lost.
     LookAgain,
-    /// The manager takes no new locks: who waits is refused, holders go on.
+    /// The manager takes no new locks: waiters are refused, holders go on.
     Closed,
     /// The manager waits no longer for holders.
     Revoked,
@@ -53,11 +53,11 @@ pub(crate) enum Event {
         sent: Moment,
         answer: Result<Renewal, StoreError>,
     },
-    /// The body ended, or whoever waited or held was dropped.
+    /// The body ended, or the task that waited or held was dropped.
     Left,
     /// The store answered the release; `None` if it failed to.
     Released(Option<Released>),
-    /// Nobody is left who could send the release, or the store refuses it for good: its TTL has to do.
+    /// No runtime is left that could send the release, or the store refuses it for good: its TTL has to do.
     Abandoned,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct KeyState<T> {
     pub(super) front: Option<Attempt<T>>,
     /// In the order of arrival, which is that of their ids.
     pub(super) behind: VecDeque<LocalWaiter<T>>,
-    /// Lost, or being given back, while somebody else is in front.
+    /// Lost, or being given back, while another attempt is in front.
     pub(super) aside: Vec<Attempt<T>>,
 }
 
@@ -41,7 +41,7 @@ impl<T: Clone> KeyState<T> {
         }
     }
 
-    /// Whether nobody in this process holds or wants the key.
+    /// Whether no task of this process holds or wants the key.
     pub(crate) fn is_idle(&self) -> bool {
         self.front.is_none() && self.behind.is_empty() && self.aside.is_empty()
     }
@@ -120,7 +120,7 @@ impl<T: Clone> KeyState<T> {
             .ok()
     }
 
-    /// Looks whether the lease of attempt `id` is past its deadline, before somebody relies on it.
+    /// Looks whether the lease of attempt `id` is past its deadline, before its caller relies on it.
     pub(crate) fn check(&mut self, id: AttemptId, context: Context<'_>) -> Outcome<T> {
         match self.front.as_mut().filter(|front| front.id() == id) {
             Some(front) => {
@@ -162,7 +162,7 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// Takes what happened to the claim of `owner`, whoever bears it now; `None` if nobody does.
+    /// Takes what happened to the claim of `owner`, whichever attempt bears it now; `None` if none does.
     pub(crate) fn on_claim(
         &mut self,
         owner: OwnerId,

@@ -7,8 +7,8 @@ use crate::{
     store::StoreError,
 };
 
-/// Between two renewals for the reason that somebody has doubted the lease, and before the first: a lease
-/// that has just come may still be told about what was before it. In a quorum it is, by its slower nodes.
+/// The shortest time between two renewals that a doubt is the reason for, and before the first: hints about the time
+/// before the lease may still come, in a quorum from its slower nodes.
 pub(super) const BETWEEN_DOUBTS: Duration = Duration::from_millis(250);
 
 /// A lease that was granted at a release is renewed one to two of these later.
@@ -39,7 +39,7 @@ pub(super) struct Hold {
 pub(super) struct Doubts {
     /// That it may be gone, since the last renewal was sent.
     pub(super) is_raised: bool,
-    /// Not before that are they a reason to renew: whoever may publish can raise any number.
+    /// Not before that are they a reason to renew: a client that may publish can raise any number.
     pub(super) next: Moment,
 }
 

@@ -75,7 +75,7 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// Somebody says that the lease may be gone: it was taken away by hand, say. The store knows, and
+    /// A hint says that the lease may be gone: an operator has released it by force, say. The store knows, and
     /// is asked by a renewal at once.
     ///
     /// By itself this moves no deadline, and one that is not to be renewed is left alone: to ask for

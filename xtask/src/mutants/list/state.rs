@@ -275,7 +275,7 @@ pub(super) const ALL: &[Mutant] = &[
         "second-leave-does-nothing",
         "A release is not sent when the task has gone that was to send it",
         ATTEMPT,
-        "if «matches!(self.phase, Phase::Leaving)» { // Whoever",
+        "if «matches!(self.phase, Phase::Leaving)» { // The driver",
         "false",
         STATE,
     ),
