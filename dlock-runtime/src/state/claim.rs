@@ -29,7 +29,7 @@ const KEPT_REFRESHES: usize = 4;
 pub(crate) struct Validity {
     /// One that was asked for.
     pub(crate) asked: Duration,
-    /// One that was handed over by its releaser.
+    /// One that the store has granted at a release.
     pub(crate) granted: Duration,
 }
 
