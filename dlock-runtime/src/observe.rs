@@ -4,7 +4,7 @@
 //! the target `dlock` and names its `key`. Those of a store's connection are the store's.
 //!
 //! Recorders of metrics and subscribers are the user's. One that panics has been told of by the panic
-//! hook, and costs nobody a lock, a renewal or the news of a loss: what is told here of a call that has
+//! hook, and costs no caller a lock, a renewal or the news of a loss: what is told here of a call that has
 //! begun does not unwind.
 
 mod events;

@@ -38,7 +38,7 @@ impl Detach {
         }
     }
 
-    /// Runs `rest`, in place as long as somebody polls it, and then in a task of its own.
+    /// Runs `rest`, in place as long as its caller polls it, and then in a task of its own.
     pub fn run<F>(self, rest: F) -> Detached<F::Output>
     where
         F: Future + Send + 'static,

@@ -233,15 +233,12 @@ impl LockRequest {
         let keys = keys.map_err(|error| observe::not_asked(origin, error))?;
         let core = self.manager.core();
         // Boxed: the states of an acquisition must not weigh on the caller's future.
-        match keys.only() {
-            Some(key) => {
-                let taken = acquire(core, key.clone(), self.options, origin);
-                Box::pin(taken).await.map(LockGuard::new)
-            }
-            None => {
-                let all = acquire_all::acquire(core, keys, self.options, origin);
-                Box::pin(all).await.map(LockGuard::of_all)
-            }
+        if let Some(key) = keys.only() {
+            let taken = acquire(core, key.clone(), self.options, origin);
+            Box::pin(taken).await.map(LockGuard::new)
+        } else {
+            let all = acquire_all::acquire(core, keys, self.options, origin);
+            Box::pin(all).await.map(LockGuard::of_all)
         }
     }
 

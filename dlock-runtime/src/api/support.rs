@@ -222,7 +222,7 @@ impl fmt::Debug for Acquire {
     }
 }
 
-/// Whether somebody else held the lock.
+/// Whether another holder had the lock.
 #[must_use]
 pub fn is_busy(error: &LockError) -> bool {
     error.is_busy()

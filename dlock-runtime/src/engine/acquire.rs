@@ -133,8 +133,10 @@ pub(super) async fn one(
                 if let Some(renew_at) = renew_at {
                     renewer::note(&acquisition, renew_at, now);
                 }
-                let token = held.token;
-                let taken = Taken { place, token };
+                let taken = Taken {
+                    place,
+                    token: held.token,
+                };
                 return Ok(Got { taken, waited, now });
             }
             Effect::Refuse(denial) => return Err(refusal(&acquisition, denial)),

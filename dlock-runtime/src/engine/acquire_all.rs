@@ -5,7 +5,7 @@
 //! is one round trip when they are free. If one is not, it keeps those that come before it, gives
 //! back those that come after, waits for that one, and then asks for the rest. So it only ever
 //! waits for a key that comes after all that it holds: of tasks that wait for each other's keys,
-//! the one that waits for the last would wait for somebody who waits for none.
+//! the one that waits for the last would wait for a task that waits for none.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 

@@ -1,21 +1,20 @@
 //! One attempt of one task at one key, as its drivers see it.
 
+mod requests;
+
 use std::{
     borrow::Cow,
-    future::{Future, poll_fn},
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
 use tokio::{
     runtime::Handle,
     sync::{Mutex, Notify, SemaphorePermit, futures::Notified},
-    time::{Instant, timeout},
+    time::Instant,
 };
 
 use super::{
@@ -29,11 +28,10 @@ use crate::{
     clock::Moment,
     error::{LockError, LostCause},
     key::LockKey,
-    observe::{LeaseEvents, RequestKind, SentRequest, Trail},
+    observe::{LeaseEvents, Trail},
     options::Timing,
     owner::OwnerId,
     state::{Effect, Event, HeldLease, LocalWaiter, Loss, Outcome, RenewAt, Validity},
-    store::{AcquireOutcome, AcquireRequest, Queue, Released, RenewRequest, Renewal, StoreError},
 };
 
 /// What the acquisitions of one manager share.
@@ -141,7 +139,7 @@ impl Acquisition {
         self.event_at(event, self.now())
     }
 
-    /// The same for who has just read the clock, which takes longer than much else here.
+    /// The same for a driver that has just read the clock, which takes longer than much else here.
     pub(crate) fn event_at(&self, event: Event, now: Moment) -> Effect {
         let mut state = self.entry.state();
         let outcome = state.on_event(self.id, event, self.core.context(now));
@@ -260,107 +258,17 @@ impl Acquisition {
         }
     }
 
-    pub(crate) async fn ask_acquire(
-        &self,
-        owner: OwnerId,
-        limit: Duration,
-        queue: bool,
-        now: Moment,
-    ) -> Result<AcquireOutcome, StoreError> {
-        let store = self.core.store.at(now)?;
-        let request = AcquireRequest::new(self.key(), owner, self.timing.ttl)
-            .queue(if queue { Queue::ForLease } else { Queue::No })
-            .label(&self.core.label)
-            .function(&self.function);
-        let answer = store.acquire(request);
-        self.within(limit, RequestKind::Acquire, answer).await
-    }
-
-    pub(crate) fn release_at_once(&self, owner: OwnerId) -> bool {
-        // Freed now it would be free too early; its TTL at least keeps others out.
-        let is_kept = self.kept_for().is_some();
-        let store = self.core.store.at(self.now());
-        !is_kept && store.is_ok_and(|store| store.release_at_once(self.key(), owner))
-    }
-
-    /// Gives the lease back, or leaves it to the store for the rest of its `min_hold`: this process
-    /// may end, and does not have to wait for that.
-    pub(crate) async fn ask_release(
-        &self,
-        owner: OwnerId,
-        mut now: Moment,
-    ) -> Result<Released, StoreError> {
-        let limit = self.core.response_limit;
-        // A renewal that is carried out after it would put the lease's TTL in place of the rest, and keep the
-        // lock for longer. That is all it would do, so one without an answer is not awaited for ever.
-        let _alone = match &self.setting_ttl {
-            Some(setting) if self.kept_for().is_some() => {
-                let alone = timeout(limit, setting.lock()).await.ok();
-                now = self.now();
-                alone
-            }
-            _ => None,
-        };
-        let store = self.core.store.at(now)?;
-        let Some(rest) = self.kept_for() else {
-            let release = store.release(self.key(), owner);
-            return self.within(limit, RequestKind::Release, release).await;
-        };
-        // The lease may end long before that time would be over, so as for a renewal, time for another
-        // try has to be left.
-        let limit = limit.min(self.timing.ttl / 3);
-        let keep = store.renew_one(self.renewal(owner, rest));
-        let answer = self.within(limit, RequestKind::Keep, keep).await?;
-        if answer == Renewal::Renewed {
-            self.events().kept(rest);
-        }
-        Ok(match answer {
-            Renewal::Renewed => Released::WasHeld,
-            Renewal::NotOwner => Released::WasGone,
-        })
-    }
-
-    pub(crate) fn renewal(&self, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
-        RenewRequest::new(self.key(), owner, ttl)
-            .label(&self.core.label)
-            .function(&self.function)
-    }
-
     /// Of several leases, all are there at `now`: from now on no other client gets this one before its
     /// `min_hold` has passed, and its `max_hold` runs. Returns what the renewer has to know of that.
     pub(crate) fn end_trial(&self, now: Moment) -> Option<RenewAt> {
         self.entry.state().end_trial(self.id, now)
     }
 
+    /// The rest of a `min_hold` for which the store has to keep the lease.
     fn kept_for(&self) -> Option<Duration> {
         self.timing.min_hold?;
         let now = self.now();
         self.entry.state().kept_for(self.id, now)
-    }
-
-    /// The answer to a request, or that there was none in time.
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        request: RequestKind,
-        answer: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let sent = SentRequest::now(request);
-        let mut answer = pin!(answer);
-        // A store in memory answers at once, and needs no timer; any other has sent the request.
-        let answer = match poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
-            Poll::Ready(answer) => answer,
-            // One timer is enough for a request.
-            Poll::Pending if self.core.store_gives_up_within(limit) => answer.await,
-            Poll::Pending => timeout(limit, answer)
-                .await
-                .unwrap_or_else(|_| Err(StoreError::timed_out(limit))),
-        };
-        match &answer {
-            Ok(_) => sent.answered(),
-            Err(error) => self.events().request_failed(request, error),
-        }
-        answer
     }
 
     /// Whether the answer to a question is still of use: neither has the manager closed, nor has
@@ -369,7 +277,7 @@ impl Acquisition {
         self.entry.state().is_asking(self.id)
     }
 
-    /// Who bears the claim of `owner` by now.
+    /// The acquisition that bears the claim of `owner` by now.
     pub(crate) fn bearer(&self, owner: OwnerId) -> Option<Arc<Self>> {
         self.entry.state().bearer(owner)
     }
@@ -414,7 +322,7 @@ pub(crate) fn tell_all(core: &Engine, event: impl Fn() -> Event) -> usize {
     losses.count()
 }
 
-/// Tells the state what happened to the claim of `owner`; `None` if nobody bears it any more.
+/// Tells the state what happened to the claim of `owner`; `None` if no attempt bears it any more.
 pub(crate) fn tell_bearer(
     core: &Engine,
     entry: &KeyEntry<Arc<Acquisition>>,

@@ -1,4 +1,4 @@
-//! Which keys the code that is running right now holds, so that nobody waits for himself.
+//! The keys that the code which is running right now holds, so that no task waits for itself.
 //!
 //! The body of a section is polled inside a [`Scope`]. What it awaits in place is polled inside it
 //! too and would wait for ever; what it spawns is another task and only waits its turn. Task

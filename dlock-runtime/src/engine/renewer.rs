@@ -49,7 +49,7 @@ pub(crate) fn note(acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Momen
     }
 }
 
-/// Makes sure that somebody looks after the leases, before a body relies on that.
+/// Makes sure that a task looks after the leases, before a body relies on that.
 pub(crate) fn ensure(acquisition: &Arc<Acquisition>) {
     let runs = acquisition
         .core
@@ -67,7 +67,7 @@ pub(crate) fn ensure(acquisition: &Arc<Acquisition>) {
 fn start(acquisition: &Arc<Acquisition>) {
     let core = &acquisition.core;
     let renewer = &core.renewer;
-    // Nobody takes a task for running whose runtime may yet refuse it.
+    // No other thread takes a task for running whose runtime may yet refuse it.
     let _alone = renewer
         .starting
         .lock()

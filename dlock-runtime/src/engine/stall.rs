@@ -1,7 +1,7 @@
-//! Notices bodies that nobody polls, although they could go on.
+//! Notices bodies that are not polled, although they could go on.
 //!
 //! A lease is renewed whether its body gets anywhere or not. One that blocks its thread, whose runtime is stuck, or
-//! whose future nobody polls any more keeps its lock for as long as that lasts: the log and a metric say so.
+//! whose future is not polled any more keeps its lock for as long as that lasts: the log and a metric say so.
 //!
 //! A body that only waits is not polled either. So one that has been quiet for half of its TTL is woken, which shows
 //! that it can be.

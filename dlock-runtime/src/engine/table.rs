@@ -1,4 +1,4 @@
-//! The keys that somebody in this process holds or wants, and nothing else.
+//! The keys that tasks of this process hold or want, and nothing else.
 
 use std::{
     collections::HashMap,
@@ -86,7 +86,7 @@ impl<T: Clone> Table<T> {
         Some(entered)
     }
 
-    /// Drops the entry of a key that nobody holds or wants any more.
+    /// Drops the entry of a key that no task holds or wants any more.
     pub(crate) fn forget_if_idle(&self, entry: &Arc<KeyEntry<T>>) {
         let mut entries = self.entries();
         // By now the key may have another slot, which is not ours to remove.
@@ -98,14 +98,14 @@ impl<T: Clone> Table<T> {
             entries.by_key.remove(&entry.key);
         }
         let empty = entries.by_key.is_empty();
-        // Whoever is woken may look at the table at once.
+        // A task that is woken may look at the table at once.
         drop(entries);
         if empty {
             self.idle.notify_waiters();
         }
     }
 
-    /// The slot of `key`, if somebody holds or wants it.
+    /// The entry of `key`, if a task holds or wants it.
     pub(crate) fn find(&self, key: &str) -> Option<Arc<KeyEntry<T>>> {
         self.entries().by_key.get(key).cloned()
     }
@@ -122,7 +122,7 @@ impl<T: Clone> Table<T> {
         self.entries().by_key.len()
     }
 
-    /// Lets nobody in any more.
+    /// Lets no attempt in any more.
     pub(crate) fn close(&self) {
         self.entries().closed = true;
     }

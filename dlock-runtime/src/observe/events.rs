@@ -78,7 +78,7 @@ impl LeaseEvents<'_> {
         });
     }
 
-    /// Single failures are details; the connection's own events say once what concerns everybody.
+    /// Single failures are details; the connection's own events say once what concerns all.
     pub(crate) fn request_failed(self, request: RequestKind, error: &StoreError) {
         told(|| {
             metrics::request_failed(request, error.kind());

@@ -49,7 +49,7 @@ pub(super) use self::outage::wake_up_resent;
 /// The template of locks whose callers name none.
 const NO_TEMPLATE: &str = "none";
 
-/// What somebody wants to hear of.
+/// The counters that alerts are set on.
 const WATCHED: [(&str, &str, &str); 7] = [
     (LOST, "cause", "taken-away"),
     (LOST, "cause", "not-renewed"),
@@ -142,7 +142,7 @@ impl Keys {
 
 /// One call, from its first question until it has left.
 #[derive(Clone)]
-pub(super) struct Call(Arc<Inner>);
+pub(super) struct CallCounts(Arc<Inner>);
 
 struct Inner {
     keys: &'static Keys,
@@ -156,7 +156,7 @@ struct HeldCall {
     seconds: Histogram,
 }
 
-impl Call {
+impl CallCounts {
     pub(super) fn begin(template: Option<&'static str>) -> Self {
         let keys = Keys::of(template);
         let waiting = with_recorder(|recorder| {

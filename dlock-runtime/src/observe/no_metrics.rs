@@ -19,13 +19,13 @@ pub(super) fn request_failed(_request: RequestKind, _kind: StoreErrorKind) {}
 pub(super) fn wake_up_resent(_server: &str, _outcome: &'static str) {}
 
 #[derive(Clone, Copy)]
-pub(super) struct Call;
+pub(super) struct CallCounts;
 
 #[allow(
     clippy::unused_self,
     reason = "it stands in for one that has something"
 )]
-impl Call {
+impl CallCounts {
     pub(super) fn begin(_template: Option<&'static str>) -> Self {
         Self
     }

@@ -7,7 +7,7 @@ use super::{
     told::{TARGET, told},
 };
 
-/// The environment has a password for dlock, and whoever connects to `server` has not asked for it.
+/// The environment has a password for dlock, and the builder that connects to `server` was not told to read it.
 pub(crate) fn password_unread(server: &str) {
     told(|| {
         warn!(

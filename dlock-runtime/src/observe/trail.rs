@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::{Span, debug, field, info, info_span, warn};
 
 use super::{
-    metrics::Call,
+    metrics::CallCounts,
     told::{TARGET, milliseconds, told},
 };
 use crate::{
@@ -21,10 +21,10 @@ use crate::{
 pub(crate) struct Trail {
     /// From the first question until the last lease has been given back.
     span: Span,
-    /// What the caller is in, if nobody wants the span: a filter that lets only warnings pass must not
+    /// What the caller is in, if no subscriber wants the span: a filter that lets only warnings pass must not
     /// cut them off from what they belong to.
     caller: Option<Span>,
-    counts: Call,
+    counts: CallCounts,
     site: Option<&'static LockSite>,
 }
 
@@ -49,7 +49,7 @@ impl Trail {
         Self {
             caller: span.is_disabled().then(Span::current),
             span,
-            counts: Call::begin(origin.template),
+            counts: CallCounts::begin(origin.template),
             site: origin.site,
         }
     }
@@ -68,7 +68,7 @@ impl Trail {
         self.caller.as_ref().unwrap_or(&self.span)
     }
 
-    pub(super) fn counts(&self) -> &Call {
+    pub(super) fn counts(&self) -> &CallCounts {
         &self.counts
     }
 }
@@ -125,7 +125,7 @@ impl Asking {
             return;
         };
         if wait == Wait::Never {
-            // Somebody who asks now and then finds it held most of the time.
+            // A caller that asks now and then finds it held most of the time.
             self.trail.counts.refused("taken");
             debug!(target: TARGET, parent: parent, %key, %holder, "busy");
         } else {

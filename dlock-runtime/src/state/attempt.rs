@@ -6,14 +6,15 @@
 
 mod handover;
 mod hold;
+mod holding;
 mod pause;
 
 use std::time::Duration;
 
 use self::hold::Hold;
 use super::{
-    Context, Denial, Effect, Event, HeldLease, Loss, RenewAt,
     claim::{Claim, LOOK_AGAIN, LastAnswer},
+    event::{Context, Denial, Effect, Event, HeldLease, Loss, RenewAt},
     waiter::LocalWaiter,
 };
 use crate::{
@@ -29,7 +30,7 @@ use crate::{
 pub(super) struct Attempt<T> {
     pub(super) waiter: LocalWaiter<T>,
     pub(super) claim: Claim,
-    /// Nobody else is to get the lease before.
+    /// No other client is to get the lease before.
     keep_until: Option<Moment>,
     phase: Phase,
 }
@@ -199,7 +200,7 @@ impl<T> Attempt<T> {
         // A grant that takes longer than the TTL could not be trusted.
         let answer = context.response_limit.min(timing.ttl);
         let limit = match self.waiter.give_up {
-            // Somebody who does not wait still needs the time of one answer.
+            // A caller that does not wait still needs the time of one answer.
             Some(give_up) if timing.wait != Wait::Never => {
                 let rest = give_up.remaining(context.now);
                 answer.min(rest.max(self.waiter.begins_last_look(context.now)))
@@ -262,7 +263,7 @@ impl<T> Attempt<T> {
         context: Context<'_>,
     ) -> Effect {
         let pause = match holder.ttl {
-            // It has no place in the queue, which the next one who asks should get at once.
+            // It has no place in the queue, which the next one that asks should get at once.
             _ if self.waiter.timing.wait == Wait::Never => Duration::ZERO,
             // Just after the lease has ended, not just before.
             Some(ttl) if ttl < LOOK_AGAIN => ttl + Duration::from_millis(1),
@@ -363,7 +364,7 @@ impl<T> Attempt<T> {
     fn on_leave(&mut self, now: Moment) -> Effect {
         let owner = self.claim.owner;
         if matches!(self.phase, Phase::Leaving) {
-            // Whoever was to send the release has gone.
+            // The driver that was to send the release has gone.
             return Effect::Release { owner };
         }
         self.phase = Phase::Leaving;

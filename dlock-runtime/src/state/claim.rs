@@ -1,6 +1,6 @@
 //! What the store may know of this process: one owner, which several attempts bear in turn.
 //!
-//! **Safety.** All requests of a claim carry the same TTL, whoever bears it. So one that is carried
+//! **Safety.** All requests of a claim carry the same TTL, whichever attempt bears it. So one that is carried
 //! out late never leaves the lease less time than an earlier answer has promised.
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ const KEPT_REFRESHES: usize = 4;
 pub(crate) struct Validity {
     /// One that was asked for.
     pub(crate) asked: Duration,
-    /// One that was handed over by its releaser.
+    /// One that the store has granted at a release.
     pub(crate) granted: Duration,
 }
 
@@ -114,7 +114,7 @@ impl Claim {
         self.traces_until = Some(until);
     }
 
-    /// The store has answered what was sent at `sent`: somebody else holds the key.
+    /// The store has answered what was sent at `sent`: another owner holds the key.
     pub(super) fn refreshed(&mut self, sent: Moment, holder: Holder) {
         if self.refreshes.len() == KEPT_REFRESHES {
             self.refreshes.remove(0);
@@ -133,7 +133,7 @@ impl Claim {
 
     /// Until when the lease may be believed in that a hint says was granted with `fence`.
     ///
-    /// Nobody here knows when that was, only that it was after every answer that knew a smaller
+    /// When that was is not known here, only that it was after every answer that knew a smaller
     /// fence. Simply the latest answer would not do: a hint of a lease that has expired meanwhile
     /// may come late, and would then be believed beside the next holder's.
     pub(super) fn granted_until(&self, fence: u64) -> Option<Moment> {

@@ -1,6 +1,11 @@
-//! Who comes next: the waiters of one process, and when one of them goes to the front.
+//! The order of turns: the waiters of one process, and when one of them goes to the front.
 
-use super::{Attempt, Context, Effect, Event, KeyState, Outcome, claim::LastAnswer};
+use super::{
+    attempt::Attempt,
+    claim::LastAnswer,
+    event::{Context, Effect, Event, Outcome},
+    key_state::KeyState,
+};
 use crate::{
     clock::Moment,
     owner::OwnerId,
@@ -8,7 +13,7 @@ use crate::{
 };
 
 impl<T: Clone> KeyState<T> {
-    /// What happens to somebody who waits behind others.
+    /// What happens to a waiter behind others.
     pub(super) fn on_waiter(
         &mut self,
         place: usize,
@@ -18,11 +23,11 @@ impl<T: Clone> KeyState<T> {
         let now = context.now;
         let waiter = &mut self.behind[place];
         Outcome::of(match event {
-            // An answer for who is in front no more says nothing else.
+            // An answer for a task that is in front no more says nothing else.
             Event::Woken | Event::Answered { .. } => {
                 waiter.absent = false;
                 let give_up = waiter.give_up;
-                // Who does not wait has one question, if nobody is there before it.
+                // A caller that does not wait has one question, if no other is there before it.
                 let may_ask = waiter.is_waiting(now) || waiter.asks_once();
                 if may_ask && self.front_gives_way(now) {
                     return self.step_forward(place, context);
@@ -60,13 +65,13 @@ impl<T: Clone> KeyState<T> {
         effect
     }
 
-    /// Whether nobody is in front, or nobody who looks.
+    /// Whether no attempt is in front, or none that looks.
     fn front_gives_way(&self, now: Moment) -> bool {
         let front = self.front.as_ref().filter(|front| front.is_active());
         front.is_none_or(|front| front.is_absent(now))
     }
 
-    /// The waiter at `place` goes to the front. Who is there, but does not look, waits for its next
+    /// The waiter at `place` goes to the front. The one that is there, but does not look, waits for its next
     /// turn.
     fn step_forward(&mut self, place: usize, context: Context<'_>) -> Outcome<T> {
         let Some(waiter) = self.behind.remove(place) else {
@@ -140,7 +145,7 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// Lets somebody else to the front if who is there has just lost the lease or has gone.
+    /// Lets the next one to the front if the one that is there has just lost the lease or has gone.
     pub(super) fn after_front(&mut self, effect: Effect, context: Context<'_>) -> Outcome<T> {
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;
@@ -169,7 +174,7 @@ impl<T: Clone> KeyState<T> {
         Some(task)
     }
 
-    /// Whoever is in front is over, and steps aside.
+    /// The attempt in front is over, and steps aside.
     pub(super) fn come_next(&mut self, mut next: Attempt<T>, context: Context<'_>) {
         if let Some(last) = self.front.take() {
             next.follow(&last, context);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Denial,
     claim::{Claim, LastAnswer, Validity},
+    event::Denial,
 };
 use crate::{
     attempt::AttemptId,
@@ -49,7 +49,7 @@ pub(crate) struct LocalWaiter<T> {
     pub(super) refused: bool,
     /// It did not look when it was in front, and has not looked since.
     pub(super) absent: bool,
-    /// What it had when it was in front, and nobody else could use.
+    /// The claim that it had when it was in front, and no other could use.
     pub(super) kept: Option<Box<Claim>>,
 }
 
@@ -140,7 +140,7 @@ impl<T> LocalWaiter<T> {
             _ if self.refused => Denial::Closed,
             LastAnswer::Busy(holder) => Denial::Busy { waited, holder },
             LastAnswer::Failed(reason) => Denial::Unavailable { waited, reason },
-            // Who does not wait finds somebody of this process before him; anybody else has waited
+            // A caller that does not wait finds another of this process before it; any other has waited
             // in vain for the answer to that one's first question.
             LastAnswer::NotAsked if self.timing.wait == Wait::Never => Denial::Busy {
                 waited,

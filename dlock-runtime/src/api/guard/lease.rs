@@ -197,7 +197,7 @@ impl Lease {
             .try_for_each(|acquisition| acquisition.ensure_at(acquisition.now()))
     }
 
-    /// The same for who has just read the clock.
+    /// The same for a caller that has just read the clock.
     pub(super) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
         self.acquisitions()
             .try_for_each(|acquisition| acquisition.ensure_at(now))

@@ -46,7 +46,7 @@ impl Future for Woken<'_> {
         let this = self.project();
         let mut is_woken = this.first.poll(context).is_ready();
         for other in this.others.iter_mut().flat_map(|others| &mut others.0) {
-            // Each has to know whom to wake.
+            // Each has to know the task that it wakes.
             is_woken |= other.as_mut().poll(context).is_ready();
         }
         if is_woken {

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::queue;
+use super::queue::{Due, Renewals};
 use crate::{
     engine::{
         acquisition::{Acquisition, Engine},
@@ -31,11 +31,8 @@ use crate::{
     store::{DynStore, RenewBatch, Renewal, StoreError, StoreErrorKind},
 };
 
-type Due = queue::Due<Acquisition>;
-type Renewals = queue::Renewals<Acquisition>;
-
 /// Sends these as soon as may be.
-pub(super) fn renew(core: &Arc<Engine>, due: Vec<Due>) {
+pub(super) fn renew(core: &Arc<Engine>, due: Vec<Due<Acquisition>>) {
     if due.is_empty() {
         return;
     }
@@ -54,7 +51,7 @@ pub(super) fn renew(core: &Arc<Engine>, due: Vec<Due>) {
 fn serve(core: &Arc<Engine>) {
     /// While it lives, no other call sends: a group that ends while it is being sent would else send the next
     /// from within its own drop, and that one the next.
-    struct Serving<'a>(&'a Renewals);
+    struct Serving<'a>(&'a Renewals<Acquisition>);
 
     impl Drop for Serving<'_> {
         fn drop(&mut self) {
@@ -70,7 +67,7 @@ fn serve(core: &Arc<Engine>) {
     loop {
         let mut queue = renewals.queue();
         let Some(group) = queue.next(Instant::now()) else {
-            // Under the mutex: whoever comes now serves itself.
+            // Under the mutex: a call that comes now serves itself.
             queue.is_served = false;
             drop(queue);
             mem::forget(serving);
@@ -94,12 +91,12 @@ impl Drop for UnderWay {
 /// Renewals that count as unanswered when their runtime has gone.
 struct Renewing {
     core: Arc<Engine>,
-    due: VecDeque<Due>,
+    due: VecDeque<Due<Acquisition>>,
     under_way: Option<UnderWay>,
 }
 
 impl Renewing {
-    fn start(core: &Arc<Engine>, due: Vec<Due>) {
+    fn start(core: &Arc<Engine>, due: Vec<Due<Acquisition>>) {
         let first = due.first().expect("no request is for nothing");
         let lane = core.renewer.is_on_lane().then(lane::runtime).flatten();
         let runtime = lane.or_else(|| Handle::try_current().ok());
@@ -172,7 +169,7 @@ impl Drop for Renewing {
 /// One answer for each, as far as the store gives one.
 async fn ask(
     store: Result<&dyn DynStore, StoreError>,
-    due: &VecDeque<Due>,
+    due: &VecDeque<Due<Acquisition>>,
     lane: Option<&Handle>,
 ) -> Vec<Result<Renewal, StoreError>> {
     let now = Instant::now();

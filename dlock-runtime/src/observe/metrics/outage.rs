@@ -10,7 +10,7 @@ pub(in crate::observe) fn wake_up_resent(server: &str, outcome: &'static str) {
     counter!(WAKE_UPS_RESENT, "server" => server.to_owned(), "outcome" => outcome).increment(1);
 }
 
-/// Of one connection; an outage that is dropped is over, as nobody wants the connection any more.
+/// Of one connection; an outage that is dropped is over, as the connection is not wanted any more.
 #[derive(Default)]
 pub(crate) struct Outage(Option<Gauge>);
 

@@ -9,12 +9,15 @@
 
 use std::time::Duration;
 
-use super::{Attempt, LOOK_AGAIN, Phase, handover::LONGEST_TURN};
+use super::{Attempt, Phase, handover::LONGEST_TURN};
 use crate::{
     clock::Moment,
     owner::OwnerId,
     random::jittered,
-    state::{Context, claim::TurnPause},
+    state::{
+        claim::{LOOK_AGAIN, TurnPause},
+        event::Context,
+    },
 };
 
 /// For how long the notices of some of a quorum's stores wait for those of the others, at most.
@@ -24,7 +27,7 @@ impl<T> Attempt<T> {
     /// This attempt, which has asked for nothing yet, comes after `last`.
     pub(in crate::state) fn follow(&mut self, last: &Self, context: Context<'_>) {
         let now = context.now;
-        // Who does not wait has one question, which is to be asked.
+        // A caller that does not wait has one question, which is to be asked.
         let may_wait = !context.grants && !self.waiter.is_over(now);
         if !may_wait || !matches!(last.phase, Phase::Leaving) {
             return;

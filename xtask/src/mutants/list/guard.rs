@@ -9,6 +9,7 @@ const LEASE: &str = "dlock-runtime/src/api/guard/lease.rs";
 const WOKEN: &str = "dlock-runtime/src/api/guard/woken.rs";
 const WATCH: &str = "dlock-runtime/src/api/guard/watch.rs";
 const ACQUISITION: &str = "dlock-runtime/src/engine/acquisition.rs";
+const REQUESTS: &str = "dlock-runtime/src/engine/acquisition/requests.rs";
 const ACQUIRE: &str = "dlock-runtime/src/engine/acquire.rs";
 const DETACH: &str = "dlock-runtime/src/api/detach.rs";
 const REENTRANCY: &str = "dlock-runtime/src/engine/reentrancy.rs";
@@ -295,7 +296,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "keep-beside-renewal",
         "What keeps a lease for its `min_hold` does not wait for a renewal that is under way",
-        ACQUISITION,
+        REQUESTS,
         "let alone = «timeout(limit, setting.lock()).await.ok()»;",
         "None",
         LIFE,
@@ -304,7 +305,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "freed-too-early",
         "A lock is freed at once that has to be kept for its `min_hold`",
-        ACQUISITION,
+        REQUESTS,
         "«!is_kept» && store.is_ok_and",
         "{ let _ = is_kept; true }",
         LIFE,
@@ -343,7 +344,7 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
     Mutant::new(
         "kept-was-gone",
         "A lease that could not be kept for its `min_hold` counts as held",
-        ACQUISITION,
+        REQUESTS,
         "Renewal::NotOwner => «Released::WasGone»,",
         "Released::WasHeld",
         LIFE,
@@ -351,7 +352,7 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
     Mutant::new(
         "kept-for-the-ttl",
         "A lease is kept for its TTL and not for the rest of its `min_hold`",
-        ACQUISITION,
+        REQUESTS,
         "store.renew_one(self.renewal(owner, «rest»));",
         "self.timing.ttl",
         LIFE,
@@ -359,7 +360,7 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
     Mutant::new(
         "question-without-limit",
         "A question to the store has no limit",
-        ACQUISITION,
+        REQUESTS,
         "Poll::Pending if «self.core.store_gives_up_within(limit)» => answer.await,",
         "true",
         LIFE,

@@ -10,7 +10,7 @@ use crate::{
 
 const KEYS: u32 = 9;
 
-impl Renewals {
+impl Renewals<Acquisition> {
     /// Whether nothing is due or under way.
     pub(in crate::engine::renewer) fn is_empty(&self) -> bool {
         let queue = self.queue();
@@ -19,7 +19,7 @@ impl Renewals {
 }
 
 /// What is due of all leases of `manager`, so different that each makes a group of its own.
-fn all_due(manager: &LockManager) -> Vec<Due> {
+fn all_due(manager: &LockManager) -> Vec<Due<Acquisition>> {
     let leases = manager.core().renewer.leases().into_iter();
     let due = leases.enumerate().map(|(index, (owner, acquisition))| {
         let longer = 3u32.pow(u32::try_from(index).unwrap());
