@@ -1,4 +1,4 @@
-//! What the user of a server may do, tried out.
+//! The permissions of a server's user, tried out.
 
 use redis::Cmd;
 
@@ -38,7 +38,7 @@ const fn useful(words: &'static [&'static str], purpose: &'static str) -> Trial 
 
 const LOCKS: &str = "locks are taken, renewed and given back by scripts, which need it";
 
-/// What is tried out, on a key `K` that does not exist, and so that it changes nothing there. A server
+/// The commands that are tried out on a key `K` that does not exist, so that they change nothing. A server
 /// looks at the rights of a request before anything else but its form; in a cluster also before it says
 /// that a key lies elsewhere.
 const TRIALS: [Trial; 22] = [
