@@ -215,8 +215,8 @@ async fn how_a_lease_came_is_told() {
     let third = next(&there, "third").await;
     second.release().await.unwrap();
     third.await.unwrap().unwrap().release().await.unwrap();
-    for came in ["granted", "handed-over", "handed-on"] {
-        let event = tree.event(&format!("came=\"{came}\""));
+    for origin in ["requested", "handed-over", "granted"] {
+        let event = tree.event(&format!("origin=\"{origin}\""));
         assert!(event.starts_with("lock: message=acquired"), "{event}");
     }
     let locks = tree.locks();

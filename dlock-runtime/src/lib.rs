@@ -11,12 +11,13 @@
 //! store    the contract; memory, Redis and a quorum
 //! web      an HTTP problem for each error
 //! admin    the locks of a store, for operators
-//! clock · error · exclusive · fence · key · label · options · owner · process · random · site · sync
+//! attempt · clock · error · exclusive · fence · key · label · options · owner · process · random · site · sync
 //! ```
 
 #[cfg(feature = "admin")]
 pub mod admin;
 mod api;
+mod attempt;
 mod clock;
 mod engine;
 mod error;

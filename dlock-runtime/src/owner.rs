@@ -1,4 +1,4 @@
-//! Who holds or wants a key: one identity per attempt, never used twice.
+//! Owner ids: the random id by which the store knows one claim on a key, never used twice.
 
 use std::{
     fmt,
@@ -46,7 +46,7 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// The owner token of one attempt to hold a key, written `client.attempt`.
+/// The id by which a store knows one claim on a key, written `client.number`.
 ///
 /// It is made before the first request is sent, so that a retry can recognise what an earlier,
 /// unanswered request has already done. It proves ownership to the store only; anyone who may
@@ -64,7 +64,7 @@ impl fmt::Display for ClientId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId {
     client: ClientId,
-    attempt: u64,
+    number: u64,
 }
 
 impl OwnerId {
@@ -73,7 +73,7 @@ impl OwnerId {
     /// The greatest number of a round.
     pub(crate) const LAST_ROUND: u32 = (1 << (64 - Self::ROUND_SHIFT)) - 1;
 
-    /// The owner of attempt number `attempt` of `client`.
+    /// The owner of claim number `number` of `client`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -83,27 +83,27 @@ impl OwnerId {
     /// assert_ne!(OwnerId::new(client, 1), OwnerId::new(client, 2));
     /// ```
     #[must_use]
-    pub fn new(client: ClientId, attempt: u64) -> Self {
-        Self { client, attempt }
+    pub fn new(client: ClientId, number: u64) -> Self {
+        Self { client, number }
     }
 
-    /// The same attempt in a round of a quorum; `None` if there is no room for one.
+    /// The same claim in a round of a quorum; `None` if there is no room for one.
     ///
-    /// Stores take it for another owner. Rounds have the upper 20 bits: an attempt every microsecond
+    /// Stores take it for another owner. Rounds have the upper 20 bits: a claim every microsecond
     /// reaches them after half a year.
     pub(crate) fn in_round(self, round: u32) -> Option<Self> {
-        let fits = self.attempt >> Self::ROUND_SHIFT == 0 && round <= Self::LAST_ROUND;
-        let attempt = self.attempt | u64::from(round) << Self::ROUND_SHIFT;
-        fits.then_some(Self { attempt, ..self })
+        let fits = self.number >> Self::ROUND_SHIFT == 0 && round <= Self::LAST_ROUND;
+        let number = self.number | u64::from(round) << Self::ROUND_SHIFT;
+        fits.then_some(Self { number, ..self })
     }
 
-    /// The attempt, whatever the round.
+    /// The claim, whatever the round.
     pub(crate) fn in_any_round(self) -> Self {
-        let attempt = self.attempt & ((1 << Self::ROUND_SHIFT) - 1);
-        Self { attempt, ..self }
+        let number = self.number & ((1 << Self::ROUND_SHIFT) - 1);
+        Self { number, ..self }
     }
 
-    /// The manager this attempt belongs to.
+    /// The manager this claim belongs to.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -120,11 +120,11 @@ impl OwnerId {
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.client, self.attempt)
+        write!(f, "{}.{}", self.client, self.number)
     }
 }
 
-/// The text is not `client.attempt`: a foreign client's value.
+/// The text is not `client.number`: a value of a third-party client.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -155,9 +155,9 @@ impl FromStr for OwnerId {
     type Err = ForeignOwner;
 
     fn from_str(text: &str) -> Result<Self, ForeignOwner> {
-        let (client, attempt) = text.split_once('.').ok_or(ForeignOwner)?;
-        let attempt = attempt.parse().map_err(|_| ForeignOwner)?;
-        let owner = Self::new(client.parse()?, attempt);
+        let (client, number) = text.split_once('.').ok_or(ForeignOwner)?;
+        let number = number.parse().map_err(|_| ForeignOwner)?;
+        let owner = Self::new(client.parse()?, number);
         // Only the canonical spelling is ours; `+1` or upper case would parse as well.
         if owner.to_string() == text {
             Ok(owner)
@@ -167,7 +167,7 @@ impl FromStr for OwnerId {
     }
 }
 
-/// Numbers the attempts of one manager.
+/// Draws the owners of one manager: none of them twice.
 #[derive(Debug)]
 pub(crate) struct Owners {
     client: ClientId,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_makes_another_owner_of_the_same_attempt() {
+    fn a_round_makes_another_owner_of_the_same_claim() {
         let owner = OwnerId::new(ClientId::new(&SystemRandom), 7);
         let rounds = [1, 2, OwnerId::LAST_ROUND].map(|round| owner.in_round(round).unwrap());
         assert!(rounds.is_sorted_by(|one, two| one != two) && !rounds.contains(&owner));

@@ -15,7 +15,7 @@
 //!
 //! [`KeyState::on_event`] takes an event of one attempt and answers with the one thing its driver
 //! has to do next. No I/O and no clock is in here; the drivers (the waiting task,
-//! the keeper of leases, the releaser) have no decisions to take.
+//! the renewer of leases, the releaser) have no decisions to take.
 
 mod attempt;
 mod claim;
@@ -28,6 +28,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use self::attempt::Attempt;
 use crate::{
+    attempt::AttemptId,
     clock::Moment,
     error::LostCause,
     fence::FencingToken,
@@ -36,15 +37,15 @@ use crate::{
     store::{AcquireOutcome, Holder, Released, Renewal, StoreError},
 };
 
-pub(crate) use self::{claim::Trust, waiter::Waiter};
+pub(crate) use self::{claim::Validity, waiter::LocalWaiter};
 
-/// Everything this process knows of one key. `T` is how to ring a task.
+/// Everything this process knows of one key. `T` is how to wake a task.
 #[derive(Debug)]
 pub(crate) struct KeyState<T> {
     /// Bears the claim, or was the last to.
     front: Option<Attempt<T>>,
     /// In the order of arrival, which is that of their ids.
-    behind: VecDeque<Waiter<T>>,
+    behind: VecDeque<LocalWaiter<T>>,
     /// Lost, or being given back, while somebody else is in front.
     aside: Vec<Attempt<T>>,
 }
@@ -61,7 +62,7 @@ impl<T> Default for KeyState<T> {
 
 /// A lease that is not lost as far as anybody has looked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     pub(crate) token: FencingToken,
     pub(crate) since: Moment,
     pub(crate) deadline: Moment,
@@ -94,7 +95,7 @@ pub(crate) enum Event {
     Closed,
     /// The manager waits no longer for holders.
     Revoked,
-    /// The keeper looks after the lease.
+    /// The renewer looks after the lease.
     Tick,
     /// The store answered, or failed to, the renewal sent at `sent`.
     Renewed {
@@ -118,14 +119,14 @@ pub(crate) enum Effect {
         limit: Duration,
         queue: bool,
     },
-    /// Wait for the bell or until then, whichever is first.
+    /// Wait until woken or until then, whichever is first.
     WaitUntil(Moment),
     /// The same behind others of this process.
     Queue(Moment),
     /// The lease is ours.
     Enter {
-        /// What the keeper has to know, if it does not yet.
-        keep: Option<Keep>,
+        /// What the renewer has to know, if it does not yet.
+        renew_at: Option<RenewAt>,
     },
     /// Tell the caller that it will not get the lock.
     Refuse(Denial),
@@ -135,9 +136,9 @@ pub(crate) enum Effect {
         limit: Duration,
         then: Moment,
     },
-    /// Ring the bell: the phase has changed under the task.
-    Ring,
-    /// The lease has just been lost: ring the bell and report it.
+    /// Wake the task: its phase has changed without it.
+    Wake,
+    /// The lease has just been lost: wake the task and report it.
     Lose,
     /// Send the release for `owner`.
     Release { owner: OwnerId },
@@ -150,7 +151,7 @@ pub(crate) enum Effect {
 
 /// The lease of `owner` is to be looked after at `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Keep {
+pub(crate) struct RenewAt {
     pub(crate) owner: OwnerId,
     pub(crate) at: Moment,
 }
@@ -159,7 +160,7 @@ pub(crate) struct Keep {
 #[derive(Debug)]
 pub(crate) struct Outcome<T> {
     pub(crate) effect: Effect,
-    /// Whom to ring besides: who is in front now, or was until now.
+    /// The task to be woken besides: it is in front now, or was until now.
     pub(crate) next: Option<T>,
 }
 
@@ -179,26 +180,26 @@ pub(crate) enum Denial {
 
 /// What the state does not know by itself.
 #[derive(Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct Context<'a> {
     pub(crate) now: Moment,
     /// The longest time to wait for one answer.
     pub(crate) response_limit: Duration,
     /// Whether a lease may go from one task of this process to the next.
     pub(crate) handover: bool,
     /// Whether the store makes the first waiter the holder when a lease is given back.
-    pub(crate) hands_on: bool,
+    pub(crate) grants: bool,
     pub(crate) random: &'a dyn Random,
     pub(crate) owners: &'a Owners,
 }
 
 impl<T: Clone> KeyState<T> {
     /// A task wants the key. Its driver starts with [`Event::Woken`].
-    pub(crate) fn enter(&mut self, waiter: Waiter<T>, around: Surroundings<'_>) {
+    pub(crate) fn enter(&mut self, waiter: LocalWaiter<T>, context: Context<'_>) {
         if self.front.as_ref().is_some_and(Attempt::is_active) {
             self.behind.push_back(waiter);
         } else {
-            let next = Attempt::new(waiter, around);
-            self.come_next(next, around);
+            let next = Attempt::new(waiter, context);
+            self.come_next(next, context);
         }
     }
 
@@ -215,7 +216,7 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// Until when the store may have something of attempt `id`.
-    pub(crate) fn traces_until(&self, id: OwnerId) -> Option<Moment> {
+    pub(crate) fn traces_until(&self, id: AttemptId) -> Option<Moment> {
         self.find(id)?.claim.traces_until
     }
 
@@ -227,22 +228,22 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// The lease of attempt `id`, unless it was lost.
-    pub(crate) fn lease(&self, id: OwnerId) -> Option<Held> {
+    pub(crate) fn lease(&self, id: AttemptId) -> Option<HeldLease> {
         self.find(id)?.lease()
     }
 
     /// How attempt `id` lost its lease, if it did.
-    pub(crate) fn loss(&self, id: OwnerId) -> Option<Loss> {
+    pub(crate) fn loss(&self, id: AttemptId) -> Option<Loss> {
         self.find(id)?.loss()
     }
 
     /// For how long from `now` the store has to keep the lease that attempt `id` gives back.
-    pub(crate) fn kept_for(&self, id: OwnerId, now: Moment) -> Option<Duration> {
+    pub(crate) fn kept_for(&self, id: AttemptId, now: Moment) -> Option<Duration> {
         self.find(id)?.kept_for(now)
     }
 
     /// Whether the answer to a question of attempt `id` is still of use.
-    pub(crate) fn is_asking(&self, id: OwnerId) -> bool {
+    pub(crate) fn is_asking(&self, id: AttemptId) -> bool {
         let front = self.front.as_ref();
         front.is_some_and(|front| front.id() == id && front.is_asking())
     }
@@ -253,9 +254,9 @@ impl<T: Clone> KeyState<T> {
         front.is_some_and(|front| front.claim.owner == owner && front.is_holding())
     }
 
-    /// Attempt `id` holds one of several leases, which are all there at `now`; what the keeper has to
+    /// Attempt `id` holds one of several leases, which are all there at `now`; what the renewer has to
     /// know of that.
-    pub(crate) fn end_trial(&mut self, id: OwnerId, now: Moment) -> Option<Keep> {
+    pub(crate) fn end_trial(&mut self, id: AttemptId, now: Moment) -> Option<RenewAt> {
         let front = self.front.as_mut().filter(|front| front.id() == id);
         front?.end_trial(now)
     }
@@ -270,23 +271,23 @@ impl<T: Clone> KeyState<T> {
         attempts.find(|attempt| attempt.claim.owner == owner)
     }
 
-    fn find(&self, id: OwnerId) -> Option<&Attempt<T>> {
+    fn find(&self, id: AttemptId) -> Option<&Attempt<T>> {
         let mut attempts = self.front.iter().chain(&self.aside);
         attempts.find(|attempt| attempt.id() == id)
     }
 
-    fn place_of(&self, id: OwnerId) -> Option<usize> {
+    fn place_of(&self, id: AttemptId) -> Option<usize> {
         self.behind
             .binary_search_by_key(&id, |waiter| waiter.id)
             .ok()
     }
 
     /// Looks whether the lease of attempt `id` is past its deadline, before somebody relies on it.
-    pub(crate) fn check(&mut self, id: OwnerId, around: Surroundings<'_>) -> Outcome<T> {
+    pub(crate) fn check(&mut self, id: AttemptId, context: Context<'_>) -> Outcome<T> {
         match self.front.as_mut().filter(|front| front.id() == id) {
             Some(front) => {
-                let effect = front.check(around.now);
-                self.after_front(effect, around)
+                let effect = front.check(context.now);
+                self.after_front(effect, context)
             }
             None => Outcome::of(Effect::Nothing),
         }
@@ -295,30 +296,30 @@ impl<T: Clone> KeyState<T> {
     /// Takes what happened to attempt `id` and says what to do next.
     pub(crate) fn on_event(
         &mut self,
-        id: OwnerId,
+        id: AttemptId,
         event: Event,
-        around: Surroundings<'_>,
+        context: Context<'_>,
     ) -> Outcome<T> {
         if let Some(front) = self.front.as_mut().filter(|front| front.id() == id) {
             if matches!(event, Event::Left) && front.is_active() {
-                return self.leave_front(around);
+                return self.leave_front(context);
             }
-            let effect = front.on_event(event, around);
-            return self.after_front(effect, around);
+            let effect = front.on_event(event, context);
+            return self.after_front(effect, context);
         }
         if let Some(place) = self.place_of(id) {
-            return self.on_waiter(place, &event, around);
+            return self.on_waiter(place, &event, context);
         }
         let aside = self.aside.iter().position(|attempt| attempt.id() == id);
         let Some(index) = aside else {
             // A late answer or hint for an attempt that is over.
             return Outcome::of(Effect::Nothing);
         };
-        let effect = self.aside[index].on_event(event, around);
+        let effect = self.aside[index].on_event(event, context);
         let mut next = None;
         if matches!(effect, Effect::Forget(_)) {
             let gone = self.aside.swap_remove(index);
-            next = self.others_are_told(gone.claim.owner, around);
+            next = self.others_are_told(gone.claim.owner, context);
         }
         Outcome { effect, next }
     }
@@ -328,11 +329,11 @@ impl<T: Clone> KeyState<T> {
         &mut self,
         owner: OwnerId,
         event: Event,
-        around: Surroundings<'_>,
+        context: Context<'_>,
     ) -> Option<(T, Outcome<T>)> {
         let waiter = &self.attempt_of(owner)?.waiter;
         let (id, task) = (waiter.id, waiter.task.clone());
-        Some((task, self.on_event(id, event, around)))
+        Some((task, self.on_event(id, event, context)))
     }
 }
 

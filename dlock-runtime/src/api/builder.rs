@@ -1,6 +1,7 @@
 //! How a manager is made: defaults, limits, and the store.
 
 // Documentation shows methods in the order of these.
+mod entry;
 mod options;
 mod redis;
 mod redis_options;

@@ -13,14 +13,13 @@ use tracing::Instrument;
 
 use crate::{
     api::{global, guard::LockGuard, manager::LockManager},
-    engine::{acquisition::Section, release::let_others_take_it},
+    engine::{acquisition::Acquisition, spawn::let_others_take_it},
     exclusive::Exclusive,
-    observe,
 };
 
 /// What a section needs to go on without its caller.
 pub struct Detach {
-    section: Arc<Section>,
+    acquisition: Arc<Acquisition>,
     /// The manager in scope, which a new task does not inherit.
     scope: Option<LockManager>,
     caller: tracing::Span,
@@ -32,7 +31,7 @@ impl Detach {
     #[must_use]
     pub fn of(guard: &LockGuard) -> Self {
         Self {
-            section: guard.section().clone(),
+            acquisition: guard.acquisition().clone(),
             scope: global::in_scope(),
             caller: tracing::Span::current(),
             runtime: Handle::try_current().ok(),
@@ -53,10 +52,10 @@ impl Detach {
     fn spawn(&self, rest: impl Future + Send + 'static) {
         // Without a runtime `rest` is dropped, and so is the guard in it, which gives the lock back.
         if let Some(runtime) = &self.runtime {
-            let section = self.section.clone();
+            let acquisition = self.acquisition.clone();
             let rest = async move {
                 // Not before: a runtime that has ended drops it at once.
-                observe::detached(&section);
+                acquisition.events().detached();
                 drop(rest.await);
             };
             let rest = rest.instrument(self.caller.clone());

@@ -1,8 +1,8 @@
 //! Proof of holding a lock: the guard that owns a lease, and the lease its body sees.
 
 mod lease;
-mod ring;
 mod watch;
+mod woken;
 
 use std::{
     fmt,
@@ -15,45 +15,20 @@ use std::{
 
 use futures_util::future::join_all;
 use pin_project_lite::pin_project;
-use tokio::runtime::Handle;
 
 use crate::{
-    engine::acquisition::Section,
-    error::{LockError, LostCause},
+    engine::{
+        acquire::Taken,
+        acquisition::Acquisition,
+        release::{Occupied, release},
+    },
+    error::LockError,
     exclusive::Exclusive,
-    fence::FencingToken,
-    observe,
-    options::OnLost,
-    state::{Effect, Event, Loss},
-    store::Released,
 };
 
 pub use lease::Lease;
-use lease::Others;
+use lease::OtherLeases;
 pub use watch::Watch;
-
-/// What an attempt occupies; dropping it gives everything back in the background.
-pub(crate) struct Occupied {
-    section: Arc<Section>,
-    left: bool,
-}
-
-impl Occupied {
-    pub(crate) fn new(section: Arc<Section>) -> Self {
-        Self {
-            section,
-            left: false,
-        }
-    }
-}
-
-impl Drop for Occupied {
-    fn drop(&mut self) {
-        if !self.left {
-            self.section.leave_in_background();
-        }
-    }
-}
 
 /// A held lock. It is renewed until the guard is released or dropped.
 ///
@@ -77,22 +52,17 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    pub(crate) fn new(place: Occupied, token: FencingToken) -> Self {
-        Self {
-            lease: Lease {
-                place,
-                token,
-                others: None,
-            },
-        }
+    pub(crate) fn new(taken: Taken) -> Self {
+        let lease = Lease::new(taken);
+        Self { lease }
     }
 
     /// One guard of all, of which there is at least one; its key is that of the first.
-    pub(crate) fn of_all(guards: impl Iterator<Item = Self>) -> Self {
-        let mut leases = guards.map(|guard| guard.lease);
+    pub(crate) fn of_all(taken: Vec<Taken>) -> Self {
+        let mut leases = taken.into_iter().map(Lease::new);
         let mut lease = leases.next().expect("a list of keys has at least one");
         let others: Vec<_> = leases.collect();
-        lease.others = (!others.is_empty()).then(|| Box::new(Others(others)));
+        lease.others = (!others.is_empty()).then(|| Box::new(OtherLeases(others)));
         Self { lease }
     }
 
@@ -113,17 +83,13 @@ impl LockGuard {
         &self.lease
     }
 
-    pub(crate) fn section(&self) -> &Arc<Section> {
-        &self.lease.place.section
-    }
-
-    pub(crate) fn sections(&self) -> impl Iterator<Item = &Arc<Section>> {
-        self.lease.sections()
+    pub(crate) fn acquisition(&self) -> &Arc<Acquisition> {
+        &self.lease.place.acquisition
     }
 
     /// Runs `body` as long as the lease is valid.
     ///
-    /// With [`OnLost::Cancel`] the body is dropped at the await it has reached as soon as the
+    /// With [`OnLost::Cancel`](crate::OnLost::Cancel) the body is dropped at the await it has reached as soon as the
     /// lease is lost. It is never started without a valid lease.
     ///
     /// ```
@@ -168,7 +134,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// The future yields [`LockError::Lost`] if the lease was not valid to the end, unless
-    /// [`OnLost::Finish`] was asked for.
+    /// [`OnLost::Finish`](crate::OnLost::Finish) was asked for.
     ///
     /// # Cancel safety
     ///
@@ -239,71 +205,10 @@ impl fmt::Debug for Release {
 }
 
 /// Gives back several keys; the error is that of the first that was not valid to the end.
-async fn release_all(place: Occupied, others: Others) -> Result<(), LockError> {
+async fn release_all(place: Occupied, others: OtherLeases) -> Result<(), LockError> {
     let others = others.0.into_iter().map(|lease| lease.place);
     let released = join_all(std::iter::once(place).chain(others).map(release)).await;
     released.into_iter().collect()
-}
-
-async fn release(mut place: Occupied) -> Result<(), LockError> {
-    let section = place.section.clone();
-    let now = section.now();
-    let held = match section.check_at(now) {
-        Ok(held) => held,
-        Err(loss) => {
-            // Nothing to wait for: what may be left in the store goes in the background.
-            drop(place);
-            return end_of_lost(&section, loss);
-        }
-    };
-    if Handle::try_current().is_err() {
-        // No timer could limit the request here; dropping the place sends it elsewhere.
-        return Ok(());
-    }
-    observe::left(&section, now);
-    let Effect::Release { owner } = section.event_at(Event::Left, now) else {
-        // The next one in this process has it already.
-        place.left = true;
-        observe::handed_over(&section);
-        return Ok(());
-    };
-    section.shared.keeper.remove(owner);
-    let answer = section.ask_release(owner, now).await;
-    // The time matters only if there is none, or if others of this process wait for it to pass.
-    let is_over = answer.is_ok() && section.shared.store.hands_on();
-    let now = if is_over { now } else { section.now() };
-    let released = Event::Released(answer.ok());
-    let Effect::Forget(released) = section.event_at(released, now) else {
-        // Whether it arrived is unknown: dropping the place repeats it.
-        return Ok(());
-    };
-    place.left = true;
-    match released {
-        Some(Released::WasGone) => {
-            let held_for = held.since.elapsed(section.now());
-            let cause = LostCause::TakenAway;
-            let loss = Loss { cause, held_for };
-            // As every loss: the caller may have detached the section, and not get the error.
-            observe::lost(&section, &loss);
-            end_of_lost(&section, loss)
-        }
-        Some(Released::WasHeld) => Ok(()),
-        None => {
-            observe::release_given_up(&section);
-            Ok(())
-        }
-    }
-}
-
-fn end_of_lost(section: &Section, loss: Loss) -> Result<(), LockError> {
-    let error = section.lost_error(loss);
-    match section.timing.on_lost {
-        OnLost::Cancel => Err(error),
-        OnLost::Finish => {
-            observe::lost_but_finished(section, &error);
-            Ok(())
-        }
-    }
 }
 
 pin_project! {

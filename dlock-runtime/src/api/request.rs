@@ -7,7 +7,7 @@ use crate::{
     },
     engine::{acquire::acquire, acquire_all},
     error::LockError,
-    key::LockKeys,
+    key::{LockKey, LockKeys},
     observe,
     options::{OnLost, Options, Wait},
     site::Origin,
@@ -231,11 +231,17 @@ impl LockRequest {
         };
         let keys = self.keys;
         let keys = keys.map_err(|error| observe::not_asked(origin, error))?;
-        let shared = self.manager.shared();
+        let core = self.manager.core();
         // Boxed: the states of an acquisition must not weigh on the caller's future.
         match keys.only() {
-            Some(key) => Box::pin(acquire(shared, key.clone(), self.options, origin)).await,
-            None => Box::pin(acquire_all::acquire(shared, keys, self.options, origin)).await,
+            Some(key) => {
+                let taken = acquire(core, key.clone(), self.options, origin);
+                Box::pin(taken).await.map(LockGuard::new)
+            }
+            None => {
+                let all = acquire_all::acquire(core, keys, self.options, origin);
+                Box::pin(all).await.map(LockGuard::of_all)
+            }
         }
     }
 
@@ -294,5 +300,64 @@ impl LockRequest {
         let guard = self.acquire().await?;
         let output = guard.watch(Box::pin(body(guard.lease()))).await;
         finish(guard, output).await
+    }
+}
+
+impl LockManager {
+    /// A lock to be taken: set what differs from the manager's defaults, then
+    /// [`acquire`](LockRequest::acquire), [`try_acquire`](LockRequest::try_acquire) or
+    /// [`run`](LockRequest::run). A key that is not valid is an error then.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    ///
+    /// use std::time::Duration;
+    ///
+    /// let lock = manager.lock("order:42").ttl(Duration::from_secs(20)).wait(Duration::from_secs(2));
+    /// lock.run(async |_lease| println!("alone")).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn lock<K>(&self, key: K) -> LockRequest
+    where
+        K: TryInto<LockKey>,
+        K::Error: Into<LockError>,
+    {
+        let key = key.try_into().map_err(Into::into);
+        LockRequest::new(self.clone(), key.map(LockKeys::from))
+    }
+
+    /// Several locks to be taken together: all of them, or none.
+    ///
+    /// They are asked for at once. If somebody else holds one, those that come before it in the
+    /// order of keys are kept while it is waited for, and the others given back: in whatever order
+    /// calls name their keys, they never deadlock. That is so of the keys of one call: a call in the
+    /// body of another one waits while that holds its own. A key that is named twice
+    /// counts once; a list without any is an error when it is to be taken.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let (from, to) = (7, 4);
+    /// let accounts = [from, to].map(|id| format!("account:{id}"));
+    /// let moved = manager.lock_all(accounts).run(async |lease| {
+    ///     for (key, token) in lease.tokens() {
+    ///         println!("{token} for {key}");
+    ///     }
+    /// });
+    /// moved.await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn lock_all<I, K>(&self, keys: I) -> LockRequest
+    where
+        I: IntoIterator<Item = K>,
+        K: TryInto<LockKey>,
+        K::Error: Into<LockError>,
+    {
+        let keys = keys.into_iter();
+        let keys = keys.map(|key| key.try_into().map_err(Into::into));
+        LockRequest::new(self.clone(), LockKeys::collect(keys))
     }
 }

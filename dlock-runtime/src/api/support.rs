@@ -171,7 +171,8 @@ pub fn acquire(
         let Some(manager) = manager.or_else(global::current) else {
             return Err(refused(LockError::NotInstalled { key }));
         };
-        acquire_in(manager.shared(), key, options, site.into()).await
+        let taken = acquire_in(manager.core(), key, options, site.into()).await?;
+        Ok(LockGuard::new(taken))
     }))
 }
 
@@ -190,7 +191,8 @@ pub fn acquire_all(
             let key = keys.first().clone();
             return Err(refused(LockError::NotInstalled { key }));
         };
-        acquire_all::acquire(manager.shared(), keys, options, site.into()).await
+        let all = acquire_all::acquire(manager.core(), keys, options, site.into()).await?;
+        Ok(LockGuard::of_all(all))
     }))
 }
 

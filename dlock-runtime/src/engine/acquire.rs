@@ -10,39 +10,55 @@ use std::{
 
 use tokio::{runtime::Handle, time::timeout_at};
 
+use super::{
+    acquisition::{Acquisition, Engine},
+    reentrancy,
+    release::Occupied,
+    renewer,
+};
 use crate::{
-    api::{
-        guard::{LockGuard, Occupied},
-        manager::Shared,
-    },
     clock::Moment,
-    engine::{acquisition::Section, reentrancy, renewer},
     error::LockError,
+    fence::FencingToken,
     key::LockKey,
-    observe::{self, Asking, Came, Trail},
+    observe::{self, Asking, LeaseOrigin, Trail},
     options::{Options, Timing},
     site::Origin,
     state::{Denial, Effect, Event},
     store::{AcquireOutcome, StoreError, StoreErrorKind},
 };
 
+/// A lock that was taken: what a guard is made of.
+pub(crate) struct Taken {
+    pub(crate) place: Occupied,
+    pub(crate) token: FencingToken,
+}
+
+impl Taken {
+    /// The error if the lease is not valid any more.
+    pub(super) fn loss(&self) -> Option<LockError> {
+        let acquisition = &self.place.acquisition;
+        acquisition.ensure_at(acquisition.now()).err()
+    }
+}
+
 /// Takes `key`. Dropping the future gives back whatever it has got so far.
 pub(crate) async fn acquire(
-    shared: Arc<Shared>,
+    core: Arc<Engine>,
     key: LockKey,
     options: Options,
     origin: Origin,
-) -> Result<LockGuard, LockError> {
-    let timing = options.resolve(&shared.defaults, &key);
+) -> Result<Taken, LockError> {
+    let timing = options.resolve(&core.defaults, &key);
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
-    if reentrancy::contains(shared.id(), &key) {
+    if reentrancy::contains(core.id(), &key) {
         return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));
     }
     let asking = Asking::for_one(&key, origin);
-    match one(&shared, &key, timing, asking.trail()).await {
+    match one(&core, &key, timing, asking.trail()).await {
         Ok(got) => {
-            asking.entered(got.guard.fencing_token(), got.waited, got.now);
-            Ok(got.guard)
+            asking.entered(got.taken.token, got.waited, got.now);
+            Ok(got.taken)
         }
         Err(error) => Err(asking.refused(timing.wait, error)),
     }
@@ -50,7 +66,7 @@ pub(crate) async fn acquire(
 
 /// A lock, and how long its task has waited for it.
 pub(super) struct Got {
-    pub(super) guard: LockGuard,
+    pub(super) taken: Taken,
     waited: Duration,
     /// When it was got.
     now: Moment,
@@ -58,14 +74,14 @@ pub(super) struct Got {
 
 /// One attempt at `key`, which gives back whatever it has got when it is dropped.
 pub(super) async fn one(
-    shared: &Arc<Shared>,
+    core: &Arc<Engine>,
     key: &LockKey,
     timing: Timing,
     trail: &Trail,
 ) -> Result<Got, LockError> {
     let runtime = Handle::try_current().map_err(|_| no_runtime(key))?;
-    let entered = shared.clock.now();
-    let is_usable = |now: Moment| match shared.store.at(now) {
+    let entered = core.clock.now();
+    let is_usable = |now: Moment| match core.store.at(now) {
         Ok(_) => Ok(()),
         Err(reason) => Err(LockError::Unavailable {
             key: key.clone(),
@@ -75,26 +91,26 @@ pub(super) async fn one(
     };
     // Before the table is looked at: a fork's copy of its mutex may be locked for ever.
     is_usable(entered)?;
-    let section = Section::enter(shared, key, timing, trail, runtime, entered)?;
-    let place = Occupied::new(section.clone());
+    let acquisition = Acquisition::enter(core, key, timing, trail, runtime, entered)?;
+    let place = Occupied::new(acquisition.clone());
 
     let (mut event, mut now) = (Event::Woken, entered);
-    let mut came = Came::HandedOn;
+    let mut origin = LeaseOrigin::Granted;
     loop {
-        // Made before the state is looked at, it misses no ring.
-        let ring = section.ring();
-        event = match section.event_at(event, now) {
+        // Made before the state is looked at, it misses no wake.
+        let woken = acquisition.woken();
+        event = match acquisition.event_at(event, now) {
             Effect::Ask {
                 owner,
                 limit,
                 queue,
             } => {
-                let question = section.ask_acquire(owner, limit, queue, now);
-                match unless_in_vain(&section, question).await {
+                let question = acquisition.ask_acquire(owner, limit, queue, now);
+                match unless_in_vain(&acquisition, question).await {
                     // It was sent somewhat later than `now`, which is on the safe side.
                     Some(answer) => {
                         if matches!(answer, Ok(AcquireOutcome::Granted { .. })) {
-                            came = Came::Granted;
+                            origin = LeaseOrigin::Requested;
                         }
                         Event::Answered { sent: now, answer }
                     }
@@ -102,25 +118,26 @@ pub(super) async fn one(
                 }
             }
             Effect::WaitUntil(at) | Effect::Queue(at) => {
-                // Woken by a ring or by the time: the state knows what to make of either.
-                drop(timeout_at(section.timer(at), ring).await);
+                // Woken by the state or by the time: the state knows what to make of either.
+                drop(timeout_at(acquisition.timer(at), woken).await);
                 Event::Woken
             }
-            Effect::Enter { keep } => {
+            Effect::Enter { renew_at } => {
                 // A shutdown may have taken it in this very moment.
-                let held = section
+                let held = acquisition
                     .check_at(now)
-                    .map_err(|loss| section.lost_error(loss))?;
+                    .map_err(|loss| acquisition.lost_error(loss))?;
                 let waited = entered.elapsed(now);
-                section.stops_waiting();
-                observe::acquired(&section, held.token, came, waited);
-                if let Some(keep) = keep {
-                    renewer::keep(&section, keep, now);
+                acquisition.stops_waiting();
+                acquisition.events().acquired(held.token, origin, waited);
+                if let Some(renew_at) = renew_at {
+                    renewer::note(&acquisition, renew_at, now);
                 }
-                let guard = LockGuard::new(place, held.token);
-                return Ok(Got { guard, waited, now });
+                let token = held.token;
+                let taken = Taken { place, token };
+                return Ok(Got { taken, waited, now });
             }
-            Effect::Refuse(denial) => return Err(refusal(&section, denial)),
+            Effect::Refuse(denial) => return Err(refusal(&acquisition, denial)),
             // Only a shutdown comes between two steps; every other effect is for another driver.
             // Whatever it was, the body must not run.
             other => {
@@ -129,29 +146,32 @@ pub(super) async fn one(
                 return Err(LockError::Closed { key });
             }
         };
-        now = section.now();
+        now = acquisition.now();
         is_usable(now)?;
     }
 }
 
 /// What `question` yields, unless the manager closes first, or another task goes on in place of this
 /// one: then the answer matters no more, and what has not been sent yet must not be.
-async fn unless_in_vain<T>(section: &Section, question: impl Future<Output = T>) -> Option<T> {
+async fn unless_in_vain<T>(
+    acquisition: &Acquisition,
+    question: impl Future<Output = T>,
+) -> Option<T> {
     let mut question = pin!(question);
     let mut is_sent = false;
     loop {
-        let mut ring = pin!(section.ring());
-        if !section.is_asking() {
+        let mut woken = pin!(acquisition.woken());
+        if !acquisition.is_asking() {
             return None;
         }
         let answer = poll_fn(|context| {
-            if is_sent && ring.as_mut().poll(context).is_ready() {
+            if is_sent && woken.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             is_sent = true;
             match question.as_mut().poll(context) {
                 Poll::Ready(answer) => Poll::Ready(Some(answer)),
-                Poll::Pending => ring.as_mut().poll(context).map(|()| None),
+                Poll::Pending => woken.as_mut().poll(context).map(|()| None),
             }
         });
         if let Some(answer) = answer.await {
@@ -160,11 +180,11 @@ async fn unless_in_vain<T>(section: &Section, question: impl Future<Output = T>)
     }
 }
 
-fn refusal(section: &Section, denial: Denial) -> LockError {
-    let key = section.key().clone();
+fn refusal(acquisition: &Acquisition, denial: Denial) -> LockError {
+    let key = acquisition.key().clone();
     match denial {
         Denial::Busy { waited, mut holder } => {
-            let label = &section.shared.label;
+            let label = &acquisition.core.label;
             if holder.is_here {
                 holder.label = Some(label.clone());
             }

@@ -15,11 +15,15 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::acquire::{no_runtime, one};
+use super::{
+    acquire::{self, Taken, no_runtime, one},
+    acquisition::Engine,
+    reentrancy,
+    release::release,
+    renewer,
+};
 use crate::{
-    api::{guard::LockGuard, manager::Shared},
     clock::Moment,
-    engine::reentrancy,
     error::{LockError, LostCause},
     key::{LockKey, LockKeys},
     observe::{self, Asking, Trail},
@@ -32,23 +36,20 @@ use crate::{
 /// The pause after a lease was lost while others were waited for: what ended it may end the next.
 const BEFORE_STARTING_OVER: Duration = Duration::from_millis(20);
 
-/// Takes all of `keys`. Dropping the future gives back whatever it has got so far.
+/// Takes all of `keys`, and returns their locks in the order of `keys`. Dropping the future gives back whatever it has got so far.
 pub(crate) async fn acquire(
-    shared: Arc<Shared>,
+    core: Arc<Engine>,
     keys: LockKeys,
     options: Options,
     origin: Origin,
-) -> Result<LockGuard, LockError> {
+) -> Result<Vec<Taken>, LockError> {
     if let Some(key) = keys.only() {
-        let only = super::acquire::acquire(shared, key.clone(), options, origin);
-        return Box::pin(only).await;
+        let only = acquire::acquire(core, key.clone(), options, origin);
+        return Box::pin(only).await.map(|only| vec![only]);
     }
-    let timing = options.resolve(&shared.defaults, keys.first());
+    let timing = options.resolve(&core.defaults, keys.first());
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
-    if let Some(key) = keys
-        .iter()
-        .find(|key| reentrancy::contains(shared.id(), key))
-    {
+    if let Some(key) = keys.iter().find(|key| reentrancy::contains(core.id(), key)) {
         let key = key.clone();
         return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));
     }
@@ -59,31 +60,37 @@ pub(crate) async fn acquire(
     let mut sorted: Vec<_> = keys.iter().enumerate().collect();
     sorted.sort_by_key(|(_, key)| *key);
     let asking = Asking::for_several(&keys, origin);
-    let call = Call {
+    let call = AcquireAll {
         trail: asking.trail().clone(),
-        began: shared.clock.now(),
+        began: core.clock.now(),
         keys: sorted.iter().map(|(_, key)| (*key).clone()).collect(),
         timing,
-        shared,
+        core,
     };
     match call.all().await {
-        Ok(guards) => {
+        Ok(all) => {
             let places = sorted.iter().map(|(place, _)| place);
-            let mut as_written: Vec<_> = places.zip(guards).collect();
+            let mut as_written: Vec<_> = places.zip(all).collect();
             as_written.sort_by_key(|(place, _)| *place);
-            let guard = LockGuard::of_all(as_written.into_iter().map(|(_, guard)| guard));
-            let now = call.shared.clock.now();
-            guard.sections().for_each(|section| section.end_trial(now));
-            asking.entered(guard.fencing_token(), call.began.elapsed(now), now);
-            Ok(guard)
+            let all: Vec<_> = as_written.into_iter().map(|(_, taken)| taken).collect();
+            let now = call.core.clock.now();
+            for taken in &all {
+                let acquisition = &taken.place.acquisition;
+                if let Some(renew_at) = acquisition.end_trial(now) {
+                    renewer::note(acquisition, renew_at, now);
+                }
+            }
+            let first = all.first().expect("a list of keys has at least one");
+            asking.entered(first.token, call.began.elapsed(now), now);
+            Ok(all)
         }
         Err(error) => Err(asking.refused(timing.wait, refusal(error, call.waited()))),
     }
 }
 
 /// One call for several keys.
-struct Call {
-    shared: Arc<Shared>,
+struct AcquireAll {
+    core: Arc<Engine>,
     /// In the order of all keys.
     keys: Vec<LockKey>,
     timing: Timing,
@@ -91,7 +98,7 @@ struct Call {
     began: Moment,
 }
 
-type Answer = Result<LockGuard, LockError>;
+type KeyResult = Result<Taken, LockError>;
 
 /// Why a way through the keys has not led to its end.
 enum Setback {
@@ -100,9 +107,9 @@ enum Setback {
     Lost(LockError),
 }
 
-impl Call {
+impl AcquireAll {
     /// The leases of all keys, in their order.
-    async fn all(&self) -> Result<Vec<LockGuard>, LockError> {
+    async fn all(&self) -> Result<Vec<Taken>, LockError> {
         let mut wait = self.timing.wait;
         if wait == Wait::Never {
             return self.if_free().await;
@@ -113,7 +120,7 @@ impl Call {
                 Err(Setback::Refused(error)) => return Err(error),
                 Err(Setback::Lost(lost)) => lost,
             };
-            let pause = jittered(BEFORE_STARTING_OVER, self.shared.random.next_u64());
+            let pause = jittered(BEFORE_STARTING_OVER, self.core.random.next_u64());
             match self.rest_of_wait() {
                 Some(Wait::For(rest)) if rest <= pause => return Err(lost),
                 None => return Err(lost),
@@ -129,46 +136,46 @@ impl Call {
     }
 
     /// The same for a caller that does not wait.
-    async fn if_free(&self) -> Result<Vec<LockGuard>, LockError> {
+    async fn if_free(&self) -> Result<Vec<Taken>, LockError> {
         let asked = self.keys.iter().map(|key| self.one(key, Wait::Never));
-        let (mut guards, mut failure) = (Vec::new(), None);
+        let (mut taken, mut failure) = (Vec::new(), None);
         for answer in join_all(asked).await {
             match answer {
-                Ok(guard) => guards.push(guard),
+                Ok(got) => taken.push(got),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let lost = || guards.iter().find_map(|guard| guard.ensure().err());
+        let lost = || taken.iter().find_map(Taken::loss);
         let Some(error) = failure.or_else(lost) else {
-            return Ok(guards);
+            return Ok(taken);
         };
         // Waited for: who hears that one key is busy is not to find the others busy with this call.
-        join_all(guards.into_iter().map(LockGuard::release)).await;
+        give_back(taken).await;
         Err(error)
     }
 
     /// One way through the keys, on which nothing is lost.
-    async fn in_order(&self, wait: Wait) -> Result<Vec<LockGuard>, Setback> {
+    async fn in_order(&self, wait: Wait) -> Result<Vec<Taken>, Setback> {
         let mut held = Vec::with_capacity(self.keys.len());
         match self.take_all(&mut held, wait).await {
             Ok(()) => Ok(held),
             Err(setback) => {
                 // Waited for, as above: the caller may try again at once.
-                join_all(held.into_iter().map(LockGuard::release)).await;
+                give_back(held).await;
                 Err(setback)
             }
         }
     }
 
     /// Adds to `held` what is missing.
-    async fn take_all(&self, held: &mut Vec<LockGuard>, mut wait: Wait) -> Result<(), Setback> {
+    async fn take_all(&self, held: &mut Vec<Taken>, mut wait: Wait) -> Result<(), Setback> {
         while let Some((next, others)) = self.keys[held.len()..].split_first() {
-            let (guard, answers) = self.wait_and_ask(held, next, others, wait).await?;
-            held.push(guard);
+            let (taken, answers) = self.wait_and_ask(held, next, others, wait).await?;
+            held.push(taken);
             let mut failure = None;
             for answer in answers {
                 match answer {
-                    Ok(guard) => held.push(guard),
+                    Ok(taken) => held.push(taken),
                     Err(error) => {
                         failure = Some(error);
                         // The answers behind it are dropped, and so given back.
@@ -184,7 +191,7 @@ impl Call {
             })?;
         }
         // The first may have ended while the last was waited for.
-        match held.iter().find_map(|guard| guard.ensure().err()) {
+        match held.iter().find_map(Taken::loss) {
             None => Ok(()),
             Some(error) => Err(Setback::Lost(error)),
         }
@@ -194,19 +201,19 @@ impl Call {
     /// answers are left out, and what was got given back, if `next` is not free.
     async fn wait_and_ask(
         &self,
-        held: &[LockGuard],
+        held: &[Taken],
         next: &LockKey,
         others: &[LockKey],
         wait: Wait,
-    ) -> Result<(LockGuard, Vec<Answer>), Setback> {
+    ) -> Result<(Taken, Vec<KeyResult>), Setback> {
         let waiting = pin!(self.one(next, wait));
         let asking = join_all(others.iter().map(|key| self.ask_once(key, wait)));
         match select(waiting, asking).await {
-            Either::Left((guard, asking)) => {
-                let guard = guard.map_err(Setback::Refused)?;
+            Either::Left((taken, asking)) => {
+                let taken = taken.map_err(Setback::Refused)?;
                 let answers = asking.await;
                 refuse_if_hopeless(&answers)?;
-                Ok((guard, answers))
+                Ok((taken, answers))
             }
             // A store answers in the order of the questions: `next`, asked first, is not free.
             // To wait for it with one behind it in hand could be to wait for each other.
@@ -214,7 +221,7 @@ impl Call {
                 refuse_if_hopeless(&answers)?;
                 drop(answers);
                 match select(waiting, pin!(any_lost(held))).await {
-                    Either::Left((guard, _)) => Ok((guard.map_err(Setback::Refused)?, Vec::new())),
+                    Either::Left((taken, _)) => Ok((taken.map_err(Setback::Refused)?, Vec::new())),
                     Either::Right((lost, _)) => Err(Setback::Lost(lost)),
                 }
             }
@@ -222,7 +229,7 @@ impl Call {
     }
 
     /// Asks for `key` without a place in its queue.
-    async fn ask_once(&self, key: &LockKey, wait: Wait) -> Answer {
+    async fn ask_once(&self, key: &LockKey, wait: Wait) -> KeyResult {
         let asking = self.one(key, Wait::Never);
         match wait {
             Wait::For(rest) => timeout(rest, asking)
@@ -232,18 +239,18 @@ impl Call {
         }
     }
 
-    async fn one(&self, key: &LockKey, wait: Wait) -> Answer {
+    async fn one(&self, key: &LockKey, wait: Wait) -> KeyResult {
         let timing = Timing {
             wait,
             on_trial: true,
             ..self.timing
         };
-        let got = one(&self.shared, key, timing, &self.trail).await?;
-        Ok(got.guard)
+        let got = one(&self.core, key, timing, &self.trail).await?;
+        Ok(got.taken)
     }
 
     fn waited(&self) -> Duration {
-        self.began.elapsed(self.shared.clock.now())
+        self.began.elapsed(self.core.clock.now())
     }
 
     /// What is left of the wait; `None` if the caller waits no longer.
@@ -253,7 +260,7 @@ impl Call {
             Wait::Forever => Some(Wait::Forever),
             Wait::For(limit) => {
                 let end = self.began.plus(limit);
-                let rest = end.remaining(self.shared.clock.now());
+                let rest = end.remaining(self.core.clock.now());
                 (!rest.is_zero()).then_some(Wait::For(rest))
             }
         }
@@ -301,7 +308,7 @@ fn refusal(error: LockError, waited: Duration) -> LockError {
 }
 
 /// Fails if one of `answers` says that waiting is of no use.
-fn refuse_if_hopeless(answers: &[Answer]) -> Result<(), Setback> {
+fn refuse_if_hopeless(answers: &[KeyResult]) -> Result<(), Setback> {
     let hopeless = |error: &&LockError| match error {
         LockError::Busy { .. } | LockError::Lost { .. } => false,
         LockError::Unavailable { reason, .. } => reason.is_final(),
@@ -314,12 +321,19 @@ fn refuse_if_hopeless(answers: &[Answer]) -> Result<(), Setback> {
     }
 }
 
+/// Releases all of them and waits for the answers; the caller has not had them, so their losses are none of its own.
+async fn give_back(taken: Vec<Taken>) {
+    join_all(taken.into_iter().map(|taken| release(taken.place))).await;
+}
+
 /// Waits until one of `held` is lost.
-async fn any_lost(held: &[LockGuard]) -> LockError {
+async fn any_lost(held: &[Taken]) -> LockError {
     if held.is_empty() {
         return pending().await;
     }
-    let losses = held.iter().map(|guard| Box::pin(guard.lost()));
+    let losses = held
+        .iter()
+        .map(|taken| Box::pin(taken.place.acquisition.lost()));
     select_all(losses).await.0
 }
 

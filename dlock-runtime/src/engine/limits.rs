@@ -271,7 +271,7 @@ mod tests {
             tokio::spawn(async move { lock.acquire().await?.release().await })
         };
         let mut waiting = vec![waits(&one), waits(&one)];
-        let bounds = manager.shared();
+        let bounds = manager.core();
         let count = || bounds.bounds.waiters.load(Ordering::Relaxed);
         eventually(LIMIT, "they wait", async || count() == 2).await;
         let error = one.clone().acquire().await.unwrap_err();
@@ -324,7 +324,7 @@ mod tests {
         }
         assert_eq!(
             manager
-                .shared()
+                .core()
                 .bounds
                 .pending_releases
                 .load(Ordering::Relaxed),

@@ -12,11 +12,11 @@ use tokio::task;
 use crate::key::LockKey;
 
 thread_local! {
-    static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<HeldKey>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A key that the body of a section holds.
-struct Held {
+struct HeldKey {
     /// That of the manager.
     id: usize,
     key: LockKey,
@@ -40,7 +40,7 @@ impl Drop for Scope {
 pub(crate) fn enter<'a>(id: usize, keys: impl Iterator<Item = &'a LockKey>) -> Scope {
     HELD.with_borrow_mut(|held| {
         let (before, task) = (held.len(), task::try_id());
-        held.extend(keys.map(|key| Held {
+        held.extend(keys.map(|key| HeldKey {
             id,
             key: key.clone(),
             task,

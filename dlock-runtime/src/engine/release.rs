@@ -1,104 +1,227 @@
-//! Releases that outlive the task they were begun for.
+//! Gives leases back: awaited by the caller, or in the background when the caller has gone.
 //!
-//! A runtime that shuts down drops its tasks, at any await and even before their first poll. So
-//! each task here carries a value, made before it is spawned, whose drop says that the work is not
-//! done.
+//! A runtime that shuts down drops its tasks, at any await and even before their first poll. So a release carries a
+//! value, made before anything is sent, whose drop goes on with it: [`Occupied`] where the caller waits for the answer,
+//! [`BackgroundRelease`] after that.
 
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, thread};
 
-use tokio::{runtime::Handle, time::timeout_at};
-
-use crate::{
-    engine::acquisition::{Section, runs_by_itself},
-    observe,
-    owner::OwnerId,
-    state::{Effect, Event},
+use tokio::{
+    runtime::{Handle, TryCurrentError},
+    time::timeout_at,
 };
 
-/// Lets another worker have the task that was just spawned or woken here.
-///
-/// tokio puts it into a slot of this worker from which no other may steal, in the hope that the
-/// running task is about to await. A body that does not would hold up the very renewal it needs.
-/// One more task pushes the first out of the slot, into the queue that others steal from.
-pub(crate) fn let_others_take_it() {
-    if let Ok(runtime) = Handle::try_current()
-        && runs_by_itself(&runtime)
-    {
-        drop(runtime.spawn(async {}));
+use super::{acquisition::Acquisition, spawn::let_others_take_it};
+use crate::{
+    clock::Moment,
+    error::{LockError, LostCause},
+    options::OnLost,
+    owner::OwnerId,
+    state::{Effect, Event, Loss},
+    store::Released,
+};
+
+/// What an attempt occupies; dropping it gives everything back in the background.
+pub(crate) struct Occupied {
+    pub(crate) acquisition: Arc<Acquisition>,
+    left: bool,
+}
+
+impl Occupied {
+    pub(crate) fn new(acquisition: Arc<Acquisition>) -> Self {
+        Self {
+            acquisition,
+            left: false,
+        }
     }
 }
 
-/// Sends the release of an attempt that was left, until the store has answered.
-pub(crate) fn release_in_background(section: &Arc<Section>, owner: OwnerId) {
-    section.shared.bounds.begins_release();
-    Releasing {
-        section: section.clone(),
-        owner,
-        runtimes: section.runtimes(false).into_iter(),
-        done: false,
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        if !self.left {
+            leave_in_background(&self.acquisition);
+        }
     }
-    .go_on();
+}
+
+/// Gives the lease back and waits for the store's answer; dropped before that, it goes on in the background.
+pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
+    let acquisition = place.acquisition.clone();
+    let now = acquisition.now();
+    let held = match acquisition.check_at(now) {
+        Ok(held) => held,
+        Err(loss) => {
+            // Nothing to wait for: what may be left in the store goes in the background.
+            drop(place);
+            return end_of_lost(&acquisition, loss);
+        }
+    };
+    if Handle::try_current().is_err() {
+        // No timer could limit the request here; dropping the place sends it elsewhere.
+        return Ok(());
+    }
+    acquisition.events().left(now);
+    let Some(owner) = begin(&acquisition, now) else {
+        // The next one in this process has it already.
+        place.left = true;
+        acquisition.events().handed_over();
+        return Ok(());
+    };
+    let Answered::Over(released) = send(&acquisition, owner, now).await else {
+        // Whether it arrived is unknown: dropping the place repeats it.
+        return Ok(());
+    };
+    place.left = true;
+    if released != Some(Released::WasGone) {
+        return Ok(());
+    }
+    let held_for = held.since.elapsed(acquisition.now());
+    let cause = LostCause::TakenAway;
+    let loss = Loss { cause, held_for };
+    // As every loss: the caller may have detached the section, and not get the error.
+    acquisition.events().lost(&loss);
+    end_of_lost(&acquisition, loss)
+}
+
+fn end_of_lost(acquisition: &Acquisition, loss: Loss) -> Result<(), LockError> {
+    let error = acquisition.lost_error(loss);
+    match acquisition.timing.on_lost {
+        OnLost::Cancel => Err(error),
+        OnLost::Finish => {
+            acquisition.events().lost_but_finished(&error);
+            Ok(())
+        }
+    }
+}
+
+/// The attempt leaves; returns the owner whose release has to be sent, unless another attempt goes on with the claim.
+fn begin(acquisition: &Acquisition, now: Moment) -> Option<OwnerId> {
+    let Effect::Release { owner } = acquisition.event_at(Event::Left, now) else {
+        return None;
+    };
+    acquisition.core.renewer.remove(owner);
+    Some(owner)
+}
+
+/// What the answer to a release leaves to be done.
+enum Answered {
+    /// Nothing; the store's last word, if any.
+    Over(Option<Released>),
+    /// The release has to be sent again at this time, or when the task is woken.
+    Again(Moment),
+}
+
+/// Sends a release once, at `now`, and tells the state of the answer.
+async fn send(acquisition: &Acquisition, owner: OwnerId, now: Moment) -> Answered {
+    let answer = acquisition.ask_release(owner, now).await;
+    if let Some(error) = answer.as_ref().err().filter(|it| it.is_refusal_for_good()) {
+        acquisition.events().release_refused(error);
+        acquisition.event(Event::Abandoned);
+        return Answered::Over(None);
+    }
+    // The time matters only if there is none, or if others of this process wait for it to pass.
+    let is_over = answer.is_ok() && acquisition.core.store.hands_on();
+    let now = if is_over { now } else { acquisition.now() };
+    match acquisition.event_at(Event::Released(answer.ok()), now) {
+        Effect::WaitUntil(at) => Answered::Again(at),
+        Effect::Forget(None) => {
+            acquisition.events().release_given_up();
+            Answered::Over(None)
+        }
+        Effect::Forget(released) => Answered::Over(released),
+        _ => Answered::Over(None),
+    }
+}
+
+/// Gives back what a task left behind: the lease, the place in the queue, the local entry.
+///
+/// Needs no runtime to be called from. If none is left that could send the release, the
+/// store's TTL has to do.
+fn leave_in_background(acquisition: &Arc<Acquisition>) {
+    let gone = |error: TryCurrentError| error.is_thread_local_destroyed();
+    if Handle::try_current().is_err_and(gone) {
+        // This is a destructor of a thread that has forgotten tokio already, whose clock panics
+        // here once a test has paused it. Any other thread will do.
+        let acquisition = acquisition.clone();
+        let elsewhere = thread::Builder::new();
+        if elsewhere.spawn(move || leave(&acquisition)).is_ok() {
+            return;
+        }
+    }
+    leave(acquisition);
+}
+
+fn leave(acquisition: &Arc<Acquisition>) {
+    acquisition.stops_waiting();
+    let now = acquisition.now();
+    if !acquisition.core.store.is_ours(now) {
+        // It is the parent's to give back.
+        return;
+    }
+    if let Some(owner) = begin(acquisition, now) {
+        acquisition.core.bounds.begins_release();
+        BackgroundRelease {
+            acquisition: acquisition.clone(),
+            owner,
+            runtimes: acquisition.runtimes(false).into_iter(),
+            done: false,
+        }
+        .go_on();
+    }
+    acquisition.events().left(now);
 }
 
 /// A release that goes on on the next runtime when the one it was on has gone.
-struct Releasing {
-    section: Arc<Section>,
+struct BackgroundRelease {
+    acquisition: Arc<Acquisition>,
     owner: OwnerId,
     runtimes: std::vec::IntoIter<Handle>,
     done: bool,
 }
 
-impl Releasing {
+impl BackgroundRelease {
     fn go_on(mut self) {
         if let Some(runtime) = self.runtimes.next() {
             runtime.spawn(self.run());
             let_others_take_it();
         } else {
             self.done = true;
-            if !self.section.release_at_once(self.owner) {
-                observe::abandoned(&self.section);
+            if !self.acquisition.release_at_once(self.owner) {
+                self.acquisition.events().abandoned();
             }
-            self.section.event(Event::Abandoned);
+            self.acquisition.event(Event::Abandoned);
         }
     }
 
+    /// Sends the release until the store has answered, or must have forgotten the lease.
     async fn run(mut self) {
-        let section = &self.section;
+        let acquisition = &self.acquisition;
         let mut is_repeated = false;
         loop {
-            let ring = section.ring();
+            let woken = acquisition.woken();
             // Many at once would be a stampede, at the latest when the store is back after an outage.
-            let turn = section.turn_to_release(is_repeated).await;
-            let answer = section.ask_release(self.owner, section.now()).await;
+            let turn = acquisition.turn_to_release(is_repeated).await;
+            let answered = send(acquisition, self.owner, acquisition.now()).await;
             drop(turn);
             is_repeated = true;
-            if let Some(error) = answer.as_ref().err().filter(|it| it.is_refusal_for_good()) {
-                observe::release_refused(section, error);
-                section.event(Event::Abandoned);
-                break;
-            }
-            match section.event(Event::Released(answer.ok())) {
-                // Rung when the store can be reached again.
-                Effect::WaitUntil(at) => drop(timeout_at(section.timer(at), ring).await),
-                Effect::Forget(None) => {
-                    observe::release_given_up(section);
-                    break;
-                }
-                _ => break,
+            match answered {
+                // Woken when the store can be reached again.
+                Answered::Again(at) => drop(timeout_at(acquisition.timer(at), woken).await),
+                Answered::Over(_) => break,
             }
         }
         self.done = true;
     }
 }
 
-impl Drop for Releasing {
+impl Drop for BackgroundRelease {
     fn drop(&mut self) {
         if self.done {
-            self.section.shared.bounds.ends_release();
+            self.acquisition.core.bounds.ends_release();
             return;
         }
         let rest = Self {
-            section: self.section.clone(),
+            acquisition: self.acquisition.clone(),
             owner: self.owner,
             runtimes: mem::take(&mut self.runtimes),
             done: false,

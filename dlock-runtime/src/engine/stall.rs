@@ -23,7 +23,7 @@ pub(crate) struct Polls {
 
 /// What has become of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Pulse {
+pub(crate) enum Liveness {
     /// It was polled not long ago, or there is none.
     Good,
     /// It has not been polled for a while: it is to be woken.
@@ -44,17 +44,17 @@ impl Polls {
     }
 
     /// How the body of a lease with this TTL is; called at least three times in a TTL.
-    pub(crate) fn look(&self, now: Moment, ttl: Duration) -> Pulse {
+    pub(crate) fn look(&self, now: Moment, ttl: Duration) -> Liveness {
         let last = self.last.load(Ordering::Relaxed);
         let since = (milliseconds(now) + 1).saturating_sub(last);
         let since = Duration::from_millis(since);
         if last == 0 || since < ttl / 2 {
             self.is_told.store(false, Ordering::Relaxed);
-            Pulse::Good
+            Liveness::Good
         } else if since > ttl && !self.is_told.swap(true, Ordering::Relaxed) {
-            Pulse::Stalled(since)
+            Liveness::Stalled(since)
         } else {
-            Pulse::Quiet
+            Liveness::Quiet
         }
     }
 }
@@ -74,23 +74,23 @@ mod tests {
     fn a_body_that_is_not_polled_is_woken_and_then_told_of_once() {
         let (polls, begin) = (Polls::default(), SystemClock.now());
         let at = |thirds: u32| begin.plus(TTL / 3 * thirds);
-        assert_eq!(polls.look(at(9), TTL), Pulse::Good, "there is no body");
+        assert_eq!(polls.look(at(9), TTL), Liveness::Good, "there is no body");
         polls.begin(begin);
-        assert_eq!(polls.look(at(1), TTL), Pulse::Good);
-        assert_eq!(polls.look(at(2), TTL), Pulse::Quiet);
+        assert_eq!(polls.look(at(1), TTL), Liveness::Good);
+        assert_eq!(polls.look(at(2), TTL), Liveness::Quiet);
         assert_eq!(
             polls.look(at(3), TTL),
-            Pulse::Quiet,
+            Liveness::Quiet,
             "not for longer than its TTL"
         );
-        assert_eq!(polls.look(at(4), TTL), Pulse::Stalled(TTL / 3 * 4));
-        assert_eq!(polls.look(at(5), TTL), Pulse::Quiet);
+        assert_eq!(polls.look(at(4), TTL), Liveness::Stalled(TTL / 3 * 4));
+        assert_eq!(polls.look(at(5), TTL), Liveness::Quiet);
         // It goes on, and stops again.
         polls.begin(at(6));
-        assert_eq!(polls.look(at(7), TTL), Pulse::Good);
-        assert_eq!(polls.look(at(10), TTL), Pulse::Stalled(TTL / 3 * 4));
+        assert_eq!(polls.look(at(7), TTL), Liveness::Good);
+        assert_eq!(polls.look(at(10), TTL), Liveness::Stalled(TTL / 3 * 4));
         polls.end();
-        assert_eq!(polls.look(at(20), TTL), Pulse::Good);
+        assert_eq!(polls.look(at(20), TTL), Liveness::Good);
     }
 
     #[test]
@@ -100,9 +100,9 @@ mod tests {
         for third in 1..30 {
             let now = begin.plus(TTL / 3 * third);
             match polls.look(now, TTL) {
-                Pulse::Good => {}
-                Pulse::Quiet => polls.begin(now),
-                stalled @ Pulse::Stalled(_) => panic!("{stalled:?}"),
+                Liveness::Good => {}
+                Liveness::Quiet => polls.begin(now),
+                stalled @ Liveness::Stalled(_) => panic!("{stalled:?}"),
             }
         }
     }

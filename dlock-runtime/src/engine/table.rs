@@ -13,26 +13,26 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// One entry for each key that is held or wanted. `T` is how to ring a task.
-pub(crate) struct Local<T> {
-    slots: Mutex<Slots<T>>,
+/// One entry for each key that is held or wanted. `T` is how to wake a task.
+pub(crate) struct Table<T> {
+    entries: Mutex<Entries<T>>,
     /// Rung when the last key is gone.
     idle: Notify,
 }
 
-struct Slots<T> {
-    by_key: HashMap<LockKey, Arc<Slot<T>>>,
+struct Entries<T> {
+    by_key: HashMap<LockKey, Arc<KeyEntry<T>>>,
     /// Set once, under the same mutex that lets newcomers in: none slips past a shutdown.
     closed: bool,
 }
 
 /// The state of one key.
-pub(crate) struct Slot<T> {
+pub(crate) struct KeyEntry<T> {
     pub(crate) key: LockKey,
     state: Mutex<KeyState<T>>,
 }
 
-impl<T> Slot<T> {
+impl<T> KeyEntry<T> {
     /// For a fork, whose copy of the mutex may be locked for ever.
     pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, KeyState<T>>> {
         self.state.try_lock().ok()
@@ -44,22 +44,22 @@ impl<T> Slot<T> {
     }
 }
 
-impl<T> Default for Local<T> {
+impl<T> Default for Table<T> {
     fn default() -> Self {
-        let slots = Slots {
+        let entries = Entries {
             by_key: HashMap::new(),
             closed: false,
         };
         Self {
-            slots: Mutex::new(slots),
+            entries: Mutex::new(entries),
             idle: Notify::new(),
         }
     }
 }
 
-impl<T: Clone> Local<T> {
-    fn slots(&self) -> MutexGuard<'_, Slots<T>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+impl<T: Clone> Table<T> {
+    fn entries(&self) -> MutexGuard<'_, Entries<T>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `enter` makes of the slot of `key`, into which it puts an attempt; `None` after
@@ -69,62 +69,62 @@ impl<T: Clone> Local<T> {
     pub(crate) fn enter<R>(
         &self,
         key: &LockKey,
-        enter: impl FnOnce(&Arc<Slot<T>>, &mut KeyState<T>) -> R,
+        enter: impl FnOnce(&Arc<KeyEntry<T>>, &mut KeyState<T>) -> R,
     ) -> Option<R> {
-        let mut slots = self.slots();
-        if slots.closed {
+        let mut entries = self.entries();
+        if entries.closed {
             return None;
         }
-        let slot = slots.by_key.entry(key.clone()).or_insert_with(|| {
-            Arc::new(Slot {
+        let entry = entries.by_key.entry(key.clone()).or_insert_with(|| {
+            Arc::new(KeyEntry {
                 key: key.clone(),
                 state: Mutex::default(),
             })
         });
         // Under the outer mutex, so that `forget_if_idle` cannot drop the slot in between.
-        let entered = enter(slot, &mut slot.state());
+        let entered = enter(entry, &mut entry.state());
         Some(entered)
     }
 
     /// Drops the entry of a key that nobody holds or wants any more.
-    pub(crate) fn forget_if_idle(&self, slot: &Arc<Slot<T>>) {
-        let mut slots = self.slots();
+    pub(crate) fn forget_if_idle(&self, entry: &Arc<KeyEntry<T>>) {
+        let mut entries = self.entries();
         // By now the key may have another slot, which is not ours to remove.
-        let is_current = slots
+        let is_current = entries
             .by_key
-            .get(&slot.key)
-            .is_some_and(|current| Arc::ptr_eq(current, slot));
-        if is_current && slot.state().is_idle() {
-            slots.by_key.remove(&slot.key);
+            .get(&entry.key)
+            .is_some_and(|current| Arc::ptr_eq(current, entry));
+        if is_current && entry.state().is_idle() {
+            entries.by_key.remove(&entry.key);
         }
-        let empty = slots.by_key.is_empty();
+        let empty = entries.by_key.is_empty();
         // Whoever is woken may look at the table at once.
-        drop(slots);
+        drop(entries);
         if empty {
             self.idle.notify_waiters();
         }
     }
 
     /// The slot of `key`, if somebody holds or wants it.
-    pub(crate) fn find(&self, key: &str) -> Option<Arc<Slot<T>>> {
-        self.slots().by_key.get(key).cloned()
+    pub(crate) fn find(&self, key: &str) -> Option<Arc<KeyEntry<T>>> {
+        self.entries().by_key.get(key).cloned()
     }
 
     /// All slots as they are now, in the order of their keys: a simulation is to be replayed.
-    pub(crate) fn all(&self) -> Vec<Arc<Slot<T>>> {
-        let mut all: Vec<_> = self.slots().by_key.values().cloned().collect();
+    pub(crate) fn all(&self) -> Vec<Arc<KeyEntry<T>>> {
+        let mut all: Vec<_> = self.entries().by_key.values().cloned().collect();
         all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         all
     }
 
     /// How many keys are held or wanted.
     pub(crate) fn len(&self) -> usize {
-        self.slots().by_key.len()
+        self.entries().by_key.len()
     }
 
     /// Lets nobody in any more.
     pub(crate) fn close(&self) {
-        self.slots().closed = true;
+        self.entries().closed = true;
     }
 
     /// Waits until no key is held, wanted or being released.
@@ -145,40 +145,47 @@ mod tests {
 
     use super::*;
     use crate::{
+        attempt::AttemptId,
         clock::{Clock, Moment, SystemClock},
         options::Timing,
-        owner::{ClientId, OwnerId, Owners},
+        owner::{ClientId, Owners},
         random::SystemRandom,
-        state::{Effect, Event, Surroundings, Trust, Waiter},
+        state::{Context, Effect, Event, LocalWaiter, Validity},
     };
 
-    fn around(now: Moment, owners: &Owners) -> Surroundings<'_> {
-        Surroundings {
+    fn context(now: Moment, owners: &Owners) -> Context<'_> {
+        Context {
             now,
             response_limit: Duration::ZERO,
             handover: true,
-            hands_on: true,
+            grants: true,
             random: &SystemRandom,
             owners,
         }
     }
 
-    fn enter(local: &Local<()>, key: &LockKey, owner: OwnerId) -> Arc<Slot<()>> {
+    fn owners() -> Owners {
+        Owners::new(ClientId::new(&SystemRandom))
+    }
+
+    fn enter(table: &Table<()>, key: &LockKey, id: u64) -> Arc<KeyEntry<()>> {
         let now = SystemClock.now();
-        let entered = local.enter(key, |slot, state| {
+        let entered = table.enter(key, |entry, state| {
             let timing = Timing::default();
-            let trust = Trust::new(timing.ttl, |_| Duration::ZERO);
-            let waiter = Waiter::new(owner, (), timing, trust, now);
-            state.enter(waiter, around(now, &Owners::new(owner.client())));
-            slot.clone()
+            let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
+            let waiter = LocalWaiter::new(AttemptId::numbered(id), (), timing, validity, now);
+            state.enter(waiter, context(now, &owners()));
+            entry.clone()
         });
         entered.expect("it is open")
     }
 
-    fn leave(slot: &Slot<()>, owner: OwnerId) {
-        let owners = Owners::new(owner.client());
-        let around = around(SystemClock.now(), &owners);
-        let left = slot.state().on_event(owner, Event::Left, around);
+    fn leave(entry: &KeyEntry<()>, id: u64) {
+        let owners = owners();
+        let context = context(SystemClock.now(), &owners);
+        let left = entry
+            .state()
+            .on_event(AttemptId::numbered(id), Event::Left, context);
         assert_eq!(
             left.effect,
             Effect::Forget(None),
@@ -188,32 +195,32 @@ mod tests {
 
     #[test]
     fn who_forgets_late_does_not_remove_the_next_ones() {
-        let (local, owners) = (Local::default(), Owners::new(ClientId::new(&SystemRandom)));
+        let table = Table::default();
         let key = LockKey::new("k").unwrap();
-        let (first, second, third) = (owners.next(), owners.next(), owners.next());
-        let slot = enter(&local, &key, first);
-        assert!(Arc::ptr_eq(&slot, &enter(&local, &key, second)));
-        leave(&slot, first);
-        leave(&slot, second);
-        local.forget_if_idle(&slot);
-        assert_eq!(local.len(), 0);
+        let (first, second, third) = (1, 2, 3);
+        let entry = enter(&table, &key, first);
+        assert!(Arc::ptr_eq(&entry, &enter(&table, &key, second)));
+        leave(&entry, first);
+        leave(&entry, second);
+        table.forget_if_idle(&entry);
+        assert_eq!(table.len(), 0);
 
-        let next = enter(&local, &key, third);
-        local.forget_if_idle(&slot);
+        let next = enter(&table, &key, third);
+        table.forget_if_idle(&entry);
         assert!(Arc::ptr_eq(
             &next,
-            &local.find("k").expect("the third is in there")
+            &table.find("k").expect("the third is in there")
         ));
     }
 
     #[test]
     fn nobody_enters_after_the_end() {
-        let (local, owners) = (Local::default(), Owners::new(ClientId::new(&SystemRandom)));
+        let table = Table::default();
         let key = LockKey::new("k").unwrap();
-        let slot = enter(&local, &key, owners.next());
-        local.close();
-        let nobody = local.enter(&key, |_, _| panic!("nobody enters"));
+        let entry = enter(&table, &key, 1);
+        table.close();
+        let nobody = table.enter(&key, |_, _| panic!("nobody enters"));
         assert!(nobody.is_none());
-        assert_eq!(slot.state().tasks().len(), 1);
+        assert_eq!(entry.state().tasks().len(), 1);
     }
 }

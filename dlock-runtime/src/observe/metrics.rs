@@ -31,7 +31,10 @@ use self::names::{
     ACQUIRED, CANCELLED, DETACHED, HANDED_OVER, HELD, HELD_SECONDS, LOST, REFUSED, RENEWALS,
     REQUEST_SECONDS, REQUESTS_FAILED, STALLED, UNRELEASED, WAIT_SECONDS, WAITING,
 };
-use super::{Came, Request, told};
+use super::{
+    told::{TARGET, told},
+    values::{LeaseOrigin, RequestKind},
+};
 use crate::{
     clock::Moment,
     state::Loss,
@@ -57,8 +60,7 @@ const WATCHED: [(&str, &str, &str); 7] = [
     (RENEWALS, "outcome", "failed"),
 ];
 
-static METADATA: Metadata<'static> =
-    Metadata::new(super::TARGET, Level::INFO, Some(module_path!()));
+static METADATA: Metadata<'static> = Metadata::new(TARGET, Level::INFO, Some(module_path!()));
 
 /// The recorder that was told last what the metrics are about: its address.
 static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
@@ -145,10 +147,10 @@ pub(super) struct Call(Arc<Inner>);
 struct Inner {
     keys: &'static Keys,
     waiting: Gauge,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<HeldCall>>,
 }
 
-struct Held {
+struct HeldCall {
     since: Moment,
     gauge: Gauge,
     seconds: Histogram,
@@ -170,11 +172,11 @@ impl Call {
         }))
     }
 
-    pub(super) fn came(&self, came: Came) {
-        let by = match came {
-            Came::Granted => return,
-            Came::HandedOn => "store",
-            Came::HandedOver => "task",
+    pub(super) fn origin(&self, origin: LeaseOrigin) {
+        let by = match origin {
+            LeaseOrigin::Requested => return,
+            LeaseOrigin::Granted => "store",
+            LeaseOrigin::HandedOver => "task",
         };
         counter!(HANDED_OVER, "template" => self.template(), "by" => by).increment(1);
     }
@@ -187,7 +189,7 @@ impl Call {
             acquired.increment(1);
             let wait_seconds = recorder.register_histogram(&keys.wait_seconds, &METADATA);
             wait_seconds.record(waited);
-            Held {
+            HeldCall {
                 since: now,
                 gauge: recorder.register_gauge(&keys.held, &METADATA),
                 seconds: recorder.register_histogram(&keys.held_seconds, &METADATA),
@@ -241,11 +243,11 @@ impl Call {
         self.0.keys.template
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<Held>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<HeldCall>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self, held_for: impl FnOnce(&Held) -> Duration) {
+    fn end(&self, held_for: impl FnOnce(&HeldCall) -> Duration) {
         let held = self.held().take();
         if let Some(held) = held {
             held.gauge.decrement(1);
@@ -265,13 +267,13 @@ fn count_refused(template: &'static str, reason: &'static str) {
 }
 
 /// A request that is under way.
-pub(crate) struct Sent {
-    request: Request,
+pub(crate) struct SentRequest {
+    request: RequestKind,
     at: Instant,
 }
 
-impl Sent {
-    pub(super) fn now(request: Request) -> Self {
+impl SentRequest {
+    pub(crate) fn now(request: RequestKind) -> Self {
         let at = Instant::now();
         Self { request, at }
     }
@@ -279,16 +281,16 @@ impl Sent {
     pub(crate) fn answered(self) {
         told(|| {
             let seconds = match self.request {
-                Request::Acquire => histogram!(REQUEST_SECONDS, "request" => "acquire"),
-                Request::Renew => histogram!(REQUEST_SECONDS, "request" => "renew"),
-                Request::Release => histogram!(REQUEST_SECONDS, "request" => "release"),
-                Request::Keep => histogram!(REQUEST_SECONDS, "request" => "keep"),
+                RequestKind::Acquire => histogram!(REQUEST_SECONDS, "request" => "acquire"),
+                RequestKind::Renew => histogram!(REQUEST_SECONDS, "request" => "renew"),
+                RequestKind::Release => histogram!(REQUEST_SECONDS, "request" => "release"),
+                RequestKind::Keep => histogram!(REQUEST_SECONDS, "request" => "keep"),
             };
             seconds.record(self.at.elapsed());
         });
     }
 }
 
-pub(super) fn request_failed(request: Request, kind: StoreErrorKind) {
+pub(super) fn request_failed(request: RequestKind, kind: StoreErrorKind) {
     counter!(REQUESTS_FAILED, "request" => request.name(), "kind" => kind.code()).increment(1);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Came, Request};
+use super::values::{LeaseOrigin, RequestKind};
 use crate::{
     clock::Moment,
     state::Loss,
@@ -13,7 +13,7 @@ pub(crate) fn describe() {}
 
 pub(super) fn refused(_template: Option<&'static str>, _reason: &'static str) {}
 
-pub(super) fn request_failed(_request: Request, _kind: StoreErrorKind) {}
+pub(super) fn request_failed(_request: RequestKind, _kind: StoreErrorKind) {}
 
 #[cfg(feature = "redis")]
 pub(super) fn wake_up_resent(_server: &str, _outcome: &'static str) {}
@@ -30,7 +30,7 @@ impl Call {
         Self
     }
 
-    pub(super) fn came(self, _came: Came) {}
+    pub(super) fn origin(self, _origin: LeaseOrigin) {}
     pub(super) fn entered(self, _waited: Duration, _now: Moment) {}
     pub(super) fn refused(self, _reason: &'static str) {}
     pub(super) fn given_up(self) {}
@@ -42,14 +42,14 @@ impl Call {
     pub(super) fn unreleased(self, _why: &'static str) {}
 }
 
-pub(crate) struct Sent;
+pub(crate) struct SentRequest;
 
 #[allow(
     clippy::unused_self,
     reason = "it stands in for one that has something"
 )]
-impl Sent {
-    pub(super) fn now(_request: Request) -> Self {
+impl SentRequest {
+    pub(crate) fn now(_request: RequestKind) -> Self {
         Self
     }
 

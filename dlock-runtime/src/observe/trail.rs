@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tracing::{Span, debug, field, info, info_span, warn};
 
-use super::{TARGET, metrics::Call, milliseconds, told};
+use super::{
+    metrics::Call,
+    told::{TARGET, milliseconds, told},
+};
 use crate::{
     clock::Moment,
     error::LockError,

@@ -12,22 +12,22 @@ use std::time::Duration;
 
 use self::hold::Hold;
 use super::{
-    Denial, Effect, Event, Held, Keep, Loss, Surroundings,
-    claim::{Claim, LOOK_AGAIN, Refusal},
-    waiter::Waiter,
+    Context, Denial, Effect, Event, HeldLease, Loss, RenewAt,
+    claim::{Claim, LOOK_AGAIN, LastAnswer},
+    waiter::LocalWaiter,
 };
 use crate::{
+    attempt::AttemptId,
     clock::Moment,
     error::LostCause,
     options::Wait,
-    owner::OwnerId,
     random::jittered,
     store::{AcquireOutcome, Holder, Released, StoreError, StoreErrorKind},
 };
 
 #[derive(Debug)]
 pub(super) struct Attempt<T> {
-    pub(super) waiter: Waiter<T>,
+    pub(super) waiter: LocalWaiter<T>,
     pub(super) claim: Claim,
     /// Nobody else is to get the lease before.
     keep_until: Option<Moment>,
@@ -39,7 +39,7 @@ enum Phase {
     /// A request is under way.
     Asking {
         /// The store had news since.
-        news: Option<News>,
+        news: Option<EarlyHint>,
         /// [`Claim::traces_until`] as it is if this request leaves nothing behind.
         traces_before: Option<Moment>,
         /// When it is over, with an answer or without.
@@ -56,38 +56,33 @@ enum Phase {
 
 /// What the store says while its answer is under way, and may be older.
 #[derive(Clone, Copy, Debug)]
-enum News {
+enum EarlyHint {
     Granted { fence: u64 },
     LookAgain,
 }
 
 impl<T> Attempt<T> {
-    /// One with a claim of its own.
+    /// One with a claim of its own: that which it had kept, or a new one.
     ///
     /// **Safety.** No two claims have the same owner: the store would take the second for the first,
-    /// which may be being given back, and would count no new fence.
-    pub(super) fn new(mut waiter: Waiter<T>, around: Surroundings<'_>) -> Self {
+    /// which may be being given back, and would count no new fence. So each new claim draws an owner.
+    pub(super) fn new(mut waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
         let claim = if let Some(kept) = waiter.kept.take() {
             *kept
         } else {
-            let owner = if waiter.has_lent_id {
-                around.owners.next()
-            } else {
-                waiter.id
-            };
-            Claim::new(owner, waiter.timing.ttl, waiter.trust)
+            Claim::new(context.owners.next(), waiter.timing.ttl, waiter.validity)
         };
-        Self::waiting(waiter, claim, around.now)
+        Self::waiting(waiter, claim, context.now)
     }
 
     /// One whose predecessor in this process has given back its claim.
-    pub(super) fn after_others(waiter: Waiter<T>, around: Surroundings<'_>) -> Self {
-        let mut attempt = Self::new(waiter, around);
-        attempt.claim.refusal = Refusal::Busy(Holder::here());
+    pub(super) fn after_others(waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
+        let mut attempt = Self::new(waiter, context);
+        attempt.claim.last_answer = LastAnswer::Busy(Holder::here());
         attempt
     }
 
-    fn waiting(waiter: Waiter<T>, claim: Claim, look_at: Moment) -> Self {
+    fn waiting(waiter: LocalWaiter<T>, claim: Claim, look_at: Moment) -> Self {
         Self {
             waiter,
             claim,
@@ -96,7 +91,7 @@ impl<T> Attempt<T> {
         }
     }
 
-    pub(super) fn id(&self) -> OwnerId {
+    pub(super) fn id(&self) -> AttemptId {
         self.waiter.id
     }
 
@@ -115,9 +110,9 @@ impl<T> Attempt<T> {
         matches!(self.phase, Phase::Asking { .. })
     }
 
-    pub(super) fn lease(&self) -> Option<Held> {
+    pub(super) fn lease(&self) -> Option<HeldLease> {
         let hold = self.holding()?;
-        hold.is_entered().then(|| Held {
+        hold.is_entered().then(|| HeldLease {
             token: hold.token,
             since: hold.since,
             deadline: hold.deadline(),
@@ -136,9 +131,9 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// All of several leases are there, and the body begins; says when the keeper has to look, if that
+    /// All of several leases are there, and the body begins; says when the renewer has to look, if that
     /// may be earlier than it knows.
-    pub(super) fn end_trial(&mut self, now: Moment) -> Option<Keep> {
+    pub(super) fn end_trial(&mut self, now: Moment) -> Option<RenewAt> {
         self.waiter.timing.on_trial = false;
         self.keep();
         self.begin_max_hold(now)
@@ -156,58 +151,58 @@ impl<T> Attempt<T> {
         (!rest.is_zero()).then(|| rest + Duration::from_millis(1))
     }
 
-    pub(super) fn on_event(&mut self, event: Event, around: Surroundings<'_>) -> Effect {
+    pub(super) fn on_event(&mut self, event: Event, context: Context<'_>) -> Effect {
         match event {
-            Event::Answered { sent, answer } => self.on_answer(sent, answer, around),
-            Event::Woken => self.on_wake(around),
-            Event::Doubted => self.on_doubt(around),
-            Event::Granted { fence: 0 } if self.is_holding() => self.on_doubt(around),
-            Event::Granted { fence } => self.on_grant(fence, around.now),
-            Event::LookAgain => self.on_look_again(around.now),
-            Event::Closed => self.on_close(around.now),
-            Event::Revoked => self.on_revoke(around.now),
-            Event::Tick => self.on_tick(around),
-            Event::Renewed { sent, answer } => self.on_renewed(sent, answer, around),
-            Event::Left => self.on_leave(around.now),
-            Event::Released(answer) => self.on_released(answer, around),
+            Event::Answered { sent, answer } => self.on_answer(sent, answer, context),
+            Event::Woken => self.on_wake(context),
+            Event::Doubted => self.on_doubt(context),
+            Event::Granted { fence: 0 } if self.is_holding() => self.on_doubt(context),
+            Event::Granted { fence } => self.on_grant(fence, context.now),
+            Event::LookAgain => self.on_look_again(context.now),
+            Event::Closed => self.on_close(context.now),
+            Event::Revoked => self.on_revoke(context.now),
+            Event::Tick => self.on_tick(context),
+            Event::Renewed { sent, answer } => self.on_renewed(sent, answer, context),
+            Event::Left => self.on_leave(context.now),
+            Event::Released(answer) => self.on_released(answer, context),
             Event::Abandoned => Effect::Forget(None),
         }
     }
 
-    fn on_wake(&mut self, around: Surroundings<'_>) -> Effect {
+    fn on_wake(&mut self, context: Context<'_>) -> Effect {
         if self.holding().is_some_and(Hold::is_entered) {
             return Effect::Nothing;
         }
         if self.waiter.refused {
             return Effect::Refuse(Denial::Closed);
         }
-        if let entered @ Effect::Enter { .. } = self.on_lease(around.now) {
+        if let entered @ Effect::Enter { .. } = self.on_lease(context.now) {
             return entered;
         }
         let Phase::Waiting { look_at } = self.phase else {
             return Effect::Nothing;
         };
-        let asked = !matches!(self.claim.refusal, Refusal::NotAsked);
-        let is_over = self.waiter.is_over(around.now);
+        let asked = !matches!(self.claim.last_answer, LastAnswer::NotAsked);
+        let is_over = self.waiter.is_over(context.now);
         if is_over && asked && !self.waiter.owes_last_look() {
-            return Effect::Refuse(self.denial(around.now));
+            return Effect::Refuse(self.denial(context.now));
         }
-        if !is_over && !look_at.is_reached(around.now) {
+        if !is_over && !look_at.is_reached(context.now) {
             let give_up = self.waiter.give_up;
             return Effect::WaitUntil(give_up.map_or(look_at, |end| end.earlier(look_at)));
         }
-        self.ask(around)
+        self.ask(context)
     }
 
-    fn ask(&mut self, around: Surroundings<'_>) -> Effect {
+    fn ask(&mut self, context: Context<'_>) -> Effect {
         let timing = &self.waiter.timing;
         // A grant that takes longer than the TTL could not be trusted.
-        let answer = around.response_limit.min(timing.ttl);
+        let answer = context.response_limit.min(timing.ttl);
         let limit = match self.waiter.give_up {
             // Somebody who does not wait still needs the time of one answer.
             Some(give_up) if timing.wait != Wait::Never => {
-                let rest = give_up.remaining(around.now);
-                answer.min(rest.max(self.waiter.begins_last_look(around.now)))
+                let rest = give_up.remaining(context.now);
+                answer.min(rest.max(self.waiter.begins_last_look(context.now)))
             }
             _ => answer,
         };
@@ -215,9 +210,9 @@ impl<T> Attempt<T> {
         self.phase = Phase::Asking {
             news: None,
             traces_before: self.claim.traces_until,
-            until: around.now.plus(limit),
+            until: context.now.plus(limit),
         };
-        self.claim.leaves_traces(around.now);
+        self.claim.leaves_traces(context.now);
         self.claim.pause = None;
         Effect::Ask {
             owner: self.claim.owner,
@@ -230,7 +225,7 @@ impl<T> Attempt<T> {
         &mut self,
         sent: Moment,
         answer: Result<AcquireOutcome, StoreError>,
-        around: Surroundings<'_>,
+        context: Context<'_>,
     ) -> Effect {
         let Phase::Asking {
             news,
@@ -239,22 +234,22 @@ impl<T> Attempt<T> {
         } = self.phase
         else {
             // Refused meanwhile. What was granted is given back when the caller leaves.
-            return self.on_wake(around);
+            return self.on_wake(context);
         };
         match answer {
-            Ok(AcquireOutcome::Granted { fence }) => self.hold(fence, sent, around),
+            Ok(AcquireOutcome::Granted { fence }) => self.hold(fence, sent, context),
             Ok(AcquireOutcome::Busy(holder)) => {
                 if self.waiter.timing.wait == Wait::Never {
                     // The store keeps nothing of an owner that did not ask for a place.
                     self.claim.traces_until = traces_before;
                 }
-                self.on_busy(sent, holder, news, around)
+                self.on_busy(sent, holder, news, context)
             }
             Err(error) => {
                 if error.left_nothing() {
                     self.claim.traces_until = traces_before;
                 }
-                self.on_failure(sent, error, news, around)
+                self.on_failure(sent, error, news, context)
             }
         }
     }
@@ -263,8 +258,8 @@ impl<T> Attempt<T> {
         &mut self,
         sent: Moment,
         holder: Holder,
-        news: Option<News>,
-        around: Surroundings<'_>,
+        news: Option<EarlyHint>,
+        context: Context<'_>,
     ) -> Effect {
         let pause = match holder.ttl {
             // It has no place in the queue, which the next one who asks should get at once.
@@ -274,31 +269,32 @@ impl<T> Attempt<T> {
             _ => LOOK_AGAIN,
         };
         self.claim.refreshed(sent, holder);
-        let pause = jittered(pause, around.random.next_u64());
-        self.look_again_in(pause, sent, news, around)
+        let pause = jittered(pause, context.random.next_u64());
+        self.look_again_in(pause, sent, news, context)
     }
 
     fn on_failure(
         &mut self,
         sent: Moment,
         error: StoreError,
-        news: Option<News>,
-        around: Surroundings<'_>,
+        news: Option<EarlyHint>,
+        context: Context<'_>,
     ) -> Effect {
         let is_final = error.is_final();
         // The last question of a wait may be cut short, and says less than what was known before.
-        let cut_short = error.kind() == StoreErrorKind::TimedOut && self.waiter.is_over(around.now);
-        if !cut_short || matches!(self.claim.refusal, Refusal::NotAsked) {
-            self.claim.refusal = Refusal::Failed(error);
+        let cut_short =
+            error.kind() == StoreErrorKind::TimedOut && self.waiter.is_over(context.now);
+        if !cut_short || matches!(self.claim.last_answer, LastAnswer::NotAsked) {
+            self.claim.last_answer = LastAnswer::Failed(error);
         }
-        let pause = self.claim.back_off(LOOK_AGAIN, around.random);
+        let pause = self.claim.back_off(LOOK_AGAIN, context.random);
         if is_final {
             self.phase = Phase::Waiting {
-                look_at: around.now,
+                look_at: context.now,
             };
-            return Effect::Refuse(self.denial(around.now));
+            return Effect::Refuse(self.denial(context.now));
         }
-        self.look_again_in(pause, sent, news, around)
+        self.look_again_in(pause, sent, news, context)
     }
 
     /// The question that was sent at `sent` has been answered, and is repeated after `pause`, but at the
@@ -307,40 +303,40 @@ impl<T> Attempt<T> {
         &mut self,
         pause: Duration,
         sent: Moment,
-        news: Option<News>,
-        around: Surroundings<'_>,
+        news: Option<EarlyHint>,
+        context: Context<'_>,
     ) -> Effect {
-        let look_at = around.now.plus(pause);
+        let look_at = context.now.plus(pause);
         let last_look = self
             .waiter
-            .plan_last_look(sent.elapsed(around.now), around.now);
+            .plan_last_look(sent.elapsed(context.now), context.now);
         self.phase = Phase::Waiting {
             look_at: last_look.map_or(look_at, |last| last.earlier(look_at)),
         };
         match news {
-            Some(News::Granted { fence }) => drop(self.on_grant(fence, around.now)),
-            Some(News::LookAgain) => drop(self.on_look_again(around.now)),
+            Some(EarlyHint::Granted { fence }) => drop(self.on_grant(fence, context.now)),
+            Some(EarlyHint::LookAgain) => drop(self.on_look_again(context.now)),
             None => {}
         }
-        self.on_wake(around)
+        self.on_wake(context)
     }
 
     fn denial(&self, now: Moment) -> Denial {
-        self.waiter.denial(&self.claim.refusal, now)
+        self.waiter.denial(&self.claim.last_answer, now)
     }
 
     fn on_look_again(&mut self, now: Moment) -> Effect {
         match &mut self.phase {
             Phase::Asking { news, .. } => {
-                news.get_or_insert(News::LookAgain);
+                news.get_or_insert(EarlyHint::LookAgain);
                 Effect::Nothing
             }
             Phase::Waiting { look_at } => {
                 *look_at = look_at.earlier(now);
-                Effect::Ring
+                Effect::Wake
             }
             // A release that failed may be sent again.
-            Phase::Leaving => Effect::Ring,
+            Phase::Leaving => Effect::Wake,
             _ => Effect::Nothing,
         }
     }
@@ -354,7 +350,7 @@ impl<T> Attempt<T> {
             _ => return Effect::Nothing,
         }
         self.waiter.refused = true;
-        Effect::Ring
+        Effect::Wake
     }
 
     fn on_revoke(&mut self, now: Moment) -> Effect {
@@ -382,12 +378,12 @@ impl<T> Attempt<T> {
         }
     }
 
-    fn on_released(&mut self, answer: Option<Released>, around: Surroundings<'_>) -> Effect {
-        let now = around.now;
+    fn on_released(&mut self, answer: Option<Released>, context: Context<'_>) -> Effect {
+        let now = context.now;
         let traces_until = self.claim.traces_until;
         if answer.is_some() || traces_until.is_none_or(|until| until.is_reached(now)) {
             return Effect::Forget(answer);
         }
-        Effect::WaitUntil(now.plus(self.claim.back_off(LOOK_AGAIN, around.random)))
+        Effect::WaitUntil(now.plus(self.claim.back_off(LOOK_AGAIN, context.random)))
     }
 }

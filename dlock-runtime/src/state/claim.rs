@@ -26,14 +26,14 @@ const KEPT_REFRESHES: usize = 4;
 /// For how long a lease may be believed in, from before the request was sent that the store has
 /// confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trust {
+pub(crate) struct Validity {
     /// One that was asked for.
     pub(crate) asked: Duration,
     /// One that was handed over by its releaser.
     pub(crate) granted: Duration,
 }
 
-impl Trust {
+impl Validity {
     /// By how much two clocks may disagree over a time is the store's to say.
     pub(crate) fn new(ttl: Duration, drift: impl Fn(Duration) -> Duration) -> Self {
         let trusted = |ttl: Duration| ttl.saturating_sub(drift(ttl));
@@ -49,26 +49,26 @@ impl Trust {
 pub(super) struct Claim {
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
-    pub(super) trust: Trust,
+    pub(super) validity: Validity,
     /// Until when the store may keep something of this owner without another request.
     pub(super) traces_until: Option<Moment>,
     /// The last answer that was no grant, for the error if a wait ends.
-    pub(super) refusal: Refusal,
+    pub(super) last_answer: LastAnswer,
     failures: u32,
     /// The latest is the last.
     refreshes: Vec<Refresh>,
     last_token: Option<FencingToken>,
     /// The fence of the last lease, and when it came from the store.
-    came: Option<(u64, Moment)>,
+    granted: Option<(u64, Moment)>,
     /// Since when this process has had the lock, with this claim and those before it.
     pub(super) turn: Option<Moment>,
     /// Others go first.
-    pub(super) pause: Option<Pause>,
+    pub(super) pause: Option<TurnPause>,
 }
 
 /// The time that a claim leaves to others before it asks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pause {
+pub(super) struct TurnPause {
     /// Whose release tells them.
     pub(super) after: OwnerId,
     /// When it was sent.
@@ -78,7 +78,7 @@ pub(super) struct Pause {
 
 /// What was last heard of the store.
 #[derive(Clone, Debug)]
-pub(super) enum Refusal {
+pub(super) enum LastAnswer {
     NotAsked,
     Busy(Holder),
     Failed(StoreError),
@@ -92,17 +92,17 @@ struct Refresh {
 }
 
 impl Claim {
-    pub(super) fn new(owner: OwnerId, ttl: Duration, trust: Trust) -> Self {
+    pub(super) fn new(owner: OwnerId, ttl: Duration, validity: Validity) -> Self {
         Self {
             owner,
             ttl,
-            trust,
+            validity,
             traces_until: None,
-            refusal: Refusal::NotAsked,
+            last_answer: LastAnswer::NotAsked,
             failures: 0,
             refreshes: Vec::new(),
             last_token: None,
-            came: None,
+            granted: None,
             turn: None,
             pause: None,
         }
@@ -128,7 +128,7 @@ impl Claim {
         }
         self.failures = 0;
         self.turn = None;
-        self.refusal = Refusal::Busy(holder);
+        self.last_answer = LastAnswer::Busy(holder);
     }
 
     /// Until when the lease may be believed in that a hint says was granted with `fence`.
@@ -139,7 +139,7 @@ impl Claim {
     pub(super) fn granted_until(&self, fence: u64) -> Option<Moment> {
         let mut before = self.refreshes.iter().rev();
         let refresh = before.find(|refresh| refresh.last_fence < fence)?;
-        Some(refresh.sent.plus(self.trust.granted))
+        Some(refresh.sent.plus(self.validity.granted))
     }
 
     /// The token of the next section under the lease with this fence.
@@ -153,11 +153,11 @@ impl Claim {
     /// When the lease with this fence came from the store, if not just now.
     ///
     /// It may be confirmed by another answer: that makes it no younger.
-    pub(super) fn came(&mut self, fence: u64, now: Moment) -> Moment {
+    pub(super) fn granted_at(&mut self, fence: u64, now: Moment) -> Moment {
         self.turn.get_or_insert(now);
-        match self.came {
+        match self.granted {
             Some((known, came)) if known == fence => came,
-            _ => self.came.insert((fence, now)).1,
+            _ => self.granted.insert((fence, now)).1,
         }
     }
 

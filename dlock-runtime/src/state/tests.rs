@@ -14,7 +14,7 @@ mod world;
 
 use tokio::time::Instant;
 
-use self::desk::{Desk, NotRandom, around, busy, failed, granted, not_numbered, waits};
+use self::desk::{Desk, NotRandom, busy, context, failed, granted, waits};
 use super::*;
 use crate::{
     options::{Timing, Wait},

@@ -1,6 +1,6 @@
 //! Who comes next: the waiters of one process, and when one of them goes to the front.
 
-use super::{Attempt, Effect, Event, KeyState, Outcome, Surroundings, claim::Refusal};
+use super::{Attempt, Context, Effect, Event, KeyState, Outcome, claim::LastAnswer};
 use crate::{
     clock::Moment,
     owner::OwnerId,
@@ -13,9 +13,9 @@ impl<T: Clone> KeyState<T> {
         &mut self,
         place: usize,
         event: &Event,
-        around: Surroundings<'_>,
+        context: Context<'_>,
     ) -> Outcome<T> {
-        let now = around.now;
+        let now = context.now;
         let waiter = &mut self.behind[place];
         Outcome::of(match event {
             // An answer for who is in front no more says nothing else.
@@ -25,7 +25,7 @@ impl<T: Clone> KeyState<T> {
                 // Who does not wait has one question, if nobody is there before it.
                 let may_ask = waiter.is_waiting(now) || waiter.asks_once();
                 if may_ask && self.front_gives_way(now) {
-                    return self.step_forward(place, around);
+                    return self.step_forward(place, context);
                 }
                 if self.behind[place].is_waiting(now) {
                     let look_at = now.plus(ALIVE);
@@ -37,23 +37,23 @@ impl<T: Clone> KeyState<T> {
             }
             Event::Closed | Event::Revoked => {
                 waiter.refused = true;
-                Effect::Ring
+                Effect::Wake
             }
-            Event::Left => return Outcome::of(self.leave_from(place, around)),
+            Event::Left => return Outcome::of(self.leave_from(place, context)),
             _ => Effect::Nothing,
         })
     }
 
     /// The waiter at `place` waits no longer.
-    fn leave_from(&mut self, place: usize, around: Surroundings<'_>) -> Effect {
+    fn leave_from(&mut self, place: usize, context: Context<'_>) -> Effect {
         let Some(waiter) = self.behind.remove(place) else {
             return Effect::Nothing;
         };
         if waiter.kept.is_none() {
             return Effect::Forget(None);
         }
-        let mut attempt = Attempt::new(waiter, around);
-        let effect = attempt.on_event(Event::Left, around);
+        let mut attempt = Attempt::new(waiter, context);
+        let effect = attempt.on_event(Event::Left, context);
         if !matches!(effect, Effect::Forget(_)) {
             self.aside.push(attempt);
         }
@@ -68,14 +68,14 @@ impl<T: Clone> KeyState<T> {
 
     /// The waiter at `place` goes to the front. Who is there, but does not look, waits for its next
     /// turn.
-    fn step_forward(&mut self, place: usize, around: Surroundings<'_>) -> Outcome<T> {
+    fn step_forward(&mut self, place: usize, context: Context<'_>) -> Outcome<T> {
         let Some(waiter) = self.behind.remove(place) else {
             return Outcome::of(Effect::Nothing);
         };
         let mut next = None;
         let mut front = match self.front.take() {
             Some(front) if front.is_active() => {
-                let (front, absent) = front.yield_to(waiter, around);
+                let (front, absent) = front.yield_to(waiter, context);
                 // It may wait for an answer that concerns it no more.
                 next = Some(absent.task.clone());
                 let place = self.behind.partition_point(|other| other.id < absent.id);
@@ -83,33 +83,33 @@ impl<T: Clone> KeyState<T> {
                 front
             }
             last => {
-                let mut next = Attempt::after_others(waiter, around);
+                let mut next = Attempt::after_others(waiter, context);
                 if let Some(last) = last {
-                    next.follow(&last, around);
+                    next.follow(&last, context);
                     self.aside.push(last);
                 }
                 next
             }
         };
-        let effect = front.on_event(Event::Woken, around);
+        let effect = front.on_event(Event::Woken, context);
         self.front = Some(front);
         Outcome { effect, next }
     }
 
     /// Why the waiter at `place` does not have the lock yet.
-    fn known_in_front(&self, place: usize, now: Moment) -> Refusal {
+    fn known_in_front(&self, place: usize, now: Moment) -> LastAnswer {
         let Some(front) = self.front.as_ref().filter(|front| front.is_active()) else {
-            return Refusal::Busy(Holder::here());
+            return LastAnswer::Busy(Holder::here());
         };
         match front.remaining(now) {
-            Some(ttl) => Refusal::Busy(Holder {
+            Some(ttl) => LastAnswer::Busy(Holder {
                 ttl: Some(ttl),
                 position: u64::try_from(place).ok(),
                 ..Holder::here()
             }),
-            None => match front.claim.refusal.clone() {
+            None => match front.claim.last_answer.clone() {
                 // Its place in the store's queue is not this one's.
-                Refusal::Busy(holder) => Refusal::Busy(Holder {
+                LastAnswer::Busy(holder) => LastAnswer::Busy(Holder {
                     position: None,
                     ..holder
                 }),
@@ -119,35 +119,35 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// The one in front gives up what it has, if it can to the next one.
-    pub(super) fn leave_front(&mut self, around: Surroundings<'_>) -> Outcome<T> {
+    pub(super) fn leave_front(&mut self, context: Context<'_>) -> Outcome<T> {
         let Some(front) = &mut self.front else {
             return Outcome::of(Effect::Nothing);
         };
-        let now = around.now;
+        let now = context.now;
         let next = self.behind.iter().position(|next| next.is_waiting(now));
-        let heir = next.filter(|&place| front.can_pass_to(&self.behind[place], around));
+        let heir = next.filter(|&place| front.can_take_over(&self.behind[place], context));
         if let Some(waiter) = heir.and_then(|place| self.behind.remove(place)) {
             let next = Some(waiter.task.clone());
             let front = self.front.take();
-            self.front = front.map(|front| front.pass_to(waiter, now));
+            self.front = front.map(|front| front.hand_over(waiter, now));
             let effect = Effect::Forget(None);
             return Outcome { effect, next };
         }
-        let effect = front.on_event(Event::Left, around);
+        let effect = front.on_event(Event::Left, context);
         let is_gone = matches!(effect, Effect::Forget(_));
         let gone = self.front.take_if(|_| is_gone);
-        let next = self.promote(gone.as_ref(), around);
+        let next = self.promote(gone.as_ref(), context);
         Outcome { effect, next }
     }
 
     /// Lets somebody else to the front if who is there has just lost the lease or has gone.
-    pub(super) fn after_front(&mut self, effect: Effect, around: Surroundings<'_>) -> Outcome<T> {
+    pub(super) fn after_front(&mut self, effect: Effect, context: Context<'_>) -> Outcome<T> {
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;
         }
         let is_over = matches!(effect, Effect::Forget(_) | Effect::Lose);
         let next = if is_over {
-            self.promote(None, around)
+            self.promote(None, context)
         } else {
             None
         };
@@ -156,36 +156,32 @@ impl<T: Clone> KeyState<T> {
 
     /// Lets the next one to the front, with a claim of its own; `gone` was there, and has left nothing
     /// to be given back.
-    fn promote(&mut self, gone: Option<&Attempt<T>>, around: Surroundings<'_>) -> Option<T> {
-        let now = around.now;
+    fn promote(&mut self, gone: Option<&Attempt<T>>, context: Context<'_>) -> Option<T> {
+        let now = context.now;
         let next = self.behind.iter().position(|next| next.is_waiting(now))?;
         let waiter = self.behind.remove(next)?;
         let task = waiter.task.clone();
-        let mut attempt = Attempt::after_others(waiter, around);
+        let mut attempt = Attempt::after_others(waiter, context);
         if let Some(gone) = gone {
-            attempt.follow(gone, around);
+            attempt.follow(gone, context);
         }
-        self.come_next(attempt, around);
+        self.come_next(attempt, context);
         Some(task)
     }
 
     /// Whoever is in front is over, and steps aside.
-    pub(super) fn come_next(&mut self, mut next: Attempt<T>, around: Surroundings<'_>) {
+    pub(super) fn come_next(&mut self, mut next: Attempt<T>, context: Context<'_>) {
         if let Some(last) = self.front.take() {
-            next.follow(&last, around);
+            next.follow(&last, context);
             self.aside.push(last);
         }
         self.front = Some(next);
     }
 
-    /// The release of `owner` has been answered; whom to ring because of that.
-    pub(super) fn others_are_told(
-        &mut self,
-        owner: OwnerId,
-        around: Surroundings<'_>,
-    ) -> Option<T> {
+    /// The release of `owner` has been answered; returns the task to be woken because of that.
+    pub(super) fn others_are_told(&mut self, owner: OwnerId, context: Context<'_>) -> Option<T> {
         let front = self.front.as_mut()?;
         let task = front.waiter.task.clone();
-        front.others_are_told(owner, around).then_some(task)
+        front.others_are_told(owner, context).then_some(task)
     }
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::{
     Denial,
-    claim::{Claim, Refusal, Trust},
+    claim::{Claim, LastAnswer, Validity},
 };
 use crate::{
+    attempt::AttemptId,
     clock::Moment,
     options::{Timing, Wait},
-    owner::OwnerId,
     store::{Holder, StoreError},
 };
 
@@ -35,12 +35,12 @@ enum LastLook {
 }
 
 #[derive(Debug)]
-pub(crate) struct Waiter<T> {
-    pub(super) id: OwnerId,
-    /// Whom to ring; opaque to the state.
+pub(crate) struct LocalWaiter<T> {
+    pub(super) id: AttemptId,
+    /// How its task is woken; opaque to the state.
     pub(super) task: T,
     pub(super) timing: Timing,
-    pub(super) trust: Trust,
+    pub(super) validity: Validity,
     pub(super) entered: Moment,
     /// When the wait is over; `None` for ever.
     pub(super) give_up: Option<Moment>,
@@ -49,19 +49,23 @@ pub(crate) struct Waiter<T> {
     pub(super) refused: bool,
     /// It did not look when it was in front, and has not looked since.
     pub(super) absent: bool,
-    /// Its id is the owner of a claim that somebody else bears now, or has borne.
-    pub(super) has_lent_id: bool,
     /// What it had when it was in front, and nobody else could use.
     pub(super) kept: Option<Box<Claim>>,
 }
 
-impl<T> Waiter<T> {
-    pub(crate) fn new(id: OwnerId, task: T, timing: Timing, trust: Trust, now: Moment) -> Self {
+impl<T> LocalWaiter<T> {
+    pub(crate) fn new(
+        id: AttemptId,
+        task: T,
+        timing: Timing,
+        validity: Validity,
+        now: Moment,
+    ) -> Self {
         Self {
             id,
             task,
             timing,
-            trust,
+            validity,
             entered: now,
             give_up: match timing.wait {
                 Wait::Never => Some(now),
@@ -71,7 +75,6 @@ impl<T> Waiter<T> {
             last_look: LastLook::Unplanned,
             refused: false,
             absent: false,
-            has_lent_id: false,
             kept: None,
         }
     }
@@ -131,19 +134,19 @@ impl<T> Waiter<T> {
         !self.refused && !self.absent && !self.is_over(now)
     }
 
-    pub(super) fn denial(&self, refusal: &Refusal, now: Moment) -> Denial {
+    pub(super) fn denial(&self, last_answer: &LastAnswer, now: Moment) -> Denial {
         let waited = self.entered.elapsed(now);
-        match refusal.clone() {
+        match last_answer.clone() {
             _ if self.refused => Denial::Closed,
-            Refusal::Busy(holder) => Denial::Busy { waited, holder },
-            Refusal::Failed(reason) => Denial::Unavailable { waited, reason },
+            LastAnswer::Busy(holder) => Denial::Busy { waited, holder },
+            LastAnswer::Failed(reason) => Denial::Unavailable { waited, reason },
             // Who does not wait finds somebody of this process before him; anybody else has waited
             // in vain for the answer to that one's first question.
-            Refusal::NotAsked if self.timing.wait == Wait::Never => Denial::Busy {
+            LastAnswer::NotAsked if self.timing.wait == Wait::Never => Denial::Busy {
                 waited,
                 holder: Holder::here(),
             },
-            Refusal::NotAsked => Denial::Unavailable {
+            LastAnswer::NotAsked => Denial::Unavailable {
                 waited,
                 reason: StoreError::timed_out(waited),
             },

@@ -1,6 +1,6 @@
 //! One thread at a time, and a seed that says which.
 //!
-//! The threads are real, each with a runtime of its own whose clock stands still: no timer rings, so what waits for a
+//! The threads are real, each with a runtime of its own whose clock stands still: no timer fires, so what waits for a
 //! wake-up that is lost waits for ever, and that is seen at once. A thread that waits, or has done its work, lends its
 //! turn to the tasks that were spawned on its runtime.
 

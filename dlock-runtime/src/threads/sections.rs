@@ -175,16 +175,13 @@ impl World {
     fn assert_nothing_is_left(&self) {
         for manager in &self.managers {
             assert_eq!(manager.active(), 0);
-            assert!(
-                manager.shared().keeper.is_empty(),
-                "a lease is looked after"
-            );
+            assert!(manager.core().renewer.is_empty(), "a lease is looked after");
         }
         assert!(self.store.store.is_empty());
     }
 }
 
-/// No timer rings: who is not woken by the one before, whichever thread that leaves on, waits for ever.
+/// No timer fires: who is not woken by the one before, whichever thread that leaves on, waits for ever.
 #[test]
 fn everybody_gets_on_alone_and_leaves_nothing() {
     for seed in seeds(200) {

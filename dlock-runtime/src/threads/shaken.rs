@@ -80,7 +80,7 @@ struct World {
     /// Guards that any thread drops.
     left: Mutex<Vec<LockGuard>>,
     until: Instant,
-    sections: AtomicU64,
+    acquisitions: AtomicU64,
 }
 
 impl World {
@@ -97,13 +97,13 @@ impl World {
             store,
             left: Mutex::default(),
             until: Instant::now() + LONG,
-            sections: AtomicU64::new(0),
+            acquisitions: AtomicU64::new(0),
         }
     }
 
     fn begin(&self, lease: &Lease) {
         lease.ensure().unwrap();
-        self.sections.fetch_add(1, Ordering::Relaxed);
+        self.acquisitions.fetch_add(1, Ordering::Relaxed);
         for (key, token) in lease.tokens() {
             self.resources[key.as_str()].begin(token);
         }
@@ -270,9 +270,12 @@ fn run(seed: u64) {
         assert_eq!(manager.active(), 0);
     }
     assert!(world.store.is_empty());
-    let sections = world.sections.load(Ordering::Relaxed);
-    assert!(sections > 100, "there were only {sections} sections");
-    println!("seed {seed}: {sections} sections");
+    let acquisitions = world.acquisitions.load(Ordering::Relaxed);
+    assert!(
+        acquisitions > 100,
+        "there were only {acquisitions} acquisitions"
+    );
+    println!("seed {seed}: {acquisitions} acquisitions");
 }
 
 /// Also with the thread of renewals, whose leases are kept for longer than their TTL meanwhile.

@@ -10,73 +10,78 @@ use std::{
 
 use super::{Body, Me, StillClock, explore, seeds};
 use crate::{
+    attempt::{AttemptId, AttemptIds},
     clock::{Clock, Moment},
-    engine::table::{Local, Slot},
+    engine::table::{KeyEntry, Table},
     key::LockKey,
     options::Timing,
-    owner::{ClientId, OwnerId, Owners},
+    owner::{ClientId, Owners},
     random::SystemRandom,
-    state::{Effect, Event, KeyState, Surroundings, Trust, Waiter},
+    state::{Context, Effect, Event, KeyState, LocalWaiter, Validity},
 };
 
-struct Table {
-    local: Local<()>,
+struct Keys {
+    table: Table<()>,
+    attempts: AttemptIds,
     owners: Owners,
     now: Moment,
     key: LockKey,
     is_closed: AtomicBool,
 }
 
-impl Table {
-    fn around(&self) -> Surroundings<'_> {
-        Surroundings {
+impl Keys {
+    fn context(&self) -> Context<'_> {
+        Context {
             now: self.now,
             response_limit: Duration::ZERO,
             handover: true,
-            hands_on: true,
+            grants: true,
             random: &SystemRandom,
             owners: &self.owners,
         }
     }
 
-    fn enter(&self) -> Option<(Arc<Slot<()>>, OwnerId)> {
+    fn enter(&self) -> Option<(Arc<KeyEntry<()>>, AttemptId)> {
         let was_closed = self.is_closed.load(Ordering::SeqCst);
-        let enter = |slot: &Arc<Slot<()>>, state: &mut KeyState<()>| {
-            let id = self.owners.next();
+        let enter = |entry: &Arc<KeyEntry<()>>, state: &mut KeyState<()>| {
+            let id = self.attempts.next();
             let timing = Timing::default();
-            let trust = Trust::new(timing.ttl, |_| Duration::ZERO);
-            state.enter(Waiter::new(id, (), timing, trust, self.now), self.around());
-            (slot.clone(), id)
+            let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
+            state.enter(
+                LocalWaiter::new(id, (), timing, validity, self.now),
+                self.context(),
+            );
+            (entry.clone(), id)
         };
-        let entered = self.local.enter(&self.key, enter);
+        let entered = self.table.enter(&self.key, enter);
         assert!(entered.is_none() || !was_closed, "it was closed before");
         entered
     }
 
     /// As a section does it.
-    fn leave(&self, slot: &Arc<Slot<()>>, id: OwnerId) {
-        let mut state = slot.state();
-        let left = state.on_event(id, Event::Left, self.around());
+    fn leave(&self, entry: &Arc<KeyEntry<()>>, id: AttemptId) {
+        let mut state = entry.state();
+        let left = state.on_event(id, Event::Left, self.context());
         let is_idle = state.is_idle();
         drop(state);
         if matches!(left.effect, Effect::Forget(_)) && is_idle {
-            self.local.forget_if_idle(slot);
+            self.table.forget_if_idle(entry);
         }
     }
 
     /// Enters and leaves a few times.
     fn come_and_go(&self, me: &mut Me) {
         for _ in 0..3 {
-            let Some((slot, id)) = self.enter() else {
+            let Some((entry, id)) = self.enter() else {
                 return;
             };
             for _ in 0..me.draw(3) {
                 super::interrupt();
             }
-            let found = self.local.find(self.key.as_str());
-            let is_there = found.is_some_and(|found| Arc::ptr_eq(&found, &slot));
-            assert!(is_there, "who is in a slot is in the table");
-            self.leave(&slot, id);
+            let found = self.table.find(self.key.as_str());
+            let is_there = found.is_some_and(|found| Arc::ptr_eq(&found, &entry));
+            assert!(is_there, "who is in an entry is in the table");
+            self.leave(&entry, id);
         }
     }
 
@@ -84,10 +89,10 @@ impl Table {
         for _ in 0..me.draw(12) {
             super::interrupt();
         }
-        self.local.close();
+        self.table.close();
         self.is_closed.store(true, Ordering::SeqCst);
-        me.block_on(self.local.idle());
-        assert_eq!(self.local.len(), 0, "nobody can have come after that");
+        me.block_on(self.table.idle());
+        assert_eq!(self.table.len(), 0, "nobody can have come after that");
     }
 }
 
@@ -96,8 +101,9 @@ impl Table {
 #[test]
 fn nobody_is_forgotten_and_nobody_enters_behind_a_shutdown() {
     for seed in seeds(400) {
-        let table = Arc::new(Table {
-            local: Local::default(),
+        let table = Arc::new(Keys {
+            table: Table::default(),
+            attempts: AttemptIds::default(),
             owners: Owners::new(ClientId::new(&SystemRandom)),
             now: StillClock::new().now(),
             key: LockKey::new("k").unwrap(),
@@ -110,6 +116,6 @@ fn nobody_is_forgotten_and_nobody_enters_behind_a_shutdown() {
         }
         let closes = table.clone();
         bodies.push(Box::new(move |me| closes.close(me)));
-        explore(seed, bodies, || assert_eq!(table.local.len(), 0));
+        explore(seed, bodies, || assert_eq!(table.table.len(), 0));
     }
 }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Where all clocks under a schedule begin: so far ahead that a runtime which is made later can be put there too. Else a timer
-/// that has rung would be too early for this clock, again and again.
+/// that has fired would be too early for this clock, again and again.
 pub(super) fn start() -> Moment {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     static START: OnceLock<Moment> = OnceLock::new();

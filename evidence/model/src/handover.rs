@@ -50,7 +50,7 @@ pub enum Rule {
     UnseenIsNotRenewed,
     /// Who has begun its section is not passed over, whatever it does meanwhile.
     BegunIsNotPassedOver,
-    /// Who was passed over and lent its claim comes with another owner id.
+    /// Each claim has an owner id of its own, also that of a task whose first claim others have borne.
     NoOwnerTwice,
 }
 

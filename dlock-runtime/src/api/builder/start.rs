@@ -9,8 +9,9 @@ use super::{
     redis::{is_memory, unread},
 };
 use crate::{
-    api::manager::{LockManager, Shared},
-    engine::{limits::Bounds, renewer::Keeper, table::Local},
+    api::manager::LockManager,
+    attempt::AttemptIds,
+    engine::{core::Core, limits::Bounds, renewer::schedule::Renewer, table::Table},
     error::ConnectError,
     label::label,
     observe,
@@ -211,8 +212,9 @@ impl LockManagerBuilder {
     pub(super) fn over_own(self, store: OwnStore) -> LockManager {
         observe::describe();
         let client = ClientId::new(&*self.random);
-        let shared = Arc::new(Shared {
+        let core = Arc::new(Core {
             store,
+            attempts: AttemptIds::default(),
             owners: Owners::new(client),
             defaults: self.defaults,
             label: label(self.application.as_deref()),
@@ -222,13 +224,13 @@ impl LockManagerBuilder {
             handover: self.handover,
             renewal_thread: self.renewal_thread,
             home: Handle::try_current().ok(),
-            local: Local::default(),
-            keeper: Keeper::default(),
+            table: Table::default(),
+            renewer: Renewer::default(),
             bounds: Bounds::new(self.limits),
         });
-        let hints = Arc::new(Arc::downgrade(&shared));
-        shared.store.attach(client, HintSink::new(hints));
-        LockManager::new(shared)
+        let hints = Arc::new(Arc::downgrade(&core));
+        core.store.attach(client, HintSink::new(hints));
+        LockManager::new(core)
     }
 }
 

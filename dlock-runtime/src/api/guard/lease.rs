@@ -2,9 +2,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Occupied, ring::Ring};
+use super::woken::Woken;
 use crate::{
-    clock::Moment, engine::acquisition::Section, error::LockError, fence::FencingToken,
+    clock::Moment,
+    engine::{acquire::Taken, acquisition::Acquisition, release::Occupied},
+    error::LockError,
+    fence::FencingToken,
     key::LockKey,
 };
 
@@ -38,12 +41,21 @@ pub struct Lease {
     pub(super) token: FencingToken,
     /// Those of the other keys, in the order in which they were named. One pointer, since it lies
     /// in the future of every locked function.
-    pub(super) others: Option<Box<Others>>,
+    pub(super) others: Option<Box<OtherLeases>>,
 }
 
-pub(super) struct Others(pub(super) Vec<Lease>);
+pub(super) struct OtherLeases(pub(super) Vec<Lease>);
 
 impl Lease {
+    pub(super) fn new(taken: Taken) -> Self {
+        let Taken { place, token } = taken;
+        Self {
+            place,
+            token,
+            others: None,
+        }
+    }
+
     /// The lock; of several keys that which was named first.
     ///
     /// ```
@@ -57,7 +69,7 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn key(&self) -> &LockKey {
-        self.place.section.key()
+        self.place.acquisition.key()
     }
 
     /// The number by which a protected resource can refuse a late writer: that of
@@ -134,9 +146,9 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let remaining = self.sections().map(|section| {
-            section.check().map_or(Duration::ZERO, |held| {
-                held.deadline.remaining(section.now())
+        let remaining = self.acquisitions().map(|acquisition| {
+            acquisition.check().map_or(Duration::ZERO, |held| {
+                held.deadline.remaining(acquisition.now())
             })
         });
         remaining.min().unwrap_or_default()
@@ -156,7 +168,8 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.sections().any(|section| section.check().is_err())
+        self.acquisitions()
+            .any(|acquisition| acquisition.check().is_err())
     }
 
     /// Says whether the lease is valid right now. Call it before a step that cannot be undone.
@@ -180,13 +193,14 @@ impl Lease {
     ///
     /// [`LockError::Lost`] once the lease is lost; of several keys it names the one that was lost.
     pub fn ensure(&self) -> Result<(), LockError> {
-        self.sections()
-            .try_for_each(|section| ensure(section, section.now()))
+        self.acquisitions()
+            .try_for_each(|acquisition| acquisition.ensure_at(acquisition.now()))
     }
 
     /// The same for who has just read the clock.
     pub(super) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
-        self.sections().try_for_each(|section| ensure(section, now))
+        self.acquisitions()
+            .try_for_each(|acquisition| acquisition.ensure_at(now))
     }
 
     /// Waits until the lease is lost and says how.
@@ -214,12 +228,19 @@ impl Lease {
     pub async fn lost(&self) -> LockError {
         loop {
             // Made before the check, it misses no loss.
-            let ring = Ring::of(self);
+            let woken = self.woken();
             if let Err(error) = self.ensure() {
                 return error;
             }
-            ring.await;
+            woken.await;
         }
+    }
+
+    /// The next wake of any of the leases.
+    pub(super) fn woken(&self) -> Woken<'_> {
+        let others = self.others.as_deref();
+        let others = others.map(|others| others.0.iter().map(|lease| &*lease.place.acquisition));
+        Woken::of(&self.place.acquisition, others)
     }
 
     /// This lease and the others, which have none.
@@ -228,8 +249,8 @@ impl Lease {
         std::iter::once(self).chain(others)
     }
 
-    pub(super) fn sections(&self) -> impl Iterator<Item = &Arc<Section>> {
-        self.each().map(|lease| &lease.place.section)
+    pub(super) fn acquisitions(&self) -> impl Iterator<Item = &Arc<Acquisition>> {
+        self.each().map(|lease| &lease.place.acquisition)
     }
 }
 
@@ -241,9 +262,4 @@ impl fmt::Debug for Lease {
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
-}
-
-fn ensure(section: &Section, now: Moment) -> Result<(), LockError> {
-    let held = section.check_at(now);
-    held.map(drop).map_err(|loss| section.lost_error(loss))
 }

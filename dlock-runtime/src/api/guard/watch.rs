@@ -9,7 +9,7 @@ use std::{
 use pin_project_lite::pin_project;
 use tracing::span::Entered;
 
-use super::{Lease, ring::Ring};
+use super::{lease::Lease, woken::Woken};
 use crate::{
     engine::{reentrancy, renewer},
     error::LockError,
@@ -74,13 +74,13 @@ pin_project! {
     struct Watching<'a> {
         lease: &'a Lease,
         #[pin]
-        ring: Ring<'a>,
+        woken: Woken<'a>,
         started: bool,
     }
 
     impl PinnedDrop for Watching<'_> {
         fn drop(this: Pin<&mut Self>) {
-            this.lease.place.section.polls.end();
+            this.lease.place.acquisition.polls.end();
         }
     }
 }
@@ -98,7 +98,7 @@ impl<'a> Watching<'a> {
     fn new(lease: &'a Lease) -> Self {
         Self {
             lease,
-            ring: Ring::of(lease),
+            woken: lease.woken(),
             started: false,
         }
     }
@@ -106,31 +106,31 @@ impl<'a> Watching<'a> {
     fn enter(self: Pin<&mut Self>, context: &mut Context<'_>) -> Inside<'a> {
         let mut this = self.project();
         let lease = *this.lease;
-        let section = &lease.place.section;
-        let now = section.now();
-        section.polls.begin(now);
+        let acquisition = &lease.place.acquisition;
+        let now = acquisition.now();
+        acquisition.polls.begin(now);
         // Registered before the check, a loss in between is not missed.
-        while this.ring.as_mut().poll(context).is_ready() {
-            this.ring.set(Ring::of(lease));
+        while this.woken.as_mut().poll(context).is_ready() {
+            this.woken.set(lease.woken());
         }
-        if section.timing.on_lost == OnLost::Cancel || !*this.started {
+        if acquisition.timing.on_lost == OnLost::Cancel || !*this.started {
             if let Err(lost) = lease.ensure_at(now) {
                 return Inside {
-                    _span: section.trail.span().enter(),
+                    _span: acquisition.trail.span().enter(),
                     _held: None,
                     lost: Some(lost),
                 };
             }
             if !*this.started {
                 // The guard may have come here from a runtime that has ended.
-                renewer::ensure(section);
+                renewer::ensure(acquisition);
                 *this.started = true;
             }
         }
         Inside {
-            _span: section.trail.span().enter(),
+            _span: acquisition.trail.span().enter(),
             _held: Some(reentrancy::enter(
-                section.shared.id(),
+                acquisition.core.id(),
                 lease.each().map(Lease::key),
             )),
             lost: None,

@@ -12,111 +12,46 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    mem,
-    pin::pin,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, mem, pin::pin, sync::Arc};
 
 use tokio::{
     runtime::Handle,
     time::{Instant, timeout},
 };
 
-use super::tend;
+use super::queue;
 use crate::{
-    api::manager::Shared,
-    engine::{acquisition::Section, lane, release::let_others_take_it},
-    observe::{self, Request},
-    owner::OwnerId,
+    engine::{
+        acquisition::{Acquisition, Engine},
+        lane,
+        spawn::let_others_take_it,
+    },
+    observe::{RequestKind, SentRequest},
     state::Event,
     store::{DynStore, Renewal, StoreError, StoreErrorKind},
-    sync::{Mutex, MutexGuard},
 };
 
-/// More renewals than this do not go in one request: others wait for the server meanwhile.
-const MOST_IN_A_GROUP: usize = 256;
-
-/// More groups than this are not under way, but for those that have waited long for their answer.
-const MOST_UNDER_WAY: usize = 4;
-
-/// A lease that has to be renewed.
-pub(super) struct Due {
-    pub(super) section: Arc<Section>,
-    pub(super) owner: OwnerId,
-    /// How long to wait for the answer.
-    pub(super) limit: Duration,
-    /// When the lease ends without it.
-    pub(super) deadline: Instant,
-}
-
-impl Due {
-    /// How long to wait for an answer to what is sent at `now`.
-    fn limit_at(&self, now: Instant) -> Duration {
-        self.limit.min(self.deadline.saturating_duration_since(now))
-    }
-}
-
-/// The renewals of a manager that are due or under way.
-#[derive(Default)]
-pub(super) struct Renewals(Mutex<Queue>);
-
-#[derive(Default)]
-struct Queue {
-    /// By deadline.
-    waiting: BTreeMap<(Instant, OwnerId), Due>,
-    under_way: usize,
-    /// A call of `serve` sends them, and will see what comes meanwhile.
-    is_served: bool,
-}
-
-impl Renewals {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Queue {
-    /// The next group to be sent at `now`.
-    fn next(&mut self, now: Instant) -> Option<Vec<Due>> {
-        if self.under_way >= MOST_UNDER_WAY {
-            return None;
-        }
-        let (_, first) = self.waiting.pop_first()?;
-        self.under_way += 1;
-        // A lease that is about to end must not cut short the time of the others.
-        let longest = first.limit_at(now).saturating_mul(2);
-        let mut group = vec![first];
-        while group.len() < MOST_IN_A_GROUP
-            && let Some(next) = self.waiting.first_entry()
-            && next.get().limit_at(now) <= longest
-        {
-            group.push(next.remove());
-        }
-        Some(group)
-    }
-}
+type Due = queue::Due<Acquisition>;
+type Renewals = queue::Renewals<Acquisition>;
 
 /// Sends these as soon as may be.
-pub(super) fn renew(shared: &Arc<Shared>, due: Vec<Due>) {
+pub(super) fn renew(core: &Arc<Engine>, due: Vec<Due>) {
     if due.is_empty() {
         return;
     }
     let mut replaced = Vec::new();
-    let mut queue = shared.keeper.renewals.queue();
+    let mut queue = core.renewer.renewals.queue();
     for due in due {
         // The last handle to a section is not dropped under the mutex.
         replaced.extend(queue.waiting.insert((due.deadline, due.owner), due));
     }
     drop(queue);
     drop(replaced);
-    serve(shared);
+    serve(core);
 }
 
 /// Sends what may be sent now.
-fn serve(shared: &Arc<Shared>) {
+fn serve(core: &Arc<Engine>) {
     /// While it lives, no other call sends: a group that ends while it is being sent would else send the next
     /// from within its own drop, and that one the next.
     struct Serving<'a>(&'a Renewals);
@@ -127,7 +62,7 @@ fn serve(shared: &Arc<Shared>) {
         }
     }
 
-    let renewals = &shared.keeper.renewals;
+    let renewals = &core.renewer.renewals;
     if mem::replace(&mut renewals.queue().is_served, true) {
         return;
     }
@@ -142,37 +77,37 @@ fn serve(shared: &Arc<Shared>) {
             return;
         };
         drop(queue);
-        Renewing::start(shared, group);
+        Renewing::start(core, group);
     }
 }
 
 /// A group that counts against the limit of those under way.
-struct Slot(Arc<Shared>);
+struct UnderWay(Arc<Engine>);
 
-impl Drop for Slot {
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.keeper.renewals.queue().under_way -= 1;
+        self.0.renewer.renewals.queue().under_way -= 1;
         serve(&self.0);
     }
 }
 
 /// Renewals that count as unanswered when their runtime has gone.
 struct Renewing {
-    shared: Arc<Shared>,
+    core: Arc<Engine>,
     due: VecDeque<Due>,
-    slot: Option<Slot>,
+    under_way: Option<UnderWay>,
 }
 
 impl Renewing {
-    fn start(shared: &Arc<Shared>, due: Vec<Due>) {
+    fn start(core: &Arc<Engine>, due: Vec<Due>) {
         let first = due.first().expect("no request is for nothing");
-        let lane = shared.keeper.is_on_lane().then(lane::runtime).flatten();
+        let lane = core.renewer.is_on_lane().then(lane::runtime).flatten();
         let runtime = lane.or_else(|| Handle::try_current().ok());
-        let runtime = runtime.or_else(|| first.section.runtimes(false).pop());
+        let runtime = runtime.or_else(|| first.acquisition.runtimes(false).pop());
         let renewing = Self {
-            shared: shared.clone(),
+            core: core.clone(),
             due: due.into(),
-            slot: Some(Slot(shared.clone())),
+            under_way: Some(UnderWay(core.clone())),
         };
         if let Some(runtime) = runtime {
             runtime.spawn(renewing.run());
@@ -184,33 +119,33 @@ impl Renewing {
         // While it has these, nothing else sets the TTL of the leases.
         let mut alone = Vec::new();
         self.due.retain(|due| {
-            let setting = due.section.setting_ttl.clone();
+            let setting = due.acquisition.setting_ttl.clone();
             // Its `min_hold` may be being set.
             let Ok(guard) = setting.map(tokio::sync::Mutex::try_lock_owned).transpose() else {
                 return false;
             };
             // Some may have been given back before they could be sent.
-            let is_held = due.section.is_held_by(due.owner);
+            let is_held = due.acquisition.is_held_by(due.owner);
             alone.extend(guard.filter(|_| is_held));
             is_held
         });
         let Some(first) = self.due.front() else {
             return;
         };
-        let sent = first.section.now();
-        let store = self.shared.store.at(sent);
-        if self.shared.keeper.is_on_lane()
+        let sent = first.acquisition.now();
+        let store = self.core.store.at(sent);
+        if self.core.renewer.is_on_lane()
             && let Ok(store) = &store
         {
             store.prepare_renewals(&Handle::current());
         }
         let answers = {
             let mut asked = pin!(ask(store, &self.due));
-            if let Ok(answers) = timeout(self.shared.response_limit, &mut asked).await {
+            if let Ok(answers) = timeout(self.core.response_limit, &mut asked).await {
                 answers
             } else {
                 // Others may go on meanwhile.
-                self.slot = None;
+                self.under_way = None;
                 asked.await
             }
         };
@@ -219,8 +154,8 @@ impl Renewing {
         // One after the other: should this panic, the drop goes on with the rest.
         while let Some(due) = self.due.front() {
             let answer = answers.next().unwrap_or_else(|| Err(no_answer()));
-            observe::renewed(&due.section, &answer);
-            tend(&due.section, due.owner, Event::Renewed { sent, answer });
+            due.acquisition.events().renewed(&answer);
+            (due.answered)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
             self.due.pop_front();
         }
     }
@@ -229,11 +164,11 @@ impl Renewing {
 impl Drop for Renewing {
     fn drop(&mut self) {
         for due in mem::take(&mut self.due) {
-            let sent = due.section.now();
+            let sent = due.acquisition.now();
             let gone = "the tokio runtime of the renewal has ended";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
-            observe::renewed(&due.section, &answer);
-            tend(&due.section, due.owner, Event::Renewed { sent, answer });
+            due.acquisition.events().renewed(&answer);
+            (due.answered)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
         }
     }
 }
@@ -248,9 +183,12 @@ async fn ask(
     let limit = limits.min().unwrap_or_default();
     let requests: Vec<_> = due
         .iter()
-        .map(|due| due.section.renewal(due.owner, due.section.timing.ttl))
+        .map(|due| {
+            due.acquisition
+                .renewal(due.owner, due.acquisition.timing.ttl)
+        })
         .collect();
-    let sent = Request::Renew.sent();
+    let sent = SentRequest::now(RequestKind::Renew);
     let answers = match store {
         Ok(store) => timeout(limit, store.renew_all(&requests, limit))
             .await
@@ -262,7 +200,9 @@ async fn ask(
     }
     for (due, answer) in due.iter().zip(&answers) {
         if let Err(error) = answer {
-            observe::request_failed(&due.section, Request::Renew, error);
+            due.acquisition
+                .events()
+                .request_failed(RequestKind::Renew, error);
         }
     }
     answers

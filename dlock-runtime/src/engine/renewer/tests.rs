@@ -1,19 +1,19 @@
-//! The keeper's task, which ends by itself or with its runtime while other threads bring leases.
+//! The renewer's task, which ends by itself or with its runtime while other threads bring leases.
 
 use std::sync::atomic::AtomicUsize;
 
-use super::*;
+use super::{schedule::Renewer, *};
 use crate::{
     api::{guard::LockGuard, manager::LockManager},
     threads::{Body, Me, Requests, StillClock, explore, interrupt, seeds},
 };
 
-impl Keeper {
+impl Renewer<Acquisition> {
     /// The leases that are looked after, in the order in which they are due.
-    pub(crate) fn leases(&self) -> Vec<(OwnerId, Arc<Section>)> {
+    pub(crate) fn leases(&self) -> Vec<(OwnerId, Arc<Acquisition>)> {
         let schedule = self.schedule();
         let due = schedule.due.iter();
-        due.map(|((_, owner), section)| (*owner, section.clone()))
+        due.map(|((_, owner), acquisition)| (*owner, acquisition.clone()))
             .collect()
     }
 
@@ -79,7 +79,7 @@ impl World {
                     me.on_runtime(|| drop(guard));
                 }
                 1 => me.end_runtime(),
-                _ => me.on_runtime(|| self.manager.shared().keeper.wake()),
+                _ => me.on_runtime(|| self.manager.core().renewer.wake()),
             }
         }
         self.end(me);

@@ -2,10 +2,8 @@
 
 use metrics::{Gauge, counter, gauge};
 
-use super::{
-    super::told,
-    names::{CONNECTIONS_LOST, DISCONNECTED, WAKE_UPS_RESENT},
-};
+use super::names::{CONNECTIONS_LOST, DISCONNECTED, WAKE_UPS_RESENT};
+use crate::observe::told::told;
 
 /// A wake-up message that no script could publish was sent instead, or could not be.
 pub(in crate::observe) fn wake_up_resent(server: &str, outcome: &'static str) {

@@ -11,7 +11,7 @@ use super::{Attempt, Hold, Phase};
 use crate::{
     clock::Moment,
     options::Timing,
-    state::{Surroundings, waiter::Waiter},
+    state::{Context, waiter::LocalWaiter},
     store::ALIVE,
 };
 
@@ -20,14 +20,18 @@ pub(super) const LONGEST_TURN: Duration = Duration::from_millis(10);
 
 impl<T> Attempt<T> {
     /// Whether `next` can go on with what this attempt leaves.
-    pub(in crate::state) fn can_pass_to(&self, next: &Waiter<T>, around: Surroundings<'_>) -> bool {
+    pub(in crate::state) fn can_take_over(
+        &self,
+        next: &LocalWaiter<T>,
+        context: Context<'_>,
+    ) -> bool {
         self.suits(next)
             && match &self.phase {
                 Phase::Asking { .. } | Phase::Waiting { .. } => true,
                 Phase::Holding(hold) => {
-                    around.handover
-                        && self.kept_for(around.now).is_none()
-                        && self.is_fresh(hold, around.now)
+                    context.handover
+                        && self.kept_for(context.now).is_none()
+                        && self.is_fresh(hold, context.now)
                         && next.timing.min_hold.is_none()
                 }
                 Phase::Lost(_) | Phase::Leaving => false,
@@ -35,7 +39,7 @@ impl<T> Attempt<T> {
     }
 
     /// Whether the claim can be `next`'s.
-    fn suits(&self, next: &Waiter<T>) -> bool {
+    fn suits(&self, next: &LocalWaiter<T>) -> bool {
         // A renewal for another section must not be carried out after what keeps a `min_hold`.
         next.timing.ttl == self.claim.ttl
             && next.kept.is_none()
@@ -44,7 +48,7 @@ impl<T> Attempt<T> {
 
     fn is_fresh(&self, hold: &Hold, now: Moment) -> bool {
         hold.failure.is_none()
-            && hold.came.elapsed(now) <= LONGEST_TURN
+            && hold.granted_at.elapsed(now) <= LONGEST_TURN
             && hold.remaining(now) >= self.claim.least()
             && self.claim.next_token(hold.token.fence()).is_some()
     }
@@ -65,24 +69,23 @@ impl<T> Attempt<T> {
     /// that `next` cannot use, and so what the store may know of it.
     pub(in crate::state) fn yield_to(
         self,
-        next: Waiter<T>,
-        around: Surroundings<'_>,
-    ) -> (Self, Waiter<T>) {
+        next: LocalWaiter<T>,
+        context: Context<'_>,
+    ) -> (Self, LocalWaiter<T>) {
         let suits = self.suits(&next);
         let mut absent = self.waiter;
         absent.absent = true;
         let next = if suits {
-            absent.has_lent_id = true;
-            Self::waiting(next, self.claim, around.now)
+            Self::waiting(next, self.claim, context.now)
         } else {
             absent.kept = Some(Box::new(self.claim));
-            Self::after_others(next, around)
+            Self::after_others(next, context)
         };
         (next, absent)
     }
 
     /// The same claim in the hands of `next`.
-    pub(in crate::state) fn pass_to(self, next: Waiter<T>, now: Moment) -> Self {
+    pub(in crate::state) fn hand_over(self, next: LocalWaiter<T>, now: Moment) -> Self {
         let look_at = match self.phase {
             Phase::Holding(hold) => {
                 let token = self.claim.next_token(hold.token.fence());
@@ -104,7 +107,7 @@ impl<T> Attempt<T> {
     }
 }
 
-/// Whether the keeper will look early enough for the next section as well.
+/// Whether the renewer will look early enough for the next section as well.
 fn looks_no_earlier(next: &Timing, last: &Timing) -> bool {
     next.max_hold.is_none() && next.renews() == last.renews()
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Attempt, News, Phase};
+use super::{Attempt, EarlyHint, Phase};
 use crate::{
     clock::Moment,
     error::LostCause,
     fence::FencingToken,
     options::Timing,
     state::{
-        Effect, Keep, Loss, Surroundings,
+        Context, Effect, Loss, RenewAt,
         claim::{Claim, LOOK_AGAIN},
     },
     store::{Renewal, StoreError, StoreErrorKind},
@@ -32,14 +32,14 @@ pub(super) struct Hold {
     /// The end of `max_hold`, which no renewal moves.
     end: Option<Moment>,
     /// When the lease came from the store, to whichever section.
-    pub(super) came: Moment,
+    pub(super) granted_at: Moment,
     pub(super) renew_at: Moment,
     renewing: bool,
     pub(super) failure: Option<StoreError>,
     doubts: Doubts,
     entered: bool,
-    /// Whether the keeper would not look, or not early enough.
-    unkept: bool,
+    /// Whether the renewer would not look, or not early enough.
+    unnoted: bool,
 }
 
 /// What others have said of the lease.
@@ -58,7 +58,7 @@ impl Hold {
             since: now,
             confirmed,
             end: None,
-            came: now,
+            granted_at: now,
             renew_at,
             renewing: false,
             failure: None,
@@ -67,7 +67,7 @@ impl Hold {
                 next: now.plus(BETWEEN_DOUBTS),
             },
             entered: false,
-            unkept: true,
+            unnoted: true,
         }
     }
 
@@ -104,14 +104,14 @@ impl Hold {
 
     /// The same lease for the next section.
     ///
-    /// `unkept` if the keeper has to look earlier for it than for the last one.
-    pub(super) fn handed(self, token: FencingToken, unkept: bool, now: Moment) -> Self {
+    /// `unnoted` if the renewer has to look earlier for it than for the last one.
+    pub(super) fn handed(self, token: FencingToken, unnoted: bool, now: Moment) -> Self {
         Self {
             token,
             since: now,
             end: None,
             entered: false,
-            unkept: self.unkept || unkept,
+            unnoted: self.unnoted || unnoted,
             ..self
         }
     }
@@ -119,7 +119,7 @@ impl Hold {
     /// The store has confirmed the lease by answering what was sent at `sent`.
     fn confirm(&mut self, sent: Moment, claim: &Claim) {
         // An answer may be older than the one before: each of them is good for its whole time.
-        self.confirmed = self.confirmed.later(sent.plus(claim.trust.asked));
+        self.confirmed = self.confirmed.later(sent.plus(claim.validity.asked));
         self.renew_at = renewal_after(sent, claim.ttl);
     }
 
@@ -165,21 +165,21 @@ impl<T> Attempt<T> {
     }
 
     /// The store has answered what was sent at `sent` with a grant.
-    pub(super) fn hold(&mut self, fence: u64, sent: Moment, around: Surroundings<'_>) -> Effect {
-        let now = around.now;
+    pub(super) fn hold(&mut self, fence: u64, sent: Moment, context: Context<'_>) -> Effect {
+        let now = context.now;
         let Some(token) = self.claim.next_token(fence) else {
-            return self.on_failure(sent, no_token(fence), None, around);
+            return self.on_failure(sent, no_token(fence), None, context);
         };
-        let confirmed = sent.plus(self.claim.trust.asked);
+        let confirmed = sent.plus(self.claim.validity.asked);
         if confirmed.is_reached(now) {
             // The answer took as long as the lease: it is not to be trusted, so ask again.
             let late = StoreError::timed_out(sent.elapsed(now));
-            return self.on_failure(sent, late, None, around);
+            return self.on_failure(sent, late, None, context);
         }
         self.claim.succeeded();
         let renew_at = renewal_after(sent, self.claim.ttl);
         self.phase = Phase::Holding(Hold {
-            came: self.claim.came(fence, now),
+            granted_at: self.claim.granted_at(fence, now),
             ..Hold::new(token, confirmed, renew_at, now)
         });
         self.enter(now)
@@ -189,7 +189,7 @@ impl<T> Attempt<T> {
     pub(super) fn on_grant(&mut self, fence: u64, now: Moment) -> Effect {
         match &mut self.phase {
             Phase::Asking { news, .. } => {
-                *news = Some(News::Granted { fence });
+                *news = Some(EarlyHint::Granted { fence });
                 Effect::Nothing
             }
             Phase::Waiting { look_at } => {
@@ -202,17 +202,17 @@ impl<T> Attempt<T> {
                     (Some(until), Some(token)) => {
                         let renew_at = renewal_of_grant(until, now);
                         self.phase = Phase::Holding(Hold {
-                            came: self.claim.came(fence, now),
+                            granted_at: self.claim.granted_at(fence, now),
                             ..Hold::new(token, until, renew_at, now)
                         });
                     }
                     _ => *look_at = look_at.earlier(now),
                 }
                 self.claim.leaves_traces(now);
-                Effect::Ring
+                Effect::Wake
             }
             // A release that failed may be sent again.
-            Phase::Leaving => Effect::Ring,
+            Phase::Leaving => Effect::Wake,
             _ => Effect::Nothing,
         }
     }
@@ -222,16 +222,16 @@ impl<T> Attempt<T> {
     ///
     /// By itself this moves no deadline, and one that is not to be renewed is left alone: to ask for
     /// it would prolong it in the store.
-    pub(super) fn on_doubt(&mut self, around: Surroundings<'_>) -> Effect {
+    pub(super) fn on_doubt(&mut self, context: Context<'_>) -> Effect {
         let Phase::Holding(hold) = &mut self.phase else {
             return Effect::Nothing;
         };
         hold.doubts.is_raised = true;
-        // Else its task has yet to look, and the keeper is told when it has.
+        // Else its task has yet to look, and the renewer is told when it has.
         if hold.entered {
-            return self.on_tick(around);
+            return self.on_tick(context);
         }
-        hold.unkept = true;
+        hold.unnoted = true;
         Effect::Nothing
     }
 
@@ -259,24 +259,24 @@ impl<T> Attempt<T> {
         let max_hold = timing.max_hold.filter(|_| !timing.on_trial);
         hold.end = max_hold.map(|max_hold| now.plus(max_hold));
         self.claim.spend(hold.token);
-        let keep = std::mem::take(&mut hold.unkept).then(|| Keep {
+        let renew_at = std::mem::take(&mut hold.unnoted).then(|| RenewAt {
             owner: self.claim.owner,
             at: hold.look_at(timing),
         });
         if !timing.on_trial {
             self.keep();
         }
-        Effect::Enter { keep }
+        Effect::Enter { renew_at }
     }
 
     /// The body begins of a section whose lease has been waiting for others.
-    pub(super) fn begin_max_hold(&mut self, now: Moment) -> Option<Keep> {
+    pub(super) fn begin_max_hold(&mut self, now: Moment) -> Option<RenewAt> {
         let timing = &self.waiter.timing;
         let Phase::Holding(hold) = &mut self.phase else {
             return None;
         };
         hold.end = Some(now.plus(timing.max_hold?));
-        Some(Keep {
+        Some(RenewAt {
             owner: self.claim.owner,
             at: hold.look_at(timing),
         })
@@ -293,8 +293,8 @@ impl<T> Attempt<T> {
         }
     }
 
-    pub(super) fn on_tick(&mut self, around: Surroundings<'_>) -> Effect {
-        let now = around.now;
+    pub(super) fn on_tick(&mut self, context: Context<'_>) -> Effect {
+        let now = context.now;
         if self.check(now) == Effect::Lose {
             return Effect::Lose;
         }
@@ -303,7 +303,7 @@ impl<T> Attempt<T> {
         };
         if !hold.entered {
             // A task that does not look is not to keep the lease from others for ever.
-            hold.unkept = true;
+            hold.unnoted = true;
             return Effect::Nothing;
         }
         let look_at = hold.look_at(&self.waiter.timing);
@@ -318,7 +318,7 @@ impl<T> Attempt<T> {
         // Time for a second try has to be left. With more of it the answer is waited for longer: one that
         // comes late is worth more than another request to a server that has too many.
         let left = then.remaining(now);
-        let usual = around.response_limit.min(self.claim.ttl / 3);
+        let usual = context.response_limit.min(self.claim.ttl / 3);
         let limit = usual.max(left / 2).min(left);
         self.claim.leaves_traces(now);
         Effect::Renew {
@@ -332,9 +332,9 @@ impl<T> Attempt<T> {
         &mut self,
         sent: Moment,
         answer: Result<Renewal, StoreError>,
-        around: Surroundings<'_>,
+        context: Context<'_>,
     ) -> Effect {
-        let now = around.now;
+        let now = context.now;
         let Phase::Holding(hold) = &mut self.phase else {
             return Effect::Nothing;
         };
@@ -349,7 +349,7 @@ impl<T> Attempt<T> {
                 }
             }
             // What was asked for before this lease came is no news of it.
-            Ok(Renewal::NotOwner) if hold.came.is_reached(sent) => {
+            Ok(Renewal::NotOwner) if hold.granted_at.is_reached(sent) => {
                 return self.lose(LostCause::TakenAway, now);
             }
             Ok(Renewal::NotOwner) => {}
@@ -361,10 +361,10 @@ impl<T> Attempt<T> {
                 hold.failure = Some(error);
                 // Even what a store refuses for good may be allowed again in time.
                 let longest = LOOK_AGAIN.min(self.claim.ttl / 10);
-                hold.renew_at = now.plus(self.claim.back_off(longest, around.random));
+                hold.renew_at = now.plus(self.claim.back_off(longest, context.random));
             }
         }
-        self.on_tick(around)
+        self.on_tick(context)
     }
 
     pub(super) fn lose(&mut self, cause: LostCause, now: Moment) -> Effect {
@@ -375,7 +375,7 @@ impl<T> Attempt<T> {
             // Its section has not begun, and asks again.
             self.claim.forgotten();
             self.phase = Phase::Waiting { look_at: now };
-            return Effect::Ring;
+            return Effect::Wake;
         }
         let held_for = hold.since.elapsed(now);
         self.phase = Phase::Lost(Loss { cause, held_for });

@@ -14,7 +14,7 @@ use crate::{
     clock::Moment,
     owner::OwnerId,
     random::jittered,
-    state::{Surroundings, claim::Pause},
+    state::{Context, claim::TurnPause},
 };
 
 /// For how long the notices of some of a quorum's stores wait for those of the others, at most.
@@ -22,16 +22,16 @@ const NOTICED_WITHIN: Duration = Duration::from_millis(5);
 
 impl<T> Attempt<T> {
     /// This attempt, which has asked for nothing yet, comes after `last`.
-    pub(in crate::state) fn follow(&mut self, last: &Self, around: Surroundings<'_>) {
-        let now = around.now;
+    pub(in crate::state) fn follow(&mut self, last: &Self, context: Context<'_>) {
+        let now = context.now;
         // Who does not wait has one question, which is to be asked.
-        let may_wait = !around.hands_on && !self.waiter.is_over(now);
+        let may_wait = !context.grants && !self.waiter.is_over(now);
         if !may_wait || !matches!(last.phase, Phase::Leaving) {
             return;
         }
         match last.claim.turn {
             Some(begun) if begun.elapsed(now) > LONGEST_TURN => self.pause(
-                Pause {
+                TurnPause {
                     after: last.claim.owner,
                     since: now,
                     // Should the release get no answer.
@@ -52,20 +52,20 @@ impl<T> Attempt<T> {
     pub(in crate::state) fn others_are_told(
         &mut self,
         owner: OwnerId,
-        around: Surroundings<'_>,
+        context: Context<'_>,
     ) -> bool {
         let pause = self.claim.pause.filter(|pause| pause.after == owner);
         let Some(pause) = pause else {
             return false;
         };
-        let took = pause.since.elapsed(around.now);
-        let rest = jittered(took + NOTICED_WITHIN, around.random.next_u64());
-        let until = around.now.plus(rest);
-        self.pause(Pause { until, ..pause }, around.now);
+        let took = pause.since.elapsed(context.now);
+        let rest = jittered(took + NOTICED_WITHIN, context.random.next_u64());
+        let until = context.now.plus(rest);
+        self.pause(TurnPause { until, ..pause }, context.now);
         true
     }
 
-    fn pause(&mut self, pause: Pause, now: Moment) {
+    fn pause(&mut self, pause: TurnPause, now: Moment) {
         let Phase::Waiting { look_at } = &mut self.phase else {
             return;
         };
@@ -75,6 +75,6 @@ impl<T> Attempt<T> {
             None => pause.until,
         };
         *look_at = until;
-        self.claim.pause = Some(Pause { until, ..pause });
+        self.claim.pause = Some(TurnPause { until, ..pause });
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Desk {
     pub(super) owners: Owners,
     pub(super) now: Moment,
     pub(super) handover: bool,
-    pub(super) hands_on: bool,
+    pub(super) grants: bool,
 }
 
 /// Always the same: no jitter.
@@ -23,29 +23,20 @@ impl Random for NotRandom {
     }
 }
 
-/// Owners that are no attempt's id.
-pub(super) fn not_numbered(client: ClientId) -> Owners {
-    let owners = Owners::new(client);
-    for _ in 0..10_000 {
-        owners.next();
-    }
-    owners
-}
-
 /// What surrounds the state; a function would borrow the state as well.
-macro_rules! around {
+macro_rules! context {
     ($desk:expr) => {
-        Surroundings {
+        Context {
             now: $desk.now,
             response_limit: SECOND,
             handover: $desk.handover,
-            hands_on: $desk.hands_on,
+            grants: $desk.grants,
             random: &NotRandom,
             owners: &$desk.owners,
         }
     };
 }
-pub(super) use around;
+pub(super) use context;
 
 impl Desk {
     pub(super) fn new(timing: Timing) -> Self {
@@ -53,13 +44,13 @@ impl Desk {
         let mut desk = Self {
             state: KeyState::default(),
             client,
-            owners: not_numbered(client),
+            owners: Owners::new(client),
             now: Moment {
                 monotonic: Instant::now(),
                 boot: SECOND,
             },
             handover: true,
-            hands_on: true,
+            grants: true,
         };
         desk.enter(1, timing);
         desk
@@ -81,7 +72,7 @@ impl Desk {
         assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
         let answer = Ok(AcquireOutcome::Granted { fence });
         let effect = self.answer(self.now, answer);
-        assert!(matches!(effect, Effect::Enter { keep: Some(_) }));
+        assert!(matches!(effect, Effect::Enter { renew_at: Some(_) }));
     }
 
     /// The first asks, and waits in the store's queue.
@@ -96,14 +87,21 @@ impl Desk {
         assert!(matches!(effect, Effect::WaitUntil(_)));
     }
 
+    /// The owner of the claim that was made as the `number`th.
     pub(super) fn owner(&self, number: u64) -> OwnerId {
         OwnerId::new(self.client, number)
     }
 
     pub(super) fn enter(&mut self, number: u64, timing: Timing) {
-        let trust = Trust::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
-        let waiter = Waiter::new(self.owner(number), number, timing, trust, self.now);
-        self.state.enter(waiter, around!(self));
+        let validity = Validity::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
+        let waiter = LocalWaiter::new(
+            AttemptId::numbered(number),
+            number,
+            timing,
+            validity,
+            self.now,
+        );
+        self.state.enter(waiter, context!(self));
     }
 
     /// They wait behind the first.
@@ -119,10 +117,10 @@ impl Desk {
         self.now = self.now.plus(time);
     }
 
-    /// What follows for attempt `number`, and who is rung besides.
+    /// What follows for attempt `number`, and which task is woken besides.
     pub(super) fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
-        let owner = self.owner(number);
-        let outcome = self.state.on_event(owner, event, around!(self));
+        let id = AttemptId::numbered(number);
+        let outcome = self.state.on_event(id, event, context!(self));
         (outcome.effect, outcome.next)
     }
 
@@ -135,7 +133,9 @@ impl Desk {
     }
 
     pub(super) fn check(&mut self) -> Effect {
-        self.state.check(self.owner(1), around!(self)).effect
+        self.state
+            .check(AttemptId::numbered(1), context!(self))
+            .effect
     }
 
     pub(super) fn answer(
@@ -146,8 +146,8 @@ impl Desk {
         self.on(Event::Answered { sent, answer })
     }
 
-    pub(super) fn lease(&self, number: u64) -> Option<Held> {
-        self.state.lease(self.owner(number))
+    pub(super) fn lease(&self, number: u64) -> Option<HeldLease> {
+        self.state.lease(AttemptId::numbered(number))
     }
 
     pub(super) fn deadline(&self) -> Moment {
@@ -155,7 +155,7 @@ impl Desk {
     }
 
     pub(super) fn cause(&self) -> LostCause {
-        let loss = self.state.loss(self.owner(1));
+        let loss = self.state.loss(AttemptId::numbered(1));
         loss.expect("it was lost").cause
     }
 
@@ -166,9 +166,9 @@ impl Desk {
 }
 
 impl Effect {
-    /// The keeper is told of a lease that came from the store.
+    /// The renewer is told of a lease that came from the store.
     pub(super) fn enters(&self) -> bool {
-        matches!(self, Self::Enter { keep: Some(_) })
+        matches!(self, Self::Enter { renew_at: Some(_) })
     }
 }
 

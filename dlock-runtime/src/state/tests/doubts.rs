@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the keeper does with a lease that somebody has doubted.
+/// What the renewer does with a lease that somebody has doubted.
 fn is_renewed(desk: &mut Desk, effect: &Effect, answer: Renewal) -> Effect {
     assert!(matches!(effect, Effect::Renew { .. }), "{effect:?}");
     let sent = desk.now;
@@ -82,14 +82,17 @@ fn a_doubt_about_a_lease_that_was_handed_on_is_the_next_ones() {
     assert_eq!((effect, next), (Effect::Forget(None), Some(2)));
     let owner = desk.owner(1);
     let doubt = Event::Granted { fence: 0 };
-    let heard = desk.state.on_claim(owner, doubt, around!(desk));
+    let heard = desk.state.on_claim(owner, doubt, context!(desk));
     let (bearer, outcome) = heard.expect("the second bears the claim");
     assert_eq!(
         (bearer, outcome.effect),
         (2, Effect::Nothing),
         "it has yet to look"
     );
-    let Effect::Enter { keep: Some(keep) } = desk.of(2, Event::Woken) else {
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.of(2, Event::Woken)
+    else {
         panic!("it has the lease")
     };
     let soon = keep.at.remaining(desk.now);

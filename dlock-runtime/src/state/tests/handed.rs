@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_keeper_is_told_of_a_handed_lease_if_it_has_to_look_earlier_than_for_the_last_section() {
+fn the_renewer_is_told_of_a_handed_lease_if_it_has_to_look_earlier_than_for_the_last_section() {
     let end = SECOND;
     let mut desk = Desk::holding(Timing::default());
     desk.enter(
@@ -15,39 +15,48 @@ fn the_keeper_is_told_of_a_handed_lease_if_it_has_to_look_earlier_than_for_the_l
     );
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     let looked = desk.now;
-    let Effect::Enter { keep: Some(keep) } = desk.of(2, Event::Woken) else {
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.of(2, Event::Woken)
+    else {
         panic!("its `max_hold` ends before the renewal is due")
     };
     assert_eq!(keep.at, looked.plus(end));
 
-    // The last one was not renewed, so the keeper would look at its deadline.
+    // The last one was not renewed, so the renewer would look at its deadline.
     let mut desk = Desk::holding(Timing {
         renew: false,
         ..Timing::default()
     });
     desk.queue([2]);
     desk.both(1, Event::Left);
-    let Effect::Enter { keep: Some(keep) } = desk.of(2, Event::Woken) else {
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.of(2, Event::Woken)
+    else {
         panic!("it is to be renewed")
     };
     assert!(keep.at.remaining(desk.now) <= TTL / 3);
 }
 
 #[test]
-fn the_keeper_looks_no_later_than_the_end_of_max_hold() {
+fn the_renewer_looks_no_later_than_the_end_of_max_hold() {
     let mut desk = Desk::new(Timing {
         max_hold: Some(SECOND),
         ..waits(Wait::Forever)
     });
     desk.on(Event::Woken);
-    let Effect::Enter { keep: Some(keep) } = desk.answer(desk.now, granted()) else {
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.answer(desk.now, granted())
+    else {
         panic!("it is free")
     };
     assert_eq!(keep.at, desk.now.plus(SECOND));
 }
 
 #[test]
-fn a_lease_that_came_due_unlooked_at_is_told_to_the_keeper_when_somebody_looks() {
+fn a_lease_that_came_due_unlooked_at_is_told_to_the_renewer_when_somebody_looks() {
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);
     desk.both(1, Event::Left);
@@ -55,7 +64,7 @@ fn a_lease_that_came_due_unlooked_at_is_told_to_the_keeper_when_somebody_looks()
     assert_eq!(desk.of(2, Event::Tick), Effect::Nothing);
     let effect = desk.of(2, Event::Woken);
     assert!(
-        matches!(effect, Effect::Enter { keep: Some(_) }),
+        matches!(effect, Effect::Enter { renew_at: Some(_) }),
         "{effect:?}"
     );
 
@@ -63,10 +72,10 @@ fn a_lease_that_came_due_unlooked_at_is_told_to_the_keeper_when_somebody_looks()
     let mut desk = Desk::new(waits(Wait::Forever));
     desk.is_busy(6);
     desk.queue([2]);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     let effect = desk.of(2, Event::Woken);
-    assert!(effect.enters(), "no keeper knows of it: {effect:?}");
+    assert!(effect.enters(), "no renewer knows of it: {effect:?}");
 }
 
 #[test]
@@ -87,7 +96,10 @@ fn a_section_counts_from_when_it_has_looked_not_from_when_it_was_handed_the_leas
     assert_eq!((held.since, held.deadline), (since, since.plus(2 * SECOND)));
     desk.now = desk.now.plus(2 * SECOND);
     assert_eq!(desk.of(2, Event::Tick), Effect::Lose);
-    let loss = desk.state.loss(desk.owner(2)).expect("it was lost");
+    let loss = desk
+        .state
+        .loss(AttemptId::numbered(2))
+        .expect("it was lost");
     assert_eq!(
         (loss.cause, loss.held_for),
         (LostCause::MaxHold, 2 * SECOND)
@@ -105,7 +117,7 @@ fn a_section_with_a_min_hold_takes_over_no_lease_that_nobody_has_looked_at() {
             ..waits(Wait::Forever)
         },
     );
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
     let second = desk.owner(2);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == second));
@@ -119,14 +131,14 @@ fn a_lease_of_several_is_kept_for_its_min_hold_from_when_all_are_there() {
         ..waits(Wait::Forever)
     };
     let mut desk = Desk::holding(timing);
-    assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
-    desk.state.end_trial(desk.owner(1), desk.now);
-    let kept = desk.state.kept_for(desk.owner(1), desk.now);
+    assert_eq!(desk.state.kept_for(AttemptId::numbered(1), desk.now), None);
+    desk.state.end_trial(AttemptId::numbered(1), desk.now);
+    let kept = desk.state.kept_for(AttemptId::numbered(1), desk.now);
     assert_eq!(kept, Some(TTL + Duration::from_millis(1)));
     // It is another one's lease that is meant.
     let mut desk = Desk::holding(timing);
-    desk.state.end_trial(desk.owner(2), desk.now);
-    assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
+    desk.state.end_trial(AttemptId::numbered(2), desk.now);
+    assert_eq!(desk.state.kept_for(AttemptId::numbered(1), desk.now), None);
 }
 
 #[test]
@@ -156,7 +168,7 @@ fn an_absent_task_keeps_its_own_claim_also_if_it_could_use_the_one_in_front() {
             ..waits(Wait::Forever)
         },
     );
-    let fourth = desk.owner(4);
+    let fourth = desk.owner(3);
     assert!(matches!(desk.of(4, Event::Woken), Effect::Ask { owner, .. } if owner == fourth));
     assert!(matches!(desk.of(3, Event::Woken), Effect::Queue(_)));
     // Were it to take over this claim, nobody would give back the one that it has kept.
@@ -286,7 +298,7 @@ fn a_loss_that_a_look_finds_lets_the_next_one_ask() {
     assert!(desk.state.is_held_by(first));
     assert!(!desk.state.is_held_by(desk.owner(2)), "by its own claim");
     desk.pass(TTL);
-    let outcome = desk.state.check(first, around!(desk));
+    let outcome = desk.state.check(AttemptId::numbered(1), context!(desk));
     assert_eq!((outcome.effect, outcome.next), (Effect::Lose, Some(2)));
     let second = desk.owner(2);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == second));

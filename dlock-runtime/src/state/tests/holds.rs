@@ -152,9 +152,13 @@ fn the_max_hold_of_one_of_several_begins_when_all_are_there() {
     assert!(matches!(desk.on(Event::Tick), Effect::WaitUntil(_)));
     assert_eq!(desk.deadline(), confirmed);
     let end = desk.now.plus(max_hold);
-    let keep = desk.state.end_trial(desk.owner(1), desk.now);
+    let keep = desk.state.end_trial(AttemptId::numbered(1), desk.now);
     let owner = desk.owner(1);
-    assert_eq!(keep, Some(Keep { owner, at: end }), "the keeper is told");
+    assert_eq!(
+        keep,
+        Some(RenewAt { owner, at: end }),
+        "the renewer is told"
+    );
     assert_eq!(desk.deadline(), end);
     desk.now = end;
     assert_eq!(desk.on(Event::Tick), Effect::Lose);
@@ -164,7 +168,7 @@ fn the_max_hold_of_one_of_several_begins_when_all_are_there() {
         on_trial: true,
         ..Timing::default()
     });
-    let keep = desk.state.end_trial(desk.owner(1), desk.now);
+    let keep = desk.state.end_trial(AttemptId::numbered(1), desk.now);
     assert_eq!(keep, None, "it knows when to renew");
 }
 
@@ -213,7 +217,7 @@ fn a_lease_is_kept_for_the_rest_of_its_min_hold_and_somewhat_longer() {
     });
     desk.pass(SECOND);
     assert_eq!(desk.on(Event::Left), desk.release());
-    let kept = desk.state.kept_for(desk.owner(1), desk.now);
+    let kept = desk.state.kept_for(AttemptId::numbered(1), desk.now);
     let longer = Duration::from_millis(1);
     assert_eq!(kept, Some(least.saturating_sub(SECOND) + longer));
     let left = desk.now;
@@ -229,11 +233,11 @@ fn a_lease_is_kept_for_the_rest_of_its_min_hold_and_somewhat_longer() {
         ..Timing::default()
     });
     desk.now.boot += SECOND;
-    let kept = desk.state.kept_for(desk.owner(1), desk.now);
+    let kept = desk.state.kept_for(AttemptId::numbered(1), desk.now);
     assert_eq!(kept, Some(SECOND + longer), "by both clocks");
     desk.now.monotonic += SECOND;
     desk.on(Event::Left);
-    assert_eq!(desk.state.kept_for(desk.owner(1), desk.now), None);
+    assert_eq!(desk.state.kept_for(AttemptId::numbered(1), desk.now), None);
 }
 
 #[test]

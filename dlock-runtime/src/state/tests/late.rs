@@ -40,7 +40,7 @@ fn is_granted_to_the_second(desk: &mut Desk, fence: u64) -> Moment {
 fn renewed(desk: &mut Desk, sent: Moment, answer: Renewal) -> Effect {
     let (owner, answer) = (desk.owner(1), Ok(answer));
     let event = Event::Renewed { sent, answer };
-    let told = desk.state.on_claim(owner, event, around!(desk));
+    let told = desk.state.on_claim(owner, event, context!(desk));
     let (bearer, outcome) = told.expect("the second bears the claim");
     assert_eq!(bearer, 2);
     outcome.effect
@@ -63,7 +63,10 @@ fn a_not_yours_that_was_asked_for_under_this_lease_ends_it_whoever_asked() {
     // The same lease: its renewal was sent after it had come.
     is_granted_to_the_second(&mut desk, 7);
     assert_eq!(renewed(&mut desk, sent, Renewal::NotOwner), Effect::Lose);
-    let loss = desk.state.loss(desk.owner(2)).expect("it was lost");
+    let loss = desk
+        .state
+        .loss(AttemptId::numbered(2))
+        .expect("it was lost");
     assert_eq!(loss.cause, LostCause::TakenAway);
 }
 
@@ -92,10 +95,10 @@ fn a_lease_that_is_lost_before_its_section_has_looked_is_asked_for_again() {
     let told = renewed(&mut desk, sent, Renewal::NotOwner);
     assert_eq!(
         told,
-        Effect::Ring,
+        Effect::Wake,
         "no section has begun that could lose it"
     );
-    assert_eq!(desk.state.loss(desk.owner(2)), None);
+    assert_eq!(desk.state.loss(AttemptId::numbered(2)), None);
     assert!(
         !desk.state.is_held_by(desk.owner(1)),
         "nothing to look after"
@@ -113,8 +116,11 @@ fn a_wake_up_that_comes_again_does_not_bring_back_a_lease_that_the_store_denied(
     };
     let mut desk = Desk::new(timing);
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
-    let Effect::Enter { keep: Some(keep) } = desk.on(Event::Woken) else {
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.on(Event::Woken)
+    else {
         panic!("an answer vouches for it")
     };
     desk.enter(2, timing);
@@ -122,9 +128,9 @@ fn a_wake_up_that_comes_again_does_not_bring_back_a_lease_that_the_store_denied(
     assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
     let sent = desk.now;
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
-    assert_eq!(renewed(&mut desk, sent, Renewal::NotOwner), Effect::Ring);
+    assert_eq!(renewed(&mut desk, sent, Renewal::NotOwner), Effect::Wake);
     let again = Event::Granted { fence: 7 };
-    assert_eq!(desk.of(2, again), Effect::Ring);
+    assert_eq!(desk.of(2, again), Effect::Wake);
     let asks = desk.of(2, Event::Woken);
     assert!(matches!(asks, Effect::Ask { .. }), "{asks:?}");
 }
@@ -159,7 +165,7 @@ fn a_wake_up_is_judged_by_each_of_the_last_answers() {
         desk.is_busy(last_fence);
         desk.pass(SECOND / 4);
     }
-    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Wake);
     assert!(desk.on(Event::Woken).enters());
     assert_eq!(desk.deadline(), sent.plus(Duration::from_millis(2968)));
 }
@@ -183,7 +189,7 @@ fn a_release_that_waits_to_be_repeated_is_woken_by_any_word_of_the_store() {
     for word in [Event::LookAgain, Event::Granted { fence: 9 }] {
         let mut desk = Desk::holding(Timing::default());
         assert_eq!(desk.on(Event::Left), desk.release());
-        assert_eq!(desk.on(word), Effect::Ring);
+        assert_eq!(desk.on(word), Effect::Wake);
     }
 }
 
@@ -191,7 +197,7 @@ fn a_release_that_waits_to_be_repeated_is_woken_by_any_word_of_the_store() {
 fn a_wake_up_that_comes_again_makes_a_lease_no_younger() {
     let mut desk = Desk::new(waits(Wait::Forever));
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert!(desk.on(Event::Woken).enters());
     // The next one would ask, as it does not renew, and goes before it has.
     desk.enter(
@@ -205,7 +211,7 @@ fn a_wake_up_that_comes_again_makes_a_lease_no_younger() {
     desk.pass(Duration::from_millis(10));
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
-    assert_eq!(desk.of(3, Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.of(3, Event::Granted { fence: 7 }), Effect::Wake);
     assert!(matches!(desk.of(3, Event::Woken), Effect::Enter { .. }));
     desk.pass(Duration::from_micros(1));
     assert_eq!(desk.both(3, Event::Left), (desk.release(), Some(4)));

@@ -99,7 +99,7 @@ proptest! {
                 let latest = sent.plus(TRUSTED);
                 prop_assert_eq!(held.deadline.later(latest), latest);
             }
-            lost |= desk.state.loss(desk.owner(1)).is_some();
+            lost |= desk.state.loss(AttemptId::numbered(1)).is_some();
         }
         let mut effect = desk.on(Event::Left);
         for _ in 0..200 {

@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 /// The first holds a lease.
 fn over_a_quorum(timing: Timing) -> Desk {
     let mut desk = Desk::holding(timing);
-    desk.hands_on = false;
+    desk.grants = false;
     desk
 }
 
@@ -30,12 +30,12 @@ fn asks(desk: &mut Desk, number: u64) -> bool {
     }
 }
 
-/// Its release is answered; who is rung.
+/// Its release is answered; returns the task that is woken.
 fn is_released(desk: &mut Desk, number: u64) -> Option<u64> {
     let answer = Some(Released::WasHeld);
-    let (effect, rung) = desk.both(number, Event::Released(answer));
+    let (effect, woken) = desk.both(number, Event::Released(answer));
     assert_eq!(effect, Effect::Forget(answer));
-    rung
+    woken
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn a_release_without_an_answer_holds_nobody_up_for_long() {
     desk.pass(TURN + MS);
     desk.on(Event::Left);
     assert!(!asks(&mut desk, 2));
-    let (effect, rung) = desk.both(1, Event::Released(None));
+    let (effect, woken) = desk.both(1, Event::Released(None));
     assert!(matches!(effect, Effect::WaitUntil(_)), "{effect:?}");
-    assert_eq!(rung, None);
+    assert_eq!(woken, None);
     desk.pass(SECOND);
     assert!(asks(&mut desk, 2));
     assert_eq!(is_released(&mut desk, 1), None, "it has asked");
@@ -206,7 +206,7 @@ fn a_pause_ends_with_the_release_that_it_is_for_and_with_no_other() {
 #[test]
 fn a_task_that_comes_back_after_a_long_turn_lets_others_go_first_as_well() {
     let mut desk = Desk::waiting(Wait::Forever);
-    desk.hands_on = false;
+    desk.grants = false;
     desk.queue([2]);
     desk.pass(2 * ALIVE);
     // The first does not look, and the second goes on in its place.

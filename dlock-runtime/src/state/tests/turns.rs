@@ -4,11 +4,14 @@ use super::*;
 
 const TURN: Duration = Duration::from_millis(10);
 
-/// The next one is rung, looks, and has the lease; its token.
+/// The next one is woken, looks, and has the lease; its token.
 fn takes_over(desk: &mut Desk, last: u64, next: u64) -> FencingToken {
     let left = desk.both(last, Event::Left);
     assert_eq!(left, (Effect::Forget(None), Some(next)));
-    assert_eq!(desk.of(next, Event::Woken), Effect::Enter { keep: None });
+    assert_eq!(
+        desk.of(next, Event::Woken),
+        Effect::Enter { renew_at: None }
+    );
     desk.lease(next).expect("it holds").token
 }
 
@@ -37,9 +40,9 @@ fn a_lease_that_came_too_long_ago_goes_back_to_the_store() {
     desk.pass(TURN);
     takes_over(&mut desk, 1, 2);
     desk.pass(Duration::from_micros(1));
-    // By its owner's name, which the first has made.
+    // In the name of the first claim, which the second has borne.
     assert_eq!(desk.both(2, Event::Left), (desk.release(), Some(3)));
-    let owner = desk.owner(3);
+    let owner = desk.owner(2);
     let asks = desk.of(3, Event::Woken);
     assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
 }
@@ -51,13 +54,16 @@ fn a_lease_goes_round_no_more_often_than_there_are_tokens() {
     for next in 2.. {
         desk.queue([next]);
         let last = desk.lease(holder).unwrap().token;
-        let (effect, rung) = desk.both(holder, Event::Left);
-        assert_eq!(rung, Some(next));
+        let (effect, woken) = desk.both(holder, Event::Left);
+        assert_eq!(woken, Some(next));
         if effect == desk.release() {
             assert_eq!(holder, 4096, "the first and 4095 more");
             break;
         }
-        assert_eq!(desk.of(next, Event::Woken), Effect::Enter { keep: None });
+        assert_eq!(
+            desk.of(next, Event::Woken),
+            Effect::Enter { renew_at: None }
+        );
         assert!(desk.lease(next).unwrap().token > last);
         holder = next;
     }
@@ -193,11 +199,11 @@ fn a_renewal_belongs_to_the_lease_whoever_holds_it_by_then() {
     let owner = desk.owner(1);
     let (bearer, outcome) = desk
         .state
-        .on_claim(owner, renewed, around!(desk))
+        .on_claim(owner, renewed, context!(desk))
         .expect("somebody bears it");
     assert_eq!(bearer, 2);
     assert!(matches!(outcome.effect, Effect::WaitUntil(_)));
-    let trusted = Trust::new(ttl, |ttl| ttl / 100 + Duration::from_millis(2)).asked;
+    let trusted = Validity::new(ttl, |ttl| ttl / 100 + Duration::from_millis(2)).asked;
     assert_eq!(desk.lease(2).unwrap().deadline, sent.plus(trusted));
 }
 
@@ -304,7 +310,7 @@ fn closing_refuses_everybody_in_the_queue_and_hands_them_nothing() {
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2, 3]);
     for number in 2..=3 {
-        assert_eq!(desk.of(number, Event::Closed), Effect::Ring);
+        assert_eq!(desk.of(number, Event::Closed), Effect::Wake);
     }
     assert_eq!(desk.both(1, Event::Left), (desk.release(), None));
     assert_eq!(desk.of(2, Event::Woken), Effect::Refuse(Denial::Closed));
@@ -313,7 +319,7 @@ fn closing_refuses_everybody_in_the_queue_and_hands_them_nothing() {
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);
     desk.of(1, Event::Left);
-    assert_eq!(desk.of(2, Event::Closed), Effect::Ring);
+    assert_eq!(desk.of(2, Event::Closed), Effect::Wake);
     assert_eq!(desk.of(2, Event::Woken), Effect::Refuse(Denial::Closed));
     assert_eq!(desk.of(2, Event::Left), desk.release());
 }
@@ -331,7 +337,7 @@ fn a_hint_is_believed_by_the_last_answer_that_knew_a_smaller_fence() {
     desk.is_busy(6);
     desk.pass(SECOND / 2);
     // The second answer came after that lease had been granted, and it had ended by then.
-    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Wake);
     assert!(desk.on(Event::Woken).enters());
     assert_eq!(
         desk.deadline(),
@@ -345,14 +351,14 @@ fn a_hint_that_no_answer_vouches_for_only_makes_the_waiter_ask() {
     // No answer knew a smaller fence.
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 
     // It is late: the lease may have ended.
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
     desk.pass(3 * SECOND);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 
     // Three seconds are not what it was promised.
@@ -361,7 +367,7 @@ fn a_hint_that_no_answer_vouches_for_only_makes_the_waiter_ask() {
         ..waits(Wait::Forever)
     });
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 }
 
@@ -428,7 +434,7 @@ fn a_lease_with_next_to_nothing_left_is_not_begun_with() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
     desk.pass(2 * SECOND);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 
     // A task that looks late at what it was handed.
@@ -443,7 +449,7 @@ fn a_lease_with_next_to_nothing_left_is_not_begun_with() {
 fn a_hint_without_a_fence_only_makes_the_waiter_ask() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     // It came while the answer was under way, which knew nothing of the grant.
     assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Nothing);
@@ -462,7 +468,7 @@ fn a_hint_without_a_fence_only_makes_the_waiter_ask() {
 fn an_answer_that_tells_no_fence_vouches_for_no_hint() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(0);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 }
 
@@ -476,10 +482,10 @@ fn who_does_not_look_is_passed_over_by_those_behind_and_comes_after_them() {
         assert_eq!(desk.both(1, Event::Left).1, Some(2));
         desk.pass(long);
         // It goes on with the claim of the second, be it a lease or a question.
-        let (asks, rung) = desk.both(3, Event::Woken);
+        let (asks, woken) = desk.both(3, Event::Woken);
         let owner = desk.owner(if handed { 1 } else { 2 });
         assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
-        assert_eq!(rung, Some(2));
+        assert_eq!(woken, Some(2));
         let answer = Ok(AcquireOutcome::Granted { fence: 9 });
         let sent = desk.now;
         assert!(desk.of(3, Event::Answered { sent, answer }).enters());
@@ -513,11 +519,11 @@ fn who_cannot_use_the_claim_of_an_absent_task_makes_its_own() {
         desk.of(1, Event::Left);
         desk.pass(ALIVE);
         desk.enter(3, timing);
-        let (asks, rung) = desk.both(3, Event::Woken);
-        assert_eq!(rung, Some(2), "it did not look");
+        let (asks, woken) = desk.both(3, Event::Woken);
+        assert_eq!(woken, Some(2), "it did not look");
         // Who does not wait has the same TTL, and goes on with the claim.
         let suits = timing.wait == Wait::Never;
-        let owner = desk.owner(if suits { 1 } else { 3 });
+        let owner = desk.owner(if suits { 1 } else { 2 });
         assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
         // What the absent one has kept is given back by itself.
         let left = desk.of(2, Event::Left);
@@ -565,7 +571,7 @@ fn of_several_leases_each_is_renewed_until_all_are_there() {
     let sent = desk.now;
     let answer = Ok(Renewal::Renewed);
     desk.on(Event::Renewed { sent, answer });
-    let keep = desk.state.end_trial(desk.owner(1), desk.now);
+    let keep = desk.state.end_trial(AttemptId::numbered(1), desk.now);
     assert_eq!(keep, None);
     assert_eq!(
         desk.on(Event::Tick),
@@ -596,11 +602,11 @@ fn no_two_claims_have_the_same_owner() {
 fn who_waits_for_an_answer_in_vain_drops_the_question() {
     let mut desk = Desk::waiting(Wait::Forever);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
-    assert!(desk.state.is_asking(desk.owner(1)));
+    assert!(desk.state.is_asking(AttemptId::numbered(1)));
     desk.queue([2]);
     desk.pass(ALIVE + SECOND);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
-    assert!(!desk.state.is_asking(desk.owner(1)));
+    assert!(!desk.state.is_asking(AttemptId::numbered(1)));
     // Should the answer have come at the same time, it is the second's.
     let sent = desk.now;
     assert!(matches!(desk.answer(sent, granted()), Effect::Queue(_)));
@@ -645,7 +651,7 @@ fn a_lease_is_looked_after_also_before_the_next_one_has_looked() {
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     // Whoever notes its next look, or sends its renewal, asks this just now.
     assert!(desk.state.is_held_by(desk.owner(1)));
-    assert_eq!(desk.of(2, Event::Woken), Effect::Enter { keep: None });
+    assert_eq!(desk.of(2, Event::Woken), Effect::Enter { renew_at: None });
     assert!(desk.state.is_held_by(desk.owner(1)));
 }
 
@@ -657,8 +663,11 @@ fn a_section_that_was_woken_asks_for_its_ttl_soon_and_a_shorter_one_never() {
         desk.now.boot += Duration::from_millis(offset);
         desk.is_busy(6);
         desk.pass(SECOND);
-        assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
-        let Effect::Enter { keep: Some(keep) } = desk.on(Event::Woken) else {
+        assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+        let Effect::Enter {
+            renew_at: Some(keep),
+        } = desk.on(Event::Woken)
+        else {
             panic!("it was granted")
         };
         let after = keep.at.remaining(desk.now);
@@ -685,8 +694,11 @@ fn a_section_that_was_woken_with_a_short_ttl_asks_in_a_third_of_it() {
         ..waits(Wait::Forever)
     });
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Ring);
-    let Effect::Enter { keep: Some(keep) } = desk.on(Event::Woken) else {
+    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    let Effect::Enter {
+        renew_at: Some(keep),
+    } = desk.on(Event::Woken)
+    else {
         panic!("it was granted")
     };
     assert!(keep.at.remaining(desk.now) <= ttl / 3);

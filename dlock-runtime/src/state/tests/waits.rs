@@ -110,7 +110,7 @@ fn a_hint_makes_a_waiter_look_at_once_also_when_it_overtakes_an_answer() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.on(Event::Woken);
     desk.answer(desk.now, busy(None));
-    assert_eq!(desk.on(Event::LookAgain), Effect::Ring);
+    assert_eq!(desk.on(Event::LookAgain), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     assert_eq!(desk.on(Event::LookAgain), Effect::Nothing);
     assert!(matches!(
@@ -194,7 +194,7 @@ fn a_fence_that_makes_no_token_is_no_grant() {
 fn closing_refuses_waiters_and_spares_holders_and_revoking_takes_their_leases() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.on(Event::Woken);
-    assert_eq!(desk.on(Event::Closed), Effect::Ring);
+    assert_eq!(desk.on(Event::Closed), Effect::Wake);
     assert_eq!(
         desk.answer(desk.now, granted()),
         Effect::Refuse(Denial::Closed)
@@ -280,9 +280,9 @@ fn whoever_is_refused_by_a_shutdown_waits_for_no_answer() {
     for event in [|| Event::Closed, || Event::Revoked] {
         let mut desk = Desk::waiting(Wait::Forever);
         assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
-        assert!(desk.state.is_asking(desk.owner(1)));
-        assert_eq!(desk.on(event()), Effect::Ring);
-        assert!(!desk.state.is_asking(desk.owner(1)));
+        assert!(desk.state.is_asking(AttemptId::numbered(1)));
+        assert_eq!(desk.on(event()), Effect::Wake);
+        assert!(!desk.state.is_asking(AttemptId::numbered(1)));
         assert_eq!(desk.on(Event::Woken), Effect::Refuse(Denial::Closed));
     }
 }
@@ -323,17 +323,17 @@ fn waiters_do_not_all_look_again_at_the_same_time() {
     }
 
     let mut desk = Desk::waiting(Wait::Forever);
-    let (owner, sent) = (desk.owner(1), desk.now);
+    let (id, sent) = (AttemptId::numbered(1), desk.now);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     let answered = Event::Answered {
         sent,
         answer: busy(None),
     };
-    let around = Surroundings {
+    let context = Context {
         random: &Late,
-        ..around!(desk)
+        ..context!(desk)
     };
-    let effect = desk.state.on_event(owner, answered, around).effect;
+    let effect = desk.state.on_event(id, answered, context).effect;
     assert_eq!(effect, Effect::WaitUntil(sent.plus(SECOND * 6 / 5)));
 }
 
@@ -442,7 +442,7 @@ fn a_word_of_the_store_after_the_last_look_and_before_the_end_makes_a_waiter_ask
     assert!(matches!(waits_on(&mut desk, first), Effect::Ask { .. }));
     desk.answer(desk.now, busy(Some(TTL)));
     desk.pass(Duration::from_millis(10));
-    assert_eq!(desk.on(Event::LookAgain), Effect::Ring);
+    assert_eq!(desk.on(Event::LookAgain), Effect::Wake);
     let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
         panic!("it was told to look")
     };

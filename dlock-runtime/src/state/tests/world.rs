@@ -132,12 +132,12 @@ proptest! {
     #[test]
     fn one_at_a_time_is_within_what_the_store_keeps(
         handover in prop::bool::weighted(0.9),
-        hands_on in any::<bool>(),
+        grants in any::<bool>(),
         moves in prop::collection::vec(next_move(), 1..100),
         last in last_moves(),
     ) {
         let mut world = World::new(handover);
-        world.hands_on = hands_on;
+        world.grants = grants;
         for next in moves.iter().chain(&last) {
             world.make(next, false);
             world.check();
@@ -148,12 +148,12 @@ proptest! {
     /// Over one connection, whose answers come: the store is left with nothing.
     #[test]
     fn whoever_has_gone_has_left_nothing_in_the_store(
-        hands_on in any::<bool>(),
+        grants in any::<bool>(),
         moves in prop::collection::vec(next_move(), 1..100),
         last in last_moves(),
     ) {
         let mut world = World::new(true);
-        world.hands_on = hands_on;
+        world.grants = grants;
         for next in moves.iter().chain(&last) {
             world.make(next, true);
             world.check();
@@ -164,11 +164,11 @@ proptest! {
     /// A lease is renewed, and its end noticed, whoever holds it by then.
     #[test]
     fn somebody_looks_after_every_lease(
-        hands_on in any::<bool>(),
+        grants in any::<bool>(),
         moves in prop::collection::vec(next_move(), 1..100),
     ) {
         let mut world = World::new(true);
-        world.hands_on = hands_on;
+        world.grants = grants;
         for next in &moves {
             world.make(next, false);
             world.check_care();

@@ -42,7 +42,7 @@ pub(super) fn properties() -> Vec<Property<Handover>> {
             matches!(holding(state), Some((0, _, true)))
         }),
         Property::sometimes(LENT, |_, state: &State| {
-            let front = state.front.filter(|front| front.waiter.has_lent_id);
+            let front = state.front.filter(|front| front.waiter.was_passed_over);
             front.is_some_and(|front| is_used(state) && front.owner != front.waiter.id)
         }),
     ]

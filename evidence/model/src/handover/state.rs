@@ -71,9 +71,10 @@ pub(super) struct Front {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Waiter {
     pub(super) task: u8,
-    /// That of its own claim, if it makes one.
+    /// The owner id of its first claim, if it makes one.
     pub(super) id: u8,
-    pub(super) has_lent_id: bool,
+    /// Whether others have borne that claim.
+    pub(super) was_passed_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,7 +115,7 @@ pub enum Action {
     Cancel(u8),
     /// A task behind goes ahead of the one in front, which does not look.
     PassOver(u8),
-    /// The keeper renews the lease.
+    /// The renewer renews the lease.
     Renew,
     /// The store carries out the renewal.
     ServeRenewal,

@@ -95,7 +95,7 @@ impl Model for Handover {
                 let waiter = Waiter {
                     task,
                     id: unused_id(state),
-                    has_lent_id: false,
+                    was_passed_over: false,
                 };
                 if next.front.is_some() {
                     next.behind.push(waiter);
@@ -168,7 +168,7 @@ impl Model for Handover {
 
 impl Handover {
     fn own_claim(&self, state: &State, waiter: Waiter) -> Front {
-        let is_used = waiter.has_lent_id && self.keeps(Rule::NoOwnerTwice);
+        let is_used = waiter.was_passed_over && self.keeps(Rule::NoOwnerTwice);
         let owner = if is_used { unused_id(state) } else { waiter.id };
         Front {
             waiter,
@@ -349,7 +349,7 @@ impl Handover {
         let others = next.behind;
         next.behind = List::new();
         next.behind.push(Waiter {
-            has_lent_id: true,
+            was_passed_over: true,
             ..front.waiter
         });
         others.iter().for_each(|it| next.behind.push(it));

@@ -6,15 +6,15 @@ use super::super::mutant::Mutant;
 
 const GUARD: &str = "dlock-runtime/src/api/guard.rs";
 const LEASE: &str = "dlock-runtime/src/api/guard/lease.rs";
-const RING: &str = "dlock-runtime/src/api/guard/ring.rs";
+const WOKEN: &str = "dlock-runtime/src/api/guard/woken.rs";
 const WATCH: &str = "dlock-runtime/src/api/guard/watch.rs";
-const SECTION: &str = "dlock-runtime/src/engine/acquisition.rs";
+const ACQUISITION: &str = "dlock-runtime/src/engine/acquisition.rs";
 const ACQUIRE: &str = "dlock-runtime/src/engine/acquire.rs";
 const DETACH: &str = "dlock-runtime/src/api/detach.rs";
-const HELD: &str = "dlock-runtime/src/engine/reentrancy.rs";
+const REENTRANCY: &str = "dlock-runtime/src/engine/reentrancy.rs";
 const GLOBAL: &str = "dlock-runtime/src/api/global.rs";
-const BACKGROUND: &str = "dlock-runtime/src/engine/release.rs";
-const KEEPER: &str = "dlock-runtime/src/engine/renewer.rs";
+const RELEASE: &str = "dlock-runtime/src/engine/release.rs";
+const RENEWER: &str = "dlock-runtime/src/engine/renewer.rs";
 
 const LIFE: &[Look] = &[
     Tests(facade("conformance"), &["memory::"]),
@@ -48,7 +48,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "dropped-is-kept",
         "A guard that is dropped does not give its lock back",
-        GUARD,
+        RELEASE,
         "if «!self.left» {",
         "false",
         LIFE,
@@ -56,7 +56,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "released-twice",
         "A guard that was released is given back once more",
-        GUARD,
+        RELEASE,
         "// Whether it arrived is unknown: dropping the place repeats it. return Ok(()); }; «place.left = true;»",
         "",
         LIFE,
@@ -68,7 +68,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-and-left",
         "A lease that the next one has already is left once more",
-        GUARD,
+        RELEASE,
         "// The next one in this process has it already. «place.left = true;»",
         "",
         LIFE,
@@ -80,7 +80,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "unanswered-release-not-repeated",
         "A release that got no answer is not repeated",
-        GUARD,
+        RELEASE,
         "«»// Whether it arrived is unknown: dropping the place repeats it.",
         "place.left = true;",
         LIFE,
@@ -89,41 +89,41 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "lost-is-not-given-back",
         "What may be left of a lost lease is not given back",
-        GUARD,
+        RELEASE,
         "// Nothing to wait for: what may be left in the store goes in the background. «drop(place);»",
         "std::mem::forget(place);",
         LIFE,
     ),
     Mutant::new(
         "released-lease-tended",
-        "The keeper goes on with a lease that was given back",
-        GUARD,
-        "«section.shared.keeper.remove(owner);»",
+        "The renewer goes on with a lease that was given back",
+        RELEASE,
+        "«acquisition.core.renewer.remove(owner);»",
         "",
         LIFE,
     ),
     Mutant::new(
         "was-gone-is-well",
         "A release that says that the lock was gone counts as one that went well",
-        GUARD,
-        "Some(Released::WasGone) => {«»",
-        "return Ok(());",
+        RELEASE,
+        "if «released != Some(Released::WasGone)» {",
+        "true",
         LIFE,
     )
     .breaks("\"Was not yours\" makes the call `Lost`"),
     Mutant::new(
         "late-loss-is-silent",
         "A loss that is found at the release is neither logged nor counted",
-        GUARD,
-        "// As every loss: the caller may have detached the section, and not get the error. «observe::lost(&section, &loss);»",
+        RELEASE,
+        "// As every loss: the caller may have detached the section, and not get the error. «acquisition.events().lost(&loss);»",
         "",
         DETACHED,
     ),
     Mutant::new(
         "finish-gets-the-loss",
         "A section with `on_lost = finish` ends with the loss",
-        GUARD,
-        "OnLost::Finish => {«» observe::lost_but_finished",
+        RELEASE,
+        "OnLost::Finish => {«» acquisition.events().lost_but_finished",
         "return Err(error);",
         LIFE,
     ),
@@ -156,23 +156,23 @@ pub(super) const ALL: &[Mutant] = &[
         "lost-by-the-first",
         "Of several keys only the first can be lost",
         LEASE,
-        "«self.sections().any(|section| section.check().is_err())»",
-        "self.sections().take(1).any(|section| section.check().is_err())",
+        "«self.acquisitions() .any(|acquisition| acquisition.check().is_err())»",
+        "self.acquisitions().take(1).any(|acquisition| acquisition.check().is_err())",
         MANY,
     ),
     Mutant::new(
         "ensured-by-the-first",
         "Of several keys only the first is ensured",
         LEASE,
-        "try_for_each(|section| «ensure(section, section.now())»)",
-        "if Arc::ptr_eq(section, &self.place.section) { ensure(section, section.now()) } else { Ok(()) }",
+        "try_for_each(|acquisition| «acquisition.ensure_at(acquisition.now())»)",
+        "if Arc::ptr_eq(acquisition, &self.place.acquisition) { acquisition.ensure_at(acquisition.now()) } else { Ok(()) }",
         MANY,
     ),
     Mutant::new(
         "ring-of-the-first",
         "The loss of another key than the first wakes nobody",
-        RING,
-        "rings |= «other.as_mut().poll(context).is_ready()»;",
+        WOKEN,
+        "is_woken |= «other.as_mut().poll(context).is_ready()»;",
         "{ let _ = &other; false }",
         MANY,
     )
@@ -180,8 +180,8 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "ring-of-the-others",
         "The loss of the first of several keys wakes nobody",
-        RING,
-        "let mut rings = «this.first.poll(context).is_ready()»;",
+        WOKEN,
+        "let mut is_woken = «this.first.poll(context).is_ready()»;",
         "this.first.poll(context).is_ready() && this.others.is_none()",
         MANY,
     ),
@@ -190,23 +190,23 @@ pub(super) const ALL: &[Mutant] = &[
         "started-without-lease",
         "A body with `on_lost = finish` is started without a lease",
         WATCH,
-        "if «section.timing.on_lost == OnLost::Cancel || !*this.started» {",
-        "section.timing.on_lost == OnLost::Cancel",
+        "if «acquisition.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "acquisition.timing.on_lost == OnLost::Cancel",
         LIFE,
     ),
     Mutant::new(
         "finish-is-cancelled",
         "A body with `on_lost = finish` is stopped when its lease is lost",
         WATCH,
-        "if «section.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "if «acquisition.timing.on_lost == OnLost::Cancel || !*this.started» {",
         "true",
         LIFE,
     ),
     Mutant::new(
-        "unkept-guard-watched",
+        "unnoted-guard-watched",
         "A guard that comes from a runtime that has ended is not looked after",
         WATCH,
-        "«keeper::ensure(section);»",
+        "«renewer::ensure(acquisition);»",
         "",
         LIFE,
     ),
@@ -214,7 +214,7 @@ pub(super) const ALL: &[Mutant] = &[
         "rung-and-not-woken",
         "A body is not woken by the second ring",
         WATCH,
-        "«this.ring.set(Ring::of(lease));»",
+        "«this.woken.set(lease.woken());»",
         "break;",
         LIFE,
     ),
@@ -230,14 +230,14 @@ pub(super) const ALL: &[Mutant] = &[
         "others-not-held",
         "A body that waits for another of its own keys is not told",
         WATCH,
-        "held::enter( section.shared.id(), lease.each().map(Lease::key), )",
-        "held::enter(section.shared.id(), lease.each().take(1).map(Lease::key))",
+        "reentrancy::enter( acquisition.core.id(), lease.each().map(Lease::key), )",
+        "reentrancy::enter(acquisition.core.id(), lease.each().take(1).map(Lease::key))",
         MANY,
     ),
     Mutant::new(
         "scope-of-all",
         "The end of a scope ends those around it",
-        HELD,
+        REENTRANCY,
         "held.truncate(«held.len() - self.keys»)",
         "0",
         LIFE,
@@ -245,7 +245,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "scope-of-any-manager",
         "A key that another manager holds counts as held",
-        HELD,
+        REENTRANCY,
         "«held.id == id» && held.key == *key",
         "{ let _ = id; true }",
         LIFE,
@@ -254,15 +254,15 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "next-not-rung",
         "Whoever is in front now is not woken",
-        SECTION,
-        "«next.bell.notify_waiters();»",
+        ACQUISITION,
+        "«next.wakes.notify_waiters();»",
         "",
         LIFE,
     ),
     Mutant::new(
         "next-behind-a-body",
         "The next one waits for the body that woke it to await",
-        SECTION,
+        ACQUISITION,
         "// The task that leaves may go on without an await, and the next one has the lease. «let_others_take_it();»",
         "",
         LIFE,
@@ -270,23 +270,23 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "ring-is-silent",
         "A waiter that is to look again is not woken",
-        SECTION,
-        "Effect::Ring => «self.bell.notify_waiters()»,",
+        ACQUISITION,
+        "Effect::Wake => «self.wakes.notify_waiters()»,",
         "()",
         LIFE,
     ),
     Mutant::new(
         "loss-is-silent",
         "A body is not woken by the loss of its lease",
-        SECTION,
-        "observe::lost(self, &loss); } «self.bell.notify_waiters();»",
+        ACQUISITION,
+        "self.events().lost(&loss); } «self.wakes.notify_waiters();»",
         "",
         LIFE,
     ),
     Mutant::new(
         "keys-are-not-forgotten",
         "The entry of a key is kept when nobody wants it any more",
-        SECTION,
+        ACQUISITION,
         "Effect::Forget(_) if «is_idle» =>",
         "false && is_idle",
         LIFE,
@@ -295,7 +295,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "keep-beside-renewal",
         "What keeps a lease for its `min_hold` does not wait for a renewal that is under way",
-        SECTION,
+        ACQUISITION,
         "let alone = «timeout(limit, setting.lock()).await.ok()»;",
         "None",
         LIFE,
@@ -304,7 +304,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "freed-too-early",
         "A lock is freed at once that has to be kept for its `min_hold`",
-        SECTION,
+        ACQUISITION,
         "«!is_kept» && store.is_ok_and",
         "{ let _ = is_kept; true }",
         LIFE,
@@ -312,31 +312,30 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "panic-frees-kept",
         "A body that panics gives up its `min_hold`",
-        SECTION,
-        "«»release_in_background(self, owner);",
-        "if thread::panicking() && self.shared.store.at(now).is_ok_and(|store| store.release_at_once(self.key(), owner)) {}",
+        RELEASE,
+        "«»acquisition.core.bounds.begins_release();",
+        "if thread::panicking() && acquisition.core.store.at(now).is_ok_and(|store| store.release_at_once(acquisition.key(), owner)) {}",
         LIFE,
     ),
     Mutant::new(
         "panic-releases-kept",
         "A body that panics releases its lock instead of keeping it for its `min_hold`",
-        SECTION,
-        "«»release_in_background(self, owner);",
-        "if thread::panicking() { PANICKED.lock().expect(\"it is whole\").insert(self.id); }",
+        ACQUISITION,
+        "«»if self.waits.swap(false, Ordering::Relaxed) {",
+        "if std::thread::panicking() { PANICKED.lock().expect(\"it is whole\").push((self.core.id(), self.id)); }",
         LIFE,
     )
     .and(
         "«self.timing.min_hold?;»",
-        "self.timing.min_hold?; if PANICKED.lock().expect(\"it is whole\").contains(&self.id) { return None; }",
+        "self.timing.min_hold?; if PANICKED.lock().expect(\"it is whole\").contains(&(self.core.id(), self.id)) { return None; }",
         "
-static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
-    std::sync::Mutex::new(std::collections::BTreeSet::new());
+static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::new(Vec::new());
 ",
     ),
     Mutant::new(
         "min-hold-dropped",
         "A lock is released before its `min_hold` has passed",
-        SECTION,
+        ACQUISITION,
         "«self.timing.min_hold?;»",
         "if true { return None; }",
         LIFE,
@@ -344,7 +343,7 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
     Mutant::new(
         "kept-was-gone",
         "A lease that could not be kept for its `min_hold` counts as held",
-        SECTION,
+        ACQUISITION,
         "Renewal::NotOwner => «Released::WasGone»,",
         "Released::WasHeld",
         LIFE,
@@ -352,7 +351,7 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
     Mutant::new(
         "kept-for-the-ttl",
         "A lease is kept for its TTL and not for the rest of its `min_hold`",
-        SECTION,
+        ACQUISITION,
         "store.renew(self.renewal(owner, «rest»));",
         "self.timing.ttl",
         LIFE,
@@ -360,23 +359,15 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
     Mutant::new(
         "question-without-limit",
         "A question to the store has no limit",
-        SECTION,
-        "Poll::Pending if «self.shared.store_gives_up_within(limit)» => answer.await,",
+        ACQUISITION,
+        "Poll::Pending if «self.core.store_gives_up_within(limit)» => answer.await,",
         "true",
-        LIFE,
-    ),
-    Mutant::new(
-        "tended-after-leaving",
-        "The keeper goes on with a lease whose guard was dropped",
-        SECTION,
-        "«self.shared.keeper.remove(owner);»",
-        "",
         LIFE,
     ),
     Mutant::new(
         "keys-of-claims-are-not-forgotten",
         "The entry of a key is kept that goes by an event of its claim",
-        SECTION,
+        ACQUISITION,
         "let effect = bearer.settle(outcome, «is_idle»);",
         "false && is_idle",
         LIFE,
@@ -387,7 +378,7 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
     Mutant::new(
         "release-prefers-the-still",
         "A release is sent from a runtime that nobody may run",
-        SECTION,
+        ACQUISITION,
         "runtimes.sort_by_key(|runtime| «!runs_by_itself(runtime)»);",
         "runs_by_itself(runtime)",
         LIFE,
@@ -397,7 +388,7 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "deadlock-not-found",
         "Who waits for itself waits",
         ACQUIRE,
-        "if «held::contains(shared.id(), &key)» {",
+        "if «reentrancy::contains(core.id(), &key)» {",
         "false",
         LIFE,
     ),
@@ -406,23 +397,23 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "A question counts from its answer",
         ACQUIRE,
         "Event::Answered { sent: «now», answer }",
-        "section.now()",
+        "acquisition.now()",
         LIFE,
     )
     .breaks("A deadline counts from before the request was sent that the store has confirmed"),
     Mutant::new(
         "entered-and-not-kept",
-        "The keeper does not hear of a lease",
+        "The renewer does not hear of a lease",
         ACQUIRE,
-        "«keeper::keep(&section, keep, now);»",
-        "drop((keep, now));",
+        "«renewer::note(&acquisition, renew_at, now);»",
+        "drop((renew_at, now));",
         LIFE,
     ),
     Mutant::new(
         "question-in-vain",
         "A task goes on with a question after a shutdown",
         ACQUIRE,
-        "if «!section.is_asking()» {",
+        "if «!acquisition.is_asking()» {",
         "false",
         LIFE,
     ),
@@ -430,7 +421,7 @@ static PANICKED: std::sync::Mutex<std::collections::BTreeSet<OwnerId>> =
         "question-cut-before-sent",
         "A ring cuts a question short that was not sent yet",
         ACQUIRE,
-        "if «is_sent» && ring.as_mut()",
+        "if «is_sent» && woken.as_mut()",
         "true",
         LIFE,
     )
@@ -505,8 +496,8 @@ impl Drop for Leak {
     Mutant::new(
         "release-ends-with-runtime",
         "A release does not go on where its runtime has ended",
-        BACKGROUND,
-        "if «self.done» { self.section.shared.bounds.ends_release();",
+        RELEASE,
+        "if «self.done» { self.acquisition.core.bounds.ends_release();",
         "true",
         LIFE,
     )
@@ -514,31 +505,31 @@ impl Drop for Leak {
     Mutant::new(
         "release-not-sent-at-last",
         "A release is not sent in place where there is no runtime for it",
-        BACKGROUND,
-        "if «!self.section.release_at_once(self.owner)» {",
+        RELEASE,
+        "if «!self.acquisition.release_at_once(self.owner)» {",
         "true",
         LIFE,
     ),
     Mutant::new(
         "abandoned-is-kept",
         "A key is kept whose release nobody could send",
-        BACKGROUND,
-        "«self.section.event(Event::Abandoned);»",
+        RELEASE,
+        "«self.acquisition.event(Event::Abandoned);»",
         "",
         LIFE,
     ),
     Mutant::new(
         "release-not-woken",
         "A release that is repeated does not hear that the store can be reached again",
-        BACKGROUND,
-        "timeout_at(section.timer(at), ring).await",
-        "timeout_at(section.timer(at), { drop(ring); std::future::pending() }).await",
+        RELEASE,
+        "timeout_at(acquisition.timer(at), woken).await",
+        "timeout_at(acquisition.timer(at), { drop(woken); std::future::pending() }).await",
         LIFE,
     ),
     Mutant::new(
         "sleep-not-noticed",
-        "The keeper does not notice that the machine has slept",
-        KEEPER,
+        "The renewer does not notice that the machine has slept",
+        RENEWER,
         "«by_boot > by_monotonic + Duration::from_millis(10)»",
         "false && by_boot > by_monotonic",
         LIFE,

@@ -5,8 +5,9 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const KEEPER: &str = "dlock-runtime/src/engine/renewer.rs";
+const RENEWER: &str = "dlock-runtime/src/engine/renewer.rs";
 const RENEWALS: &str = "dlock-runtime/src/engine/renewer/renewals.rs";
+const QUEUE: &str = "dlock-runtime/src/engine/renewer/queue.rs";
 const STALL: &str = "dlock-runtime/src/engine/stall.rs";
 const LANE: &str = "dlock-runtime/src/engine/lane.rs";
 const REDIS_LANE: &str = "dlock-runtime/src/store/redis/topology/lane.rs";
@@ -29,7 +30,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "all-groups-at-once",
         "All renewals that are due are sent at once",
-        RENEWALS,
+        QUEUE,
         "if «self.under_way >= MOST_UNDER_WAY» {",
         "false",
         MANY,
@@ -56,7 +57,7 @@ pub(super) const ALL: &[Mutant] = &[
         "slot-kept-by-the-slow",
         "A group that waits long for its answer keeps others from being sent",
         RENEWALS,
-        "// Others may go on meanwhile. «self.slot = None;»",
+        "// Others may go on meanwhile. «self.under_way = None;»",
         "",
         MANY,
     )
@@ -64,7 +65,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "no-lane",
         "Leases are renewed on a runtime of the user's",
-        KEEPER,
+        RENEWER,
         "«is_wanted.then(lane::runtime).flatten()»",
         "{ let _ = (is_wanted, lane::runtime); None }",
         HOGS,
@@ -73,7 +74,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "lane-by-a-paused-clock",
         "Leases whose bodies have a paused clock are renewed by another",
-        KEEPER,
+        RENEWER,
         "None => «!lane::has_virtual_clock()»,",
         "true",
         &[Tests(facade("lifecycle"), &[])],
@@ -106,7 +107,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "jump-unnoticed",
         "A jump of the time of day is no reason to renew",
-        KEEPER,
+        RENEWER,
         "«(ahead > JUMP).then_some(ahead)»",
         "None",
         CLOCKS,
@@ -132,7 +133,7 @@ pub(super) const ALL: &[Mutant] = &[
         "quiet-body-not-woken",
         "A body that only waits is reported as one that is not polled",
         "dlock-runtime/src/engine/acquisition.rs",
-        "Pulse::Quiet => «self.bell.notify_waiters()»,",
+        "Liveness::Quiet => «self.wakes.notify_waiters()»,",
         "{}",
         HOGS,
     ),
@@ -140,7 +141,7 @@ pub(super) const ALL: &[Mutant] = &[
         "ended-body-watched",
         "A guard whose body has ended is reported as one that is not polled",
         "dlock-runtime/src/api/guard/watch.rs",
-        "«this.lease.place.section.polls.end();»",
+        "«this.lease.place.acquisition.polls.end();»",
         "",
         HOGS,
     ),

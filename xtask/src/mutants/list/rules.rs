@@ -25,7 +25,7 @@ pub(super) const ALL: &[Mutant] = &[
         "deadline-from-answer",
         "The deadline of a lease counts from the answer",
         HOLD,
-        "let confirmed = «sent».plus(self.claim.trust.asked);",
+        "let confirmed = «sent».plus(self.claim.validity.asked);",
         "now",
         OFTEN,
     )
@@ -82,7 +82,7 @@ pub(super) const ALL: &[Mutant] = &[
         "lost-body-goes-on",
         "A body is not stopped when its lease is lost",
         "dlock-runtime/src/api/guard/watch.rs",
-        "if «section.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "if «acquisition.timing.on_lost == OnLost::Cancel || !*this.started» {",
         "!*this.started",
         OFTEN,
     )
@@ -135,7 +135,7 @@ pub(super) const ALL: &[Mutant] = &[
         "endless-turn",
         "A lease goes from task to task for as long as there are tasks",
         PASS,
-        "&& «hold.came.elapsed(now) <= LONGEST_TURN»",
+        "&& «hold.granted_at.elapsed(now) <= LONGEST_TURN»",
         "true",
         &[Test(
             RUNTIME,
@@ -157,10 +157,10 @@ pub(super) const ALL: &[Mutant] = &[
     .breaks("All requests of a claim carry the same TTL"),
     Mutant::new(
         "owner-reused",
-        "A task whose id somebody else goes on with asks by it again",
+        "A task that makes a claim takes the owner of the claim before it",
         ATTEMPT,
-        "let owner = if «waiter.has_lent_id» {",
-        "false",
+        "Claim::new(«context.owners.next()», waiter.timing.ttl, waiter.validity)",
+        "crate::owner::OwnerId::new(context.owners.client(), 1)",
         &[Test(
             RUNTIME,
             "state::tests::turns::no_two_claims_have_the_same_owner",
@@ -172,7 +172,7 @@ pub(super) const ALL: &[Mutant] = &[
         "question-forgotten",
         "A question that is dropped before its answer is not released",
         ATTEMPT,
-        "self.claim.leaves_traces(around.now);",
+        "self.claim.leaves_traces(context.now);",
         "",
         OFTEN,
     )
@@ -193,7 +193,7 @@ pub(super) const ALL: &[Mutant] = &[
         "place-kept",
         "A waiter that goes leaves its place in the queue behind",
         ATTEMPT,
-        "«»self.on_busy(sent, holder, news, around)",
+        "«»self.on_busy(sent, holder, news, context)",
         "self.claim.traces_until = traces_before;",
         RARE,
     )

@@ -1,5 +1,7 @@
 //! Which of several threads sends what is due: no renewal is left behind.
 
+use std::time::Duration;
+
 use super::*;
 use crate::{
     api::manager::LockManager,
@@ -18,15 +20,16 @@ impl Renewals {
 
 /// What is due of all leases of `manager`, so different that each makes a group of its own.
 fn all_due(manager: &LockManager) -> Vec<Due> {
-    let leases = manager.shared().keeper.leases().into_iter();
-    let due = leases.enumerate().map(|(index, (owner, section))| {
+    let leases = manager.core().renewer.leases().into_iter();
+    let due = leases.enumerate().map(|(index, (owner, acquisition))| {
         let longer = 3u32.pow(u32::try_from(index).unwrap());
         let limit = Duration::from_secs(1) * longer;
         Due {
             deadline: Instant::now() + limit,
-            section,
+            acquisition,
             owner,
             limit,
+            answered: crate::engine::renewer::tend,
         }
     });
     due.collect()
@@ -48,13 +51,13 @@ fn whoever_serves_sends_what_others_bring_meanwhile() {
         while !due.is_empty() {
             // With a runtime end its renewals, which are then due again later.
             let ends = seed % 3 == 0;
-            let (shared, mut some) = (manager.shared(), due.split_off(due.len() - 3));
+            let (core, mut some) = (manager.core(), due.split_off(due.len() - 3));
             bodies.push(Box::new(move |me| {
                 // Together they are more than may be under way.
                 let at_once = if me.draw(2) == 0 { some.len() } else { 1 };
                 while !some.is_empty() {
                     let now = some.split_off(some.len() - at_once);
-                    me.on_runtime(|| renew(&shared, now));
+                    me.on_runtime(|| renew(&core, now));
                     if ends && me.draw(3) == 0 {
                         me.end_runtime();
                     }
@@ -62,8 +65,8 @@ fn whoever_serves_sends_what_others_bring_meanwhile() {
             }));
         }
         explore(seed, bodies, || {
-            let shared = manager.shared();
-            let queue = shared.keeper.renewals.queue();
+            let core = manager.core();
+            let queue = core.renewer.renewals.queue();
             assert_eq!(queue.waiting.len(), 0, "nobody sends them");
             assert_eq!((queue.under_way, queue.is_served), (0, false));
             drop(queue);

@@ -11,7 +11,7 @@ pub(super) struct World {
     owners: Owners,
     pub(super) now: Moment,
     handover: bool,
-    pub(super) hands_on: bool,
+    pub(super) grants: bool,
     store: Store,
     pub(super) tasks: Vec<Task>,
     requests: usize,
@@ -20,9 +20,9 @@ pub(super) struct World {
     /// Every hint there was: it may come at any time, and more than once.
     pub(super) hints: Vec<(OwnerId, u64)>,
     pub(super) renewals: Vec<Renewing>,
-    /// What the keeper is about to note: the state may change in between.
+    /// What the renewer is about to note: the state may change in between.
     pub(super) noting: Vec<(OwnerId, Moment)>,
-    /// When the keeper looks at which lease.
+    /// When the renewer looks at which lease.
     pub(super) due: BTreeMap<OwnerId, Moment>,
     last_token: Option<FencingToken>,
 }
@@ -30,7 +30,7 @@ pub(super) struct World {
 pub(super) struct Task {
     timing: Timing,
     at: At,
-    rung: bool,
+    woken: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -72,19 +72,23 @@ pub(super) struct Renewing {
     sent: Option<(usize, Moment)>,
 }
 
+fn id(task: usize) -> AttemptId {
+    AttemptId::numbered(task as u64)
+}
+
 impl World {
     pub(super) fn new(handover: bool) -> Self {
         let client = ClientId::new(&SystemRandom);
         Self {
             state: KeyState::default(),
             client,
-            owners: not_numbered(client),
+            owners: Owners::new(client),
             now: Moment {
                 monotonic: Instant::now(),
                 boot: SECOND,
             },
             handover,
-            hands_on: true,
+            grants: true,
             store: Store::new(),
             tasks: Vec::new(),
             requests: 0,
@@ -97,30 +101,26 @@ impl World {
         }
     }
 
-    fn id(&self, task: usize) -> OwnerId {
-        OwnerId::new(self.client, 1 + task as u64)
-    }
-
     pub(super) fn enter(&mut self, timing: Timing) {
         let task = self.tasks.len();
         // The model's clocks agree, so nothing hides behind the drift.
-        let trust = Trust::new(timing.ttl, |_| Duration::ZERO);
-        let waiter = Waiter::new(self.id(task), task, timing, trust, self.now);
-        self.state.enter(waiter, around!(self));
+        let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
+        let waiter = LocalWaiter::new(id(task), task, timing, validity, self.now);
+        self.state.enter(waiter, context!(self));
         let at = At::Parked(None);
         self.tasks.push(Task {
             timing,
             at,
-            rung: true,
+            woken: true,
         });
     }
 
     fn settle(&mut self, task: usize, outcome: Outcome<usize>) -> Effect {
         if let Some(next) = outcome.next {
-            self.tasks[next].rung = true;
+            self.tasks[next].woken = true;
         }
         match outcome.effect {
-            Effect::Ring | Effect::Lose => self.tasks[task].rung = true,
+            Effect::Wake | Effect::Lose => self.tasks[task].woken = true,
             Effect::Forget(_) => {
                 assert_ne!(self.tasks[task].at, At::Gone, "forgotten twice");
                 self.tasks[task].at = At::Gone;
@@ -131,7 +131,7 @@ impl World {
     }
 
     fn event(&mut self, task: usize, event: Event) -> Effect {
-        let outcome = self.state.on_event(self.id(task), event, around!(self));
+        let outcome = self.state.on_event(id(task), event, context!(self));
         self.settle(task, outcome)
     }
 
@@ -156,7 +156,7 @@ impl World {
 
     /// What a waiting task does.
     fn wait(&mut self, task: usize, event: Event) {
-        self.tasks[task].rung = false;
+        self.tasks[task].woken = false;
         self.tasks[task].at = match self.event(task, event) {
             Effect::Ask { owner, queue, .. } => {
                 let request = self.send(task, owner, Kind::Acquire { queue });
@@ -164,13 +164,13 @@ impl World {
                 At::Asking { request, sent }
             }
             Effect::WaitUntil(at) | Effect::Queue(at) => At::Parked(Some(at)),
-            Effect::Enter { keep } => {
-                let token = self.state.lease(self.id(task)).expect("it entered").token;
+            Effect::Enter { renew_at } => {
+                let token = self.state.lease(id(task)).expect("it entered").token;
                 assert!(self.last_token.is_none_or(|last| last < token), "{token}");
                 self.last_token = Some(token);
                 // On the task itself, which cannot leave in between.
-                if let Some(keep) = keep {
-                    self.due.insert(keep.owner, keep.at);
+                if let Some(renew_at) = renew_at {
+                    self.due.insert(renew_at.owner, renew_at.at);
                 }
                 At::Inside
             }
@@ -191,9 +191,9 @@ impl World {
         }
     }
 
-    /// What the keeper does.
+    /// What the renewer does.
     pub(super) fn tend(&mut self, owner: OwnerId, event: Event) {
-        let Some((task, outcome)) = self.state.on_claim(owner, event, around!(self)) else {
+        let Some((task, outcome)) = self.state.on_claim(owner, event, context!(self)) else {
             return;
         };
         match self.settle(task, outcome) {
@@ -298,7 +298,7 @@ impl World {
     pub(super) fn poll(&mut self, task: usize) {
         match self.tasks[task].at.clone() {
             At::Asking { request, sent } => {
-                let answer = self.answer_of(request).filter(|_| !self.tasks[task].rung);
+                let answer = self.answer_of(request).filter(|_| !self.tasks[task].woken);
                 if let Some(Answer::Acquired(answer)) = answer {
                     self.wait(
                         task,
@@ -307,13 +307,13 @@ impl World {
                             answer: Ok(answer),
                         },
                     );
-                } else if !self.state.is_asking(self.id(task)) {
+                } else if !self.state.is_asking(id(task)) {
                     self.wait(task, Event::Woken);
                 }
             }
             At::Parked(until) => {
                 let is_due = until.is_some_and(|until| until.is_reached(self.now));
-                if self.tasks[task].rung || is_due {
+                if self.tasks[task].woken || is_due {
                     self.wait(task, Event::Woken);
                 }
             }
@@ -399,7 +399,7 @@ impl World {
     pub(super) fn check(&mut self) {
         self.store.expire(self.now.boot);
         let held: Vec<_> = (0..self.tasks.len())
-            .filter_map(|task| self.state.lease(self.id(task)))
+            .filter_map(|task| self.state.lease(id(task)))
             .filter(|held| !held.deadline.is_reached(self.now))
             .collect();
         assert!(held.len() <= 1, "two sections believe in a lease");
@@ -429,7 +429,7 @@ impl World {
 
     /// Whoever waits has somebody in front of it who will go on.
     pub(super) fn check_progress(&self) {
-        let waits = |waiter: &Waiter<usize>| waiter.is_waiting(self.now);
+        let waits = |waiter: &LocalWaiter<usize>| waiter.is_waiting(self.now);
         let front = self.state.front.as_ref().filter(|front| front.is_active());
         let Some(front) = front else {
             assert!(!self.state.behind.iter().any(waits), "nobody is in front");
@@ -438,7 +438,7 @@ impl World {
         let task = &self.tasks[front.waiter.task];
         let goes_on = match task.at {
             At::Asking { .. } | At::Inside => true,
-            At::Parked(until) => task.rung || until.is_some(),
+            At::Parked(until) => task.woken || until.is_some(),
             _ => false,
         };
         assert!(goes_on, "the one in front is {:?}", task.at);

@@ -1,0 +1,63 @@
+//! What all clones, guards and tasks of a manager share.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::runtime::Handle;
+
+use super::{limits::Bounds, renewer::schedule::Renewer, table::Table};
+use crate::{
+    attempt::AttemptIds,
+    clock::{Clock, Moment},
+    options::Timing,
+    owner::Owners,
+    random::Random,
+    state::Context,
+    store::OwnStore,
+};
+
+/// What all clones, guards and tasks of a manager share.
+pub(crate) struct Core<A> {
+    pub(crate) store: OwnStore,
+    pub(crate) attempts: AttemptIds,
+    pub(crate) owners: Owners,
+    pub(crate) defaults: Timing,
+    /// What others are told about the holder.
+    pub(crate) label: String,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    /// The longest time to wait for one answer of the store.
+    pub(crate) response_limit: Duration,
+    /// The runtime the manager was made on, if any.
+    pub(crate) home: Option<Handle>,
+    /// Whether a lease may go from one task of this process to the next.
+    pub(crate) handover: bool,
+    /// Whether leases are renewed on a thread of their own, where that was said.
+    pub(crate) renewal_thread: Option<bool>,
+    pub(crate) table: Table<Arc<A>>,
+    pub(crate) renewer: Renewer<A>,
+    pub(crate) bounds: Bounds,
+}
+
+impl<A> Core<A> {
+    pub(crate) fn context(&self, now: Moment) -> Context<'_> {
+        Context {
+            now,
+            response_limit: self.response_limit,
+            handover: self.handover,
+            grants: self.store.hands_on(),
+            random: &*self.random,
+            owners: &self.owners,
+        }
+    }
+
+    /// Whether no timer is needed for a request to end within `limit`.
+    pub(crate) fn store_gives_up_within(&self, limit: Duration) -> bool {
+        let by_itself = self.store.gives_up_after();
+        by_itself.is_some_and(|by_itself| by_itself <= limit)
+    }
+
+    /// Tells this manager from others.
+    pub(crate) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}

@@ -1,0 +1,35 @@
+//! Hints of the store: each is an event for the claim that it names.
+
+use std::sync::Weak;
+
+use super::{
+    acquisition::{Engine, tell_all, tell_bearer},
+    renewer,
+};
+use crate::{
+    state::Event,
+    store::{Hint, TakesHints},
+};
+
+impl TakesHints for Weak<Engine> {
+    fn hint(&self, hint: &Hint<'_>) -> bool {
+        let Some(core) = self.upgrade() else {
+            return false;
+        };
+        if let Some(entry) = core.table.find(hint.key) {
+            let granted = Event::Granted { fence: hint.fence };
+            if let Some((bearer, effect)) = tell_bearer(&core, &entry, hint.owner, granted) {
+                renewer::heard(bearer, hint.owner, &effect);
+            }
+        }
+        true
+    }
+
+    fn look_again(&self) -> bool {
+        let Some(core) = self.upgrade() else {
+            return false;
+        };
+        tell_all(&core, || Event::LookAgain);
+        true
+    }
+}

@@ -1,0 +1,88 @@
+//! The renewals that are due, and which of them go in one request.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    owner::OwnerId,
+    state::Event,
+    sync::{Mutex, MutexGuard},
+};
+
+/// More renewals than this do not go in one request: others wait for the server meanwhile.
+const MOST_IN_A_GROUP: usize = 256;
+
+/// More groups than this are not under way, but for those that have waited long for their answer.
+const MOST_UNDER_WAY: usize = 4;
+
+/// A lease that has to be renewed.
+pub(super) struct Due<A> {
+    pub(super) acquisition: Arc<A>,
+    pub(super) owner: OwnerId,
+    /// What goes on with the event that the renewal has ended with.
+    pub(super) answered: fn(&A, OwnerId, Event),
+    /// How long to wait for the answer.
+    pub(super) limit: Duration,
+    /// When the lease ends without it.
+    pub(super) deadline: Instant,
+}
+
+impl<A> Due<A> {
+    /// How long to wait for an answer to what is sent at `now`.
+    pub(super) fn limit_at(&self, now: Instant) -> Duration {
+        self.limit.min(self.deadline.saturating_duration_since(now))
+    }
+}
+
+/// The renewals of a manager that are due or under way.
+pub(super) struct Renewals<A>(Mutex<RenewalQueue<A>>);
+
+pub(super) struct RenewalQueue<A> {
+    /// By deadline.
+    pub(super) waiting: BTreeMap<(Instant, OwnerId), Due<A>>,
+    pub(super) under_way: usize,
+    /// A call of `serve` sends them, and will see what comes meanwhile.
+    pub(super) is_served: bool,
+}
+
+impl<A> Default for Renewals<A> {
+    fn default() -> Self {
+        Self(Mutex::new(RenewalQueue {
+            waiting: BTreeMap::new(),
+            under_way: 0,
+            is_served: false,
+        }))
+    }
+}
+
+impl<A> Renewals<A> {
+    pub(super) fn queue(&self) -> MutexGuard<'_, RenewalQueue<A>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A> RenewalQueue<A> {
+    /// The next group to be sent at `now`.
+    pub(super) fn next(&mut self, now: Instant) -> Option<Vec<Due<A>>> {
+        if self.under_way >= MOST_UNDER_WAY {
+            return None;
+        }
+        let (_, first) = self.waiting.pop_first()?;
+        self.under_way += 1;
+        // A lease that is about to end must not cut short the time of the others.
+        let longest = first.limit_at(now).saturating_mul(2);
+        let mut group = vec![first];
+        while group.len() < MOST_IN_A_GROUP
+            && let Some(next) = self.waiting.first_entry()
+            && next.get().limit_at(now) <= longest
+        {
+            group.push(next.remove());
+        }
+        Some(group)
+    }
+}

@@ -1,0 +1,181 @@
+//! When which lease of a manager is looked at, and whether a task runs that does.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use super::queue::Renewals;
+use crate::{
+    clock::Moment,
+    engine::spawn::let_others_take_it,
+    owner::OwnerId,
+    state::RenewAt,
+    sync::{Mutex, MutexGuard},
+};
+
+/// The longest time for which the task sleeps.
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// The leases of a manager, by the time they have to be looked at.
+///
+/// They go by the owner that the store knows, so that a lease which is handed from section to section
+/// stays where it is.
+pub(crate) struct Renewer<A> {
+    pub(super) schedule: Mutex<Schedule<A>>,
+    /// Held while a task is started, until its runtime has taken it or all have refused.
+    pub(super) starting: Mutex<()>,
+    /// Woken when something is due before the task would wake.
+    pub(super) sooner: Notify,
+    pub(super) renewals: Renewals<A>,
+    /// Whether the task was last started on the lane.
+    pub(super) is_on_lane: AtomicBool,
+}
+
+pub(super) struct Schedule<A> {
+    /// With each of them, a section that it has been held by.
+    pub(super) due: BTreeMap<(Instant, OwnerId), Arc<A>>,
+    pub(super) at: BTreeMap<OwnerId, Instant>,
+    pub(super) task: Option<RenewerTask>,
+    pub(super) generation: u64,
+    /// Set when the task has panicked on the manager's runtime, which may have no timers.
+    pub(super) avoids_home: bool,
+}
+
+/// The task that runs, as far as others need to know it.
+pub(super) struct RenewerTask {
+    pub(super) generation: u64,
+    pub(super) wakes_at: Instant,
+    /// Whether its runtime was seen to have taken it.
+    pub(super) accepted: bool,
+}
+
+impl<A> Schedule<A> {
+    /// When the task wakes; `None` if there is none, or none that still gets to run: a runtime of
+    /// one thread may be kept without being run.
+    pub(super) fn runs_until(&self, now: Instant) -> Option<Instant> {
+        let task = self.task.as_ref().filter(|task| task.accepted)?;
+        let overdue = now.saturating_duration_since(task.wakes_at);
+        (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
+    }
+
+    pub(super) fn remove(&mut self, owner: OwnerId) -> Option<Arc<A>> {
+        let at = self.at.remove(&owner)?;
+        self.due.remove(&(at, owner))
+    }
+
+    /// Takes out what is due at `now`.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<(OwnerId, Arc<A>)> {
+        let mut due = Vec::new();
+        while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (_, owner) = *entry.key();
+            self.at.remove(&owner);
+            due.push((owner, entry.remove()));
+        }
+        due
+    }
+
+    pub(super) fn all(&self) -> Vec<(OwnerId, Arc<A>)> {
+        let due = self.due.iter();
+        due.map(|((_, owner), acquisition)| (*owner, acquisition.clone()))
+            .collect()
+    }
+}
+
+impl<A> Default for Renewer<A> {
+    fn default() -> Self {
+        Self {
+            schedule: Mutex::new(Schedule {
+                due: BTreeMap::new(),
+                at: BTreeMap::new(),
+                task: None,
+                generation: 0,
+                avoids_home: false,
+            }),
+            starting: Mutex::new(()),
+            sooner: Notify::new(),
+            renewals: Renewals::default(),
+            is_on_lane: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<A> Renewer<A> {
+    pub(super) fn schedule(&self) -> MutexGuard<'_, Schedule<A>> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets a lease that is given back.
+    pub(crate) fn remove(&self, owner: OwnerId) {
+        // The last handle to a section is not dropped under the mutex.
+        let removed = self.schedule().remove(owner);
+        drop(removed);
+    }
+
+    /// Notes that the lease of `owner` is looked at when it is due, or earlier, and wakes the task if it would come too
+    /// late; `false` if no task runs.
+    pub(super) fn note(&self, acquisition: &Arc<A>, renew_at: RenewAt, now: Moment) -> bool {
+        let RenewAt { owner, at } = renew_at;
+        let at = now.monotonic + at.remaining(now);
+        let mut schedule = self.schedule();
+        // The acquisition that has the lease by now may have noted an earlier time.
+        let noted = schedule.at.get(&owner);
+        let at = noted.map_or(at, |noted| at.min(*noted));
+        let replaced = schedule.remove(owner);
+        schedule.at.insert(owner, at);
+        schedule.due.insert((at, owner), acquisition.clone());
+        let wakes_at = schedule.runs_until(now.monotonic);
+        drop(schedule);
+        drop(replaced);
+        if wakes_at.is_some_and(|wakes_at| at < wakes_at) {
+            self.wake();
+        }
+        wakes_at.is_some()
+    }
+
+    pub(super) fn wake(&self) {
+        self.sooner.notify_one();
+        if !self.is_on_lane() {
+            let_others_take_it();
+        }
+    }
+
+    pub(super) fn is_on_lane(&self) -> bool {
+        self.is_on_lane.load(Ordering::Relaxed)
+    }
+
+    /// Notes a new task; `None` if there is one that runs.
+    pub(super) fn begin(&self) -> Option<u64> {
+        let mut schedule = self.schedule();
+        if schedule.runs_until(Instant::now()).is_some() {
+            return None;
+        }
+        schedule.generation += 1;
+        let generation = schedule.generation;
+        let wakes_at = Instant::now();
+        schedule.task = Some(RenewerTask {
+            generation,
+            wakes_at,
+            accepted: false,
+        });
+        Some(generation)
+    }
+
+    /// Notes that the runtime has taken the task of this generation; `false` if it has dropped it
+    /// at once.
+    pub(super) fn accept(&self, generation: u64) -> bool {
+        match &mut self.schedule().task {
+            Some(task) if task.generation == generation => {
+                task.accepted = true;
+                true
+            }
+            _ => false,
+        }
+    }
+}
