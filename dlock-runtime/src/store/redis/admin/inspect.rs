@@ -57,7 +57,7 @@ const MOST_WAITERS: usize = 4096;
 
 impl RedisStore {
     /// Connects to servers to inspect them, without taking locks.
-    pub(crate) async fn look_at(config: RedisConfig) -> Result<Self, ConnectError> {
+    pub(crate) async fn for_inspection(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
         let events = Events::awaited;
         let store = Self::start(config, events, |_| Hints::unwanted())?;
@@ -124,7 +124,7 @@ impl RedisStore {
                 }
             };
             let locks = names.iter().filter_map(lock).collect();
-            self.look_at_all(locks, &mut found.locks).await?;
+            self.inspect_all(locks, &mut found.locks).await?;
         }
         if !matches!(wanted, Wanted::Locks(_)) && !raw {
             let clients = names.iter().filter_map(|name| self.process_of(name));
@@ -140,7 +140,7 @@ impl RedisStore {
         keys: &[LockKey],
     ) -> Result<BTreeMap<LockKey, LockSnapshot>, StoreError> {
         let mut found = BTreeMap::new();
-        self.look_at_all(keys.to_vec(), &mut found).await?;
+        self.inspect_all(keys.to_vec(), &mut found).await?;
         Ok(found)
     }
 
@@ -215,7 +215,7 @@ impl RedisStore {
         is_lock.then(|| key_of(lock)).flatten()
     }
 
-    async fn look_at_all(
+    async fn inspect_all(
         &self,
         mut keys: Vec<LockKey>,
         found: &mut BTreeMap<LockKey, LockSnapshot>,

@@ -39,7 +39,7 @@ impl Independent {
 
     /// The same to inspect locks only.
     #[cfg(feature = "admin")]
-    pub(crate) fn look_at(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
+    pub(crate) fn for_inspection(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
         Self::start_with(config, |_| Hints::unwanted())
     }
 
