@@ -435,6 +435,7 @@ const OTHERS: &[&str] = &[
     "Renewal",
     "ReplicaReport",
     "StoreErrorKind",
+    "StoreOptions",
     "SystemClock",
     "SystemRandom",
     "Unlocked",
