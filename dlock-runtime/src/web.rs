@@ -62,13 +62,15 @@
 mod actix;
 #[cfg(feature = "axum")]
 mod axum;
+mod installed;
 mod problem;
 mod problems;
 #[cfg(test)]
 mod tests;
 
+pub use installed::install;
 pub use problem::Problem;
-pub use problems::{Problems, ProblemsBuilder, ProblemsError, install};
+pub use problems::{Problems, ProblemsBuilder, ProblemsError};
 
 // The frameworks have a crate `http` of different versions; what is used of it is the same.
 #[cfg(feature = "axum")]

@@ -8,6 +8,8 @@ mod crates;
 mod editor;
 mod evidence;
 mod fuzz;
+#[cfg(test)]
+mod imports;
 mod machine;
 mod mutants;
 mod packages;

@@ -67,7 +67,7 @@ pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
         acquisition.events().handed_over();
         return Ok(());
     };
-    let Answered::Over(released) = send(&acquisition, owner, now).await else {
+    let Answered::Over(released) = send(&acquisition, owner, now, true).await else {
         // Whether it arrived is unknown: dropping the place repeats it.
         return Ok(());
     };
@@ -112,15 +112,21 @@ enum Answered {
 }
 
 /// Sends a release once, at `now`, and tells the state of the answer.
-async fn send(acquisition: &Acquisition, owner: OwnerId, now: Moment) -> Answered {
+async fn send(
+    acquisition: &Acquisition,
+    owner: OwnerId,
+    now: Moment,
+    is_awaited: bool,
+) -> Answered {
     let answer = acquisition.ask_release(owner, now).await;
     if let Some(error) = answer.as_ref().err().filter(|it| it.is_refusal_for_good()) {
         acquisition.events().release_refused(error);
         acquisition.event(Event::Abandoned);
         return Answered::Over(None);
     }
-    // The time matters only if there is none, or if others of this process wait for it to pass.
-    let is_over = answer.is_ok() && acquisition.core.store.hands_on();
+    // A caller that waits is spared another look at the clock: the time matters only if there is no answer, or if
+    // others of this process wait for it to pass.
+    let is_over = is_awaited && answer.is_ok() && acquisition.core.store.hands_on();
     let now = if is_over { now } else { acquisition.now() };
     match acquisition.event_at(Event::Released(answer.ok()), now) {
         Effect::WaitUntil(at) => Answered::Again(at),
@@ -201,7 +207,7 @@ impl BackgroundRelease {
             let woken = acquisition.woken();
             // Many at once would be a stampede, at the latest when the store is back after an outage.
             let turn = acquisition.turn_to_release(is_repeated).await;
-            let answered = send(acquisition, self.owner, acquisition.now()).await;
+            let answered = send(acquisition, self.owner, acquisition.now(), false).await;
             drop(turn);
             is_repeated = true;
             match answered {

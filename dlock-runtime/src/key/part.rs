@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, num, rc::Rc, sync::Arc};
 
 use uuid::Uuid;
 
-use super::{KeyFault, LockKey, push_bounded};
+use super::{KeyFault, LockKey};
 
 /// A character of the text that no encoded value contains.
 ///
@@ -15,6 +15,15 @@ pub(super) fn is_delimiter(c: char) -> bool {
 
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~')
+}
+
+/// Appends as long as the key has room; what is over is a fault, not an allocation.
+pub(super) fn push_bounded(out: &mut String, text: &str, fault: &mut Option<KeyFault>) {
+    if out.len() + text.len() > LockKey::MAX_LEN {
+        *fault = fault.or(Some(KeyFault::TooLong));
+    } else {
+        out.push_str(text);
+    }
 }
 
 /// Takes one value, a text or several parts, and encodes it into the key.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
+use crate::error::LockError;
 
 fn key_of(parts: &[&dyn KeyPart]) -> Result<LockKey, LockError> {
     let mut builder = LockKey::builder().text("k");

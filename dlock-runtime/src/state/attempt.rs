@@ -6,14 +6,15 @@
 
 mod handover;
 mod hold;
+mod holding;
 mod pause;
 
 use std::time::Duration;
 
 use self::hold::Hold;
 use super::{
-    Context, Denial, Effect, Event, HeldLease, Loss, RenewAt,
     claim::{Claim, LOOK_AGAIN, LastAnswer},
+    event::{Context, Denial, Effect, Event, HeldLease, Loss, RenewAt},
     waiter::LocalWaiter,
 };
 use crate::{

@@ -12,15 +12,21 @@ mod turns;
 mod waits;
 mod world;
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use self::desk::{Desk, NotRandom, busy, context, failed, granted, waits};
 use super::*;
 use crate::{
+    attempt::AttemptId,
+    clock::Moment,
+    error::LostCause,
+    fence::FencingToken,
     options::{Timing, Wait},
-    owner::ClientId,
-    random::SystemRandom,
-    store::{ALIVE, StoreErrorKind},
+    owner::{ClientId, OwnerId, Owners},
+    random::{Random, SystemRandom},
+    store::{ALIVE, AcquireOutcome, Holder, Released, Renewal, StoreError, StoreErrorKind},
 };
 
 const TTL: Duration = Duration::from_secs(30);

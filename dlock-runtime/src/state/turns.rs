@@ -1,6 +1,11 @@
 //! Who comes next: the waiters of one process, and when one of them goes to the front.
 
-use super::{Attempt, Context, Effect, Event, KeyState, Outcome, claim::LastAnswer};
+use super::{
+    attempt::Attempt,
+    claim::LastAnswer,
+    event::{Context, Effect, Event, Outcome},
+    key_state::KeyState,
+};
 use crate::{
     clock::Moment,
     owner::OwnerId,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Denial,
     claim::{Claim, LastAnswer, Validity},
+    event::Denial,
 };
 use crate::{
     attempt::AttemptId,

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, time::Duration};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
-use super::{is_error, phrase, problems};
+use super::{is_error, phrase};
 use crate::error::LockError;
 
 /// The members that RFC 9457 defines; each has a setter.
@@ -14,7 +14,7 @@ const STANDARD: [&str; 5] = ["type", "title", "status", "detail", "instance"];
 /// The `type` of a problem that says no more than its status.
 const ABOUT_BLANK: &str = "about:blank";
 
-/// What a client is told of a [`LockError`]: the problem details of RFC 9457.
+/// What a client is told of a [`LockError`](crate::LockError): the problem details of RFC 9457.
 ///
 /// It is a response of axum and of actix-web, and as an error of a function it becomes one. Its
 /// JSON is that of its `Serialize`.
@@ -49,27 +49,11 @@ pub(super) struct Parts {
 }
 
 impl Problem {
-    /// What a client is told of `error`, as [`install`](super::install) has set it, or else as the
-    /// [module](super) says.
-    ///
-    /// ```
-    /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{LockError, LockKey, web::Problem};
-    ///
-    /// let error = LockError::Closed { key: LockKey::new("order:42")? };
-    /// let problem = Problem::of(&error);
-    /// assert_eq!((problem.status(), problem.title()), (503, "Service Unavailable"));
-    /// # Ok::<(), LockError>(())
-    /// ```
-    pub fn of(error: &LockError) -> Self {
-        problems::current().problem(error)
-    }
-
     pub(super) fn from_parts(parts: Parts) -> Self {
         Self(Box::new(parts))
     }
 
-    /// [`LockError::code`] of the error.
+    /// [`LockError::code`](crate::LockError::code) of the error.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.0.code

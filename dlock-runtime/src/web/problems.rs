@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
-use once_cell::sync::OnceCell;
 use serde_json::Map;
 
 use super::{
@@ -11,8 +10,7 @@ use super::{
 };
 use crate::error::{LockError, debug_with_text};
 
-static INSTALLED: OnceCell<Problems> = OnceCell::new();
-static STANDARD: Problems = Problems {
+pub(super) static STANDARD: Problems = Problems {
     base: None,
     changes: BTreeMap::new(),
 };
@@ -21,41 +19,6 @@ static STANDARD: Problems = Problems {
 const AFTER_A_MENDING: Duration = Duration::from_secs(30);
 /// When to ask again if this process is about to end: another one may have begun by then.
 const AFTER_A_RESTART: Duration = Duration::from_secs(5);
-
-/// Makes `problems` what clients are told from now on, by all answers of this process.
-///
-/// ```
-/// # extern crate dlock_runtime as dlock;
-/// use std::time::Duration;
-/// use dlock::web::{self, Problems, ProblemsError};
-///
-/// fn start() -> Result<(), ProblemsError> {
-///     let problems = Problems::builder()
-///         .base_uri("https://shop.example/problems/")
-///         .status("busy", 423)
-///         .title("busy", "In use")
-///         .detail("busy", "Somebody else is changing this order.")
-///         .retry_after("busy", Duration::from_secs(3))
-///         .build()?;
-///     web::install(problems)?;
-///     Ok(())
-/// }
-/// # start().unwrap();
-/// ```
-///
-/// # Errors
-///
-/// [`ProblemsError::AlreadyInstalled`] if there are some; the first stay.
-pub fn install(problems: Problems) -> Result<&'static Problems, ProblemsError> {
-    INSTALLED
-        .try_insert(problems)
-        .map_err(|_| ProblemsError::AlreadyInstalled)
-}
-
-/// What was installed, or else what is told without that.
-pub(super) fn current() -> &'static Problems {
-    INSTALLED.get().unwrap_or(&STANDARD)
-}
 
 /// What clients are told of each error, by its [code](LockError::code).
 ///

@@ -7,11 +7,11 @@
 
 use std::time::Duration;
 
-use super::{Attempt, Hold, Phase};
+use super::{Attempt, Phase, hold::Hold};
 use crate::{
     clock::Moment,
     options::Timing,
-    state::{Context, waiter::LocalWaiter},
+    state::{event::Context, waiter::LocalWaiter},
     store::ALIVE,
 };
 

@@ -9,12 +9,15 @@
 
 use std::time::Duration;
 
-use super::{Attempt, LOOK_AGAIN, Phase, handover::LONGEST_TURN};
+use super::{Attempt, Phase, handover::LONGEST_TURN};
 use crate::{
     clock::Moment,
     owner::OwnerId,
     random::jittered,
-    state::{Context, claim::TurnPause},
+    state::{
+        claim::{LOOK_AGAIN, TurnPause},
+        event::Context,
+    },
 };
 
 /// For how long the notices of some of a quorum's stores wait for those of the others, at most.

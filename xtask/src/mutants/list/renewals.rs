@@ -39,7 +39,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "late-answer-given-up",
         "A renewal waits for its answer as long as any request, however much time the lease has left",
-        "dlock-runtime/src/state/attempt/hold.rs",
+        "dlock-runtime/src/state/attempt/holding.rs",
         "let limit = «usual.max(left / 2).min(left)»;",
         "usual.min(left)",
         MANY,

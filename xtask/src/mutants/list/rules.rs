@@ -4,7 +4,7 @@ use super::super::look::Look::{self, Simulation, Test, Tests};
 use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
-const HOLD: &str = "dlock-runtime/src/state/attempt/hold.rs";
+const HOLDING: &str = "dlock-runtime/src/state/attempt/holding.rs";
 const ATTEMPT: &str = "dlock-runtime/src/state/attempt.rs";
 const CLAIM: &str = "dlock-runtime/src/state/claim.rs";
 const PASS: &str = "dlock-runtime/src/state/attempt/handover.rs";
@@ -24,7 +24,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "deadline-from-answer",
         "The deadline of a lease counts from the answer",
-        HOLD,
+        HOLDING,
         "let confirmed = «sent».plus(self.claim.validity.asked);",
         "now",
         OFTEN,
@@ -33,7 +33,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "renewal-from-answer",
         "The deadline of a renewed lease counts from the answer",
-        HOLD,
+        HOLDING,
         "hold.confirm(«sent», &self.claim);",
         "now",
         RARE,
@@ -42,7 +42,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "failed-renewal-counts",
         "A renewal without an answer moves the deadline",
-        HOLD,
+        HOLDING,
         "hold.failure = Some(error);«»",
         "hold.confirm(sent, &self.claim);",
         OFTEN,
@@ -51,7 +51,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "late-renewal-saves",
         "A renewal that is answered after the deadline brings the lease back",
-        HOLD,
+        HOLDING,
         "if «!hold.deadline().is_reached(now)» {",
         "true",
         &[Test(

@@ -5,6 +5,7 @@ use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const HOLD: &str = "dlock-runtime/src/state/attempt/hold.rs";
+const HOLDING: &str = "dlock-runtime/src/state/attempt/holding.rs";
 const ATTEMPT: &str = "dlock-runtime/src/state/attempt.rs";
 const CLAIM: &str = "dlock-runtime/src/state/claim.rs";
 const WAITER: &str = "dlock-runtime/src/state/waiter.rs";
@@ -314,7 +315,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "late-grant-entered",
         "A grant is entered that took as long as its lease",
-        HOLD,
+        HOLDING,
         "if «confirmed.is_reached(now)» {",
         "false",
         STATE,
@@ -331,7 +332,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "max-hold-from-the-lease",
         "A `max_hold` of a section begins when the store has granted the lease",
-        HOLD,
+        HOLDING,
         "hold.end = max_hold.map(|max_hold| «now».plus(max_hold));",
         "hold.granted_at",
         STATE,
@@ -384,7 +385,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "doubt-not-spent",
         "One doubt is a reason for more than one renewal",
-        HOLD,
+        HOLDING,
         "if «std::mem::take(&mut hold.doubts.is_raised)» {",
         "hold.doubts.is_raised",
         STATE,
@@ -392,7 +393,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "doubts-not-spaced",
         "Doubts are spaced from the grant alone",
-        HOLD,
+        HOLDING,
         "{ «hold.doubts.next = now.plus(BETWEEN_DOUBTS);»",
         "",
         STATE,
@@ -400,7 +401,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "doubt-before-entry-lost",
         "A doubt that comes before a section has looked is not told to the renewer",
-        HOLD,
+        HOLDING,
         "«hold.unnoted = true;» Effect::Nothing }  /// The task looks",
         "",
         STATE,
@@ -457,7 +458,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "stale-failure-is-the-cause",
         "A loss is told with the reason of a renewal before one that went well",
-        HOLD,
+        HOLDING,
         "«hold.failure = None;»",
         "",
         STATE,
@@ -465,7 +466,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "hint-of-short-lease-believed",
         "A lease that was handed over is entered with any time left",
-        HOLD,
+        HOLDING,
         "renewed && «until.remaining(now) >= least»",
         "!until.is_reached(now)",
         STATE,
@@ -476,7 +477,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "hint-believed-without-renewal",
         "A lease that is not to be renewed begins with the short TTL of a grant",
-        HOLD,
+        HOLDING,
         "let renewed = «self.waiter.timing.renew»;",
         "true",
         STATE,
@@ -484,7 +485,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "grant-not-released",
         "A lease that was handed over is not given back by a waiter that leaves",
-        HOLD,
+        HOLDING,
         "«self.claim.leaves_traces(now);» Effect::Wake",
         "",
         STATE,
@@ -492,7 +493,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "granted-renewed-late",
         "A lease that came by a grant is first renewed when a third of its short TTL has passed",
-        HOLD,
+        HOLDING,
         "let renew_at = «renewal_of_grant(until, now)»;",
         "now.plus(until.remaining(now) / 3)",
         STATE,
@@ -501,7 +502,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-lease-entered-late",
         "A lease that was handed over is entered however long it has lain there",
-        HOLD,
+        HOLDING,
         "Phase::Holding(hold) if «hold.remaining(now) < self.claim.least()» =>",
         "false && hold.remaining(now).is_zero()",
         STATE,
@@ -509,7 +510,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "trial-is-kept",
         "A lease that is only tried is kept for its `min_hold`",
-        HOLD,
+        HOLDING,
         "if «!timing.on_trial» {",
         "true",
         STATE,
@@ -518,7 +519,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "single-is-not-kept",
         "The lease of a call with one key is not kept for its `min_hold`",
-        HOLD,
+        HOLDING,
         "if «!timing.on_trial» {",
         "false",
         STATE,
@@ -526,7 +527,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "unentered-lost",
         "A tick takes a lease from a task that has yet to look",
-        HOLD,
+        HOLDING,
         "Phase::Holding(hold) if «hold.entered && hold.deadline().is_reached(now)» =>",
         "hold.deadline().is_reached(now)",
         STATE,
@@ -537,7 +538,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "absent-is-renewed",
         "A lease that was handed to a task which does not look is renewed",
-        HOLD,
+        HOLDING,
         "if «!hold.entered» { // A task that does not look",
         "false",
         STATE,
@@ -546,7 +547,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "absent-is-not-kept-again",
         "A task that looks late at its lease does not tell the renewer",
-        HOLD,
+        HOLDING,
         "// A task that does not look is not to keep the lease from others for ever. «hold.unnoted = true;»",
         "",
         STATE,
@@ -554,7 +555,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "renewal-without-second-try",
         "A renewal may take all the time that is left of the lease",
-        HOLD,
+        HOLDING,
         RENEWAL_LIMIT,
         "usual.max(left)",
         STATE,
@@ -562,7 +563,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "renewal-past-the-deadline",
         "A renewal is awaited past the deadline of the lease",
-        HOLD,
+        HOLDING,
         RENEWAL_LIMIT,
         "usual.max(left / 2)",
         STATE,
@@ -570,7 +571,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "renewal-leaves-no-traces",
         "A release is not repeated for as long as a renewal has prolonged the lease",
-        HOLD,
+        HOLDING,
         "«self.claim.leaves_traces(now);» Effect::Renew",
         "",
         STATE,
@@ -578,7 +579,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "renewing-for-ever",
         "A lease is not renewed again after an answer",
-        HOLD,
+        HOLDING,
         "«hold.renewing = false;» match answer",
         "",
         STATE,
@@ -586,7 +587,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "stale-not-owner",
         "An answer that is older than the lease ends it",
-        HOLD,
+        HOLDING,
         "Ok(Renewal::NotOwner) if «hold.granted_at.is_reached(sent)» =>",
         "true",
         STATE,
@@ -594,7 +595,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "not-owner-ignored",
         "A lease that the store does not know any more goes on to its deadline",
-        HOLD,
+        HOLDING,
         "Ok(Renewal::NotOwner) if «hold.granted_at.is_reached(sent)» =>",
         "false && hold.granted_at.is_reached(sent)",
         STATE,
@@ -602,7 +603,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "failed-renewal-waits-long",
         "A renewal that failed is repeated after a second, however short the TTL",
-        HOLD,
+        HOLDING,
         "let longest = «LOOK_AGAIN.min(self.claim.ttl / 10)»;",
         "LOOK_AGAIN",
         STATE,
@@ -610,7 +611,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "backs-off-from-the-last",
         "The pauses after failures go on growing although one request went well",
-        HOLD,
+        HOLDING,
         "hold.failure = None; «self.claim.succeeded();»",
         "",
         STATE,
@@ -618,7 +619,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "lost-hint-believed-again",
         "A lease that was lost before it was looked at is believed by the same hint again",
-        HOLD,
+        HOLDING,
         "«self.claim.forgotten();»",
         "",
         STATE,

@@ -3,7 +3,7 @@
 use super::super::mutant::Mutant;
 use super::state::STATE;
 
-const STATE_FILE: &str = "dlock-runtime/src/state.rs";
+const KEY_STATE: &str = "dlock-runtime/src/state/key_state.rs";
 const TURNS: &str = "dlock-runtime/src/state/turns.rs";
 const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
 const PAUSE: &str = "dlock-runtime/src/state/attempt/pause.rs";
@@ -14,7 +14,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "overtakes",
         "Whoever comes goes to the front although somebody is there",
-        STATE_FILE,
+        KEY_STATE,
         "if «self.front.as_ref().is_some_and(Attempt::is_active)» {",
         "false",
         STATE,
@@ -22,7 +22,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "aside-is-forgotten",
         "A key counts as unused while a lease of it is being given back",
-        STATE_FILE,
+        KEY_STATE,
         "self.front.is_none() && self.behind.is_empty() && «self.aside.is_empty()»",
         "true",
         STATE,
@@ -30,7 +30,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "waiters-are-forgotten",
         "A key counts as unused while tasks wait for it",
-        STATE_FILE,
+        KEY_STATE,
         "self.front.is_none() && «self.behind.is_empty()» && self.aside.is_empty()",
         "true",
         STATE,
@@ -38,7 +38,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "asking-is-anybody",
         "An answer is of use to a task that is in front no more",
-        STATE_FILE,
+        KEY_STATE,
         "front.is_some_and(|front| «front.id() == id» && front.is_asking())",
         "true",
         STATE,
@@ -46,7 +46,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "held-by-anybody",
         "A renewal is sent for a claim that was given back",
-        STATE_FILE,
+        KEY_STATE,
         "front.is_some_and(|front| «front.claim.owner == owner» && front.is_holding())",
         "true",
         STATE,
@@ -54,7 +54,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "held-while-waiting",
         "A claim that waits counts as held",
-        STATE_FILE,
+        KEY_STATE,
         "front.claim.owner == owner && «front.is_holding()»",
         "true",
         STATE,
@@ -62,7 +62,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "front-leaves-alone",
         "A task that leaves does not hand its lease to the next one",
-        STATE_FILE,
+        KEY_STATE,
         "if matches!(event, Event::Left) && «front.is_active()» {",
         "false",
         STATE,
@@ -70,7 +70,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "pause-not-ended",
         "A task that pauses for others does not hear that the release was answered",
-        STATE_FILE,
+        KEY_STATE,
         "next = «self.others_are_told(gone.claim.owner, context)»;",
         "None",
         STATE,
@@ -78,7 +78,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "look-leaves-others-waiting",
         "A loss that is found by a look lets nobody else to the front",
-        STATE_FILE,
+        KEY_STATE,
         "let effect = front.check(context.now); «self.after_front(effect, context)»",
         "Outcome::of(effect)",
         STATE,

@@ -1,0 +1,202 @@
+//! How a key is made: of a text, or of text and values.
+
+use super::{
+    KeyFault, LockKey,
+    part::{KeyPart, PartWriter, is_delimiter, push_bounded},
+};
+use crate::error::LockError;
+
+impl LockKey {
+    /// A key that is `text` as it stands.
+    ///
+    /// Use [`builder`](Self::builder) where part of it is a value somebody else chose.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{KeyFault, LockError, LockKey};
+    ///
+    /// assert_eq!(LockKey::new("report:daily")?.as_str(), "report:daily");
+    /// let refused = LockKey::new("report:{daily}");
+    /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: KeyFault::Brace, .. })));
+    /// # Ok::<(), LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] when `text` is empty, longer than [`MAX_LEN`](Self::MAX_LEN)
+    /// bytes, or holds control characters or braces.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, LockError> {
+        let text = text.as_ref();
+        match fault_in_text(text) {
+            Some(reason) => Err(invalid(text, reason)),
+            None if text.is_empty() => Err(invalid(text, KeyFault::Empty)),
+            None if text.len() > Self::MAX_LEN => Err(invalid(text, KeyFault::TooLong)),
+            None => Ok(Self(text.into())),
+        }
+    }
+
+    /// Starts a key of literal text and encoded values.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockKey;
+    ///
+    /// let key = LockKey::builder().text("file:").part(&"a/b").finish()?;
+    /// assert_eq!(key.as_str(), "file:a%2Fb");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
+    pub fn builder() -> LockKeyBuilder {
+        LockKeyBuilder {
+            out: String::new(),
+            fault: None,
+            undelimited: false,
+        }
+    }
+}
+
+impl TryFrom<&str> for LockKey {
+    type Error = LockError;
+
+    fn try_from(text: &str) -> Result<Self, LockError> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for LockKey {
+    type Error = LockError;
+
+    fn try_from(text: String) -> Result<Self, LockError> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<&String> for LockKey {
+    type Error = LockError;
+
+    fn try_from(text: &String) -> Result<Self, LockError> {
+        Self::new(text)
+    }
+}
+
+/// So that a list of texts can be given by reference.
+impl TryFrom<&&str> for LockKey {
+    type Error = LockError;
+
+    fn try_from(text: &&str) -> Result<Self, LockError> {
+        Self::new(text)
+    }
+}
+
+/// Builds a [`LockKey`] from text and values.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::LockKey;
+///
+/// let (shop, number) = ("north:2", 7_u32);
+/// let key = LockKey::builder().text("order:").part(&shop).text("/").part(&number).finish()?;
+/// assert_eq!(key.as_str(), "order:north%3A2/7");
+/// # Ok::<(), dlock::LockError>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a key is made by `finish`"]
+pub struct LockKeyBuilder {
+    out: String,
+    fault: Option<KeyFault>,
+    undelimited: bool,
+}
+
+impl LockKeyBuilder {
+    /// Appends literal text.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockKey;
+    ///
+    /// let key = LockKey::builder().text("report:").text("daily").finish()?;
+    /// assert_eq!(key.as_str(), "report:daily");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
+    pub fn text(mut self, text: &str) -> Self {
+        self.push_text(text);
+        self
+    }
+
+    /// Appends a value, encoded.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockKey;
+    ///
+    /// let key = LockKey::builder().text("user:").part(&"a:b").text("/").part(&7_u64).finish()?;
+    /// assert_eq!(key.as_str(), "user:a%3Ab/7");
+    /// # Ok::<(), dlock::LockError>(())
+    /// ```
+    pub fn part(mut self, value: &dyn KeyPart) -> Self {
+        self.push_part(value);
+        self
+    }
+
+    /// The finished key.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] with the first fault found.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{KeyFault, LockError, LockKey};
+    ///
+    /// let refused = LockKey::builder().text("user:").part(&"").finish();
+    /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: KeyFault::EmptyPart, .. })));
+    /// # Ok::<(), LockError>(())
+    /// ```
+    pub fn finish(self) -> Result<LockKey, LockError> {
+        match self.fault {
+            Some(reason) => Err(invalid(&self.out, reason)),
+            None if self.out.is_empty() => Err(invalid("", KeyFault::Empty)),
+            None => Ok(LockKey(self.out.into())),
+        }
+    }
+
+    pub(crate) fn push_text(&mut self, text: &str) {
+        let fault = fault_in_text(text);
+        self.fault = self.fault.or(fault);
+        if text.chars().any(is_delimiter) {
+            self.undelimited = false;
+        }
+        push_bounded(&mut self.out, text, &mut self.fault);
+    }
+
+    pub(crate) fn push_part(&mut self, value: &dyn KeyPart) {
+        if self.undelimited {
+            self.fault = self.fault.or(Some(KeyFault::Undelimited));
+        }
+        let mut writer = PartWriter::new(&mut self.out, &mut self.fault);
+        value.write_part(&mut writer);
+        writer.end();
+        self.undelimited = true;
+    }
+}
+
+fn invalid(text: &str, reason: KeyFault) -> LockError {
+    // A hostile argument can be megabytes long, and the message goes to a log.
+    const SHOWN: usize = 64;
+    let mut key: String = text
+        .chars()
+        .take(SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
+    if text.chars().nth(SHOWN).is_some() {
+        key.push('…');
+    }
+    LockError::InvalidKey { key, reason }
+}
+
+fn fault_in_text(text: &str) -> Option<KeyFault> {
+    text.chars().find_map(|c| match c {
+        '{' | '}' => Some(KeyFault::Brace),
+        _ if c.is_control() => Some(KeyFault::Control),
+        _ => None,
+    })
+}

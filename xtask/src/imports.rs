@@ -1,0 +1,369 @@
+//! No circle of imports among the product's files: data goes down and comes back as values.
+//!
+//! A file imports another one if it names something that is defined there, by a `use` or by a path. What a file
+//! re-exports counts as that of the file which defines it. Code of unit tests does not count.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+/// The packages whose files are looked at.
+const PACKAGES: [&str; 3] = ["dlock-runtime", "dlock-macros", "dlock-cli"];
+
+/// The folders and files among which a circle is known: what begins like one of these may be part of it.
+const KNOWN: [(&str, &[&str]); 3] = [
+    ("dlock-runtime", &["store/"]),
+    (
+        "dlock-macros",
+        &["doc", "expand", "params", "plan", "target", "key", "silent"],
+    ),
+    ("dlock-cli", &["main", "cli", "commands"]),
+];
+
+/// Modules of tests, and those that stand in for others in them.
+const TESTS: [&str; 6] = [
+    "tests",
+    "live_tests",
+    "fuzzing",
+    "fake",
+    "threads",
+    "interrupted",
+];
+
+type Module = Vec<String>;
+
+#[derive(Default)]
+struct Names {
+    /// What is named, from the root of the crate, and whether it is a re-export.
+    paths: Vec<(Module, bool)>,
+}
+
+/// The files of a package by their module.
+struct Package {
+    modules: BTreeMap<Module, Names>,
+}
+
+impl Package {
+    fn read(root: &Path) -> Self {
+        let mut files = Vec::new();
+        find(root, &mut files);
+        let mut modules = BTreeMap::new();
+        for file in files {
+            let inside = file.strip_prefix(root).expect("it was found in there");
+            let mut module: Module = inside
+                .with_extension("")
+                .iter()
+                .map(|part| part.to_string_lossy().into_owned())
+                .collect();
+            module.pop_if(|last| matches!(last.as_str(), "lib" | "main" | "mod"));
+            if module.iter().any(|part| TESTS.contains(&part.as_str())) {
+                continue;
+            }
+            let text = fs::read_to_string(&file).expect("it can be read");
+            let tokens: TokenStream = text.parse().expect("it compiles");
+            let mut names = Names::default();
+            let tokens: Vec<_> = tokens.into_iter().collect();
+            names.of_items(&module, &tokens);
+            modules.insert(module, names);
+        }
+        Self { modules }
+    }
+
+    /// The module that defines what `path` names.
+    fn definer(&self, path: &[String], depth: usize) -> Option<&Module> {
+        let (module, names) = (0..=path.len())
+            .rev()
+            .find_map(|len| self.modules.get_key_value(&path[..len]))?;
+        if let Some(name) = path.get(module.len())
+            && depth < 8
+        {
+            let mut exported = names.paths.iter().filter(|(_, is_exported)| *is_exported);
+            let target = exported.find(|(target, _)| target.last() == Some(name));
+            if let Some((target, _)) = target
+                && target != path
+            {
+                return self.definer(target, depth + 1);
+            }
+        }
+        Some(module)
+    }
+
+    /// Which module imports which.
+    fn edges(&self) -> BTreeMap<&Module, BTreeSet<&Module>> {
+        let edges = self.modules.iter().map(|(module, names)| {
+            let of_child = |path: &Module| path.len() > module.len() && path.starts_with(module);
+            let imports = names
+                .paths
+                .iter()
+                .filter(|(path, is_exported)| !(*is_exported && of_child(path)))
+                .filter_map(|(path, _)| self.definer(path, 0))
+                .filter(|other| *other != module);
+            (module, imports.collect())
+        });
+        edges.collect()
+    }
+
+    /// All files that import each other, directly or through others; a group for each circle.
+    fn circles(&self) -> Vec<Vec<&Module>> {
+        let edges = self.edges();
+        let reached: BTreeMap<_, _> = edges
+            .keys()
+            .map(|module| (*module, reached(&edges, module)))
+            .collect();
+        let mut groups = BTreeSet::new();
+        for (module, others) in &reached {
+            let both = others
+                .iter()
+                .filter(|other| reached[**other].contains(module));
+            let group: Vec<_> = both.copied().collect();
+            if !group.is_empty() {
+                groups.insert(group);
+            }
+        }
+        groups.into_iter().collect()
+    }
+}
+
+fn find(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("it is a folder") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            find(&path, files);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// All that `from` imports, also through others.
+fn reached<'a>(
+    edges: &BTreeMap<&'a Module, BTreeSet<&'a Module>>,
+    from: &'a Module,
+) -> BTreeSet<&'a Module> {
+    let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = next.pop() {
+        let imports = edges.get(module).into_iter().flatten();
+        next.extend(imports.filter(|other| reached.insert(**other)));
+    }
+    reached
+}
+
+fn is_mark(token: Option<&TokenTree>, mark: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
+}
+
+impl Names {
+    /// What the items of `module` name, in its file or in a block.
+    fn of_items(&mut self, module: &Module, tokens: &[TokenTree]) {
+        let mut at = 0;
+        let (mut is_test, mut is_public) = (false, false);
+        while let Some(token) = tokens.get(at) {
+            match token {
+                TokenTree::Punct(mark) if mark.as_char() == '#' => {
+                    at += 1;
+                    if is_mark(tokens.get(at), '!') {
+                        at += 1;
+                    }
+                    if let Some(TokenTree::Group(group)) = tokens.get(at) {
+                        let text = group.stream().to_string().replace(' ', "");
+                        is_test |=
+                            text.starts_with("cfg(test)") || text.starts_with("cfg(all(test");
+                    }
+                }
+                TokenTree::Ident(word) if *word == "pub" => {
+                    is_public = true;
+                    // What follows in parentheses names no item.
+                    if matches!(tokens.get(at + 1), Some(TokenTree::Group(_))) {
+                        at += 1;
+                    }
+                }
+                TokenTree::Ident(word) if *word == "use" => {
+                    let ends = |token: &TokenTree| is_mark(Some(token), ';');
+                    let len = tokens[at..].iter().position(ends).unwrap_or(0);
+                    if !is_test {
+                        self.of_use(module, &[], &tokens[at + 1..at + len], is_public);
+                    }
+                    at += len;
+                    (is_test, is_public) = (false, false);
+                }
+                TokenTree::Ident(word)
+                    if *word == "mod"
+                        && matches!(tokens.get(at + 2), Some(TokenTree::Group(_))) =>
+                {
+                    if let (false, Some(TokenTree::Group(group))) = (is_test, tokens.get(at + 2)) {
+                        let tokens: Vec<_> = group.stream().into_iter().collect();
+                        self.of_items(module, &tokens);
+                    }
+                    at += 2;
+                    (is_test, is_public) = (false, false);
+                }
+                TokenTree::Ident(word) if is_root(&word.to_string()) && !is_test => {
+                    if is_mark(tokens.get(at + 1), ':') {
+                        let len = path_len(&tokens[at..]);
+                        // In a macro, `$crate` is written by whoever calls it.
+                        if at == 0 || !is_mark(tokens.get(at - 1), '$') {
+                            self.of_use(module, &[], &tokens[at..at + len], false);
+                        }
+                        at += len - 1;
+                    }
+                }
+                TokenTree::Group(group) => {
+                    if !is_test {
+                        let tokens: Vec<_> = group.stream().into_iter().collect();
+                        self.of_items(module, &tokens);
+                    }
+                    if group.delimiter() == Delimiter::Brace {
+                        (is_test, is_public) = (false, false);
+                    }
+                }
+                TokenTree::Punct(mark) if mark.as_char() == ';' => {
+                    (is_test, is_public) = (false, false);
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// The paths of a tree of imports, of which `before` has been read.
+    fn of_use(
+        &mut self,
+        module: &Module,
+        before: &[String],
+        tokens: &[TokenTree],
+        is_exported: bool,
+    ) {
+        let comma = |token: &TokenTree| is_mark(Some(token), ',');
+        for tree in tokens.split(comma) {
+            let mut path = before.to_vec();
+            let mut is_whole = true;
+            for (at, token) in tree.iter().enumerate() {
+                match token {
+                    TokenTree::Ident(word) if *word == "as" => break,
+                    TokenTree::Ident(word) => path.push(word.to_string()),
+                    TokenTree::Group(group) if at > 0 || tree.len() == 1 => {
+                        let tokens: Vec<_> = group.stream().into_iter().collect();
+                        self.of_use(module, &path, &tokens, is_exported);
+                        is_whole = false;
+                    }
+                    _ => {}
+                }
+            }
+            if is_whole && let Some(path) = from_root(module, &path) {
+                self.paths.push((path, is_exported));
+            }
+        }
+    }
+}
+
+fn is_root(word: &str) -> bool {
+    matches!(word, "crate" | "super" | "self")
+}
+
+/// How many tokens a path has.
+fn path_len(tokens: &[TokenTree]) -> usize {
+    let mut len = 1;
+    while is_mark(tokens.get(len), ':')
+        && is_mark(tokens.get(len + 1), ':')
+        && matches!(tokens.get(len + 2), Some(TokenTree::Ident(_)))
+    {
+        len += 3;
+    }
+    len
+}
+
+/// `path` from the root of the crate, if it begins in the crate.
+fn from_root(module: &Module, path: &[String]) -> Option<Module> {
+    let mut root = match path.first()?.as_str() {
+        "crate" => Vec::new(),
+        "self" => module.clone(),
+        "super" => module[..module.len().checked_sub(1)?].to_vec(),
+        // A child, or another crate, which no module is.
+        _ => [module.as_slice(), &path[..1]].concat(),
+    };
+    for part in &path[1..] {
+        match part.as_str() {
+            "super" => drop(root.pop()),
+            "self" => {}
+            part => root.push(part.to_owned()),
+        }
+    }
+    Some(root)
+}
+
+fn name(module: &Module) -> String {
+    match module.as_slice() {
+        [] => "main".to_owned(),
+        module => module.join("/"),
+    }
+}
+
+#[test]
+fn no_file_imports_what_imports_it() {
+    let mut found = Vec::new();
+    for (package, (of, known)) in PACKAGES.into_iter().zip(KNOWN) {
+        assert_eq!(package, of, "both lists have one order");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("it is in the repository")
+            .join(package)
+            .join("src");
+        let read = Package::read(&root);
+        assert!(read.modules.len() > 10, "{package} has more files");
+        for circle in read.circles() {
+            let files: Vec<_> = circle.iter().map(|module| name(module)).collect();
+            let is_known = |file: &String| known.iter().any(|known| file.starts_with(known));
+            if !files.iter().all(is_known) {
+                found.push(format!("{package}: {}", files.join(", ")));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "these files import each other, so that none can be read or changed alone:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn a_circle_is_found_through_re_exports_and_paths() {
+    let names = |module: &[&str], text: &str| {
+        let module: Module = module.iter().map(|&part| part.to_owned()).collect();
+        let tokens: TokenStream = text.parse().expect("it is Rust");
+        let mut names = Names::default();
+        names.of_items(&module, &tokens.into_iter().collect::<Vec<_>>());
+        (module, names)
+    };
+    let package = |second: &str| Package {
+        modules: BTreeMap::from([
+            names(&[], "pub use first::{First, other as another};"),
+            names(
+                &["first"],
+                "mod inner; use self::inner::Inner; pub struct First;",
+            ),
+            names(&["first", "inner"], "use crate::{second::Second};"),
+            names(&["second"], second),
+        ]),
+    };
+    for circle in [
+        "use crate::First;",
+        "fn make() -> super::First { todo!() }",
+        "fn make() { { use super::{first::{First as Another}}; } }",
+    ] {
+        let package = package(circle);
+        let circles = package.circles();
+        assert_eq!(circles.len(), 1, "{circle}");
+        assert_eq!(circles[0].len(), 3, "{circle}");
+    }
+    for line in [
+        "#[cfg(test)] mod tests { use crate::First; }",
+        "#[cfg(test)] use crate::First;",
+        "fn make() { $crate::First; std::mem::drop(()) }",
+    ] {
+        assert!(package(line).circles().is_empty(), "{line}");
+    }
+}
