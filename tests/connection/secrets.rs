@@ -439,6 +439,7 @@ const OTHERS: &[&str] = &[
     "Renewal",
     "ReplicaReport",
     "StoreErrorKind",
+    "StoreOptions",
     "StoreProperties",
     "StoreToken",
     "SystemClock",

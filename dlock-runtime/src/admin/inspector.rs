@@ -76,9 +76,9 @@ impl Inspector {
     /// # Ok(()) }
     /// ```
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
-        let (stores, of_quorum) = match Independent::look_at(&config)? {
+        let (stores, of_quorum) = match Independent::for_inspection(&config)? {
             Some(servers) => (servers.into_stores(config.connect_timeout).await?, true),
-            None => (vec![RedisStore::look_at(config).await?], false),
+            None => (vec![RedisStore::for_inspection(config).await?], false),
         };
         Ok(Self {
             stores,

@@ -1,6 +1,6 @@
 //! Locks in Redis or Valkey.
 //!
-//! What is stored, and why it is safe, is in the heads of the scripts beside this file. Here
+//! The heads of the scripts in `protocol/` say what is stored, and why it is safe. Here
 //! they are called over connections that tasks of the store keep alive, so that the requests
 //! of one owner reach a server in the order in which they were made.
 
@@ -412,12 +412,9 @@ impl QuorumNode for RedisStore {
         to: u64,
     ) -> Result<Raised, StoreError> {
         let command = Command::raise(&self.config, key, owner, [from, to]);
+        let limit = self.config.response_timeout;
         let answer = match &self.confirmer {
-            Some(confirmer) => {
-                confirmer
-                    .execute(command, self.config.response_timeout)
-                    .await
-            }
+            Some(confirmer) => confirmer.execute(command, limit).await,
             None => self.execute(command).await,
         };
         answers::read_raise(&answer?)

@@ -1,4 +1,4 @@
-//! What can be set before a manager is made.
+//! The options of a manager.
 
 use std::{sync::Arc, time::Duration};
 

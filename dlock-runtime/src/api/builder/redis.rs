@@ -140,7 +140,7 @@ impl LockManagerBuilder {
 }
 
 impl LockManagerBuilder {
-    /// With the login of the environment, if nothing else says who this is.
+    /// With the login of the environment, if neither the URL nor an option has one.
     #[cfg(feature = "redis")]
     pub(super) fn of_environment(mut self, url: &str) -> Result<Self, ConnectError> {
         if !is_memory(url) && self.schemes.find(url).is_none() && self.redis.credentials.is_none() {

@@ -1,4 +1,4 @@
-//! From what is set to a manager: over the store that a URL names, or over one's own.
+//! The start of a manager: over the store that a URL names, or over one's own.
 
 use std::{env::VarError, sync::Arc};
 

@@ -29,7 +29,7 @@ pub(super) const ALL: &[Mutant] = &[
         "group-timed-out-is-unsent",
         "Answers that do not come in time for a group of requests count as never asked for",
         ROUTE,
-        "vec![Err(«timed_out(&owner, limit)»); calls.len()]",
+        "vec![Err(«timed_out(&owner, limit)»); commands.len()]",
         "timed_out(&owner, limit).unsent()",
         CLUSTER,
     )

@@ -38,8 +38,8 @@ pub(super) const ALL: &[Mutant] = &[
         "raise-not-confirmed",
         "A raise does not wait for replicas",
         REDIS,
-        "Some(confirmer) => «confirmer.execute(command, self.config.response_timeout).await»,",
-        "{ let _ = confirmer; self.execute(command).await }",
+        "Some(confirmer) => «confirmer.execute(command, limit).await»,",
+        "{ let _ = (confirmer, limit); self.execute(command).await }",
         REPLICAS,
     ),
     Mutant::new(

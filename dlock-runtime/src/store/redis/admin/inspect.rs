@@ -1,4 +1,4 @@
-//! What operators see of locks, and how they take one away.
+//! Locks as operators see them, and their forced release.
 
 mod pace;
 mod scan;
@@ -34,7 +34,7 @@ use crate::{
 /// How many locks are looked at in one write.
 const LOCKS_AT_ONCE: usize = 64;
 
-/// What is looked for.
+/// The objects of an inspection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
     /// Locks whose keys match.
@@ -43,12 +43,12 @@ pub(crate) enum Wanted<'a> {
     All,
 }
 
-/// What was found.
+/// The outcome of an inspection.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// Those that are held or waited for.
     pub(crate) locks: BTreeMap<LockKey, LockSnapshot>,
-    /// All that have said what they are.
+    /// The processes that have written their presence.
     pub(crate) processes: BTreeMap<ClientId, Presence>,
 }
 
@@ -56,15 +56,15 @@ pub(crate) struct Survey {
 const MOST_WAITERS: usize = 4096;
 
 impl RedisStore {
-    /// Connects to servers to look at what others do there.
-    pub(crate) async fn look_at(config: RedisConfig) -> Result<Self, ConnectError> {
+    /// Connects to servers to inspect them, without taking locks.
+    pub(crate) async fn for_inspection(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
         let events = Events::awaited;
         let store = Self::start(config, events, |_| Hints::unwanted())?;
         store.when_ready(limit).await
     }
 
-    /// The pace of looks, which is that of all who look.
+    /// The pace of inspections, which all callers share.
     pub(crate) fn pace(&self) -> &Pace {
         &self.pace
     }
@@ -93,7 +93,7 @@ impl RedisStore {
         Ok(found)
     }
 
-    /// What is gone through, each a pattern of names, and whether locks lie at their own names there.
+    /// The patterns of names to go through, each with whether locks lie at their own names there.
     fn scans(&self, wanted: Wanted<'_>) -> Vec<(String, bool)> {
         let namespace = escaped(&self.config.namespace);
         let (own, raw) = match wanted {
@@ -107,7 +107,7 @@ impl RedisStore {
         raw.into_iter().chain([own]).collect()
     }
 
-    /// Looks at what lies at some names.
+    /// Inspects the keys of some names.
     async fn sort(
         &self,
         names: &[String],
@@ -124,7 +124,7 @@ impl RedisStore {
                 }
             };
             let locks = names.iter().filter_map(lock).collect();
-            self.look_at_all(locks, &mut found.locks).await?;
+            self.inspect_all(locks, &mut found.locks).await?;
         }
         if !matches!(wanted, Wanted::Locks(_)) && !raw {
             let clients = names.iter().filter_map(|name| self.process_of(name));
@@ -140,11 +140,11 @@ impl RedisStore {
         keys: &[LockKey],
     ) -> Result<BTreeMap<LockKey, LockSnapshot>, StoreError> {
         let mut found = BTreeMap::new();
-        self.look_at_all(keys.to_vec(), &mut found).await?;
+        self.inspect_all(keys.to_vec(), &mut found).await?;
         Ok(found)
     }
 
-    /// One lock, be it another client's; `None` if nobody holds or wants it.
+    /// One lock, be it another client's; `None` without holder and waiters.
     pub(crate) async fn snapshot(&self, key: &LockKey) -> Result<Option<LockSnapshot>, StoreError> {
         let command = Command::inspect(&self.config, key, MOST_WAITERS);
         let snapshot = read_snapshot(&self.execute(command).await?)?;
@@ -174,7 +174,7 @@ impl RedisStore {
         Ok(unlocked)
     }
 
-    /// What some processes have said of themselves; the others may have ended.
+    /// The presence of some processes; the others may have ended.
     pub(crate) async fn presences(
         &self,
         clients: &BTreeSet<ClientId>,
@@ -198,7 +198,7 @@ impl RedisStore {
         Ok(known)
     }
 
-    /// The process that has said what it is by this name.
+    /// The process whose presence lies at this name.
     fn process_of(&self, name: &str) -> Option<ClientId> {
         let name = name.strip_prefix(&*self.config.namespace)?;
         let client = name.strip_prefix(":process:{")?.strip_suffix('}')?;
@@ -215,7 +215,7 @@ impl RedisStore {
         is_lock.then(|| key_of(lock)).flatten()
     }
 
-    async fn look_at_all(
+    async fn inspect_all(
         &self,
         mut keys: Vec<LockKey>,
         found: &mut BTreeMap<LockKey, LockSnapshot>,
@@ -238,7 +238,7 @@ impl RedisStore {
                     Err(error) if self.config.raw_keys && is_of_key(&error) => continue,
                     Err(error) => return Err(error),
                 };
-                // What another client has at a key of its own is nobody's business.
+                // A key of another client's own is not a lock of ours.
                 let is_others = self.config.raw_keys && snapshot.is_foreign();
                 if !snapshot.waiters.is_empty() || snapshot.occupant.is_some() && !is_others {
                     found.insert(key.clone(), snapshot);

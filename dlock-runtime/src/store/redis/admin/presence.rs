@@ -1,4 +1,4 @@
-//! What a process says of itself in the server, for operators: who it is, since when, and which version.
+//! The presence of a process in the server, for operators: its label, start and version.
 //!
 //! A task for each manager writes that down every ten seconds, and the server forgets it after thirty, or as
 //! soon as the manager has shut down.
@@ -82,7 +82,7 @@ impl PresenceTasks {
         });
     }
 
-    /// A manager has shut down: it is introduced no more, and what it has said is removed.
+    /// A manager has shut down: its task ends, and its presence is removed.
     pub(crate) async fn end(&self, client: ClientId) {
         let introduced = {
             let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +93,7 @@ impl PresenceTasks {
             return;
         };
         introduced.task.close();
-        // What it still sends must not come after the removal.
+        // Its last write must not come after the removal.
         while introduced.ended.changed().await.is_ok() {}
         if let Some(servers) = self.servers.upgrade() {
             // Whatever goes wrong, the server forgets it by itself.
@@ -162,7 +162,7 @@ impl Work for PresenceWriter {
     fn interrupted(&mut self, _panic: Option<&str>) {}
 }
 
-/// What a process says of itself: `label started version`.
+/// The presence of a process: `label started version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Presence {
     /// As in the process's locks.

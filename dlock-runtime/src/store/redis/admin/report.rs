@@ -1,4 +1,4 @@
-//! What a server tells of itself and of what its user may do, for `doctor`.
+//! Facts about a server and the permissions of its user, for `doctor`.
 
 mod permissions;
 
@@ -30,12 +30,12 @@ const PINGS: usize = 20;
 /// How often the clock is read, as the quickest answer says most.
 const READINGS: usize = 5;
 
-/// What one server tells.
+/// The facts about one server.
 pub(crate) struct Facts {
     pub(crate) server: String,
     pub(crate) failure: Option<StoreError>,
     pub(crate) info: BTreeMap<String, String>,
-    /// What `CONFIG GET appendfsync` tells.
+    /// The answer to `CONFIG GET appendfsync`.
     pub(crate) appendfsync: Option<String>,
     pub(crate) clock: Option<ClockOffset>,
     pub(crate) round_trips: Vec<Duration>,
@@ -43,7 +43,7 @@ pub(crate) struct Facts {
     pub(crate) denied: Vec<(String, &'static str, bool)>,
     /// Why a script cannot publish a wake-up message, if a client can; one answer for all servers.
     pub(crate) unpublished: Option<String>,
-    /// The clocks of those who would take its place.
+    /// The clocks of the replicas that would take its place.
     pub(crate) replicas: Vec<(String, Result<ClockOffset, StoreError>)>,
 }
 
@@ -67,7 +67,7 @@ impl Facts {
 }
 
 impl RedisStore {
-    /// What each of the servers tells.
+    /// The facts about each of the servers.
     pub(crate) async fn facts(&self) -> Vec<Facts> {
         let masters = match self.masters() {
             Ok(masters) => masters,
@@ -79,7 +79,7 @@ impl RedisStore {
         };
         let in_cluster = matches!(&*self.servers, Servers::Cluster(_));
         let waits = self.confirmer.is_some();
-        // Of a server that stands alone nobody has said that its replicas may be talked to.
+        // The URL of a single server does not allow to talk to its replicas.
         let follows = Location::parse(&self.config.url)
             .is_ok_and(|it| matches!(it.layout(), Layout::Sentinel(_) | Layout::Cluster));
         let unpublished = self.unpublished().await;
@@ -148,7 +148,7 @@ async fn ask_all(
     Ok(())
 }
 
-/// Who is asked for the time.
+/// The server that is asked for the time.
 enum TimeSource<'a> {
     Master(&'a Node),
     /// Over a connection of its own, with the time that it has for each answer.
@@ -214,7 +214,7 @@ fn replicas(info: &BTreeMap<String, String>) -> impl Iterator<Item = Address> {
     })
 }
 
-/// What is refused is left out; whether that matters is told elsewhere.
+/// A refused answer is left out; whether that matters is told elsewhere.
 fn unless_denied(answer: Result<Value, StoreError>) -> Result<Option<Value>, StoreError> {
     match answer {
         Ok(value) => Ok(Some(value)),

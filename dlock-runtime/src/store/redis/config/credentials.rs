@@ -1,4 +1,4 @@
-//! Who the program is on a server, where the URL does not say it.
+//! User and password for a server, where the URL has none.
 
 use std::{
     fmt::{self, Display},

@@ -53,13 +53,13 @@ impl CredentialsProvider {
     }
 }
 
-/// The URL as it is shown, if it is one of a server and says nothing of who the program is.
+/// The URL as it is shown, if it is one of a server and has no password.
 pub(crate) fn without_password(url: &str) -> Option<String> {
     let location = Location::parse(url).ok()?;
     (!location.has_password()).then(|| location.to_string())
 }
 
-/// Whether the URL says who the program is on the server; not if it is no URL of one.
+/// Whether the URL is one of a server and has a password.
 fn has_password(url: &str) -> bool {
     Location::parse(url).is_ok_and(|location| location.has_password())
 }

@@ -1,4 +1,4 @@
-//! The options of a URL: what stands after `?`, as in `?name=value&other=value`.
+//! The options of a URL, which follow a `?`, as in `?name=value&other=value`.
 //!
 //! No value is ever repeated, nor a name that is not listed here: either may be a password, or a
 //! part of one in which a `?` was not encoded.
@@ -80,12 +80,12 @@ impl OptionRule {
     }
 }
 
-/// What a URL sets; every name is one that its kind of URL takes, and is there once.
+/// The options of a URL; every name is one that its kind of URL takes, and is there once.
 #[derive(Clone, Default)]
 pub(crate) struct UrlOptions(Vec<(&'static str, String)>);
 
 impl UrlOptions {
-    /// Reads what follows the `?` of a URL, if anything does.
+    /// Reads the part after the `?` of a URL, if there is one.
     pub(crate) fn read(query: Option<&str>, names: Names, tls: bool) -> Result<Self, String> {
         let Some(query) = query else {
             return Ok(Self::default());
@@ -120,7 +120,7 @@ impl UrlOptions {
             if value.is_empty() {
                 return Err(format!("its `{name}` is empty"));
             }
-            // What the parser puts in place of bytes that are no text.
+            // The parser puts it in place of bytes that are not UTF-8.
             if value.contains(char::REPLACEMENT_CHARACTER) {
                 return Err(format!("its `{name}` is not UTF-8 text"));
             }
@@ -161,7 +161,7 @@ impl UrlOptions {
     }
 }
 
-/// What could be written in place of an option that is refused.
+/// The options that could stand in place of a refused one.
 fn there_are(names: Names, tls: bool) -> String {
     let fitting = KNOWN.iter().filter(|known| known.takes(names, tls));
     let fitting: Vec<_> = fitting.map(|known| format!("`{}`", known.name)).collect();

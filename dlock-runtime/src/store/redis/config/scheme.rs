@@ -1,6 +1,6 @@
 //! The schemes of URLs: which of them are served, and which of them may be repeated.
 //!
-//! What stands before `://` may be a password in the wrong place, so of a scheme nothing is shown
+//! The text before `://` may be a password in the wrong place, so of a scheme nothing is shown
 //! but the names listed here.
 
 const SUPPORTED: &str = "`redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, \
@@ -8,7 +8,7 @@ const SUPPORTED: &str = "`redis://`, `redis+unix://`, `redis-sentinel://`, `redi
                          over TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`, \
                          the same with `valkey`, and `memory://` are supported";
 
-/// What a URL names.
+/// The kind of servers that a URL names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     /// One server and its port.
@@ -59,7 +59,7 @@ const KNOWN: [(&str, SchemeUse); 24] = [
     ("amqp", SchemeUse::Foreign),
 ];
 
-/// What a URL names, or why it cannot be used.
+/// The kind of servers that a URL names, or why it cannot be used.
 pub(crate) fn check(text: &str) -> Result<Names, String> {
     let Some((_, rest)) = text.split_once("://") else {
         return Err("it has no scheme; write `redis://host:6379`".to_owned());
@@ -79,12 +79,12 @@ pub(crate) fn check(text: &str) -> Result<Names, String> {
     }
 }
 
-/// Whether connections to what a URL names are TLS connections.
+/// Whether connections to the servers of a URL are TLS connections.
 pub(crate) fn is_over_tls(text: &str) -> bool {
     matches!(find(text), Some((_, SchemeUse::OverTls(_))))
 }
 
-/// What may be shown of a URL that was refused.
+/// The part of a refused URL that may be shown.
 pub(crate) fn only(text: &str) -> String {
     find(text).map_or_else(|| "…".to_owned(), |(scheme, _)| format!("{scheme}://…"))
 }

@@ -1,4 +1,4 @@
-//! What a server says during a login, without what was said to it.
+//! Errors of a login, without the password that a server may repeat in them.
 //!
 //! A server that does not know a command may repeat its words, whole or in part, quoted or in capitals. So
 //! parts of a password are left out of every such text, wherever they stand.
@@ -20,7 +20,7 @@ pub(crate) fn hidden(error: StoreError, login: &RedisConnectionInfo) -> StoreErr
     error.reworded(|message| {
         let text = without_parts(message, password);
         match login.username() {
-            // The name that everybody knows.
+            // A name that is no secret.
             None | Some("default") => text,
             Some(user) => without_word(&text, user),
         }

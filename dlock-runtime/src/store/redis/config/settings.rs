@@ -1,4 +1,4 @@
-//! What a store in Redis is made from.
+//! The configuration of a store in Redis.
 
 use std::{fmt, time::Duration};
 
@@ -37,15 +37,15 @@ pub struct RedisConfig {
     /// `?protocol=resp2`, over TLS `?ca=/path.pem` and `?cert=/path.pem&key=/path.pem`, for one
     /// server and Sentinels `?min_replicas=1`.
     pub url: String,
-    /// Who the program is there, if the URL does not say it.
+    /// User and password, if the URL has none.
     pub credentials: Option<CredentialsProvider>,
     /// Certificates for a URL over TLS, besides those that it names.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
-    /// Who this is, for whoever lists the server's connections: they are called `dlock:` and
-    /// this, with `_` in place of what is no printable ASCII character.
+    /// The name of the process in the server's list of connections: they are called `dlock:` and
+    /// this, with `_` in place of any character that is not printable ASCII.
     pub name: String,
-    /// What all of its keys and channels start with: 1 to 64 printable ASCII characters without
+    /// The prefix of all of its keys and channels: 1 to 64 printable ASCII characters without
     /// spaces and braces, not ending in `:fence` or `:process`.
     pub namespace: String,
     /// How long one request may take, wherever a cluster sends it; an hour at the most.
@@ -101,7 +101,7 @@ impl RedisConfig {
         }
     }
 
-    /// What the connections are called on the server.
+    /// The name of the connections on the server.
     pub(crate) fn connection_name(&self) -> String {
         const LONGEST: usize = 160;
         let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
@@ -122,7 +122,7 @@ impl RedisConfig {
         }
     }
 
-    /// The servers of the URL, with what is set beside it.
+    /// The servers of the URL, with the credentials and certificates that are set beside it.
     pub(crate) fn location(&self) -> Result<Location, ConnectError> {
         let mut location = Location::parse(&self.url)?;
         self.check()?;

@@ -60,7 +60,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, logs in, loads the scripts and subscribes everybody who wants hints.
+    /// Connects, logs in, loads the scripts and subscribes every client that takes hints.
     pub(crate) async fn open(
         endpoint: &Endpoint,
         config: &RedisConfig,
@@ -127,7 +127,7 @@ impl Connection {
         })
     }
 
-    /// Looks at who answers, and loads the scripts.
+    /// Checks the server, and loads the scripts.
     async fn prepare(&mut self, in_cluster: bool, hints: &Hints) -> Result<(), StoreError> {
         let mut requests = redis::pipe();
         let hello = requests.cmd("HELLO");
@@ -164,7 +164,7 @@ impl Connection {
             server_check::check_server(&hello, in_cluster)?;
         }
         let asking = if in_cluster { answers.next() } else { None };
-        // Who only looks may lack them.
+        // A user that only inspects locks may lack them.
         if hints.are_unwanted() {
             return Ok(());
         }
@@ -196,7 +196,7 @@ impl Connection {
         self.evicts.as_deref()
     }
 
-    /// Subscribes those who are not yet, and says who they were.
+    /// Subscribes the clients that are not subscribed yet, and returns them.
     ///
     /// The first time it subscribes something in any case: without a permission that hints need
     /// no lock would work, and one wants to know that before the first client is there.
@@ -263,7 +263,7 @@ impl Connection {
         self.handle.clone()
     }
 
-    /// What reads and writes.
+    /// The task that reads and writes.
     pub(crate) fn driver(&self) -> AbortHandle {
         self.session.driver.abort_handle()
     }
@@ -272,7 +272,7 @@ impl Connection {
         self.handle.health.clone()
     }
 
-    /// Closes the socket; whoever still waits for an answer learns of the cause.
+    /// Closes the socket; a caller that still waits for an answer learns of the cause.
     pub(crate) async fn close(mut self, error: StoreError) {
         self.handle.health.fail(error);
         drop(self.subscriber.take());

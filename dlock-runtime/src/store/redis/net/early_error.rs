@@ -1,4 +1,4 @@
-//! What a server says before it was asked anything: why it will not serve us.
+//! An error that a server sends before any request: why it will not serve us.
 //!
 //! One that has too many clients, or serves its own machine only, says so and hangs up. The library
 //! knows of no answer without a question, and only tells that the connection broke.
@@ -36,7 +36,7 @@ impl EarlyError {
 pub(crate) struct EarlyErrorStream<S> {
     stream: S,
     early_error: EarlyError,
-    /// What there is of the first line; none when it is known to be a refusal or not.
+    /// The first line as far as it has come; none when it is known to be a refusal or not.
     line: Option<Vec<u8>>,
 }
 
@@ -61,7 +61,7 @@ impl<S> EarlyErrorStream<S> {
             return;
         }
         if end.is_some() {
-            // Nobody else sets it.
+            // It is set here alone.
             self.early_error.0.set(line).ok();
         } else {
             self.line = Some(line);

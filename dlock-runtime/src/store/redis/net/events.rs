@@ -1,4 +1,4 @@
-//! What is logged of the connection, which concerns every lock at once: an outage has one event
+//! Log events of the connection, which concerns every lock at once: an outage has one event
 //! at its beginning and one at its end, however many requests and attempts fail meanwhile.
 //!
 //! A subscriber that panics must not end the task that keeps the connection.
@@ -13,16 +13,16 @@ use crate::{
 
 const TARGET: &str = "dlock";
 
-/// What the log says of the connection so far.
+/// The state of the log about a connection.
 pub(crate) struct Events {
     /// The URL without its password.
     server: String,
     /// Since when there is no connection, if there should be one.
     down_since: Option<Instant>,
     outage: Outage,
-    /// Whether somebody has been told of that.
+    /// Whether the log or a caller has been told of that.
     told: bool,
-    /// What the log has said of how the server makes room.
+    /// The eviction policy that the log has named.
     evicts: Option<String>,
     /// Another connection to the same server tells of its outages.
     is_second: bool,
@@ -50,7 +50,7 @@ impl Events {
         }
     }
 
-    /// For a connection whose first failure is the error of a caller who waits for it.
+    /// For a connection whose first failure is the error of a waiting caller.
     pub(crate) fn awaited(server: String) -> Self {
         Self {
             told: true,
@@ -71,7 +71,7 @@ impl Events {
         self.is_second
     }
 
-    /// What the server is called in the log.
+    /// The name of the server in the log.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }

@@ -126,7 +126,7 @@ enum Failure {
     Io(io::Error),
 }
 
-/// What is learnt of a connection after the handshake: of a client's certificate the server
+/// The news of a connection after the handshake: of a client's certificate the server
 /// thinks only when the client takes the handshake to be complete.
 pub(crate) struct Verdict {
     host: String,

@@ -10,13 +10,13 @@ use crate::{
     store::{Hint, HintSink},
 };
 
-/// Who wants hints. Entries go when their managers have gone.
+/// The managers that take hints. Entries go when their managers have gone.
 #[derive(Default)]
 pub(crate) struct Hints {
     sinks: Mutex<Vec<(ClientId, HintSink)>>,
-    /// What a hint tells of is to be asked for: it says nothing of replicas.
+    /// A grant that a hint tells of is to be asked for: the hint says nothing of replicas.
     must_ask: bool,
-    /// Nobody here takes locks.
+    /// No manager here takes locks.
     are_unwanted: bool,
     attached: watch::Sender<()>,
 }
@@ -46,7 +46,7 @@ impl Hints {
         self.attached.send_replace(());
     }
 
-    /// Changes when somebody was attached, who is to be subscribed on every connection there is.
+    /// Changes when a manager was attached, which is to be subscribed on every connection there is.
     pub(crate) fn attached(&self) -> watch::Receiver<()> {
         self.attached.subscribe()
     }
@@ -62,7 +62,7 @@ impl Hints {
         }
     }
 
-    /// Passes on what the server pushed. It runs on the connection's own task: it never waits.
+    /// Passes on a push of the server. It runs on the connection's own task: it never waits.
     pub(crate) fn take(&self, push: &PushInfo) {
         if push.kind != PushKind::Message {
             return;
@@ -73,7 +73,7 @@ impl Hints {
         }
     }
 
-    /// Passes on a message. Anybody may publish, so anything may come.
+    /// Passes on a message. Any client may publish, so anything may come.
     pub(crate) fn hear(&self, message: &[u8]) {
         if let Some(mut hint) = parse(message) {
             if self.must_ask {
@@ -92,7 +92,7 @@ impl Hints {
                 .map(|(_, sink)| sink.clone())
                 .collect()
         };
-        // Not under the mutex: what a manager does then is its own affair.
+        // Not under the mutex: the work of a manager is its own affair.
         if !sinks.iter().all(word) {
             self.sinks().retain(|(other, _)| *other != client);
         }

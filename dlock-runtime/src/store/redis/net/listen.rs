@@ -1,4 +1,4 @@
-//! Hears what servers tell waiters, on connections of its own.
+//! Listens to the wake-up messages of servers, on connections of its own.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// More than this wait in the server until somebody takes them.
+/// More messages than this wait in the server until they are taken.
 const MOST_UNHEARD: usize = 1024;
 
 /// A connection on which nothing comes is asked after this, whether it is still there.
@@ -189,12 +189,12 @@ impl ChannelReader {
                 return;
             }
         }
-        // Nobody may be left who would hear it.
+        // The listener may be gone.
         self.words.send(None).await.ok();
     }
 }
 
-/// What has been heard just now. In a cluster each word comes from every master, and in a quorum
+/// The messages of the last second. In a cluster each one comes from every master, and in a quorum
 /// from each server that gives it.
 #[derive(Default)]
 struct Recent {

@@ -1,4 +1,4 @@
-//! What stands in for TLS where it is not built in: nobody can have a [`Connector`].
+//! The stand-in for TLS where it is not built in: there is no [`Connector`] of it.
 
 use std::{convert::Infallible, fmt::Display, time::Duration};
 

@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// Waits until the server is ready, or will not be without somebody's help.
+    /// Waits until the server is ready, or will not be without an operator's help.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         let decided = |state: &State| match state {
             State::Connecting { .. } => None,
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// What `read` finds in the state, as soon as that is something.
+    /// The find of `read` in the state, as soon as there is one.
     async fn wait_for<T>(
         &self,
         read: impl Fn(&State) -> Option<Result<T, StoreError>>,
@@ -116,7 +116,7 @@ impl Node {
     pub(crate) async fn execute(&self, command: &Command) -> Result<Value, StoreError> {
         within(self.response_timeout, async {
             let handle = self.handle().await.map_err(StoreError::unsent)?;
-            // From here on nobody can say of a failed request that it did nothing.
+            // From here on a failed request may have been carried out.
             let answer = handle.execute(command, false).await;
             answer.map_err(Stop::into_error)
         })
@@ -156,7 +156,7 @@ impl Node {
         .await
     }
 
-    /// What requests need, as soon as it is there; an error means that nothing can be sent.
+    /// The handle for requests, as soon as it is there; an error means that nothing can be sent.
     pub(crate) async fn handle(&self) -> Result<Handle, StoreError> {
         self.handle_within(self.response_timeout).await
     }
@@ -202,7 +202,7 @@ impl Node {
         self.supervisor.revive();
     }
 
-    /// Ends the connection; whoever waits for an answer learns that it broke.
+    /// Ends the connection; a caller that waits for an answer learns that it broke.
     pub(crate) fn close(&self) {
         self.supervisor.close();
     }
@@ -236,7 +236,7 @@ async fn within<T>(
     outcome.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
 }
 
-/// What a caller can do at once, if anything.
+/// The handle or failure that is known at once, if any.
 fn known(state: &State) -> Option<Result<Handle, StoreError>> {
     match state {
         State::Connecting { .. } => None,

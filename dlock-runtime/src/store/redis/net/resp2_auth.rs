@@ -1,4 +1,4 @@
-//! Says who we are on a RESP2 connection, before the library does.
+//! The login on a RESP2 connection, before the library's own.
 //!
 //! The library logs in over RESP2 as well, but keeps to itself why that failed, and it cannot give
 //! a name to a connection that only subscribes.
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::stream::Stream;
 use crate::store::{StoreError, redis::protocol::errors};
 
-/// Answers to what is asked here are much shorter.
+/// Answers to these requests are much shorter.
 const LONGEST_LINE: usize = 1024;
 
 /// Logs in, if there is a password, and sets the name, if there is one.

@@ -1,4 +1,4 @@
-//! What a server says of itself when it is greeted, and whether locks would work there.
+//! The answer of a server to `HELLO`, and whether locks would work there.
 
 use redis::Value;
 

@@ -26,11 +26,11 @@ use crate::{
     store::{StoreError, StoreErrorKind, redis::protocol::errors},
 };
 
-/// Between two runs of what panics.
+/// Between two runs of work that panics.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a service does.
+/// The work of a service.
 pub(crate) trait Work: Send + 'static {
     /// Runs until there is nothing left to do.
     ///
@@ -58,7 +58,7 @@ enum Stage {
     Running,
     /// The task's runtime has ended.
     Idle,
-    /// Nobody wants the work any more, or it is done.
+    /// The work is not wanted any more, or it is done.
     Closed,
 }
 
@@ -92,7 +92,7 @@ impl<W: Work> Service<W> {
         }
     }
 
-    /// The same, whoever has seen meanwhile that it was interrupted.
+    /// The same, also if another caller has seen meanwhile that it was interrupted.
     pub(crate) fn revive_if_idle(&self) {
         let is_idle = *self.0.stage.borrow() == Stage::Idle;
         if is_idle && let Ok(here) = runtime::Handle::try_current() {
@@ -150,7 +150,7 @@ impl<W> WorkCell<W> {
         work.take()
     }
 
-    /// Gives the work back, unless nobody wants it.
+    /// Gives the work back, unless the service is closed.
     fn put(&self, work: W) {
         let mut cell = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.stage.borrow() == Stage::Closed {
@@ -195,7 +195,7 @@ impl<W: Work> WorkTask<W> {
                 return;
             };
             interrupt(work, Some(&words(&*panic)));
-            // What a panic carries may panic as well when it is dropped.
+            // The payload of a panic may panic as well when it is dropped.
             drop(catch_unwind(AssertUnwindSafe(|| drop(panic))));
             if begun.elapsed() > pause {
                 pause = FIRST_PAUSE;
@@ -228,7 +228,7 @@ fn interrupt(work: &mut impl Work, panic: Option<&str>) {
     drop(catch_unwind(AssertUnwindSafe(|| work.interrupted(panic))));
 }
 
-/// What a panic says.
+/// The text of a panic.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

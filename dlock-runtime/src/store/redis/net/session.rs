@@ -37,7 +37,7 @@ impl Session {
         let begun = Instant::now();
         let login = endpoint.login_now(limit / 2).await?;
         let (mut stream, activity, omen) = Socket::connect(endpoint, limit).await?.parts();
-        // Somewhat less than the caller waits, who would not know that there was a connection.
+        // Somewhat less than the caller waits, or the caller would not know that there was a connection.
         let left = limit.saturating_sub(begun.elapsed()) / 10 * 9;
         let logged_in = async {
             if !endpoint.pushes() && login.password().is_some() {
@@ -45,7 +45,7 @@ impl Session {
                     .await
                     .map_err(|error| hidden(omen.explain(error), &login))?;
             }
-            // Whoever asks has a timer of its own, and one is enough.
+            // Each caller has a timer of its own, and one is enough.
             let settings = settings.set_response_timeout(None);
             MultiplexedConnection::new_with_config(&login, stream, settings)
                 .await
@@ -93,7 +93,7 @@ pub(crate) async fn ask(
     named(endpoint, limit, asked).await
 }
 
-/// What `attempt` yields in time, or why it failed: no request of a caller was sent by it, whatever
+/// The outcome of `attempt` in time, or why it failed: no request of a caller was sent by it, whatever
 /// went wrong on the way.
 pub(crate) async fn named<T>(
     endpoint: &Endpoint,

@@ -1,4 +1,4 @@
-//! The socket to a server, and what was learnt on it before the first answer.
+//! The socket to a server, and the reasons that it gives before the first answer.
 
 use std::{io, pin::Pin, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::store::{
     },
 };
 
-/// What is sent and received on a connection.
+/// The bytes of a connection.
 pub(crate) type Bytes = ActivityStream<Pin<Box<dyn Stream>>>;
 
 /// A connection on which nothing has been said yet.
@@ -41,7 +41,7 @@ enum Kind {
     Local(EarlyError),
 }
 
-/// What is known of a connection that breaks before the first answer.
+/// The reasons of a connection that breaks before the first answer.
 pub(crate) struct Omen(Kind);
 
 impl Omen {

@@ -31,7 +31,7 @@ pub(crate) struct Subscriber {
     listener: JoinHandle<()>,
 }
 
-/// Says that the connection is to be replaced when nobody listens any more, for whatever reason.
+/// Has the connection replaced when its listener ends, for whatever reason.
 struct FailOnDrop(Arc<Health>);
 
 impl Drop for FailOnDrop {

@@ -2,14 +2,14 @@
 //!
 //! The task that does this is the only one that connects. It replaces the connection
 //! - when it breaks, which the library reports at once because it always reads;
-//! - when the server turns out to be a replica, or forgets who we are;
+//! - when the server turns out to be a replica, or forgets our login;
 //! - when it has become a black hole. A request that got no answer in time, or whose caller gave
 //!   up before, raises a suspicion, and then a PING is sent. Answers come in the order of the
 //!   requests, so its own may take long while many are ahead of it: the connection is good as long as
 //!   something comes within each response timeout. A slow server and a dead one are told apart by
 //!   nothing but that limit. An idle connection is asked from time to time, since hints come over
 //!   it as well;
-//! - when those who know the place of the master name another one.
+//! - when the Sentinels name another master.
 //!
 //! Where hints need a connection of their own, which is so with RESP2, all of this holds for the
 //! two of them together.
@@ -54,7 +54,7 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
 /// An idle connection is asked after this many response timeouts.
 const IDLE_FACTOR: u32 = 5;
 
-/// What callers find.
+/// The state of the connection, for callers.
 #[derive(Clone)]
 pub(crate) enum State {
     /// The outcome of the first attempt is not known yet.
@@ -73,7 +73,7 @@ pub(crate) struct Supervisor {
     hints: Arc<Hints>,
     state: watch::Sender<State>,
     events: Events,
-    /// What reads and writes on the last connection.
+    /// The task that reads and writes on the last connection.
     driver: Option<AbortHandle>,
 }
 
@@ -83,7 +83,7 @@ impl Work for Supervisor {
         let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
         self.last_has_closed(attempt).await;
         let mut pause = Backoff::default();
-        // From before the first connection, so that nobody is missed who comes meanwhile.
+        // From before the first connection, so that no manager is missed that comes meanwhile.
         let mut attached = self.hints.attached();
         loop {
             let error = match self.open(attempt).await {
@@ -96,7 +96,7 @@ impl Work for Supervisor {
                     self.hints.look_again(&self.hints.clients());
                     let watched = self.watch_over(&endpoint, &mut link, &mut attached, attempt);
                     let error = watched.await;
-                    // Nobody starts a request on a connection that is about to be closed.
+                    // No request starts on a connection that is about to be closed.
                     let after_silence = error.kind() == StoreErrorKind::TimedOut;
                     self.state.send_replace(State::Connecting { after_silence });
                     self.events.lost(&error);
@@ -124,7 +124,7 @@ impl Work for Supervisor {
 
     fn interrupted(&mut self, panic: Option<&str>) {
         let Some(panic) = panic else {
-            // Who asks next connects anew, and an end of the program is no outage.
+            // The next request connects anew, and an end of the program is not an outage.
             self.state.send_replace(State::Connecting {
                 after_silence: false,
             });
@@ -224,11 +224,11 @@ impl Supervisor {
     }
 }
 
-/// What is to be looked into.
+/// A doubt that is to be cleared up.
 enum Doubt {
     /// Whether the server still answers.
     Answers,
-    /// Whether everybody is subscribed.
+    /// Whether every client is subscribed.
     Subscriptions,
 }
 

@@ -52,6 +52,6 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
     socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
     // Closing means that we have given up: what is still unsent must not arrive minutes later,
-    // when the network has healed, and take a lock nobody wants any more.
+    // when the network has healed, and take a lock that is not wanted any more.
     socket.set_linger(Some(Duration::ZERO))
 }

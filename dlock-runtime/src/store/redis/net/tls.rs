@@ -1,4 +1,4 @@
-//! Whom a TLS connection trusts, and what it shows of itself: as it is given, and as it is read.
+//! The authorities that a TLS connection trusts, and its own certificate: as given, and as read.
 
 use std::{fmt, fs, path::PathBuf, sync::Arc};
 
@@ -51,7 +51,7 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts the authorities in this PEM file and nobody else.
+    /// Trusts the authorities in this PEM file and no others.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -66,7 +66,7 @@ impl Tls {
         self
     }
 
-    /// Trusts the authorities in this PEM text and nobody else.
+    /// Trusts the authorities in this PEM text and no others.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -108,7 +108,7 @@ impl Tls {
         self
     }
 
-    /// What the options of a URL name, which are paths.
+    /// The files that the options of a URL name.
     pub(crate) fn from_paths(ca: Option<&str>, cert: Option<&str>, key: Option<&str>) -> Self {
         let file = |path: &str| Pem::File(path.into());
         Self {
@@ -241,7 +241,7 @@ fn certificates(
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match read {
         Ok(all) if !all.is_empty() => Ok(all),
-        // What the parser says might quote what it has read.
+        // The error of the parser might quote its input.
         _ => Err(pem.refused(option, "it holds no certificate in PEM form")),
     }
 }

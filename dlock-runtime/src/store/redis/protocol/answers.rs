@@ -1,4 +1,4 @@
-//! What the answers of the scripts mean.
+//! The answers of the scripts, and their meaning.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct UnsentWakeUp<'a> {
     pub(crate) message: &'a [u8],
 }
 
-/// What the script of a command has left to its caller to publish: the end of an answer of `acquire`, `release`
+/// A message that a script has left to its caller to publish: the end of an answer of `acquire`, `release`
 /// or `unlock`.
 pub(crate) fn unsent_wake_up(answer: &Value) -> Option<UnsentWakeUp<'_>> {
     let Value::Array(fields) = answer else {

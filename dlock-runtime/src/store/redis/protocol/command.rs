@@ -130,7 +130,7 @@ impl Command {
         command
     }
 
-    /// A process says what it is, which counts for a while.
+    /// Writes the presence of a process, which lasts for a while.
     #[cfg(feature = "admin")]
     pub(crate) fn write_presence(
         config: &RedisConfig,
@@ -169,7 +169,7 @@ impl Command {
         Self::publish(slot::of_key(key.as_str().as_bytes()), untold)
     }
 
-    /// What a process has said of itself is removed, as it has ended.
+    /// Removes the presence of a process that has ended.
     #[cfg(feature = "admin")]
     pub(crate) fn remove_presence(config: &RedisConfig, client: ClientId) -> Self {
         let mut cmd = redis::cmd("DEL");
@@ -177,14 +177,14 @@ impl Command {
         Self::plain(cmd, None)
     }
 
-    /// What a script could not publish, over the connection to the master of a slot.
+    /// Publishes a message that a script could not, over the connection to the master of a slot.
     pub(crate) fn publish(slot: u16, untold: UnsentWakeUp<'_>) -> Self {
         let mut cmd = redis::cmd("PUBLISH");
         cmd.arg(untold.channel).arg(untold.message);
         Self::plain(cmd, Some(slot))
     }
 
-    /// What a process has said of itself.
+    /// Reads the presence of a process.
     #[cfg(feature = "admin")]
     pub(crate) fn read_presence(config: &RedisConfig, client: ClientId) -> Self {
         let mut cmd = redis::cmd("GET");
@@ -221,7 +221,7 @@ impl Command {
     }
 
     /// For a release whose keys lie on two servers at the moment: the same of the lock alone, which
-    /// is free then, whoever waits for it.
+    /// is free then, whether it has waiters or not.
     pub(crate) fn of_the_lock_alone(&self) -> Option<Self> {
         if !ptr::eq(self.script?, &raw const *RELEASE) {
             return None;
@@ -294,7 +294,7 @@ impl Command {
                 };
                 sorted.reworded(|message| format!("{message} ({place}, lock at `{lock}`)"))
             }
-            // What came with Redis 6.2 may be missing in an older one; the rest is in all of them.
+            // Commands that came with Redis 6.2 may be missing in an older one; the rest is in all of them.
             StoreErrorKind::Unsupported => {
                 let cmd = errors::script_line(error).and_then(|line| script.command(line));
                 cmd.filter(|cmd| *cmd != "GETEX")

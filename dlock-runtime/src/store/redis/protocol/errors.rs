@@ -1,4 +1,4 @@
-//! What a server or a connection answers when it fails, sorted and put into words.
+//! Failures of servers and connections, sorted and put into words.
 //!
 //! Codes alone do not do: inside a script a missing permission is an `ERR`, and older servers
 //! wrap every failure of a script into one. So texts are looked at, by their beginnings.
@@ -14,10 +14,10 @@ use crate::store::{StoreError, StoreErrorKind};
 
 pub(crate) const BROKEN: &str = "the connection to the server broke";
 
-/// What newer servers say inside a script in place of `NOPERM`.
+/// The words of newer servers inside a script in place of `NOPERM`.
 const ACL_IN_SCRIPT: &str = "ACL failure in script: ";
 
-/// What servers answer to the number of a database they do not have; the last to one that is not
+/// The answers of servers to the number of a database they do not have; the last to one that is not
 /// even within the limits of an integer, of which a login holds no other.
 const NO_SUCH_DATABASE: [&str; 3] = [
     "DB index is out of range",
@@ -25,10 +25,10 @@ const NO_SUCH_DATABASE: [&str; 3] = [
     "value is out of range",
 ];
 
-/// In characters; what servers really say is shorter.
+/// In characters; real answers are shorter.
 const LONGEST_QUOTE: usize = 300;
 
-/// What stops a server that can be connected to.
+/// The usual causes of silence of a server that accepts connections.
 const CHECK_SILENCE: &str = "check whether it is stopped, paused by `CLIENT PAUSE` or busy with a long \
                              command, and whether a proxy before it still has it";
 
@@ -55,7 +55,7 @@ pub(crate) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
             error.code().unwrap_or_default(),
             error.detail().unwrap_or_default(),
         ),
-        // The library's own words may quote what it has read or sent.
+        // The library's own words may quote its input.
         _ => bad_answer("what the server sent is not the Redis protocol"),
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn silenced(address: &str, limit: Duration) -> StoreError {
     StoreError::new(StoreErrorKind::Unreachable, message).with_advice()
 }
 
-/// What is said when no attempt has succeeded for all of `limit`, by the failure of the last.
+/// The error when no attempt has succeeded for all of `limit`, by the failure of the last.
 pub(crate) fn given_up(address: &str, limit: Duration, last: &StoreError) -> StoreError {
     let attempt = cannot_connect(address, "");
     last.reworded(|message| {
@@ -281,7 +281,7 @@ fn sorted(code: &str, detail: &str) -> StoreError {
     }
     let text = lower_first(&quoted(detail.trim_start_matches(ACL_IN_SCRIPT)));
     if text.is_empty() || kind == Kind::Refused && code != "ERR" {
-        // Short codes are what one looks up.
+        // Short codes can be looked up.
         let text = format!("{} {text}", quoted(code));
         return StoreError::new(kind, text.trim_end());
     }
@@ -362,7 +362,7 @@ fn without_noise(detail: &str) -> &str {
     text.trim().trim_end_matches(['.', ','])
 }
 
-/// What a server says as it can stand in a line of a log: in RESP3 it may send megabytes of anything.
+/// The words of a server as they can stand in a line of a log: in RESP3 it may send megabytes of anything.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let mut quoted: String = text.chars().take(LONGEST_QUOTE).map(plain).collect();
@@ -375,7 +375,7 @@ pub(crate) fn quoted(text: &str) -> String {
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     match (chars.next(), chars.clone().next()) {
-        // An abbreviation such as `DB` stays what it is.
+        // An abbreviation such as `DB` stays as it is.
         (Some(first), Some(second)) if !second.is_uppercase() => {
             first.to_lowercase().chain(chars).collect()
         }

@@ -12,7 +12,7 @@ pub(crate) const NO_LABEL: &str = "-";
 /// Stands between a label and the name of a function.
 const BEFORE_FUNCTION: &str = "#";
 
-/// Says who holds the lock, in one argument.
+/// Adds the label of the holder, in one argument.
 pub(crate) fn push(command: &mut Cmd, label: &str, function: &str) {
     let label = if label.is_empty() { NO_LABEL } else { label };
     let (label, function) = (plain(label), plain(function));

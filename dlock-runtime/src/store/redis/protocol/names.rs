@@ -1,4 +1,4 @@
-//! What the keys of a lock are called in the server.
+//! The names of a lock's keys and channels in the server.
 //!
 //! All of them lie in one slot, whatever the lock itself is called: in braces its name is hashed as a
 //! whole, and so it is where it stands alone, since it has no braces. Nor is any of the other keys
@@ -46,7 +46,7 @@ pub(crate) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey)
     command.write_arg_fmt(format_args!("{namespace}:fence:{{{tag:x}}}"));
 }
 
-/// Where a process says what it is. In braces, it could be a lock of a namespace that ends in `:process`,
+/// The key of a process's presence. In braces, it could be a lock of a namespace that ends in `:process`,
 /// and there is none.
 #[cfg(feature = "admin")]
 pub(crate) fn push_process(command: &mut Cmd, config: &RedisConfig, client: ClientId) {
@@ -68,7 +68,7 @@ pub(crate) fn channel_prefix(namespace: &str) -> String {
     format!("{namespace}:wake:")
 }
 
-/// Nobody sends anything there: who may subscribe it may subscribe every client's channel.
+/// A channel without messages: a user that may subscribe it may subscribe every client's channel.
 pub(crate) fn probe_channel(namespace: &str) -> String {
     format!("{namespace}:wake:probe")
 }

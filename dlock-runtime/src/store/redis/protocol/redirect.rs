@@ -1,4 +1,4 @@
-//! What a node answers that has not carried out a request: where it belongs, or to come again.
+//! Answers of a node that has not carried out a request: where it belongs, or to come again.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 

@@ -1,4 +1,4 @@
-//! What single values of the protocol say.
+//! Single values of the protocol, read as text.
 
 use redis::Value;
 

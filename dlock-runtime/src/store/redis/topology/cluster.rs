@@ -49,7 +49,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts to ask the servers of the URL who has which slots, in the background of `home`.
+    /// Starts to ask the servers of the URL for the slots of each node, in the background of `home`.
     pub(crate) fn start(
         location: Location,
         config: &Arc<RedisConfig>,
@@ -113,7 +113,7 @@ impl Cluster {
 
 #[cfg(feature = "admin")]
 impl Cluster {
-    /// Who has slots, in the order of their addresses.
+    /// The nodes that have slots, in the order of their addresses.
     pub(crate) fn masters(&self) -> Vec<Arc<Member>> {
         self.shared.read(Map::masters)
     }

@@ -37,9 +37,9 @@ impl Independent {
         Self::start_with(config, Hints::new)
     }
 
-    /// The same for who only looks.
+    /// The same to inspect locks only.
     #[cfg(feature = "admin")]
-    pub(crate) fn look_at(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
+    pub(crate) fn for_inspection(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
         Self::start_with(config, |_| Hints::unwanted())
     }
 

@@ -85,7 +85,7 @@ impl Connections {
     }
 }
 
-/// Renews over `lane`, and over the store's `own` connections what cannot be sent there.
+/// Renews over `lane`, and over the store's `own` connections if a renewal cannot be sent there.
 pub(crate) async fn renew_all(
     config: &RedisConfig,
     requests: &[RenewRequest<'_>],

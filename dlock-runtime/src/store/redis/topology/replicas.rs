@@ -52,7 +52,7 @@ pub(crate) struct Confirmer {
     task: Service<Group>,
 }
 
-/// A command, and who waits for its answer.
+/// A command, and the caller that waits for its answer.
 struct Pending {
     /// None to learn whether replicas can be waited for.
     command: Option<Command>,
@@ -188,7 +188,7 @@ impl Work for Group {
     async fn run(&mut self) {
         let mut group = Vec::new();
         while self.inbox.recv_many(&mut group, MOST_AT_ONCE).await > 0 {
-            // Who has given up releases the lease, and needs no renewal.
+            // A caller that has given up releases the lease, and needs no renewal.
             group.retain(|pending| !pending.answer.is_closed());
             if group.is_empty() {
                 continue;
@@ -204,7 +204,7 @@ impl Work for Group {
             for (caller, asked) in callers.into_iter().zip(asked) {
                 let answer = if asked { answers.next() } else { None };
                 let answer = answer.unwrap_or(Ok(Value::Nil));
-                // A command that failed says more than what came after it.
+                // The failure of a command says more than that of the `WAIT` after it.
                 let answer = answer.and_then(|value| confirmed.clone().map(|()| value));
                 // It may have given up by now.
                 caller.send(answer).ok();

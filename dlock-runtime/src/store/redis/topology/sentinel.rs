@@ -56,7 +56,7 @@ pub(crate) struct Sentinels {
     all: Vec<Endpoint>,
     /// A connection to each of them, unless it is in use or has failed.
     kept: Vec<Mutex<Option<Session>>>,
-    /// What was chosen last.
+    /// The master that was chosen last.
     latest: Mutex<Option<NamedMaster>>,
 }
 
@@ -168,7 +168,7 @@ impl Sentinels {
             }
         }
         let mut latest = self.latest();
-        // Who has not answered yet may know a later one.
+        // A Sentinel that has not answered yet may know a later one.
         let is_all = masters.len() >= self.majority() && answers.is_empty();
         match choose(&masters, latest.as_ref(), is_all) {
             Some(master) => Ok(latest.insert(master).address.clone()),
@@ -236,7 +236,7 @@ impl Sentinels {
         asked.map_err(|error| explained(sentinel, error))
     }
 
-    /// Why nobody has named a master.
+    /// The reason why no Sentinel has named a master.
     fn nobody(&self, errors: &[StoreError]) -> StoreError {
         use StoreErrorKind::{UnknownService, Unreachable};
         let service = &self.service;
@@ -244,7 +244,7 @@ impl Sentinels {
             let message = format!("no Sentinel knows a service `{service}`");
             return StoreError::new(UnknownService, message);
         }
-        // Whoever can be reached says more than who cannot.
+        // A Sentinel that can be reached says more than one that cannot.
         let told = errors.iter().find(|error| error.is_final());
         let told = told.or_else(|| errors.first());
         // While one cannot be reached, it may know better.
@@ -256,7 +256,7 @@ impl Sentinels {
     }
 }
 
-/// What Sentinels have of the time to connect; the rest is for the master.
+/// The Sentinels' part of the time to connect; the rest is for the master.
 fn share(limit: Duration) -> Duration {
     limit / 2
 }
@@ -297,7 +297,7 @@ fn choose(
     Some(known.unwrap_or(best).clone())
 }
 
-/// The epoch of what a Sentinel tells of a master.
+/// The epoch in a Sentinel's answer about a master.
 pub(crate) fn epoch(told: &Value) -> Option<u64> {
     let fields: HashMap<String, String> = redis::from_redis_value_ref(told).ok()?;
     fields.get("config-epoch")?.parse().ok()
@@ -308,7 +308,7 @@ pub(crate) fn read_address(answer: &Value) -> Option<Address> {
     Some(Address::Tcp(host, port))
 }
 
-/// A subscription to what one Sentinel tells of masters.
+/// A subscription to one Sentinel's messages about masters.
 struct SwitchListener {
     _session: Session,
     pushed: UnboundedReceiver<PushInfo>,

@@ -21,7 +21,7 @@ pub(crate) enum Servers {
 }
 
 impl Servers {
-    /// Waits until locks can be taken, or will not be without somebody's help.
+    /// Waits until locks can be taken, or will not be without an operator's help.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         match self {
             Self::One(node) => node.ready(limit).await,

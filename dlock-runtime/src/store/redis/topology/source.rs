@@ -15,7 +15,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The same for somebody on another runtime, who must not depend on this one.
+    /// The same for a task on another runtime, which must not depend on this one.
     pub(crate) fn apart(&self) -> Self {
         match self {
             Self::Fixed(endpoint) => Self::Fixed(endpoint.clone()),

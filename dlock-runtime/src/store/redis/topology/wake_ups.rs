@@ -18,14 +18,14 @@ use crate::{
     store::redis::protocol::{answers::UnsentWakeUp, command::Command},
 };
 
-/// What has been told of it, for one store.
+/// The publisher of one store.
 #[derive(Default)]
 pub(crate) struct WakeUps {
     was_told: AtomicBool,
 }
 
 impl WakeUps {
-    /// Publishes what the script of `command` could not, and waits for that no longer than `limit`: the
+    /// Publishes the message that the script of `command` could not, and waits for that no longer than `limit`: the
     /// message must have been written before the caller goes on, and perhaps ends its program.
     pub(crate) async fn publish(
         &self,

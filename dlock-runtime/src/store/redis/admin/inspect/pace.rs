@@ -20,7 +20,7 @@ use crate::store::{
 /// difference is for the last step of a look, which no pause follows.
 const ONE_IN: u32 = 25;
 
-/// What a request costs a server besides, where its own clock is not read: it waits for the request,
+/// The cost of a request for a server outside of the time that its own clock shows: it waits for the request,
 /// reads it, and writes the answer.
 const BESIDE: Duration = Duration::from_micros(50);
 
@@ -116,7 +116,7 @@ pub(super) async fn run_timed(
     let timed = async |handle: Handle| run_between(handle, &all, &clock).await;
     match node.over_connection(timed).await {
         Ok(done) => done,
-        // What that has cost nobody tells, and who was refused or waited in vain pauses anyway.
+        // The cost is unknown, and a caller that was refused or waited in vain pauses anyway.
         Err(error) => (vec![Err(error); commands.len()], Duration::ZERO),
     }
 }
@@ -134,7 +134,7 @@ async fn run_between(
     (answers, cost(times, took))
 }
 
-/// What is charged for requests whose answers took so long to come, by the server's time before and after.
+/// The charge for requests whose answers took so long to come, by the server's time before and after.
 ///
 /// A user may lack the right to ask for the time, and a clock may be set meanwhile: nothing has cost more
 /// than it took.

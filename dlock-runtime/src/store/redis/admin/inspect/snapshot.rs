@@ -32,13 +32,13 @@ impl LockSnapshot {
         occupant.is_some_and(|it| matches!(it.seen, LeaseIdentity::Foreign { .. }))
     }
 
-    /// Whether nobody holds or wants it.
+    /// Whether it has neither holder nor waiters.
     pub(super) fn is_idle(&self) -> bool {
         self.occupant.is_none() && self.waiters.is_empty()
     }
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Debug)]
 pub(crate) struct HolderSnapshot {
     pub(crate) seen: LeaseIdentity,
@@ -48,7 +48,7 @@ pub(crate) struct HolderSnapshot {
     pub(crate) ttl: Option<Duration>,
 }
 
-/// By what a lease is known again.
+/// The mark by which a lease is known again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseIdentity {
     Ours {
@@ -111,7 +111,7 @@ fn snapshot(answer: &Value) -> Option<LockSnapshot> {
         occupant,
         waiters: waiters.collect(),
         untold,
-        // What is no number of ours is no fence.
+        // Anything but a number is not a fence.
         last_fence: number(fence).unwrap_or(0),
         now,
     })
@@ -159,7 +159,7 @@ fn number(value: &Value) -> Option<u64> {
     str::from_utf8(bytes(value)?).ok()?.parse().ok()
 }
 
-/// A score, which is a time; whoever may write there may have written any number.
+/// A score, which is a time; any client with write access may have written any number.
 fn milliseconds(score: &Value) -> Option<Duration> {
     let score: f64 = str::from_utf8(bytes(score)?).ok()?.parse().ok()?;
     Duration::try_from_secs_f64(score / 1000.0).ok()

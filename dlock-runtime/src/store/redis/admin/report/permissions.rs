@@ -1,4 +1,4 @@
-//! What the user of a server may do, tried out.
+//! The permissions of a server's user, tried out.
 
 use redis::Cmd;
 
@@ -38,8 +38,8 @@ const fn useful(words: &'static [&'static str], purpose: &'static str) -> Trial 
 
 const LOCKS: &str = "locks are taken, renewed and given back by scripts, which need it";
 
-/// What is tried out, on a key `K` that does not exist, and so that it changes nothing there. A server
-/// looks at the rights of a request before anything else but its form; in a cluster also before it says
+/// The commands that are tried out on a key `K` that does not exist, so that they change nothing. A server
+/// looks at the permissions of a request before anything else but its form; in a cluster also before it says
 /// that a key lies elsewhere.
 const TRIALS: [Trial; 22] = [
     needed(&["EVAL", "return 1", "0"], "runs the scripts of locks"),
@@ -151,7 +151,7 @@ pub(super) async fn denied(
 async fn refusal(node: &Node, command: &Cmd) -> Result<Option<StoreError>, StoreError> {
     match node.ask(command).await {
         Err(error) if error.kind() == StoreErrorKind::Denied => Ok(Some(error)),
-        // `MOVED` reads as such as well, and has got past the rights.
+        // `MOVED` reads as such as well, and has got past the permissions.
         Err(error)
             if error.kind() == StoreErrorKind::Unsupported
                 && error.message().starts_with("unknown") =>

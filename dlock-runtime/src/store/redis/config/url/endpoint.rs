@@ -1,4 +1,4 @@
-//! Where one server is, who we are there, and how it is secured.
+//! One server: its address, our login there, and its security.
 
 use std::{fmt, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::store::{
     },
 };
 
-/// Where one server is, and who we are there.
+/// One server: its address and our login there.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(super) address: Address,
@@ -33,7 +33,7 @@ pub(crate) enum Address {
     Unix(std::path::PathBuf),
 }
 
-/// What connections need besides the login of the URL.
+/// The needs of connections besides the login of the URL.
 #[derive(Clone, Default)]
 pub(super) struct Security {
     pub(super) over_tls: bool,
@@ -51,12 +51,12 @@ impl Endpoint {
         self.in_cluster
     }
 
-    /// Whether the server may say on a connection what was not asked for, as RESP3 allows.
+    /// Whether the server may push messages over the connection of the requests, as RESP3 allows.
     pub(crate) fn pushes(&self) -> bool {
         self.login.protocol() == ProtocolVersion::RESP3
     }
 
-    /// User, password, database and protocol; who does not stand in the URL is known within
+    /// User, password, database and protocol; a login that is not in the URL is known within
     /// `limit`.
     pub(crate) async fn login_now(
         &self,

@@ -1,6 +1,6 @@
 //! The servers that a URL names, shown without its secrets.
 //!
-//! What is shown is put together from parts that were understood. Of anything else nothing but
+//! The shown form is put together from parts that were understood. Of anything else nothing but
 //! the scheme is shown, since one cannot know which part of it was meant to be the password.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::{
     store::redis::config::{credentials::CredentialsProvider, options::UrlOptions},
 };
 
-/// Which servers a URL names, how they belong together, and who we are there.
+/// The servers of a URL, how they belong together, and our login there.
 #[derive(Clone)]
 pub(crate) struct Location {
     pub(super) layout: Layout,
@@ -27,10 +27,10 @@ pub(crate) struct Location {
     )]
     pub(super) options: UrlOptions,
     pub(super) security: Security,
-    /// Who we are for Sentinels, which have users of their own.
+    /// The login for Sentinels, which have users of their own.
     pub(super) sentinel_login: RedisConnectionInfo,
     pub(super) min_replicas: u32,
-    /// What the URL of each of the servers begins with.
+    /// The scheme of the URL of each single server.
     pub(super) scheme: &'static str,
     pub(super) shown: String,
 }

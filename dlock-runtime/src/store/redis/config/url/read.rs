@@ -1,6 +1,6 @@
-//! From the text of a URL to what it says, or to what is wrong with it.
+//! The reader of URLs: a location, or the reason of a refusal.
 //!
-//! No reason quotes what could not be read.
+//! No reason quotes text that could not be read.
 
 use redis::{IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use url::{ParseError, Url};
@@ -73,7 +73,7 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
         options.path(name)?;
     }
     check_user(!url.username().is_empty(), url.password().is_some()).map_err(|reason| {
-        // What is missing may have been taken for a path.
+        // The missing part may have been taken for a path.
         if is_cut_short(text) {
             ENCODE.to_owned()
         } else {
@@ -164,7 +164,7 @@ fn server(url: Url, default_port: u16) -> Result<(Url, Address), String> {
     Ok((url, Address::Tcp(host, port)))
 }
 
-/// The name of what Sentinels watch over.
+/// The name of a service that Sentinels watch over.
 fn service(path: &str) -> Result<String, String> {
     // Those that a Sentinel takes in its configuration.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
@@ -248,7 +248,7 @@ fn unix(_: &Url) -> Result<Location, String> {
 }
 
 fn check_user(user: bool, password: bool) -> Result<(), String> {
-    // The client library would log in as nobody, and say nothing.
+    // The client library would not log in at all, and say nothing.
     if user && !password {
         return Err(
             "it has a user without a password; a password alone is written \
@@ -269,7 +269,7 @@ fn protocol(options: &UrlOptions) -> Result<ProtocolVersion, String> {
 }
 
 fn login(url: Url) -> Result<RedisConnectionInfo, String> {
-    // What the library says is not passed on: it might quote what it could not read.
+    // The error of the library is not passed on: it might quote its input.
     let info = url
         .into_connection_info()
         .map_err(|_| "its address, user, password or database cannot be read".to_owned())?;

@@ -1,4 +1,4 @@
-//! Commands over a connection, and what their failures say of it.
+//! Commands over a connection, and the conclusions from their failures.
 
 use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::store::{
     redis::protocol::{command::Command, errors, redirect::Redirect},
 };
 
-/// What a caller needs of a connection.
+/// The part of a connection that its callers share.
 #[derive(Clone)]
 pub(crate) struct Handle {
     pub(super) connection: MultiplexedConnection,
@@ -144,7 +144,7 @@ impl Handle {
 
 /// Why a server has not carried out a command.
 pub(crate) enum Stop {
-    /// Another server will, or this one later; the error is for whoever knows one server only.
+    /// Another server will, or this one later; the error is for callers that know one server only.
     Redirected(Redirect, StoreError),
     Failed(StoreError),
 }

@@ -1,4 +1,4 @@
-//! What is known of the state of a connection, from those who use it.
+//! The state of a connection, as its users have found it.
 
 use std::sync::{
     OnceLock,
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 
-/// One is shared by all who use the connection.
+/// All users of a connection share one.
 #[derive(Default)]
 pub(crate) struct Health {
     fault: OnceLock<StoreError>,
@@ -25,7 +25,7 @@ impl Health {
         self.changed.notify_one();
     }
 
-    /// What a request learns that was under way when the connection went.
+    /// The error of a request that was under way when the connection went.
     ///
     /// Always this kind, whatever the cause: another request may have been refused, but this one
     /// may have been carried out.

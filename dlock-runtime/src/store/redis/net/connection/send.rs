@@ -28,7 +28,7 @@ pub(super) async fn send_commands(
     // By the first the server remembers the script for the rest.
     let rest = rest.iter().map(|&at| commands[at].cmd().clone());
     let cmds = iter::once(commands[first].whole()).chain(rest);
-    // What it told was not about these.
+    // Its first answer was not about these.
     let cmds = cmds.chain(last.cloned()).collect();
     forgotten.extend(last.map(|_| commands.len()));
     let again = send_all(cmds, connection).await?;

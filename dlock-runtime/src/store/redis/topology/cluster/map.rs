@@ -22,7 +22,7 @@ pub(crate) struct Member {
     /// Its URL without the password.
     pub(super) shown: String,
     pub(super) node: Node,
-    /// Somebody was sent there since the map was made: it may be about to get a slot.
+    /// Whether a node has named it since the map was made: it may be about to get a slot.
     named: AtomicBool,
     gone: AtomicBool,
 }
@@ -78,7 +78,7 @@ pub(super) struct Map {
     /// Empty until something is known.
     slots: Vec<Option<Arc<Member>>>,
     members: HashMap<Address, Arc<Member>>,
-    /// Who else may know the cluster: replicas, for the most part.
+    /// Other nodes that may know the cluster: replicas, for the most part.
     others: HashSet<Address>,
     /// How often a node has said that a slot is another's.
     lessons: u64,
@@ -95,7 +95,7 @@ impl Map {
         self.members.values()
     }
 
-    /// Who has slots, in the order of their names.
+    /// The nodes that have slots, in the order of their names.
     #[cfg(feature = "admin")]
     pub(super) fn masters(&self) -> Vec<Arc<Member>> {
         let owners = self.slots.iter().flatten();
@@ -113,7 +113,7 @@ impl Map {
         self.members.get(address)
     }
 
-    /// What is learnt of single slots after this is later than an answer that is asked for now.
+    /// The number of lessons. Later ones are newer than an answer that is asked for now.
     pub(super) fn lessons(&self) -> u64 {
         self.lessons
     }

@@ -1,6 +1,6 @@
 //! Keeps up with which node has which slots.
 //!
-//! A task asks when somebody doubts the map (a redirect, a node that does not serve), when a node
+//! A task asks when a request casts doubt on the map (a redirect, a node that does not serve), when a node
 //! cannot be reached, and from time to time. One round is under way at a time, and the rounds have
 //! pauses between them. A round asks a few nodes at once, over the connections there are, and ends
 //! when two agree, so that one that stands still delays nobody.
@@ -41,7 +41,7 @@ const WHILE_UNHEALTHY: Duration = Duration::from_secs(1);
 /// While a node has no slot, and may be about to get one.
 const WHILE_UNSETTLED: Duration = Duration::from_secs(5);
 
-/// While nobody complains.
+/// While no request casts doubt.
 const WHILE_HEALTHY: Duration = Duration::from_secs(30);
 
 /// A node that has not answered by then need not: others are asked.
@@ -59,7 +59,7 @@ const GRACE: Duration = Duration::from_millis(200);
 enum SlotsAnswer {
     /// Two nodes say so, or one that knows of no other.
     Agreed(Topology),
-    /// A node says so, and nobody confirms it.
+    /// One node says so, and no other confirms it.
     Alone(Topology),
 }
 
@@ -74,7 +74,7 @@ impl Watcher {
         Self { shared, events }
     }
 
-    /// Nobody has told who has which slots.
+    /// No node has told the slots.
     fn failed(&mut self, error: StoreError) {
         self.events.failed(&error);
         self.shared.knowledge.send_if_modified(|knowledge| {
@@ -189,7 +189,7 @@ impl ClusterState {
         Err(failure.expect("a cluster's URL names a server"))
     }
 
-    /// `None` if there is nobody to ask.
+    /// `None` if there is no node to ask.
     async fn ask_some(
         &self,
         candidates: Vec<Address>,
@@ -238,7 +238,7 @@ impl ClusterState {
         told.or_else(|| failure.map(Err))
     }
 
-    /// Who may know, each list in the order in which it is asked, which is at random. The second is for
+    /// The nodes that may know, each list in the order in which it is asked, which is at random. The second is for
     /// the case that the first does not know: nodes that cannot be reached anyway, and those of the
     /// URL, whose names may be other ones of nodes that have been asked.
     fn candidates(&self) -> [Vec<Address>; 2] {
@@ -253,7 +253,7 @@ impl ClusterState {
                 others.push(seed.clone());
             }
         }
-        // Where somebody has logged in already, a question costs little.
+        // Over a connection that is there already, a question costs little.
         let is_linked = |address: &Address| {
             self.read(|map| map.at(address).is_some_and(|it| it.link().is_some()))
         };
@@ -269,7 +269,7 @@ impl ClusterState {
         question.arg("SLOTS");
         let link = self.read(|map| map.at(endpoint.address())?.link());
         let told = match link {
-            // Hardly anybody has to log in for it.
+            // Hardly any process has to log in for it.
             Some(link) => timeout(limit, link.ask(&question))
                 .await
                 .unwrap_or_else(|_| Err(StoreError::timed_out(limit))),

@@ -1,4 +1,4 @@
-//! How a request finds its node, and follows those who say that it belongs elsewhere.
+//! The way of a request to its node, and along the redirects of other nodes.
 
 #[cfg(test)]
 mod tests;
@@ -166,7 +166,7 @@ impl Cluster {
                     return Err(route.timed_out(&member).unsent());
                 }
             };
-            // From here on nobody can say of a failed request that it did nothing.
+            // From here on a failed request may have been carried out.
             let asked = handle.execute(route.command, asking);
             match timeout_at(route.end, asked).await {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -318,7 +318,7 @@ impl<'a> Route<'a> {
         self.in_a_row = 0;
         let slot = self.slot;
         let put_off = format!("slot {slot} is being moved between nodes {why}");
-        // One more attempt has to fit in, or nobody would know what became of it.
+        // One more attempt has to fit in, or its outcome would be unknown.
         if Instant::now() + pause + self.limit / 8 >= self.end {
             let message = format!("{put_off}, for all of {:.0?}", self.limit);
             // Every node has refused it as a whole.

@@ -1,4 +1,4 @@
-//! What is known of a cluster: its map, whether that may be wrong, and how its masters are.
+//! The state of a cluster: its map, whether that may be wrong, and the connections to its masters.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
@@ -32,19 +32,19 @@ pub(super) struct ClusterState {
     pub(super) hints: Arc<Hints>,
     /// Whether other connections to the same nodes tell of their outages.
     pub(super) is_second: bool,
-    /// Where nodes have their tasks, whoever has heard of them first.
+    /// The runtime of the tasks of all nodes.
     pub(super) home: runtime::Handle,
     pub(super) map: RwLock<Map>,
     pub(super) knowledge: watch::Sender<Knowledge>,
-    /// Somebody has seen that the map may be wrong.
+    /// Notified when the map may be wrong.
     pub(super) is_doubted: Notify,
 }
 
-/// What is known of who has which slots.
+/// Whether the map is known.
 pub(super) enum Knowledge {
     /// The outcome of the first question is not there yet.
     Asking,
-    /// Nobody has told so far.
+    /// No node has answered so far.
     Failed(StoreError),
     /// Perhaps not the latest.
     Known,
@@ -101,7 +101,7 @@ fn casts_doubt(error: &StoreError) -> bool {
 /// The masters at one moment, and how their connections are.
 pub(super) struct Members(Vec<(Arc<Member>, watch::Receiver<State>)>);
 
-/// What is to be seen of some masters.
+/// A summary of the states of some masters.
 pub(super) struct MembersState {
     pub(super) some_ready: bool,
     pub(super) some_connecting: bool,

@@ -1,4 +1,4 @@
-//! What `CLUSTER SLOTS` answers: which node is the master of which slots.
+//! The answer to `CLUSTER SLOTS`: which node is the master of which slots.
 
 use std::{collections::HashSet, ops::RangeInclusive};
 
@@ -13,14 +13,14 @@ use crate::store::redis::{
 pub(crate) struct Topology {
     /// Not all slots need be there: a master may be missing.
     pub(crate) masters: Vec<(RangeInclusive<u16>, Address)>,
-    /// Nobody locks there, but they know the masters as well.
+    /// They take no locks, but know the masters as well.
     pub(crate) replicas: HashSet<Address>,
 }
 
 impl Topology {
-    /// Reads what the node at `from` answers; `None` if it is of another form.
+    /// Reads the answer of the node at `from`; `None` if it is of another form.
     ///
-    /// A master that nobody can be told the address of is left out.
+    /// A master without a known address is left out.
     pub(crate) fn read(answer: &Value, from: &Address) -> Option<Self> {
         let mut topology = Self::default();
         for range in list(answer)? {
@@ -47,7 +47,7 @@ impl Topology {
         Some(topology)
     }
 
-    /// Whether nobody else could confirm it.
+    /// Whether no other node could confirm it.
     pub(super) fn is_of_one_node(&self) -> bool {
         let mut masters = self.masters.iter().map(|(_, address)| address);
         let first = masters.next();
@@ -60,7 +60,7 @@ impl Topology {
     }
 }
 
-/// The address of a node; `Some(None)` if nobody has told it.
+/// The address of a node; `Some(None)` if the answer does not tell it.
 #[expect(
     clippy::option_option,
     reason = "not told and not understood are different"
