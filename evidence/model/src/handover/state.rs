@@ -114,7 +114,7 @@ pub enum Action {
     Cancel(u8),
     /// A task behind goes ahead of the one in front, which does not look.
     PassOver(u8),
-    /// The keeper renews the lease.
+    /// The renewer renews the lease.
     Renew,
     /// The store carries out the renewal.
     ServeRenewal,
