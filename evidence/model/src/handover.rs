@@ -50,7 +50,7 @@ pub enum Rule {
     UnseenIsNotRenewed,
     /// A task that has begun its section is not passed over, whatever it does meanwhile.
     BegunIsNotPassedOver,
-    /// A task that was passed over and lent its claim returns with another owner id.
+    /// Each claim has an owner id of its own, also that of a task whose first claim others have borne.
     NoOwnerTwice,
 }
 

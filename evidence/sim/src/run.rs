@@ -128,7 +128,7 @@ async fn play(world: &Arc<World>) -> usize {
     hosts.leave_nothing(world, "when all has run out");
     hosts.use_all_keys(world).await;
     hosts.end(world).await;
-    // The renewer, and the tasks that carry requests, notice that they are not needed any more.
+    // The renewer, and what carries requests, notice that they are not needed any more.
     sleep(RUNS_OUT).await;
     world.note_end();
     tokio::runtime::Handle::current()
