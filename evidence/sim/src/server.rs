@@ -21,7 +21,7 @@ pub(crate) struct Question {
     pub(crate) proposal: Option<u64>,
 }
 
-/// A notice that a waiter holds the key, or with a fence of 0 that it should ask.
+/// A waiter is to be told that it holds the key, or with a fence of 0 that it should ask.
 #[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) key: String,
