@@ -1,6 +1,6 @@
-//! What dlock costs those who run it, beside others that lock over Redis.
+//! The cost of dlock, beside other libraries that lock over Redis.
 //!
-//! The program that measures also starts its server and compares; here it is built, and told.
+//! The program that measures also starts its server and compares; it is built and started here.
 
 use std::path::PathBuf;
 

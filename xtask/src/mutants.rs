@@ -1,8 +1,8 @@
 //! Puts mistakes into a copy of the sources, and sees each of them noticed by a test.
 //!
 //! The copy is built once, with every mistake behind a switch of its own, and its tests are run with one
-//! after the other switched on. A mistake that nothing notices is a rule that nobody would miss, or one that
-//! makes no difference: then the list says why.
+//! after the other switched on. A mistake that no test notices breaks a rule without a test, or makes no
+//! difference: then the list says why.
 
 mod bench;
 mod leftovers;
@@ -45,10 +45,10 @@ pub(crate) struct Mutants {
 /// The packages in whose folders tests keep cases that have failed.
 const PACKAGES: [&str; 2] = ["dlock-runtime", "dlock-cli"];
 
-/// What became of a mistake.
+/// The result for a mistake.
 struct Verdict {
     mutant: &'static Mutant,
-    /// What has noticed it, if something has; an error if it could not be tried.
+    /// The test that has noticed it, if one has; an error if it could not be tried.
     found: Result<Option<Found>, String>,
 }
 
@@ -73,7 +73,7 @@ impl Mutants {
         Err(wrong.join("; "))
     }
 
-    /// What became of each, in their order; so many are tried at a time as was asked for.
+    /// The results in order; as many mistakes are tried at a time as the option says.
     fn try_all(
         &self,
         bench: &Bench,
@@ -112,7 +112,7 @@ impl Mutants {
     }
 }
 
-/// Those whose names are, or begin with, one of `names`, or whose files have it in their paths.
+/// The mutants whose names are, or begin with, one of `names`, or whose paths contain it.
 fn chosen(all: &[&'static Mutant], names: &[String]) -> Result<Vec<&'static Mutant>, String> {
     if names.is_empty() {
         return Ok(all.to_vec());

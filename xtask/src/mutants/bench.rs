@@ -1,4 +1,4 @@
-//! Tries the programs with a mistake, and tells what has noticed it.
+//! Tries the programs with a mistake, and reports the test that has noticed it.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use super::tree::Tree;
 use super::trial::{self, Ended};
 use crate::{cargo, server};
 
-/// So many seeds the simulation is given at a time, as it tells what it has found at its end.
+/// The seeds of one call of the simulation, which reports its findings at its end.
 const AT_ONCE: u64 = 50;
 
 /// So many tests may fail together with others and pass alone before that says something.
@@ -22,7 +22,7 @@ const MOST_UNSTEADY: usize = 3;
 /// mistake each time.
 const TRIES_ALONE: usize = 3;
 
-/// What has noticed a mistake.
+/// The test or run that has noticed a mistake.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) by: String,
@@ -83,7 +83,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What the first of these looks finds that finds something.
+    /// The finding of the first of these looks that has one.
     pub(super) fn find(&self, looks: &[Look], mistake: &str) -> Result<Option<Found>, String> {
         let began = Instant::now();
         for look in looks {

@@ -1,7 +1,7 @@
 //! Kills the processes that a trial leaves behind, also those in process groups and sessions of their own.
 //!
-//! A program with a mistake may abandon the command it watches over, and that goes on in a group of its own. Every
-//! process of a trial inherits an environment variable that no other trial has, and `/proc` shows who has it.
+//! A program with a mistake may abandon the command it watches over, which goes on in a group of its own. Every
+//! process of a trial inherits an environment variable that no other trial has, and `/proc` shows its bearers.
 
 use std::path::Path;
 use std::process::{self, Command, Stdio};

@@ -1,4 +1,4 @@
-//! What looks for a mistake: tests, or the simulation.
+//! The ways to look for a mistake: tests, or the simulation.
 
 /// Something that passes on the right code, and should not on the wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(super) enum Look {
     Tests(Target, &'static [&'static str]),
 }
 
-/// A target whose tests are built, as cargo is told of it.
+/// A target whose tests are built, in cargo's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Target {
     pub(super) package: &'static str,

@@ -11,9 +11,9 @@ use super::look::Look;
 pub(super) struct Mutant {
     /// The name by which it is switched on.
     pub(super) name: &'static str,
-    /// What is wrong with it, as a sentence.
+    /// The mistake, as a sentence.
     pub(super) mistake: &'static str,
-    /// What it breaks, in the words of `ARCHITECTURE.md`, if that has a rule for it.
+    /// The rule that it breaks, in the words of `ARCHITECTURE.md`, if there is one.
     pub(super) rule: Option<&'static str>,
     pub(super) file: &'static str,
     /// A text that occurs in the file exactly once, with any space for a space. What lies between `«` and `»` is replaced, or all
@@ -23,9 +23,9 @@ pub(super) struct Mutant {
     pub(super) wrong: &'static str,
     /// A second place in the same file, if one is not enough.
     pub(super) second: Option<(&'static str, &'static str)>,
-    /// What both need at the end of the file.
+    /// Items for both places, at the end of the file.
     pub(super) items: &'static str,
-    /// What has to notice, in the order in which it is tried.
+    /// The looks that have to notice, in the order in which they are tried.
     pub(super) looks: &'static [Look],
     /// Why no test can tell it from the right code, if none can.
     pub(super) equivalent: Option<&'static str>,
@@ -121,14 +121,14 @@ impl Mutant {
 /// A place in a text where something is replaced.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// What was looked for.
+    /// The place.
     pub(super) whole: Range<usize>,
-    /// What of it is replaced.
+    /// The part of it that is replaced.
     pub(super) marked: Range<usize>,
     pub(super) wrong: &'static str,
 }
 
-/// What of a text that begins with `place` is that, and what is marked of it, if the text is at `at`.
+/// The range of `place` at the begin of `text`, and that of its marked part, if the text is at `at`.
 fn matched(text: &str, place: &str, at: usize) -> Option<(Range<usize>, Range<usize>)> {
     let mut rest = text;
     let (mut begin, mut end) = (None, None);

@@ -102,7 +102,7 @@ fn modules(mutants: &[Mutant]) -> Result<Vec<(PathBuf, String)>, String> {
     packages.into_iter().map(module_of).collect()
 }
 
-/// What the copy has in place of this file.
+/// The copy of this file.
 fn with_mistakes(file: &Path, mutants: &[Mutant]) -> Result<Vec<u8>, String> {
     let original = cargo::root().join(file);
     let bytes = fs::read(&original).map_err(|error| failed(&original, &error))?;

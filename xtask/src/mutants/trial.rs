@@ -15,7 +15,7 @@ use super::leftovers::{self, Mark};
 /// How long a run may take as a whole.
 const LONGEST: Duration = Duration::from_secs(1200);
 
-/// How long a test may take after the harness has told that it takes more than a minute.
+/// How long a test may take after the harness has reported that it takes more than a minute.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a run has ended.
@@ -31,7 +31,7 @@ pub(super) enum Ended {
     Broke(String),
 }
 
-/// What a line of a test binary says.
+/// The meaning of a test binary's line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Failed(String),
@@ -124,7 +124,7 @@ fn run(
         let has_ended = child.try_wait().map_err(failed)?;
         match told.recv_timeout(Duration::from_millis(100)) {
             Ok(line) if is_enough(Some(&line)) => break,
-            // What it has left may still have its output.
+            // A process that it has left may still have its output.
             Err(_) if has_ended.is_some() => {
                 status = has_ended;
                 break;
@@ -187,7 +187,7 @@ fn read(line: &str) -> Line {
     Line::Other
 }
 
-/// The seed and the text of what the simulation has found, if the line tells of it.
+/// The seed and the text of a finding of the simulation, if the line has one.
 fn finding(line: &str) -> Option<(u64, String)> {
     let (seed, finding) = line.strip_prefix("seed ")?.split_once(": ")?;
     Some((seed.parse().ok()?, finding.to_owned()))
