@@ -94,8 +94,8 @@ impl Step {
                 // That it compiles without Redis does not show that it works. Both packages in
                 // one call: cargo then builds what they share once.
                 Call::new(
-                    "test --package dlock-runtime --package dlock-rs --no-default-features --lib \
-                     --test runtimes --test lifecycle --locked",
+                    "test --package dlock-runtime --package dlock-tests --no-default-features \
+                     --lib --test in_process --locked",
                 ),
             ],
             Self::DocTest => {

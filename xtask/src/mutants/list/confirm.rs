@@ -11,8 +11,8 @@ const SENTINEL: &str = "dlock-runtime/src/store/redis/sentinel.rs";
 const REPLICAS: &[Look] = &[
     Tests(RUNTIME, &["redis::confirm", "redis::sentinel"]),
     Tests(RUNTIME, &["redis"]),
-    Tests(facade("sentinel"), &["replicas"]),
-    Tests(facade("sentinel"), &[]),
+    Tests(facade("failover"), &["sentinel::replicas"]),
+    Tests(facade("failover"), &["sentinel::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[
