@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<(), String> {
         ("test", None, vec![TESTS]),
     ];
     let begun = Instant::now();
-    let mut table = String::new();
+    let mut lines = Vec::new();
     let times = Times::start();
     for (name, component, calls) in parts {
         println!("\n==> {name}");
@@ -37,9 +37,15 @@ pub(crate) fn run() -> Result<(), String> {
                 return Err(format!("this failed: {}", call.line()));
             }
         }
-        table += &format!("{name:<10}ok        {:>9}\n", seconds(start.elapsed()));
+        lines.push(format!(
+            "{name:<10}ok        {:>9}",
+            seconds(start.elapsed())
+        ));
     }
-    println!("\n{table}{:<20}{:>9}", "", seconds(begun.elapsed()));
+    println!("\n{}\n{:>29}", lines.join("\n"), seconds(begun.elapsed()));
+    if let Some(times) = times {
+        print!("\nthe slowest tests:\n{}", times.slowest());
+    }
     println!("\nnot checked: what needs servers, see `cargo xtask test`");
     Ok(())
 }

@@ -150,7 +150,7 @@ fn threads() -> usize {
 
 /// The name of an executable without what cargo appends.
 fn name(program: &Path) -> String {
-    let name = program.file_stem().unwrap_or(OsStr::new("tests"));
+    let name = program.file_stem().unwrap_or_else(|| OsStr::new("tests"));
     let name = name.to_string_lossy();
     let end = name.rfind('-').unwrap_or(name.len());
     name[..end].to_owned()
@@ -261,10 +261,10 @@ mod tests {
 
     #[test]
     fn the_slowest_come_first_and_no_more_than_ten() {
-        let times: String = (1..=12)
-            .map(|it| format!("{it}500 servers::t{it}\n"))
+        let times: Vec<_> = (1..=12)
+            .map(|it| format!("{it}500 servers::t{it}"))
             .collect();
-        let slowest = slowest(&times);
+        let slowest = slowest(&times.join("\n"));
         let lines: Vec<_> = slowest.lines().collect();
         assert_eq!(lines.len(), SHOWN);
         assert_eq!(lines[0], "   12.5 s  servers::t12");
