@@ -125,9 +125,18 @@ pub(crate) fn has(subcommand: &str) -> bool {
 }
 
 /// The cargo that runs this program, so that every step uses the same toolchain; in `folder`.
+///
+/// What cargo has told this program about its package is taken away: `ring` looks at these variables when it
+/// is built, and would be built anew, with all that depends on it, after each call by hand.
 pub(crate) fn command(folder: &Path) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
     command.current_dir(folder).stdin(Stdio::null());
     command
 }
