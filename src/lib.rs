@@ -1,6 +1,7 @@
 // Here the README's links to a file lead to a module: of two definitions of a link the first counts.
 #![doc = "[comparison]: crate::comparison\n[errors]: crate::errors\n[guarantees]: crate::guarantees\n[migration]: crate::migration\n[observability]: crate::observability\n[operations]: crate::operations\n[operations-raw]: crate::operations#with-clients-in-other-languages\n[protocol]: crate::protocol\n"]
-#![doc = include_str!("../README.md")]
+// Its code is tested in the package of the tests, which has the crates that it uses.
+#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 
 /// Makes a struct or an enum one of the values that stand in a key.
 ///

@@ -19,10 +19,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{
-    TRUSTED, TTL,
-    common::{Fate, Faulty, Kind, LIMIT, is_lost, soon},
-};
+use crate::common::{Fate, Faulty, Kind, LIMIT, is_lost, soon};
+use crate::{TRUSTED, TTL};
 
 /// The retry of the same owner finds its own lease.
 #[tokio::test(start_paused = true)]

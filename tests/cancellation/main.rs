@@ -1,5 +1,18 @@
-//! A caller may go away at any await, and a connection may fail at any request: whatever was
-//! taken is given back, and nobody ever relies on a lease that was not confirmed.
+//! Everything that awaits, interrupted at every await: dropped, stopped with its runtime, ended by a
+//! panic, told that its manager shuts down; over connections that fail at any request. Whatever was
+//! taken is given back, and no lease is relied on that was not confirmed.
+//!
+//! `operations` says what is interrupted, and `dropped`, `guards`, `panics`, `runtimes` and `shutdown`
+//! say how, over a store in memory that can be stopped at every step (`stage`, `stepwise`). After every
+//! single interruption another process gets the lock, without waiting for a TTL where anything lives
+//! that can give it back; the table of keys is empty, the store has forgotten every owner that asked,
+//! and no task is left. Each of these tests prints how many interruptions there were and wants as many
+//! as there are awaits, so that one that is not reached any more is noticed.
+//!
+//! `stores` drops the calls of users over every store; `faults` loses, holds and delays requests and
+//! answers; `redis_behind_a_proxy` and `slow_servers` do it to real servers.
+//!
+//! An executable of its own: it counts every panic of its process.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that fails there has said what it has to say"
@@ -9,10 +22,18 @@
 mod common;
 mod dropped;
 mod faults;
+mod guards;
+mod operations;
+mod panics;
 #[cfg(feature = "redis")]
 mod redis_behind_a_proxy;
+mod runtimes;
+mod shutdown;
 #[cfg(feature = "redis")]
 mod slow_servers;
+mod stage;
+mod stepwise;
+mod stores;
 
 use std::time::Duration;
 
@@ -21,8 +42,8 @@ const TTL: Duration = Duration::from_secs(30);
 /// How long a lease of [`TTL`] is trusted: less by a hundredth and 2 ms, for clocks that differ.
 const TRUSTED: Duration = Duration::from_millis(29_698);
 
-common::for_every_store! {
-    dropped {
+crate::common::for_every_store! {
+    stores {
         an_uncontended_acquisition_dropped_anywhere_leaves_nothing,
         a_waiter_dropped_anywhere_leaves_its_place,
         a_waiter_dropped_while_it_is_granted_passes_the_lock_on,
@@ -37,7 +58,7 @@ common::for_every_store! {
 #[cfg(feature = "redis")]
 mod min_replicas {
     crate::common::cases! { real crate::common::Confirmed:
-        dropped {
+        stores {
             an_uncontended_acquisition_dropped_anywhere_leaves_nothing,
             a_waiter_dropped_anywhere_leaves_its_place,
             a_waiter_dropped_while_it_is_granted_passes_the_lock_on,

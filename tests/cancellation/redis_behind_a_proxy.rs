@@ -6,10 +6,8 @@ use dlock::{LockError, LockManager, Wait};
 use dlock_testkit::{Polled, Proxy, eventually};
 use tokio::time::sleep;
 
-use crate::{
-    common::{Env, LIMIT, OneKey, Redis, soon},
-    dropped::{at_every_await, poll},
-};
+use crate::common::{Env, LIMIT, OneKey, Redis, soon};
+use crate::stores::{at_every_await, poll};
 
 struct Cut {
     env: Redis,

@@ -20,7 +20,7 @@ mod replicated;
 mod ways;
 mod wire;
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, path::Path, time::Duration};
 
 use dlock::{LockError, LockManager};
 use dlock_testkit::within;
@@ -50,6 +50,14 @@ pub(crate) use ways::{
     set_permissions,
 };
 pub(crate) use wire::{Fate, Kind, Wire};
+
+/// The folder of the workspace.
+pub(crate) fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package
+        .parent()
+        .expect("this package lies in the workspace")
+}
 
 /// Nothing in a test takes that long unless it hangs; less than the default TTL of 30 s, so what
 /// happens within it did not wait for a lease to run out.
@@ -97,7 +105,7 @@ macro_rules! cases {
         $($(
             #[tokio::test(start_paused = true)]
             async fn $case() {
-                crate::$module::$case::<$env>().await;
+                super::$module::$case::<$env>().await;
             }
         )*)*
     };
@@ -105,7 +113,7 @@ macro_rules! cases {
         $($(
             #[tokio::test]
             async fn $case() {
-                crate::$module::$case::<$env>().await;
+                super::$module::$case::<$env>().await;
             }
         )*)*
     };

@@ -157,7 +157,7 @@ fn that_are_not_there_are_found() {
         ("A=b cargo xtask test lint # all", None),
         ("cargo add tokio -F macros,rt", None),
         ("cargo add dlock-rs -F registry", None),
-        ("cargo test -p dlock-rs --test scenarios", None),
+        ("cargo test -p dlock-tests --test documents", None),
         ("cargo rum", Some("there is no `cargo rum`")),
         ("cargo xtask rest", Some("there is no `cargo xtask rest`")),
         (

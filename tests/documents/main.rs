@@ -1,5 +1,6 @@
-//! What the documents show: every block of code is one, every link leads somewhere, and the client
-//! of `docs/protocol.md` works beside ours.
+//! What the documents show: every block of code is one, every link leads somewhere, the client of
+//! `docs/protocol.md` works beside ours, every error is on its page, every test that is named is there,
+//! and the examples do what they print.
 #![cfg(feature = "redis")]
 #![allow(
     clippy::unwrap_used,
@@ -12,14 +13,14 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod document;
+mod documented;
+mod error_page;
+mod examples;
 mod links;
 mod moving;
+mod scenarios;
 
-use std::path::Path;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use common::root;
 
 /// Fails with everything that is wrong, not with the first of it.
 #[track_caller]

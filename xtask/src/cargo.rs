@@ -1,6 +1,7 @@
 //! Calls of cargo, in the root of the workspace and shown before they run.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -34,16 +35,26 @@ impl Call {
 
     /// Runs cargo and returns whether it succeeded.
     pub(crate) fn run(&self) -> bool {
-        self.run_with(&[])
+        self.start(&[], &[])
     }
 
     /// The same with further arguments.
     pub(crate) fn run_with(&self, more: &[&str]) -> bool {
+        self.start(more, &[])
+    }
+
+    /// The same with variables that do not change what is run, and are not shown.
+    pub(crate) fn run_under(&self, variables: &[(String, OsString)]) -> bool {
+        self.start(&[], variables)
+    }
+
+    fn start(&self, more: &[&str], variables: &[(String, OsString)]) -> bool {
         let words = more.iter().map(|word| format!(" {word}"));
         println!("$ {}{}", self.line(), words.collect::<String>());
         let mut command = command(&root());
         command.args(self.arguments.split(' ')).args(more);
         command.envs(self.variable);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         match command.status() {
             Ok(status) => status.success(),
             Err(error) => {
@@ -114,9 +125,18 @@ pub(crate) fn has(subcommand: &str) -> bool {
 }
 
 /// The cargo that runs this program, so that every step uses the same toolchain; in `folder`.
+///
+/// What cargo has told this program about its package is taken away: `ring` looks at these variables when it
+/// is built, and would be built anew, with all that depends on it, after each call by hand.
 pub(crate) fn command(folder: &Path) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name);
+        }
+    }
     command.current_dir(folder).stdin(Stdio::null());
     command
 }

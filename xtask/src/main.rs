@@ -2,6 +2,7 @@
 
 mod bench;
 mod cargo;
+mod check;
 mod component;
 mod cost;
 mod crates;
@@ -16,9 +17,12 @@ mod packages;
 mod server;
 mod steps;
 mod supply;
+mod timed;
 mod tools;
 
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ExitCode, exit};
 
 use clap::{Parser, Subcommand};
 
@@ -62,6 +66,11 @@ Examples:
         #[arg(value_name = "STEP")]
         steps: Vec<Step>,
     },
+
+    /// Checks the format, lints, and runs the tests that need no server: the loop while writing code
+    ///
+    /// A part of `cargo xtask test`, up to the first failure.
+    Check,
 
     /// Measures what the attribute adds to compile times and programs
     ///
@@ -147,6 +156,14 @@ Examples:
     /// Builds it into target/tools if it is not there, which takes some minutes. Advisories are left
     /// out, and that is said, where their database cannot be got.
     Deny,
+
+    /// Runs a test executable for cargo, and notes how long each test takes
+    #[command(hide = true)]
+    Timed {
+        program: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -165,6 +182,11 @@ fn main() -> ExitCode {
         Command::Mutants(mutants) => told(mutants.run()),
         Command::Fuzz(fuzz) => told(fuzz.run()),
         Command::Deny => told(supply::deny()),
+        Command::Check => told(check::run()),
+        Command::Timed { program, arguments } => match timed::run(&program, &arguments) {
+            Ok(code) => exit(code),
+            failed => told(failed.map(drop)),
+        },
     };
     if succeeded {
         ExitCode::SUCCESS

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 
 use crate::cargo::Call;
 use crate::component::Component;
+use crate::timed::Times;
 use crate::{editor, server, supply, tools};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,7 +57,12 @@ impl Step {
         }
     }
 
-    fn calls(self) -> Vec<Call> {
+    /// What most mistakes of style are found by.
+    pub(crate) const fn clippy() -> Call {
+        Call::new("clippy --workspace --all-targets --all-features --locked -- -D warnings")
+    }
+
+    pub(crate) fn calls(self) -> Vec<Call> {
         match self {
             Self::Server | Self::Supply | Self::Editor => Vec::new(),
             Self::Fmt => vec![
@@ -65,9 +71,7 @@ impl Step {
                 Call::new("fmt --manifest-path fuzz/Cargo.toml --check"),
             ],
             Self::Lint => vec![
-                Call::new(
-                    "clippy --workspace --all-targets --all-features --locked -- -D warnings",
-                ),
+                Self::clippy(),
                 Call::new(
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --all-targets --locked -- -D warnings",
@@ -94,8 +98,8 @@ impl Step {
                 // That it compiles without Redis does not show that it works. Both packages in
                 // one call: cargo then builds what they share once.
                 Call::new(
-                    "test --package dlock-runtime --package dlock-rs --no-default-features --lib \
-                     --test runtimes --test lifecycle --locked",
+                    "test --package dlock-runtime --package dlock-tests --no-default-features \
+                     --lib --test in_process --locked",
                 ),
             ],
             Self::DocTest => {
@@ -109,7 +113,7 @@ impl Step {
     }
 
     /// What does not come with every toolchain.
-    fn component(self) -> Option<Component> {
+    pub(crate) fn component(self) -> Option<Component> {
         match self {
             Self::Fmt => Some(Component {
                 name: "rustfmt",
@@ -127,7 +131,7 @@ impl Step {
         }
     }
 
-    fn run(self) -> Result<Done, String> {
+    fn run(self, times: Option<&Times>) -> Result<Done, String> {
         match self.component().map_or(Ok(()), Component::provide) {
             // No part of what is checked depends on it, and not every toolchain comes with one.
             Err(reason) if self == Self::Editor => return Ok(Done::LeftOut(reason)),
@@ -142,8 +146,10 @@ impl Step {
             Self::Editor => editor::check()?,
             _ => {}
         }
+        let variables = times.filter(|_| self == Self::Test).map(Times::variables);
+        let variables = variables.unwrap_or_default();
         for call in self.calls() {
-            if !call.run() {
+            if !call.run_under(&variables) {
                 return Err(format!("this failed: {}", call.line()));
             }
         }
@@ -168,10 +174,11 @@ struct Report {
 pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
     let steps = with_server(steps);
     let mut reports = Vec::new();
+    let times = steps.contains(&Step::Test).then(Times::start).flatten();
     for &step in &steps {
         println!("\n==> {}", step.name());
         let start = Instant::now();
-        let outcome = step.run();
+        let outcome = step.run(times.as_ref());
         let took = start.elapsed();
         match &outcome {
             Ok(Done::Checked) => println!("<== {} ok, {}", step.name(), seconds(took)),
@@ -189,6 +196,10 @@ pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
         }
     }
     print!("\n{}", table(&steps, &reports));
+    let slowest = times.map(|it| it.slowest()).unwrap_or_default();
+    if !slowest.is_empty() {
+        print!("\nthe slowest tests:\n{slowest}");
+    }
     for report in reports.iter().filter(|report| report.outcome.is_err()) {
         eprintln!("to repeat it: cargo xtask test {}", report.step.name());
     }
@@ -240,7 +251,7 @@ fn test_threads() -> Option<(&'static str, &'static str)> {
     (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "6"))
 }
 
-fn seconds(time: Duration) -> String {
+pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 

@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn as_serde_does() {
-        // `tests/key_parts.rs` asks serde itself.
+        // `tests/in_process/key_parts` asks serde itself.
         for (variant, expected) in [
             (
                 "InTransit",

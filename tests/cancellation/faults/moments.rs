@@ -9,10 +9,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{
-    TRUSTED, TTL,
-    common::{Fate, Faulty, Kind, LIMIT, is_lost, soon},
-};
+use crate::common::{Fate, Faulty, Kind, LIMIT, is_lost, soon};
+use crate::{TRUSTED, TTL};
 
 /// B18. Whether it was released in time or lost before is one thing or the other, and the store is
 /// told once.

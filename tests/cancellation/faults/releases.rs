@@ -10,10 +10,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{
-    TTL,
-    common::{Fate, Faulty, Kind, assert_idle, is_lost, soon},
-};
+use crate::TTL;
+use crate::common::{Fate, Faulty, Kind, assert_idle, is_lost, soon};
 
 /// The body's result stands, and the release is repeated behind the caller's back.
 #[tokio::test(start_paused = true)]

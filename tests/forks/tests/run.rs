@@ -1,7 +1,7 @@
 //! What becomes of locks when a process forks: with real forks, and a real server.
 
 #[expect(dead_code, reason = "it is looked at for two errors only")]
-#[path = "../../error_page/page.rs"]
+#[path = "../../documents/error_page/page.rs"]
 mod page;
 
 use std::{

@@ -37,10 +37,10 @@ pub(super) const TYPED: Target = Target {
     test: Some("cli"),
 };
 
-/// A folder or file of `tests/`.
+/// An executable of `tests/`.
 pub(super) const fn facade(test: &'static str) -> Target {
     Target {
-        package: "dlock-rs",
+        package: "dlock-tests",
         test: Some(test),
     }
 }

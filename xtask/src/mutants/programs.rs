@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn the_tests_of_a_package_are_built_by_one_call() {
-        let built = call("dlock-rs", &[facade("fences"), facade("cluster")]);
+        let built = call("dlock-tests", &[facade("servers"), facade("failover")]);
         assert!(
-            built.ends_with("--package dlock-rs --test fences --test cluster"),
+            built.ends_with("--package dlock-tests --test servers --test failover"),
             "{built}"
         );
         assert!(call("dlock-runtime", &[RUNTIME]).ends_with(" --lib"));
@@ -166,6 +166,6 @@ mod tests {
         let path = |target| find(&told, target).map(|program| program.path);
         assert_eq!(path(COMMAND), Some("/t/dlock-1".into()));
         assert_eq!(path(TYPED), Some("/t/cli-1".into()));
-        assert_eq!(path(facade("fences")), None);
+        assert_eq!(path(facade("servers")), None);
     }
 }

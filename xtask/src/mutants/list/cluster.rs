@@ -9,10 +9,15 @@ const ROUTE: &str = "dlock-runtime/src/store/redis/topology/cluster/route.rs";
 const CLUSTER: &[Look] = &[
     Tests(RUNTIME, &["cluster"]),
     Tests(
-        facade("cluster"),
-        &["connections", "migration", "refusals", "nodes"],
+        facade("failover"),
+        &[
+            "cluster::connections",
+            "cluster::migration",
+            "cluster::refusals",
+            "cluster::nodes",
+        ],
     ),
-    Tests(facade("cluster"), &[]),
+    Tests(facade("failover"), &["cluster::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[

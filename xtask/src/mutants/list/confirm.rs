@@ -11,8 +11,8 @@ const SENTINEL: &str = "dlock-runtime/src/store/redis/topology/sentinel.rs";
 const REPLICAS: &[Look] = &[
     Tests(RUNTIME, &["topology::replicas", "topology::sentinel"]),
     Tests(RUNTIME, &["redis"]),
-    Tests(facade("sentinel"), &["replicas"]),
-    Tests(facade("sentinel"), &[]),
+    Tests(facade("failover"), &["sentinel::replicas"]),
+    Tests(facade("failover"), &["sentinel::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[

@@ -20,20 +20,32 @@ const RENEWER: &str = "dlock-runtime/src/engine/renewer.rs";
 const LIFE: &[Look] = &[
     Tests(facade("conformance"), &["memory::"]),
     Tests(RUNTIME, &[]),
-    Tests(facade("lifecycle"), &[]),
-    Tests(facade("interrupted"), &["although_releases_are_swallowed"]),
-    Tests(facade("cancellation"), &[]),
-    Tests(facade("spans"), &[]),
+    Tests(facade("in_process"), &["lifecycle::"]),
+    Tests(facade("cancellation"), &["although_releases_are_swallowed"]),
+    Tests(
+        facade("cancellation"),
+        &[
+            "faults::",
+            "memory::",
+            "min_replicas::",
+            "redis",
+            "slow_servers::",
+        ],
+    ),
+    Tests(facade("servers"), &["spans::"]),
 ];
 
 const DETACHED: &[Look] = &[
-    Tests(facade("detach"), &[]),
-    Tests(facade("spans"), &[]),
-    Tests(facade("lifecycle"), &[]),
+    Tests(facade("in_process"), &["detach::"]),
+    Tests(facade("servers"), &["spans::"]),
+    Tests(facade("in_process"), &["lifecycle::"]),
     Tests(RUNTIME, &[]),
 ];
 
-const MANY: &[Look] = &[Tests(facade("several_keys"), &[]), Tests(RUNTIME, &[])];
+const MANY: &[Look] = &[
+    Tests(facade("servers"), &["several_keys::"]),
+    Tests(RUNTIME, &[]),
+];
 
 pub(super) const ALL: &[Mutant] = &[
     // The guard.

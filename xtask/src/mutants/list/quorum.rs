@@ -17,7 +17,7 @@ const TALLY: &str = "dlock-runtime/src/store/quorum/tally.rs";
 
 const VOTES: &[Look] = &[
     Tests(RUNTIME, &["quorum"]),
-    Tests(facade("quorum"), &[]),
+    Tests(facade("failover"), &["quorum::"]),
     Simulation { seeds: 2_000 },
 ];
 

@@ -13,17 +13,17 @@ const LANE: &str = "dlock-runtime/src/engine/lane.rs";
 const REDIS_LANE: &str = "dlock-runtime/src/store/redis/topology/lane.rs";
 
 const MANY: &[Look] = &[
-    Tests(facade("lifecycle"), &["many_leases"]),
-    Tests(facade("lifecycle"), &[]),
+    Tests(facade("in_process"), &["lifecycle::many_leases"]),
+    Tests(facade("in_process"), &["lifecycle::"]),
 ];
 
-const HOGS: &[Look] = &[Tests(facade("hogs"), &[])];
+const HOGS: &[Look] = &[Tests(facade("processes"), &["hogs::"])];
 
-const CLOCKS: &[Look] = &[Tests(facade("lifecycle"), &["suspended"])];
+const CLOCKS: &[Look] = &[Tests(facade("in_process"), &["lifecycle::suspended"])];
 
 const UNIT: &[Look] = &[
     Tests(RUNTIME, &["stall", "lane"]),
-    Tests(facade("hogs"), &[]),
+    Tests(facade("processes"), &["hogs::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[
@@ -77,7 +77,7 @@ pub(super) const ALL: &[Mutant] = &[
         RENEWER,
         "None => «!lane::has_virtual_clock()»,",
         "true",
-        &[Tests(facade("lifecycle"), &[])],
+        &[Tests(facade("in_process"), &["lifecycle::"])],
     ),
     Mutant::new(
         "paused-clock-unnoticed",
@@ -101,7 +101,7 @@ pub(super) const ALL: &[Mutant] = &[
         REDIS_LANE,
         "if «unsent.is_empty()» || rest.is_zero() {",
         "true",
-        &[Tests(facade("connection"), &["renewals"]), Tests(facade("hogs"), &[])],
+        &[Tests(facade("servers"), &["connection::renewals"]), Tests(facade("processes"), &["hogs::"])],
     )
     .breaks("A renewal that cannot be sent there goes over the connection of other requests"),
     Mutant::new(

@@ -276,8 +276,8 @@ pub(super) const ALL: &[Mutant] = &[
         "if «next_fence <= last» then",
         "true",
         &[Test(
-            facade("fences"),
-            "forgotten::tokens_grow_although_redis_forgets",
+            facade("servers"),
+            "fences::forgotten::tokens_grow_although_redis_forgets",
         )],
     )
     .breaks("still grows after the server has lost it"),

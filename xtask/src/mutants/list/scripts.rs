@@ -21,21 +21,24 @@ const STORE: Target = Target {
 
 const SERVER: &[Look] = &[
     Tests(facade("conformance"), &["redis::"]),
-    Tests(facade("fences"), &[]),
+    Tests(facade("servers"), &["fences::"]),
     Tests(STORE, &[]),
     Tests(RUNTIME, &["redis"]),
-    Tests(facade("contention"), &["dead_parties", "fairness"]),
-    Tests(facade("quorum"), &[]),
+    Tests(
+        facade("servers"),
+        &["contention::dead_parties", "contention::fairness"],
+    ),
+    Tests(facade("failover"), &["quorum::"]),
 ];
 
 const UNPUBLISHED: &[Look] = &[Tests(STORE, &["told", "publish"])];
 
 const MOVED: &[Look] = &[
-    Tests(facade("cluster"), &["migration"]),
-    Tests(facade("cluster"), &[]),
+    Tests(facade("failover"), &["cluster::migration"]),
+    Tests(facade("failover"), &["cluster::"]),
 ];
 
-const OPERATOR: &[Look] = &[Tests(facade("admin"), &[])];
+const OPERATOR: &[Look] = &[Tests(facade("servers"), &["admin::"])];
 
 pub(super) const ALL: &[Mutant] = &[
     // acquire
@@ -315,8 +318,8 @@ pub(super) const ALL: &[Mutant] = &[
         "redis.call(«'GETEX'», lock)",
         "'GET'",
         &[
-            Tests(facade("sentinel"), &[]),
-            Tests(facade("cluster"), &[]),
+            Tests(facade("failover"), &["sentinel::"]),
+            Tests(facade("failover"), &["cluster::"]),
             Tests(STORE, &[]),
         ],
     ),

@@ -7,9 +7,9 @@ use super::super::mutant::Mutant;
 const SEVERAL: &str = "dlock-runtime/src/engine/acquire_all.rs";
 
 const KEYS: &[Look] = &[
-    Tests(facade("several_keys"), &[]),
+    Tests(facade("servers"), &["several_keys::"]),
     Tests(RUNTIME, &[]),
-    Tests(facade("lifecycle"), &[]),
+    Tests(facade("in_process"), &["lifecycle::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[

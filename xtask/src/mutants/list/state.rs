@@ -16,7 +16,7 @@ const RENEWAL_LIMIT: &str = "let limit = «usual.max(left / 2).min(left)»;";
 pub(super) const STATE: &[Look] = &[
     Tests(RUNTIME, &["state::"]),
     Tests(RUNTIME, &[]),
-    Tests(facade("lifecycle"), &[]),
+    Tests(facade("in_process"), &["lifecycle::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[

@@ -1,0 +1,396 @@
+//! Two processes over one store, and what the one that is interrupted and the rest of the world know
+//! of each other.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use dlock::{
+    LockManager, LockRequest, LockStore,
+    store::{memory::MemoryStore, quorum::Quorum},
+};
+use tokio::{
+    runtime::{Handle, RuntimeMetrics},
+    sync::watch,
+    task::JoinHandle,
+    time::sleep,
+};
+
+use crate::common::{LIMIT, NODES, OneKey, TestClock, Wire, assert_idle, soon};
+use crate::{
+    operations::Operation,
+    stepwise::{Steps, Stepwise},
+};
+use dlock_testkit::eventually;
+
+pub(crate) type Scene = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// More than [`LIMIT`]: what happens within that did not wait for a lease to run out.
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+/// Time is paused, so that nothing takes that long unless it hangs.
+pub(crate) const ETERNITY: Duration = Duration::from_secs(600);
+
+/// How long operations wait that need not wait in vain; `operations.rs` says it again.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where an operation takes place.
+#[derive(Clone)]
+pub(crate) struct Stage(Arc<Inner>);
+
+struct Inner {
+    manager: LockManager,
+    other: LockManager,
+    /// The nodes of the store.
+    nodes: Vec<MemoryStore>,
+    keys: Vec<String>,
+    scale: Scale,
+    ready: watch::Sender<bool>,
+    /// How often the operation has been polled.
+    polls: watch::Sender<usize>,
+    over: watch::Sender<bool>,
+}
+
+/// How long what takes time may take: it is paused, or real.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale {
+    /// The TTL where nothing else is asked for.
+    pub(crate) ttl: Duration,
+    /// That of a lease which is to be renewed during the operation; where time is paused it is more
+    /// than [`LIMIT`] as well.
+    pub(crate) short: Duration,
+    /// That of a lease which is to be lost, or whose end is waited for.
+    pub(crate) brief: Duration,
+    /// How long somebody waits in vain.
+    pub(crate) wait: Duration,
+    pub(crate) is_paused: bool,
+}
+
+pub(crate) const PAUSED: Scale = Scale {
+    ttl: TTL,
+    short: Duration::from_secs(24),
+    brief: Duration::from_secs(24),
+    wait: Duration::from_millis(2500),
+    is_paused: true,
+};
+
+/// Where the seconds are real.
+pub(crate) const REAL: Scale = Scale {
+    ttl: TTL,
+    // Not so short that a machine which runs much else does not renew in time: it has two thirds of it.
+    short: Duration::from_secs(3),
+    brief: Duration::from_secs(1),
+    wait: Duration::from_millis(50),
+    is_paused: false,
+};
+
+impl Stage {
+    /// Behind a connection that may fail, with paused time.
+    pub(crate) fn behind_a_wire() -> (Self, Wire<MemoryStore>) {
+        let store = MemoryStore::new();
+        let wire = Wire::new(store.clone());
+        let stage = Self::new(wire.clone(), store.clone(), vec![store], PAUSED);
+        (stage, wire)
+    }
+
+    /// Over a store that can be stopped at every step.
+    pub(crate) fn stepwise(scale: Scale, at_once: bool) -> (Self, Arc<Steps>) {
+        let steps = Arc::<Steps>::default();
+        let store = Stepwise::new(&steps, at_once);
+        let plain = store.store.clone();
+        let nodes = vec![plain.clone()];
+        let stage = Self::new(store, plain, nodes, scale);
+        (stage, steps)
+    }
+
+    /// The same over several nodes, of which a quorum decides.
+    pub(crate) fn quorum(scale: Scale, at_once: bool) -> (Self, Arc<Steps>) {
+        let steps = Arc::<Steps>::default();
+        let stores = [(); NODES].map(|()| Stepwise::new(&steps, at_once));
+        let nodes: Vec<_> = stores.iter().map(|store| store.store.clone()).collect();
+        let other = Quorum::of(nodes.clone()).unwrap();
+        let store = Quorum::of(stores).unwrap();
+        let stage = Self::new(store, other, nodes, scale);
+        (stage, steps)
+    }
+
+    fn new(
+        store: impl LockStore,
+        other: impl LockStore,
+        nodes: Vec<MemoryStore>,
+        scale: Scale,
+    ) -> Self {
+        let mut builder = LockManager::builder().ttl(scale.ttl);
+        if scale.is_paused {
+            // The machine's boot clock goes on while time is paused.
+            builder = builder.clock(TestClock::new());
+        }
+        let manager = builder.clone().store(store).unwrap();
+        Self::of(manager, builder.store(other).unwrap(), nodes, scale)
+    }
+
+    /// With two managers over one store, and the nodes of that if it lies in memory.
+    pub(crate) fn of(
+        manager: LockManager,
+        other: LockManager,
+        nodes: Vec<MemoryStore>,
+        scale: Scale,
+    ) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        // The same as a key and as the value of an argument.
+        let keys = ["a", "b", "c"].map(|key| format!("{key}-{number}"));
+        Self(Arc::new(Inner {
+            manager,
+            other,
+            nodes,
+            keys: keys.into(),
+            scale,
+            ready: watch::Sender::new(false),
+            polls: watch::Sender::new(0),
+            over: watch::Sender::new(false),
+        }))
+    }
+
+    /// The process that is interrupted.
+    pub(crate) fn manager(&self) -> &LockManager {
+        &self.0.manager
+    }
+
+    /// The process to which nothing happens.
+    pub(crate) fn other(&self) -> &LockManager {
+        &self.0.other
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        self.0.scale
+    }
+
+    pub(crate) fn keys(&self) -> &[String] {
+        &self.0.keys
+    }
+
+    /// The first key.
+    pub(crate) fn key(&self) -> &str {
+        &self.0.keys[0]
+    }
+
+    /// The lock of the first key, for somebody who waits as long as it takes, but not for ever.
+    pub(crate) fn lock(&self) -> LockRequest {
+        self.0.manager.lock(self.key()).wait(PATIENCE)
+    }
+
+    /// The locks of all keys, in an order that is not theirs.
+    pub(crate) fn locks(&self) -> LockRequest {
+        let [a, b, c] = &self.0.keys[..] else {
+            unreachable!("there are three");
+        };
+        self.0.manager.lock_all([b, c, a]).wait(PATIENCE)
+    }
+
+    /// The world around is as the operation needs it.
+    pub(crate) fn is_ready(&self) {
+        self.0.ready.send_replace(true);
+    }
+
+    pub(crate) async fn until_ready(&self) {
+        self.0.ready.subscribe().wait_for(|it| *it).await.unwrap();
+    }
+
+    /// Begins what the rest of the world does around the operation, up to where that can begin.
+    pub(crate) async fn surround(&self, operation: &Operation) -> JoinHandle<()> {
+        let around = tokio::spawn((operation.around)(self.clone()));
+        soon(self.until_ready()).await;
+        around
+    }
+
+    /// Notes every poll of `scene`.
+    pub(crate) fn noting(&self, mut scene: Scene) -> Scene {
+        let stage = self.clone();
+        Box::pin(poll_fn(move |context| {
+            let poll = scene.as_mut().poll(context);
+            stage.0.polls.send_modify(|polls| *polls += 1);
+            poll
+        }))
+    }
+
+    pub(crate) async fn until_polled(&self) {
+        self.0
+            .polls
+            .subscribe()
+            .wait_for(|it| *it > 0)
+            .await
+            .unwrap();
+    }
+
+    /// The operation has ended, or has been interrupted.
+    pub(crate) fn is_over(&self) {
+        self.0.over.send_replace(true);
+    }
+
+    pub(crate) async fn until_over(&self) {
+        self.0.over.subscribe().wait_for(|it| *it).await.unwrap();
+    }
+
+    /// Waits until somebody waits for `key` in the queue of the store.
+    pub(crate) async fn until_waiting(&self, key: &str) {
+        match self.0.nodes.first() {
+            Some(node) => {
+                let key = OneKey::new(node.clone(), key);
+                loop {
+                    // It would come behind the one that is waited for.
+                    let probe = OneKey::<MemoryStore>::owner();
+                    let place = key.busy(probe).await.position;
+                    key.release(probe).await;
+                    if place == Some(1) {
+                        return;
+                    }
+                    sleep(Duration::from_millis(5)).await;
+                }
+            }
+            // A server of its own, whose queue the operation has entered by then.
+            None => self.until_polled().await,
+        }
+    }
+
+    /// The store forgets everything.
+    pub(crate) fn forget(&self) {
+        self.0.nodes.iter().for_each(MemoryStore::forget);
+    }
+
+    /// Another process gets all keys, and nothing of the interrupted one is left.
+    pub(crate) async fn assert_clean(&self) {
+        for key in self.keys() {
+            let guard = soon(self.0.other.lock(key).wait(LIMIT).acquire()).await;
+            let guard = guard.unwrap_or_else(|error| panic!("nobody gets it: {error}"));
+            soon(guard.release()).await.unwrap();
+        }
+        assert_idle(&[&self.0.manager, &self.0.other]).await;
+        eventually(LIMIT, "nothing is left in the store", async || {
+            self.0.nodes.iter().all(MemoryStore::is_empty)
+        })
+        .await;
+    }
+}
+
+/// Every poll at first. What fails asks again and again, and then it is enough to go on in longer
+/// and longer steps.
+pub(crate) fn polls() -> impl Iterator<Item = usize> {
+    const EACH: usize = 12;
+    std::iter::successors(Some(0), |polls| Some(polls + 1 + polls / EACH * polls / 4))
+}
+
+/// How many tasks the runtime had before something began.
+pub(crate) struct Tasks {
+    metrics: RuntimeMetrics,
+    before: usize,
+}
+
+impl Tasks {
+    /// Those of the current runtime, as of now.
+    pub(crate) fn counted() -> Self {
+        let metrics = Handle::current().metrics();
+        let before = metrics.num_alive_tasks();
+        Self { metrics, before }
+    }
+
+    /// Waits until there are as few of them again.
+    pub(crate) async fn assert_none_is_left(&self) {
+        assert_no_task_is_left(&self.metrics, self.before).await;
+    }
+}
+
+/// Waits until the runtime has as few tasks as before.
+pub(crate) async fn assert_no_task_is_left(metrics: &RuntimeMetrics, before: usize) {
+    eventually(LIMIT, "no task is left", async || {
+        metrics.num_alive_tasks() <= before
+    })
+    .await;
+}
+
+/// How often something was interrupted in one way, and the least that is to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Count {
+    pub(crate) interruptions: usize,
+    pub(crate) least: usize,
+}
+
+/// How many interruptions there were, for each operation.
+pub(crate) struct Tally {
+    what: &'static str,
+    /// With each operation a count for every way in which it was interrupted.
+    tried: Vec<(&'static str, Vec<Count>)>,
+}
+
+impl Tally {
+    pub(crate) fn of(what: &'static str) -> Self {
+        let tried = Vec::new();
+        Self { what, tried }
+    }
+
+    /// Notes how often `operation` was interrupted in each of the ways.
+    pub(crate) fn note(&mut self, operation: &Operation, counts: Vec<Count>) {
+        self.tried.push((operation.name, counts));
+    }
+
+    /// Prints all of them, and looks whether they are enough: an await that is not reached any more
+    /// would not be noticed otherwise. One way does not make up for another.
+    pub(crate) fn finish(self) {
+        let sum = |counts: &[Count]| counts.iter().map(|it| it.interruptions).sum::<usize>();
+        let all: usize = self.tried.iter().map(|(_, counts)| sum(counts)).sum();
+        println!("{}: {all} interruptions", self.what);
+        let mut is_enough = true;
+        for (name, counts) in &self.tried {
+            let ways = counts.iter().map(|it| {
+                let Count {
+                    interruptions,
+                    least,
+                } = it;
+                format!(" {interruptions}/{least}")
+            });
+            println!("{:>6}  {name}:{}", sum(counts), ways.collect::<String>());
+            is_enough &= !counts.is_empty();
+            is_enough &= counts.iter().all(|it| it.interruptions >= it.least);
+        }
+        assert!(is_enough && !self.tried.is_empty(), "{}", self.what);
+    }
+}
+
+/// Polls a future so many times, each time after it was woken, and holds it where it waits then.
+pub(crate) struct Parking {
+    pub(crate) scene: Option<Scene>,
+    pub(crate) left: usize,
+    /// Told once how it is: `true` if it has ended.
+    pub(crate) tell: Option<tokio::sync::oneshot::Sender<bool>>,
+}
+
+impl Future for Parking {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<()> {
+        let mut has_ended = false;
+        if self.left > 0
+            && let Some(scene) = &mut self.scene
+        {
+            has_ended = scene.as_mut().poll(context).is_ready();
+            self.left -= 1;
+        }
+        if has_ended {
+            self.scene = None;
+        }
+        if (has_ended || self.left == 0)
+            && let Some(tell) = self.tell.take()
+        {
+            tell.send(has_ended).ok();
+        }
+        // The runtime is to have it as long as it lives.
+        Poll::Pending
+    }
+}

@@ -1,0 +1,242 @@
+//! Callers that go away: every future is dropped at every await it has.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dlock::{LockError, LockGuard, LockKey, LockManager, Wait, distributed_lock};
+use dlock_testkit::{Polled, poll_times, poll_times_then_wake};
+use tokio::{
+    sync::Notify,
+    task::yield_now,
+    time::{Instant, timeout},
+};
+
+use crate::common::{Env, OneKey, Wire, assert_idle, soon};
+
+/// How a future is dropped: while it waits, or when what it waited for has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Drops {
+    Parked,
+    Woken,
+}
+
+pub(crate) async fn poll<F: Future>(future: F, polls: usize, drops: Drops) -> Polled<F::Output> {
+    // Boxed: what is polled here is large, and there are many of it.
+    let future = Box::pin(future);
+    match drops {
+        Drops::Parked => soon(poll_times(future, polls)).await,
+        Drops::Woken => soon(poll_times_then_wake(future, polls)).await,
+    }
+}
+
+/// A few processes over one store, and a key for each experiment.
+///
+/// In front of each manager is a [`Wire`]: it makes every request an await of its own, and knows
+/// who has asked for something and not given it back.
+struct Processes<E: Env> {
+    env: E,
+    managers: Vec<LockManager>,
+    wires: Vec<Wire<E::Store>>,
+    keys: AtomicUsize,
+}
+
+impl<E: Env> Processes<E> {
+    async fn start(count: usize) -> Self {
+        let env = E::start().await;
+        let (mut managers, mut wires) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let wire = Wire::new(env.store().await);
+            managers.push(LockManager::builder().store(wire.clone()).unwrap());
+            wires.push(wire);
+        }
+        Self {
+            env,
+            managers,
+            wires,
+            keys: AtomicUsize::new(0),
+        }
+    }
+
+    /// A key that nobody has used.
+    fn key(&self) -> String {
+        format!("order:{}", self.keys.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn hold(&self, process: usize, key: &str) -> LockGuard {
+        soon(self.managers[process].lock(key).acquire())
+            .await
+            .unwrap()
+    }
+
+    /// Another process gets the lock at once, and the one before has nothing left.
+    async fn assert_free(&self, key: &str) {
+        let taker = self.managers.last().unwrap();
+        let before = Instant::now();
+        let guard = soon(taker.lock(key).acquire()).await.unwrap();
+        assert!(before.elapsed() <= E::PROMPT, "{:?}", before.elapsed());
+        soon(guard.release()).await.unwrap();
+        self.assert_clean().await;
+    }
+
+    async fn assert_clean(&self) {
+        let managers: Vec<_> = self.managers.iter().collect();
+        let keys = self.keys.load(Ordering::Relaxed);
+        self.env.assert_clean(keys, &managers).await;
+        for wire in &self.wires {
+            wire.assert_nothing_is_owed();
+        }
+    }
+}
+
+/// Tries an experiment with every number of polls, until the future lives to its end; says how
+/// many awaits it has.
+pub(crate) async fn at_every_await(mut experiment: impl AsyncFnMut(usize, Drops) -> bool) -> usize {
+    let mut awaits = 0;
+    for drops in [Drops::Parked, Drops::Woken] {
+        for polls in 0.. {
+            if experiment(polls, drops).await {
+                awaits = awaits.max(polls);
+                break;
+            }
+        }
+    }
+    awaits
+}
+
+pub(crate) async fn an_uncontended_acquisition_dropped_anywhere_leaves_nothing<E: Env>() {
+    let processes = Processes::<E>::start(2).await;
+    let awaits = at_every_await(async |polls, drops| {
+        let key = processes.key();
+        let outcome = poll(processes.managers[0].lock(&key).acquire(), polls, drops).await;
+        let finished = matches!(outcome, Polled::Finished(Ok(_)));
+        drop(outcome);
+        processes.assert_free(&key).await;
+        finished
+    })
+    .await;
+    assert!(awaits >= 2, "there was an await to be dropped at: {awaits}");
+}
+
+pub(crate) async fn a_waiter_dropped_anywhere_leaves_its_place<E: Env>() {
+    let processes = Processes::<E>::start(3).await;
+    let probe = processes.env.store().await;
+    let mut probe = OneKey::new(probe, "order");
+    let awaits = at_every_await(async |polls, drops| {
+        let key = processes.key();
+        probe.key = LockKey::new(&key).unwrap();
+        let holder = processes.hold(1, &key).await;
+        let lock = processes.managers[0].lock(&key).wait(E::BRIEF);
+        let outcome = poll(lock.acquire(), polls, drops).await;
+        let finished = match outcome {
+            Polled::Finished(Err(error)) => {
+                assert!(error.is_busy(), "{error}");
+                true
+            }
+            Polled::Finished(Ok(guard)) => panic!("it was held all the time: {guard:?}"),
+            Polled::Dropped => false,
+        };
+        assert_idle(&[&processes.managers[0]]).await;
+        // Its last request was the release, so nobody is granted who is not there.
+        processes.wires[0].assert_nothing_is_owed();
+        probe.until_waiting(0).await;
+        soon(holder.release()).await.unwrap();
+        processes.assert_free(&key).await;
+        finished
+    })
+    .await;
+    assert!(awaits >= 3, "it asked and waited and asked: {awaits}");
+}
+
+pub(crate) async fn a_waiter_dropped_while_it_is_granted_passes_the_lock_on<E: Env>() {
+    let processes = Processes::<E>::start(3).await;
+    let probe = processes.env.store().await;
+    let mut probe = OneKey::new(probe, "order");
+    let awaits = at_every_await(async |polls, drops| {
+        let key = processes.key();
+        probe.key = LockKey::new(&key).unwrap();
+        let holder = processes.hold(1, &key).await;
+        let over = Notify::new();
+        let waiter = async {
+            let lock = processes.managers[0].lock(&key).wait(Wait::Forever);
+            let outcome = poll(lock.acquire(), polls, drops).await;
+            over.notify_one();
+            let finished = matches!(outcome, Polled::Finished(Ok(_)));
+            // Dropping an unused guard is one more way to leave.
+            drop(outcome);
+            finished
+        };
+        let releaser = async {
+            // As soon as there is somebody to be granted, or will never be.
+            tokio::select! {
+                () = probe.until_waiting(1) => {}
+                () = over.notified() => {}
+            }
+            soon(holder.release()).await.unwrap();
+        };
+        let (finished, ()) = tokio::join!(waiter, releaser);
+        processes.assert_free(&key).await;
+        finished
+    })
+    .await;
+    assert!(awaits >= 3, "it asked, waited and asked again: {awaits}");
+}
+
+pub(crate) async fn a_run_dropped_anywhere_gives_the_lock_back<E: Env>() {
+    let processes = Processes::<E>::start(2).await;
+    let bodies = AtomicUsize::new(0);
+    at_every_await(async |polls, drops| {
+        let key = processes.key();
+        let run = processes.managers[0].lock(&key).run(async |_| {
+            for _ in 0..3 {
+                bodies.fetch_add(1, Ordering::Relaxed);
+                yield_now().await;
+            }
+        });
+        let outcome = poll(run, polls, drops).await;
+        processes.assert_free(&key).await;
+        outcome == Polled::Finished(Ok(()))
+    })
+    .await;
+    // 1 + 2 + 3 + 3 times each step, at least: it was dropped at each of them.
+    assert!(bodies.load(Ordering::Relaxed) >= 2 * 9);
+}
+
+pub(crate) async fn a_release_dropped_anywhere_is_still_carried_out<E: Env>() {
+    let processes = Processes::<E>::start(2).await;
+    let awaits = at_every_await(async |polls, drops| {
+        let key = processes.key();
+        let guard = processes.hold(0, &key).await;
+        let outcome = poll(guard.release(), polls, drops).await;
+        processes.assert_free(&key).await;
+        outcome == Polled::Finished(Ok(()))
+    })
+    .await;
+    assert!(awaits >= 2, "there was an await to be dropped at: {awaits}");
+}
+
+#[distributed_lock(key = "<order>", ttl = "30s", manager = locks)]
+async fn settle(locks: &LockManager, order: &str, settling: &Notify) -> Result<(), LockError> {
+    settling.notify_one();
+    std::future::pending::<()>().await;
+    unreachable!("it never ends by itself")
+}
+
+pub(crate) async fn a_locked_function_under_a_timeout_gives_the_lock_back<E: Env>() {
+    let processes = Processes::<E>::start(2).await;
+    let settling = Notify::new();
+    let call = settle(&processes.managers[0], "order-7", &settling);
+    assert!(timeout(E::BRIEF, call).await.is_err());
+    soon(settling.notified()).await;
+    processes.key();
+    processes.assert_free("order-7").await;
+}
+
+pub(crate) async fn a_locked_function_that_loses_a_select_gives_the_lock_back<E: Env>() {
+    let processes = Processes::<E>::start(2).await;
+    let settling = Notify::new();
+    tokio::select! {
+        outcome = settle(&processes.managers[0], "order-7", &settling) => panic!("{outcome:?}"),
+        () = soon(settling.notified()) => {}
+    }
+    processes.key();
+    processes.assert_free("order-7").await;
+}

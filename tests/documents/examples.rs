@@ -1,0 +1,353 @@
+//! The examples do what their output says, and notice when it goes wrong.
+#![cfg(feature = "redis")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::Command;
+use std::time::Duration;
+
+use dlock_testkit::{RedisServer, Worker, eventually, example_path};
+
+/// Much longer than any of them takes, also on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(180);
+
+const WEBHOOKS: &str = include_str!("../../examples/orders/webhooks.csv");
+
+/// The exit code, the standard output and the standard error of an example.
+async fn run(name: &str, arguments: &[&str], url: Option<&str>) -> (i32, String, String) {
+    let mut command = Command::new(example_path(name));
+    // Whoever runs the tests may have a server of their own there.
+    command.args(arguments).env_remove("DLOCK_URL");
+    command.envs(url.map(|url| ("DLOCK_URL", url)));
+    let example = Worker::spawn(&mut command);
+    let status = example.wait(LIMIT).await;
+    let code = status.code().expect("nobody kills an example");
+    (code, example.stdout(), example.stderr())
+}
+
+/// Nothing but fences, which stay, is in the server; what a killed process held ends with its TTL.
+async fn only_fences_are_left(server: &RedisServer) {
+    eventually(LIMIT, "no lock and no queue is left", async || {
+        let keys = server.keys("*").await;
+        !keys.is_empty() && keys.iter().all(|key| key.contains(":fence:"))
+    })
+    .await;
+}
+
+/// The word after `label` on the first line that has it.
+fn word_after<'a>(output: &'a str, label: &str) -> &'a str {
+    let rest = output.split_once(label).map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split_whitespace().next())
+        .unwrap_or_else(|| panic!("no `{label}` in:\n{output}"))
+        .trim_end_matches(',')
+}
+
+fn check_quickstart(output: &str) {
+    let parts = output.split_once("with #[distributed_lock");
+    let (unlocked, locked) = parts.expect("the second picture has a title");
+    let parts = unlocked.split_once("without a lock");
+    let (_, unlocked) = parts.expect("the first picture has a title");
+
+    let rows = |picture: &str| -> Vec<String> {
+        let rows = picture.lines().filter(|line| line.contains('█'));
+        rows.map(ToOwned::to_owned).collect()
+    };
+    assert_eq!(rows(unlocked).len(), 6, "{output}");
+    assert_eq!(rows(locked).len(), 6, "{output}");
+    assert!(!unlocked.contains('·'), "nobody waits:\n{output}");
+    let waiting = rows(locked).iter().filter(|row| row.contains('·')).count();
+    // The first waits as well when its server is slow to answer.
+    assert!(waiting >= 5, "all but the first wait:\n{output}");
+
+    assert!(unlocked.contains("5 of 6 updates lost"), "{output}");
+    assert!(locked.contains("0 of 6 updates lost"), "{output}");
+    assert!(
+        output.contains("DLOCK_URL=redis://127.0.0.1:6379 cargo run --example quickstart"),
+        "{output}"
+    );
+    assert!(output.lines().all(|line| line.chars().count() <= 100));
+}
+
+#[tokio::test]
+async fn quickstart_shows_lost_updates_and_their_absence() {
+    let (code, output, errors) = run("quickstart", &[], None).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    check_quickstart(&output);
+}
+
+#[tokio::test]
+async fn quickstart_uses_the_server_it_is_given() {
+    let server = RedisServer::start().await;
+    let (code, output, errors) = run("quickstart", &[], Some(&server.url())).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    check_quickstart(&output);
+    only_fences_are_left(&server).await;
+}
+
+#[tokio::test]
+async fn quickstart_does_not_fall_back_when_the_server_is_away() {
+    let server = RedisServer::start().await;
+    server.kill();
+    let (code, output, errors) = run("quickstart", &[], Some(&server.url())).await;
+    assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("cannot use the store"), "{errors}");
+}
+
+#[tokio::test]
+async fn transfers_in_both_directions_lose_no_money() {
+    let (code, output, errors) = run("transfer", &[], None).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    assert!(output.contains("320 transfers"), "{output}");
+    assert_eq!(word_after(&output, "  sum "), "4000.00", "{output}");
+    assert!(output.contains("every cent is there"), "{output}");
+}
+
+#[tokio::test]
+async fn transfers_of_several_processes_lose_no_money() {
+    let server = RedisServer::start().await;
+    let arguments = ["--processes", "3"];
+    let (code, output, errors) = run("transfer", &arguments, Some(&server.url())).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    assert!(output.contains("960 transfers"), "{output}");
+    assert_eq!(word_after(&output, "  sum "), "4000.00", "{output}");
+    only_fences_are_left(&server).await;
+}
+
+#[tokio::test]
+async fn transfer_notices_what_happens_without_locks() {
+    for arguments in [
+        &["--without-lock"][..],
+        &["--without-lock", "--processes", "2"],
+    ] {
+        let (code, output, errors) = run("transfer", arguments, None).await;
+        assert_eq!(code, 1, "{output}{errors}");
+        assert_ne!(word_after(&output, "  sum "), "4000.00", "{output}");
+        assert!(output.contains("WRONG: "), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn transfer_asks_for_a_server_where_several_processes_meet() {
+    for url in [None, Some("memory://")] {
+        let (code, output, errors) = run("transfer", &["--processes", "2"], url).await;
+        assert_eq!((code, output.as_str()), (2, ""), "{url:?}: {errors}");
+        assert!(errors.contains("DLOCK_URL=redis://"), "{url:?}: {errors}");
+    }
+}
+
+/// The replica or candidate of each line that says `what`.
+fn who_says(output: &str, what: &str) -> Vec<u32> {
+    let lines = output.lines().filter_map(|line| line.split_once(what));
+    let who = lines.map(|(before, _)| before.split_whitespace().last().expect("it has a number"));
+    who.map(|who| who.parse().expect("it is a number"))
+        .collect()
+}
+
+/// The numbers that stand behind `label`, in the order of the lines.
+fn numbers_after(output: &str, label: &str) -> Vec<i64> {
+    let lines = output.lines().filter_map(|line| line.split_once(label));
+    lines
+        .map(|(_, number)| number.parse().expect("it is a number"))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_cron_job_is_done_by_one_replica_and_skipped_by_those_that_come_late() {
+    let server = RedisServer::start().await;
+    for url in [None, Some(server.url())] {
+        let (code, output, errors) = run("cron", &[], url.as_deref()).await;
+        assert_eq!(code, 0, "{output}{errors}");
+        assert_eq!(who_says(&output, "  runs the job").len(), 1, "{output}");
+        assert_eq!(who_says(&output, "  skips the job").len(), 2, "{output}");
+        assert!(output.contains("the invoices were sent once"), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn the_cron_job_of_a_killed_replica_is_done_by_another() {
+    let server = RedisServer::start().await;
+    let (code, output, errors) = run("cron", &["--kill"], Some(&server.url())).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    let killed = who_says(&output, "  was killed in the job");
+    let began = who_says(&output, "  runs the job");
+    assert_eq!((killed.len(), began.len()), (1, 2), "{output}");
+    assert_eq!(began[0], killed[0], "{output}");
+    let sent = who_says(&output, "  has sent the invoices");
+    assert_eq!(sent, began[1..], "{output}");
+    let tokens = numbers_after(&output, "runs the job, token ");
+    assert!(tokens[0] < tokens[1], "{output}");
+}
+
+#[tokio::test]
+async fn cron_notices_what_happens_without_min_hold() {
+    let server = RedisServer::start().await;
+    for url in [None, Some(server.url())] {
+        let arguments = ["--without-min-hold"];
+        let (code, output, errors) = run("cron", &arguments, url.as_deref()).await;
+        assert_eq!(code, 1, "{output}{errors}");
+        let sent = word_after(&output, "WRONG: the invoices were sent ");
+        assert!(sent.parse::<u32>().unwrap() > 1, "{output}");
+    }
+}
+
+#[tokio::test]
+async fn cron_asks_for_a_server_to_kill_a_replica() {
+    for url in [None, Some("memory://")] {
+        let (code, output, errors) = run("cron", &["--kill"], url).await;
+        assert_eq!((code, output.as_str()), (2, ""), "{url:?}: {errors}");
+        assert!(errors.contains("DLOCK_URL=redis://"), "{url:?}: {errors}");
+    }
+}
+
+#[tokio::test]
+async fn there_is_one_leader_in_each_term() {
+    let server = RedisServer::start().await;
+    for url in [None, Some(server.url())] {
+        for on_lost in ["cancel", "finish"] {
+            let arguments = ["--on-lost", on_lost];
+            let (code, output, errors) = run("leader", &arguments, url.as_deref()).await;
+            assert_eq!(code, 0, "{output}{errors}");
+            assert!(output.contains("5 terms, and one leader in each"));
+            let terms = numbers_after(&output, "leads, term ");
+            assert!(terms.len() == 5 && terms.is_sorted(), "{output}");
+
+            let leaders = who_says(&output, "  leads, term ");
+            assert_eq!(who_says(&output, "  is killed"), leaders[1..2], "{output}");
+            assert!(!leaders[2..].contains(&leaders[1]), "{output}");
+            let stalled = &leaders[2..3];
+            assert_eq!(who_says(&output, "  stands still"), stalled, "{output}");
+            let refused = who_says(&output, "  is refused by the board");
+            assert_eq!(refused, stalled, "{output}");
+            assert_eq!(who_says(&output, "  leads no more"), stalled, "{output}");
+            assert_eq!(leaders[4..], *stalled, "it comes back:\n{output}");
+            let told = who_says(&output, "  puts its papers in order");
+            assert_eq!(told.len(), usize::from(on_lost == "finish"), "{output}");
+        }
+    }
+    only_fences_are_left(&server).await;
+}
+
+#[tokio::test]
+async fn leader_notices_what_happens_without_locks() {
+    let server = RedisServer::start().await;
+    for url in [None, Some(server.url())] {
+        let (code, output, errors) = run("leader", &["--without-lock"], url.as_deref()).await;
+        assert_eq!(code, 1, "{output}{errors}");
+        assert!(output.contains("leads as well"), "{output}");
+        assert!(output.contains("WRONG: candidates "), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn replicas_and_candidates_do_not_start_when_the_server_is_away() {
+    let server = RedisServer::start().await;
+    server.kill();
+    for name in ["cron", "leader"] {
+        let (code, output, errors) = run(name, &[], Some(&server.url())).await;
+        assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+        assert!(errors.contains("cannot use the store"), "{errors}");
+    }
+}
+
+/// The table of the example, from its input.
+fn totals() -> BTreeMap<String, u64> {
+    let distinct: BTreeSet<&str> = WEBHOOKS.lines().skip(1).collect();
+    let mut totals = BTreeMap::new();
+    for line in distinct {
+        let [_, merchant, cents] = line.split(',').collect::<Vec<_>>()[..] else {
+            panic!("`{line}` has not three fields");
+        };
+        let cents: u64 = cents.parse().expect("the amount is a number");
+        *totals.entry(merchant.to_owned()).or_default() += cents;
+    }
+    totals
+}
+
+#[tokio::test]
+async fn orders_are_settled_once_although_a_worker_is_killed() {
+    let server = RedisServer::start().await;
+    let arguments = ["--processes", "4"];
+    let (code, output, errors) = run("orders", &arguments, Some(&server.url())).await;
+    assert_eq!(code, 0, "{output}{errors}");
+
+    for (merchant, cents) in totals() {
+        let row = output.lines().find(|line| line.starts_with(&merchant));
+        let row = row.unwrap_or_else(|| panic!("no `{merchant}` in:\n{output}"));
+        let amount = format!("{}.{:02}", cents / 100, cents % 100);
+        let columns: Vec<_> = row.split_whitespace().collect();
+        assert_eq!(columns, [&merchant, &amount, &amount], "{output}");
+    }
+    let orders: BTreeSet<_> = WEBHOOKS.lines().skip(1).collect();
+    let all = format!("all {} orders settled exactly once", orders.len());
+    assert!(output.contains(&all), "{output}");
+
+    assert_eq!(word_after(&output, "take-overs:"), "1", "{output}");
+    let killed = word_after(&output, "killed in the section of ");
+    assert!(output.contains(&format!("took {killed} over")), "{output}");
+    // Three workers have been through the whole file.
+    let sections = 3 * WEBHOOKS.lines().skip(1).count();
+    assert_eq!(word_after(&output, "sections: "), sections.to_string());
+    assert_eq!(word_after(&output, "errors: "), "0", "{output}{errors}");
+    assert_eq!(word_after(&output, "not released: "), "0", "{output}");
+    assert!(output.contains("waits for a lock: median"), "{output}");
+
+    only_fences_are_left(&server).await;
+}
+
+#[tokio::test]
+async fn orders_notices_what_happens_without_locks() {
+    let (code, output, errors) = run("orders", &["--without-lock"], None).await;
+    assert_eq!(code, 1, "{output}{errors}");
+    let orders: usize = word_after(&output, "WRONG: ").parse().unwrap();
+    assert!(orders > 0, "{output}");
+    assert!(
+        output.contains("orders settled more than once: ord-"),
+        "{output}"
+    );
+    assert!(!output.contains("exactly once"), "{output}");
+}
+
+#[tokio::test]
+async fn orders_notices_when_nobody_could_be_killed() {
+    let server = RedisServer::start().await;
+    let mut input = tempfile::NamedTempFile::new().unwrap();
+    writeln!(input, "order,merchant,amount_cents").unwrap();
+    let arguments = ["--input", input.path().to_str().unwrap()];
+    let (code, output, errors) = run("orders", &arguments, Some(&server.url())).await;
+    assert_eq!(code, 1, "{output}{errors}");
+    assert_eq!(word_after(&output, "take-overs:"), "0", "{output}");
+    assert!(output.contains("WRONG: no worker was killed"), "{output}");
+}
+
+#[tokio::test]
+async fn orders_refuses_an_input_that_contradicts_itself() {
+    let mut input = tempfile::NamedTempFile::new().unwrap();
+    write!(
+        input,
+        "order,merchant,amount_cents\no-1,shop,100\no-1,shop,200\n"
+    )
+    .unwrap();
+    let arguments = ["--without-lock", "--input", input.path().to_str().unwrap()];
+    let (code, output, errors) = run("orders", &arguments, None).await;
+    assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+    assert!(
+        errors.contains("line 3: an earlier line says otherwise"),
+        "{errors}"
+    );
+}
+
+#[tokio::test]
+async fn orders_asks_for_a_server() {
+    for url in [None, Some(""), Some("memory://")] {
+        let (code, output, errors) = run("orders", &[], url).await;
+        assert_eq!((code, output.as_str()), (2, ""), "{url:?}: {errors}");
+        assert!(errors.contains("DLOCK_URL=redis://"), "{url:?}: {errors}");
+    }
+}
+
+#[tokio::test]
+async fn orders_needs_a_second_process_to_take_over() {
+    let (code, output, errors) = run("orders", &["--processes", "1"], None).await;
+    assert_eq!((code, output.as_str()), (2, ""), "{errors}");
+    assert!(errors.contains("--no-kill"), "{errors}");
+}

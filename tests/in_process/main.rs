@@ -1,0 +1,15 @@
+//! What needs neither a server nor a second process: locks in memory, runtimes and threads, keys.
+//!
+//! Nothing here needs Redis, so all of it runs without that feature as well. `lifecycle` installs a
+//! manager for the process.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod detach;
+mod key_parts;
+mod lifecycle;
+mod runtimes;

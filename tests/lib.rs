@@ -1,0 +1,6 @@
+//! The documents whose code needs crates that the library itself does without: blocks of Rust in them
+//! are tests of the documentation of this package.
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,51 @@
+//! What operators see of locks, and how they take one away, over every layout of servers.
+#![cfg(all(feature = "admin", feature = "tls"))]
+
+mod budget;
+mod foreign;
+mod layouts;
+mod permissions;
+mod processes;
+mod publishing;
+mod unlocking;
+
+use std::time::Duration;
+
+use dlock::{
+    LockKey, LockManager,
+    admin::{Inspector, LockInfo},
+    store::redis::RedisConfig,
+};
+use dlock_testkit::eventually;
+
+use crate::common::{LIMIT, soon};
+
+async fn inspector(url: &str) -> Inspector {
+    soon(Inspector::connect(RedisConfig::new(url)))
+        .await
+        .unwrap()
+}
+
+async fn manager(url: &str) -> LockManager {
+    let builder = LockManager::builder().application("billing");
+    soon(builder.connect(url)).await.unwrap()
+}
+
+async fn look(inspector: &Inspector, key: &str) -> Option<LockInfo> {
+    let key = LockKey::new(key).unwrap();
+    soon(inspector.lock(&key)).await.unwrap()
+}
+
+/// The lock as soon as it has so many waiters.
+async fn with_waiters(inspector: &Inspector, key: &str, count: usize) -> LockInfo {
+    let mut seen = None;
+    eventually(LIMIT, "they wait", async || {
+        seen = look(inspector, key).await;
+        seen.as_ref().is_some_and(|it| it.waiters.len() == count)
+    })
+    .await;
+    seen.expect("it was waited for")
+}
+
+/// Longer than anything here takes, so that no lease ends by itself.
+const TTL: Duration = Duration::from_secs(60);

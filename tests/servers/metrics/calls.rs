@@ -1,0 +1,280 @@
+//! Calls: each is acquired, refused or given up once.
+
+use std::time::Duration;
+
+use dlock::{LockError, LockManager, distributed_lock, store::memory::MemoryStore, with_manager};
+use dlock_testkit::{Polled, poll_times};
+use tokio::time::{sleep, timeout};
+
+use crate::common::{Fate, Faulty, Kind, soon};
+use crate::metrics::{
+    exact,
+    recorded::{Recorded, counted, once},
+};
+
+#[distributed_lock(key = "order:<id>", wait = "2s")]
+async fn settle(id: u64, work: Duration) -> Result<(), LockError> {
+    sleep(work).await;
+    Ok(())
+}
+
+#[distributed_lock(key = ["account:<from>", "account:<to>"], wait = never)]
+async fn transfer(from: u64, to: u64) -> Result<(), LockError> {
+    sleep(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+#[distributed_lock(key = "order:<id>", on_cancel = detach)]
+async fn pay(id: u64) -> Result<(), LockError> {
+    sleep(Duration::from_secs(2)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_counts_under_its_template_and_not_under_its_key() {
+    counted(async |recorded| {
+        let manager = exact();
+        for id in 0..3 {
+            let work = Duration::from_secs(5);
+            with_manager(manager.clone(), settle(id, work))
+                .await
+                .unwrap();
+        }
+        let series = "{template=order:<id>}";
+        assert_eq!(
+            recorded.count(&format!("dlock_acquired_total{series}")),
+            3.0
+        );
+        assert_eq!(recorded.all("dlock_acquired_total").len(), 1);
+        assert_eq!(
+            recorded.samples(&format!("dlock_held_seconds{series}")),
+            [5.0; 3]
+        );
+        assert_eq!(
+            recorded.samples(&format!("dlock_wait_seconds{series}")),
+            [0.0; 3]
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_by_hand_counts_under_what_it_says_or_under_none() {
+    counted(async |recorded| {
+        let manager = exact();
+        let lock = manager.lock("order:42").template("order:<id>");
+        let guard = lock.acquire().await.unwrap();
+        assert_eq!(recorded.all("dlock_held"), once("template=order:<id>"));
+        sleep(Duration::from_secs(3)).await;
+        guard.release().await.unwrap();
+        assert_eq!(
+            recorded.samples("dlock_held_seconds{template=order:<id>}"),
+            [3.0]
+        );
+
+        manager.lock("order:42").run(async |_| ()).await.unwrap();
+        assert_eq!(recorded.count("dlock_acquired_total{template=none}"), 1.0);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_seen_and_how_long_it_took() {
+    counted(async |recorded| {
+        let manager = exact();
+        let guard = manager.lock("k").acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let manager = manager.clone();
+            async move { manager.lock("k").acquire().await }
+        });
+        sleep(Duration::from_secs(4)).await;
+        assert_eq!(recorded.count("dlock_waiting{template=none}"), 1.0);
+        assert_eq!(recorded.count("dlock_held{template=none}"), 1.0);
+        guard.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        assert_eq!(recorded.count("dlock_waiting{template=none}"), 0.0);
+        guard.release().await.unwrap();
+        assert_eq!(
+            recorded.samples("dlock_wait_seconds{template=none}"),
+            [0.0, 4.0]
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_counts_by_its_reason_and_a_try_in_vain_is_none_to_worry_about() {
+    counted(async |recorded| {
+        let faulty = Faulty::start();
+        let guard = faulty.other.lock("k").acquire().await.unwrap();
+        let refused = |reason: &str| {
+            recorded.count(&format!(
+                "dlock_refused_total{{template=none,reason={reason}}}"
+            ))
+        };
+
+        let manager = &faulty.manager;
+        assert!(manager.lock("k").try_acquire().await.unwrap().is_none());
+        assert_eq!((refused("taken"), refused("busy")), (1.0, 0.0));
+
+        let busy = manager
+            .lock("k")
+            .wait(Duration::from_secs(1))
+            .acquire()
+            .await;
+        assert_eq!(busy.unwrap_err().code(), "busy");
+        assert_eq!((refused("taken"), refused("busy")), (1.0, 1.0));
+
+        faulty.wire.always(Kind::Acquire, Fate::Lost);
+        let lock = manager.lock("other").wait(Duration::from_secs(1));
+        assert_eq!(lock.acquire().await.unwrap_err().code(), "unavailable");
+        assert_eq!(refused("unavailable"), 1.0);
+        assert!(
+            recorded.count("dlock_requests_failed_total{request=acquire,kind=disconnected}") > 1.0
+        );
+        faulty.wire.heal();
+
+        assert_eq!(
+            manager.lock("").acquire().await.unwrap_err().code(),
+            "invalid-key"
+        );
+        assert_eq!(refused("invalid-key"), 1.0);
+        let lock = manager.lock("l").ttl(Duration::ZERO);
+        assert_eq!(lock.acquire().await.unwrap_err().code(), "invalid-option");
+        assert_eq!(refused("invalid-option"), 1.0);
+        let nested = manager
+            .lock("l")
+            .run(async |_| manager.lock("l").run(async |_| ()).await);
+        assert_eq!(nested.await.unwrap().unwrap_err().code(), "would-deadlock");
+        assert_eq!(refused("would-deadlock"), 1.0);
+
+        manager.shutdown(Duration::from_secs(1)).await;
+        assert_eq!(
+            manager.lock("l").acquire().await.unwrap_err().code(),
+            "closed"
+        );
+        assert_eq!(refused("closed"), 1.0);
+
+        guard.release().await.unwrap();
+        assert_eq!(recorded.sum("dlock_refused_total"), 7.0);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_without_a_manager_counts_as_refused() {
+    counted(async |recorded| {
+        let refused = settle(1, Duration::ZERO).await;
+        assert_eq!(refused.unwrap_err().code(), "not-installed");
+        let reason = "template=order:<id>,reason=not-installed";
+        assert_eq!(recorded.all("dlock_refused_total"), once(reason));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_counts_at_whatever_await_it_goes() {
+    for polls in 1.. {
+        let recorded = Recorded::default();
+        let _recorder = recorded.start();
+        let faulty = Faulty::start();
+        let guard = faulty.other.lock("k").acquire().await.unwrap();
+        let release = tokio::spawn(async move {
+            sleep(Duration::from_secs(2)).await;
+            guard.release().await
+        });
+        let waiting = faulty.manager.lock("k").template("a").acquire();
+        let finished = match soon(poll_times(waiting, polls)).await {
+            Polled::Finished(guard) => {
+                drop(guard.unwrap());
+                true
+            }
+            Polled::Dropped => false,
+        };
+        soon(release).await.unwrap().unwrap();
+        faulty.assert_clean().await;
+        let gone = f64::from(u8::from(!finished));
+        assert_eq!(recorded.count("dlock_cancelled_total{template=a}"), gone);
+        assert_eq!(
+            recorded.count("dlock_acquired_total{template=a}"),
+            1.0 - gone
+        );
+        recorded.assert_settled();
+        if finished {
+            assert!(polls > 2, "there was something to wait for");
+            break;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_ends_the_section() {
+    counted(async |recorded| {
+        let manager = exact();
+        let task = tokio::spawn({
+            let manager = manager.clone();
+            async move {
+                let panics = manager.lock("k").run(async |_| {
+                    sleep(Duration::from_secs(1)).await;
+                    panic!("on purpose");
+                });
+                panics.await.unwrap();
+            }
+        });
+        assert!(task.await.unwrap_err().is_panic());
+        assert_eq!(recorded.samples("dlock_held_seconds{template=none}"), [1.0]);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_section_that_goes_on_without_its_caller_is_held_to_its_end() {
+    counted(async |recorded| {
+        let manager = exact();
+        let paying = with_manager(manager.clone(), pay(42));
+        assert!(timeout(Duration::from_secs(1), paying).await.is_err());
+        tokio::task::yield_now().await;
+        assert_eq!(
+            recorded.all("dlock_detached_total"),
+            once("template=order:<id>")
+        );
+        assert_eq!(recorded.all("dlock_held"), once("template=order:<id>"));
+        manager.shutdown(Duration::from_secs(5)).await;
+        assert_eq!(
+            recorded.samples("dlock_held_seconds{template=order:<id>}"),
+            [2.0]
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_several_keys_counts_once() {
+    counted(async |recorded| {
+        let store = MemoryStore::new();
+        let [manager, other] =
+            [(); 2].map(|()| LockManager::builder().store(store.clone()).unwrap());
+        with_manager(manager.clone(), transfer(7, 4)).await.unwrap();
+        let template = "template=account:<from>, account:<to>";
+        assert_eq!(recorded.all("dlock_acquired_total"), once(template));
+        assert_eq!(
+            recorded.samples(&format!("dlock_held_seconds{{{template}}}")),
+            [1.0]
+        );
+
+        // One of them is there, and is given back as the other is not.
+        let guard = other.lock("account:7").acquire().await.unwrap();
+        assert!(with_manager(manager, transfer(7, 4)).await.is_err());
+        assert_eq!(
+            recorded.all("dlock_refused_total"),
+            once(&format!("{template},reason=taken"))
+        );
+        guard.release().await.unwrap();
+        assert_eq!(
+            recorded.sum("dlock_acquired_total"),
+            2.0,
+            "with that of the other"
+        );
+    })
+    .await;
+}
