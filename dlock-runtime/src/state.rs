@@ -16,6 +16,11 @@
 //! [`KeyState::on_event`] takes an event of one attempt and answers with the one thing its driver
 //! has to do next. No I/O and no clock is in here; the drivers (the waiting task,
 //! the renewer of leases, the releaser) have no decisions to take.
+//!
+//! A lost or leaving attempt steps aside, and the next in line makes its own claim. That one asks while the release is
+//! under way; over one connection, the release arrives first.
+//!
+//! A turn is forgotten with the last attempt of the process: the pause after a turn is not a promise of fairness.
 
 mod attempt;
 mod claim;

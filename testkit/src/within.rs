@@ -1,6 +1,5 @@
 //! A limit that a machine which was stopped does not use up.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -22,17 +21,20 @@ const STEP: Duration = Duration::from_millis(500);
 /// assert_eq!(within(Duration::ZERO, future::pending::<()>()).await, None);
 /// # }
 /// ```
-pub async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
+pub fn within<F: Future>(limit: Duration, future: F) -> impl Future<Output = Option<F::Output>> {
+    // Boxed, since what a test waits for may be large.
+    let mut future = Box::pin(future);
     let mut left = limit;
-    loop {
-        let step = left.min(STEP);
-        if let Ok(output) = timeout(step, future.as_mut()).await {
-            return Some(output);
-        }
-        left -= step;
-        if left.is_zero() {
-            return None;
+    async move {
+        loop {
+            let step = left.min(STEP);
+            if let Ok(output) = timeout(step, future.as_mut()).await {
+                return Some(output);
+            }
+            left -= step;
+            if left.is_zero() {
+                return None;
+            }
         }
     }
 }

@@ -138,7 +138,7 @@ fn a_loss_is_told_although_the_managers_runtime_has_ended() {
 fn leases_are_kept_although_the_managers_runtime_ended_before_it_ever_ran() {
     let (home, here) = (idle_runtime(), runtime(2));
     let manager = manager(&home, MemoryStore::new());
-    // The keeper is given to a runtime that nobody runs, and that ends without having run it.
+    // The renewer is given to a runtime that nobody runs, and that ends without having run it.
     here.block_on(async {
         let first = manager.lock("first").acquire().await.unwrap();
         first.release().await.unwrap();

@@ -6,6 +6,11 @@
 //! back those that come after, waits for that one, and then asks for the rest. So it only ever
 //! waits for a key that comes after all that it holds: of tasks that wait for each other's keys,
 //! the one that waits for the last would wait for a task that waits for none.
+//!
+//! Leases that are held while the call waits for another key are renewed, even with `renew = false`, so each of them begins
+//! with its whole TTL. A lease that is lost meanwhile has been seen by no body: the call releases all, and starts over after a pause,
+//! within its `wait`. All releases are sent at once, and each repeats itself. `min_hold` of each key counts from
+//! when its lease was acquired, `max_hold` of all from when the last one was.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 

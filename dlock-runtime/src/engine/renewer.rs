@@ -6,6 +6,12 @@
 //! It sleeps until the first lease is due, and at most [`LONGEST_SLEEP`], so that a machine
 //! that was suspended finds out soon. It ends when there has been nothing to keep for that long;
 //! so a short section costs an entry in a map and neither spawns nor wakes anything.
+//!
+//! On a user's runtime the renewer prefers the one the manager was made on. There, a task that a worker wakes lies in a
+//! slot from which no other worker steals; so one more task is spawned after it, which pushes it out.
+//!
+//! When the time of day has jumped ahead of the other clocks, every lease is renewed at once: a virtual machine that was paused
+//! may have no other clock that knows.
 
 mod queue;
 mod renewals;

@@ -47,6 +47,19 @@
 //! A waiter of a quorum at the head of a node's queue gets nothing, nor do those behind it: they have to
 //! look by themselves. So nobody but the quorum should lock the same keys on its nodes. Servers that
 //! others lock on as well need a namespace of their own for it.
+//!
+//! # Rounds
+//!
+//! - `acquire` asks round by round, `tally` decides about one round, and `outcome` names the holder that is in the way. A
+//!   node that answers late and has counted further is what the others are raised to, if there is no other majority.
+//! - A vote that looks split, when a majority has answered, is not held up by a node that hangs: the other answers are
+//!   awaited for as long as after a refusal, twice as long in each round, since some nodes may only be far away.
+//! - Grants of a round that failed are released at once, and the release is repeated in the background until each node has
+//!   answered or its TTL is over (`owed`). If the runtime ends meanwhile, the release goes on where the latest manager was
+//!   made. Places in queues are kept.
+//! - All nodes count the client's proposal instead of their own clocks; otherwise they would never agree (`proposals`).
+//! - A node's queue holds `owner!` members, which get a hint with the fence 0 and leave the queue. The state believes no hint
+//!   with the fence 0; it asks.
 
 mod acquire;
 mod claims;

@@ -98,7 +98,7 @@ async fn a_min_hold_is_kept_although_a_renewal_is_due() {
             let body = tokio::spawn(async move {
                 let guard = lock.acquire().await.unwrap();
                 sleep((TTL / 3).saturating_sub(moment)).await;
-                // Set last, this timer fires after the keeper's.
+                // Set last, this timer fires after the renewer's.
                 sleep(moment).await;
                 for _ in 0..turns {
                     yield_now().await;

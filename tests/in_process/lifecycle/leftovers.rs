@@ -50,7 +50,7 @@ async fn there_is_no_task_for_a_short_section_nor_after_a_long_one() {
         guard.ensure().unwrap();
         guard.release().await.unwrap();
     }
-    eventually(LIMIT, "the keeper has ended", async || tasks() == 0).await;
+    eventually(LIMIT, "the renewer has ended", async || tasks() == 0).await;
 
     // And another one is there when it is needed.
     let guard = manager.lock("c").ttl(TTL).acquire().await.unwrap();

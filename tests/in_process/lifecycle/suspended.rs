@@ -169,7 +169,7 @@ async fn a_jump_of_the_time_of_day_has_leases_renewed_that_are_not_due() {
     assert_clean(&store, &manager).await;
 }
 
-/// The keeper has gone to sleep for its second before the machine does, and notices by the clocks alone.
+/// The renewer has gone to sleep for its second before the machine does, and notices by the clocks alone.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_of_the_machine_is_noticed_by_a_keeper_that_has_long_been_running() {
     let (store, clock, manager) = sleepy();

@@ -421,7 +421,7 @@ async fn a_first_lease_that_has_expired_when_the_last_one_comes_is_taken_again()
             .is_err()
     );
     let first = wire.sent()[0].fence.expect("`a` was free");
-    // From here to the grant no timer fires: the keeper has no time to notice.
+    // From here to the grant no timer fires: the renewer has no time to notice.
     clock.suspend(2 * TTL);
     holder.release().await.unwrap();
     let guard = soon(call).await.unwrap();

@@ -35,7 +35,7 @@ const COUNTERS: [(&str, &str); 12] = [
     ),
     (
         HANDED_OVER,
-        "Leases that origin without a question, by a task of this process or by the store.",
+        "Leases that came without a request: handed over by a task of this process, or granted by the store.",
     ),
     (DETACHED, "Sections that went on without their caller."),
     (

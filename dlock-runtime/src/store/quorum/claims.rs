@@ -8,6 +8,8 @@
 //! One who gives up on a question and asks again asks under the same ids. So what is known of the
 //! first question alone is no reason to release anything: only the latest has a say in what becomes
 //! of the claim.
+//!
+//! Nodes know a claim by its number and a round in the upper 20 bits. Hints reach the attempt under the id of any round.
 
 #[cfg(test)]
 mod tests;

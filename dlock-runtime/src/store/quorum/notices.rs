@@ -3,6 +3,9 @@
 //! When a majority has told, the lock can be had, and the waiter asks at once. Less than that may
 //! be a round of somebody else that failed, or the rest of the nodes may be late or away: then it
 //! asks after a moment, in which the others may still tell.
+//!
+//! A majority's notification is passed on at once, a minority's after a few milliseconds. A second notification by the same node
+//! is a new one.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -6,6 +6,22 @@
 //! Here every master is a [`Node`] as a single server is: requests of an owner arrive in order,
 //! a broken connection is closed before the next serves, and what was sent without an answer
 //! is an error that says so. Only an answer that nothing was done leads to another node.
+//!
+//! - `route.rs` sends a request to the master of its slot. **[S]** It goes on to another node only after an answer that nothing
+//!   was done: MOVED (the map is changed for the slot, with one more request), ASK (the request follows `ASKING` in one
+//!   write), TRYAGAIN (after a pause); `protocol/redirect.rs` reads them. A broken connection or no answer is an error, as with one
+//!   server. All of it ends within the time for one request. (`a_lost_reply_is_told_and_nothing_is_sent_twice`)
+//! - `refresh.rs` keeps the map. Nodes are told apart by their addresses alone, which are trusted. A node that is no longer a
+//!   master is dropped with its connection; the outcome of requests under way there is unknown.
+//! - While a slot moves, its keys are on two nodes. **[S]** An acquire needs the lock and its fence at one node, so that no
+//!   fence is counted by a counter that is left behind; it waits for the end of the move. A renewal needs the lock alone,
+//!   and goes on. A release that meets TRYAGAIN deletes the lock alone (`drop.lua`), if the owner still holds it; waiters find it
+//!   free at their next poll.
+//! - Every client is subscribed at every master. The cluster's bus passes a hint on to all of them, so a hint arrives once for
+//!   each master, first from the one that granted. A repeated hint is an old one, which no waiter believes.
+//! - Replication is asynchronous: writes that a dying master had not passed on are lost, a lease among them. The holder learns
+//!   of it at its next renewal. **[S]** Tokens grow all the same, by the clock in the fence, as long as the nodes' clocks
+//!   agree better than a fail-over takes. (`a_lease_that_no_replica_has_is_lost_and_tokens_grow`, chaos)
 
 pub(super) mod map;
 mod refresh;

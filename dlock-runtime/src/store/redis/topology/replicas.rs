@@ -1,17 +1,22 @@
 //! Leases that replicas have confirmed, for `min_replicas`.
 //!
-//! `WAIT` tells how many replicas have what its connection has written, and nothing else of that
-//! connection is answered meanwhile. So there is one of its own for it, and what is confirmed is
-//! written there: a renewal, which also tells whether the lease is still held where the replicas are
-//! counted. What a replica has confirmed includes all that its master did before, such as
-//! the grant and the fence.
+//! `WAIT` counts the replicas that have what its own connection has written, and blocks that connection. So there is a
+//! second connection, kept by a supervisor of its own, over which a granted lease is renewed, followed by `WAIT`
+//! in the same write; all renewals go that way. The renewal also shows whether the lease is still held where
+//! the replicas are counted. A replica that has confirmed it has everything its master wrote before, such as the grant and the
+//! fence. One task takes all requests that came while it waited for the last ones, and confirms them with one
+//! `WAIT`: callers do not stand in line, however long a replica takes.
 //!
-//! A task takes what has come while it waited, sends it in one write, with one `WAIT` at its end:
-//! callers do not stand in line, however long a replica takes.
-//!
-//! **Safety.** Of a master with too few replicas not even "not yours" is believed: it may have been
-//! replaced, or have come back empty. A renewal that comes after the release of its owner does
-//! nothing.
+//! - **[S]** An answer that is not confirmed in time is no answer: the attempt asks again, finds its own lease, and releases
+//!   it when its wait is over, as after any unknown outcome. Until then others find the key held; they could not
+//!   have confirmed it either.
+//! - **[S]** The two connections may reach different masters for a moment. A lease that is not found where replicas are counted
+//!   was not confirmed. *Not yours* from a master with too few replicas is no answer at all: the master may have been replaced,
+//!   or have come back empty.
+//! - **[S]** A hint says nothing of replicas. It is passed on with the fence 0, which no answer vouches for, so that the waiter
+//!   asks. (`a_hint_without_a_fence_only_makes_the_waiter_ask`, `a_lease_that_is_handed_on_is_confirmed_too`)
+//! - A release is not confirmed: lost in a fail-over, it costs others one TTL at most. It goes over the first connection;
+//!   a renewal that arrives after it finds nothing and does nothing.
 
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,19 @@
 //!
 //! They are asked over connections that are kept, one to each: a fleet that logs in anew for every question
 //! would keep them busy.
+//!
+//! A master that is older than a known one counts only by a majority, and when the other Sentinels have answered or failed;
+//! that holds for the search for a master and for its watch. A server that answers as a replica is refused, and the
+//! Sentinels are asked again after the usual pause.
+//!
+//! A connection to a master that hangs, or was replaced, stays open. So while there is one, the supervisor listens to
+//! `+switch-master` at one Sentinel, goes to the next when that fails, and asks all of them at intervals. When the
+//! master has moved, the connection is replaced, and every waiter polls. If no Sentinel can be reached, a known master
+//! stays the master.
+//!
+//! **[S]** A fail-over does not take back a deadline: a lease is believed in as long as the last confirmed request allows. The
+//! new master's answer, *mine* or *not yours*, is the truth from then on. Its clock keeps fences growing although it may
+//! have missed the last of them. (`tokens_grow_although_the_replica_missed_the_last_writes`)
 
 #[cfg(test)]
 mod tests;
