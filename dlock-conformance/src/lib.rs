@@ -239,3 +239,7 @@ struct Attempt<S> {
     case: Case,
     run: for<'a> fn(&'a Trial<'a, S>) -> LocalBoxFuture<'a, Outcome>,
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -63,6 +63,7 @@
 
 mod acquire;
 mod claims;
+mod node_set;
 mod nodes;
 mod notices;
 mod outcome;
@@ -70,34 +71,32 @@ mod owed;
 mod proposals;
 mod release;
 mod renew;
+mod shared;
 mod tally;
 #[cfg(test)]
 mod tests;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use futures_util::future::join_all;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
 
 use self::{
-    claims::Claims,
-    nodes::{Ask, NodeSet, Nodes, Reply, majority},
+    node_set::{NodeSet, majority},
+    nodes::Nodes,
     notices::Notices,
-    owed::Owed,
-    proposals::Proposals,
+    shared::{Shared, in_all},
 };
 use super::{
-    ALIVE, AcquireOutcome, AcquireRequest, Detaching, Drift, DynNode, GRANT_TTL, HintSink,
-    LockStore, QuorumNode, Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks,
-    StoreProperties,
+    AcquireOutcome, AcquireRequest, Detaching, Drift, DynNode, HintSink, LockStore, QuorumNode,
+    Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties,
 };
 use crate::{
     error::ConnectError,
-    fence::fence_at,
     key::LockKey,
     owner::{ClientId, OwnerId},
     random::{Random, SystemRandom},
@@ -126,18 +125,6 @@ use crate::{
 pub struct Quorum {
     shared: Arc<Shared>,
     node_timeout: Duration,
-}
-
-/// What all clones and what goes on in the background share.
-struct Shared {
-    nodes: Nodes,
-    claims: Claims,
-    proposals: Proposals,
-    /// How many releases are being repeated.
-    owed: AtomicUsize,
-    home: Mutex<Option<Handle>>,
-    random: Arc<dyn Random>,
-    time_of_day: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 impl Quorum {
@@ -233,16 +220,6 @@ pub(crate) fn outcome_of_connecting(
     is_hopeless.then(|| Err(outcome::unavailable(count, failures)))
 }
 
-/// How long one node may take.
-fn limit_of_one(node_timeout: Duration, ttl: Duration) -> Duration {
-    node_timeout.min(ttl / 4)
-}
-
-/// How long a request may take with all its rounds.
-fn in_all(node_timeout: Duration) -> Duration {
-    2 * node_timeout
-}
-
 /// Timers panic without a runtime.
 fn needs_runtime() -> Result<(), StoreError> {
     if Handle::try_current().is_ok() {
@@ -250,57 +227,6 @@ fn needs_runtime() -> Result<(), StoreError> {
     }
     let message = "no tokio runtime runs here";
     Err(StoreError::new(StoreErrorKind::NoRuntime, message).unsent())
-}
-
-impl Shared {
-    fn new(
-        nodes: Nodes,
-        time_of_day: impl Fn() -> SystemTime + Send + Sync + 'static,
-        random: impl Random,
-    ) -> Self {
-        Self {
-            nodes,
-            claims: Claims::default(),
-            proposals: Proposals::default(),
-            owed: AtomicUsize::new(0),
-            home: Mutex::default(),
-            random: Arc::new(random),
-            time_of_day: Box::new(time_of_day),
-        }
-    }
-
-    fn propose(&self) -> u64 {
-        self.proposals.next(fence_at((self.time_of_day)()))
-    }
-
-    fn all(&self) -> NodeSet {
-        NodeSet::all(self.nodes.len())
-    }
-
-    /// Later proposals are greater than what a node tells.
-    fn saw(&self, reply: &Reply<AcquireOutcome>) {
-        match &reply.answer {
-            Ok(AcquireOutcome::Granted { fence, .. }) => self.proposals.saw(*fence),
-            Ok(AcquireOutcome::Busy(holder)) => self.proposals.saw(holder.last_fence),
-            Err(_) => {}
-        }
-    }
-
-    /// A node may hold the lock since a moment ago: that is right if the lease is still wanted, and
-    /// is given back if not.
-    fn keep_or_give_back(self: &Arc<Self>, ask: &Ask, node: usize, id: OwnerId, limit: Duration) {
-        if self.claims.touch(ask.owner, &ask.key, node, id) {
-            return;
-        }
-        let until = Instant::now() + ask.ttl.max(ALIVE + GRANT_TTL);
-        Owed::new(self, &ask.key, vec![(node, id)], until, limit).give_back();
-    }
-
-    /// Where the latest manager was made, which is where its own work goes on.
-    fn home(&self) -> MutexGuard<'_, Option<Handle>> {
-        // Nothing under the mutex can panic half-way.
-        self.home.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl LockStore for Quorum {

@@ -5,11 +5,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Shared,
     claims::Standing,
-    nodes::{self, Ask, NodeSet, Reply, Requests, Timer, in_background},
+    node_set::NodeSet,
+    nodes::{self, Ask, Reply, Requests, Timer, in_background},
     outcome::{self, Refusal},
     owed::Owed,
+    shared::{Shared, in_all, limit_of_one},
     tally::{Step, Tally, Vote},
 };
 use crate::store::{
@@ -47,8 +48,8 @@ pub(super) async fn acquire(
     request: AcquireRequest<'_>,
     node_timeout: Duration,
 ) -> Result<AcquireOutcome, StoreError> {
-    let end = Instant::now() + super::in_all(node_timeout).min(request.ttl);
-    let limit = super::limit_of_one(node_timeout, request.ttl);
+    let end = Instant::now() + in_all(node_timeout).min(request.ttl);
+    let limit = limit_of_one(node_timeout, request.ttl);
     let ask = Arc::new(Ask {
         key: request.key.clone(),
         owner: request.owner,

@@ -25,7 +25,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::nodes::NodeSet;
+use super::node_set::NodeSet;
 use crate::{
     key::LockKey,
     owner::OwnerId,

@@ -27,53 +27,6 @@ use crate::{
 /// The stores, each a node.
 pub(super) type Nodes = Arc<[Box<dyn DynNode>]>;
 
-/// Some of the nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodeSet(u32);
-
-impl NodeSet {
-    pub(super) const MOST: usize = 31;
-
-    pub(super) fn all(count: usize) -> Self {
-        Self((1 << count) - 1)
-    }
-
-    pub(super) fn with(self, node: usize) -> Self {
-        Self(self.0 | 1 << node)
-    }
-
-    pub(super) fn without(self, nodes: Self) -> Self {
-        Self(self.0 & !nodes.0)
-    }
-
-    pub(super) fn has(self, node: usize) -> bool {
-        self.0 & 1 << node != 0
-    }
-
-    pub(super) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    pub(super) fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
-    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
-        (0..Self::MOST).filter(move |node| self.has(*node))
-    }
-}
-
-impl FromIterator<usize> for NodeSet {
-    fn from_iter<I: IntoIterator<Item = usize>>(nodes: I) -> Self {
-        nodes.into_iter().fold(Self::default(), Self::with)
-    }
-}
-
-/// How many of `count` nodes are more than the rest.
-pub(super) fn majority(count: usize) -> usize {
-    count / 2 + 1
-}
-
 /// What all nodes are asked for.
 #[derive(Debug)]
 pub(super) struct Ask {
@@ -273,16 +226,5 @@ mod tests {
     #[test]
     fn what_goes_on_in_the_background_needs_a_runtime_and_does_not_panic_without() {
         in_background(async { tokio::time::sleep(Duration::from_secs(1)).await });
-    }
-
-    #[test]
-    fn sets_of_nodes() {
-        let all = NodeSet::all(5);
-        let some: NodeSet = [1, 3].into_iter().collect();
-        assert_eq!((all.len(), some.len()), (5, 2));
-        assert_eq!(all.without(some).iter().collect::<Vec<_>>(), [0, 2, 4]);
-        assert!(some.has(3) && !some.has(2) && !some.is_empty());
-        assert_eq!(NodeSet::all(NodeSet::MOST).len(), NodeSet::MOST);
-        assert_eq!([3, 4, 5, 6].map(majority), [2, 3, 3, 4]);
     }
 }

@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::nodes::NodeSet;
+use super::node_set::NodeSet;
 use crate::{
     owner::OwnerId,
     random::{Random, jittered},

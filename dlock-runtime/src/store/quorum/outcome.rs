@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, fmt::Write as _, time::Duration};
 
 use super::{
-    nodes::majority,
+    node_set::majority,
     tally::{Tally, Vote},
 };
 use crate::store::{Holder, StoreError, StoreErrorKind};

@@ -12,10 +12,15 @@ use tokio::{
 };
 
 use super::{
-    Shared,
-    nodes::{Requests, Timer, in_background, release},
+    nodes::{Ask, Requests, Timer, in_background, release},
+    shared::Shared,
 };
-use crate::{key::LockKey, owner::OwnerId, random::jittered};
+use crate::{
+    key::LockKey,
+    owner::OwnerId,
+    random::jittered,
+    store::{ALIVE, GRANT_TTL},
+};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -23,6 +28,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// So many may be repeated at once: a node that is away for long must not fill the memory. The
 /// others are left to their TTL after the first try.
 const MOST_AT_ONCE: usize = 4096;
+
+impl Shared {
+    /// A node may hold the lock since a moment ago: that is right if the lease is still wanted, and
+    /// is given back if not.
+    pub(super) fn keep_or_give_back(
+        self: &Arc<Self>,
+        ask: &Ask,
+        node: usize,
+        id: OwnerId,
+        limit: Duration,
+    ) {
+        if self.claims.touch(ask.owner, &ask.key, node, id) {
+            return;
+        }
+        let until = Instant::now() + ask.ttl.max(ALIVE + GRANT_TTL);
+        Owed::new(self, &ask.key, vec![(node, id)], until, limit).give_back();
+    }
+}
 
 /// What some nodes may have of an attempt. Dropped, it is given back, wherever there is a runtime.
 pub(super) struct Owed {

@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    Shared,
-    nodes::{NodeSet, Requests, Timer, in_background, majority, release as release_one},
+    node_set::{NodeSet, majority},
+    nodes::{Requests, Timer, in_background, release as release_one},
     outcome,
     owed::Owed,
+    shared::Shared,
 };
 use crate::{
     key::LockKey,

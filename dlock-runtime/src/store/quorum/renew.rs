@@ -12,10 +12,11 @@ use tokio::{
 };
 
 use super::{
-    Shared,
     claims::Standing,
-    nodes::{self, Ask, NodeSet, Requests, Timer, in_background, majority},
+    node_set::{NodeSet, majority},
+    nodes::{self, Ask, Requests, Timer, in_background},
     outcome,
+    shared::Shared,
 };
 use crate::{
     owner::OwnerId,

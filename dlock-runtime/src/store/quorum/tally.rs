@@ -9,7 +9,7 @@
 //! fence before. So does a node that has counted further by itself: that it had a smaller fence
 //! before is no reason to believe that it gave it to nobody else.
 
-use super::nodes::{NodeSet, majority};
+use super::node_set::{NodeSet, majority};
 use crate::store::{AcquireOutcome, Holder, Raised, StoreError};
 
 /// The answers of one round.

@@ -20,7 +20,7 @@ pub(super) const ALL: &[Mutant] = &[
         "group-not-confirmed",
         "The renewals of two leases do not wait for replicas",
         REDIS,
-        "lane::renew_all(config, requests, limit, self.lane.get(), «own»)",
+        "lane::renew_all(config, batch.requests, limit, self.lane.get(), «own»)",
         "match requests { [_] => own, _ => Box::leak(Box::new(Connections::Plain(self.servers.clone()))) }",
         REPLICAS,
     )

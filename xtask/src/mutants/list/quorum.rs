@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "late-node-unknown",
         "A node that grants late, and may not have the lock, does not give it back",
-        QUORUM,
+        OWED,
         "«Owed::new(self, &ask.key, vec![(node, id)], until, limit).give_back();»",
         "let _ = (until, limit);",
         VOTES,

@@ -223,7 +223,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "half-is-majority",
         "One less than a majority is enough",
-        "dlock-runtime/src/store/quorum/nodes.rs",
+        "dlock-runtime/src/store/quorum/node_set.rs",
         "count / 2 + 1",
         "count / 2",
         OFTEN,

@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 
 use super::super::{
-    nodes::NodeSet,
+    node_set::NodeSet,
     tally::{Step, Tally, Vote},
 };
 use crate::store::{AcquireOutcome, Holder, Raised};

@@ -218,17 +218,9 @@ fn replicas(info: &BTreeMap<String, String>) -> impl Iterator<Item = Address> {
 fn unless_denied(answer: Result<Value, StoreError>) -> Result<Option<Value>, StoreError> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        Err(error) if is_denial(&error) => Ok(None),
+        Err(error) if permissions::is_denial(&error) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn is_denial(error: &StoreError) -> bool {
-    // A command that was renamed or taken out of the server is not known.
-    matches!(
-        error.kind(),
-        StoreErrorKind::Denied | StoreErrorKind::Unsupported
-    )
 }
 
 /// Lines of `name:value`, whatever sections they are in.

@@ -2,7 +2,6 @@
 
 use redis::Cmd;
 
-use super::is_denial;
 use crate::store::{
     StoreError, StoreErrorKind,
     redis::{
@@ -217,4 +216,13 @@ impl Denials<'_> {
             None => self.list.push((rule, purpose, required)),
         }
     }
+}
+
+/// Whether the server refuses a command to this user, or does not know it.
+pub(super) fn is_denial(error: &StoreError) -> bool {
+    // A command that was renamed or taken out of the server is not known.
+    matches!(
+        error.kind(),
+        StoreErrorKind::Denied | StoreErrorKind::Unsupported
+    )
 }

@@ -1,0 +1,79 @@
+//! The parts of a quorum that its clones, and its tasks in the background, share.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    time::{Duration, SystemTime},
+};
+
+use tokio::runtime::Handle;
+
+use super::{
+    claims::Claims,
+    node_set::NodeSet,
+    nodes::{Nodes, Reply},
+    proposals::Proposals,
+};
+use crate::{fence::fence_at, random::Random, store::AcquireOutcome};
+
+/// What all clones and what goes on in the background share.
+pub(super) struct Shared {
+    pub(super) nodes: Nodes,
+    pub(super) claims: Claims,
+    pub(super) proposals: Proposals,
+    /// How many releases are being repeated.
+    pub(super) owed: AtomicUsize,
+    home: Mutex<Option<Handle>>,
+    pub(super) random: Arc<dyn Random>,
+    time_of_day: Box<dyn Fn() -> SystemTime + Send + Sync>,
+}
+
+/// How long one node may take.
+pub(super) fn limit_of_one(node_timeout: Duration, ttl: Duration) -> Duration {
+    node_timeout.min(ttl / 4)
+}
+
+/// How long a request may take with all its rounds.
+pub(super) fn in_all(node_timeout: Duration) -> Duration {
+    2 * node_timeout
+}
+
+impl Shared {
+    pub(super) fn new(
+        nodes: Nodes,
+        time_of_day: impl Fn() -> SystemTime + Send + Sync + 'static,
+        random: impl Random,
+    ) -> Self {
+        Self {
+            nodes,
+            claims: Claims::default(),
+            proposals: Proposals::default(),
+            owed: AtomicUsize::new(0),
+            home: Mutex::default(),
+            random: Arc::new(random),
+            time_of_day: Box::new(time_of_day),
+        }
+    }
+
+    pub(super) fn propose(&self) -> u64 {
+        self.proposals.next(fence_at((self.time_of_day)()))
+    }
+
+    pub(super) fn all(&self) -> NodeSet {
+        NodeSet::all(self.nodes.len())
+    }
+
+    /// Later proposals are greater than what a node tells.
+    pub(super) fn saw(&self, reply: &Reply<AcquireOutcome>) {
+        match &reply.answer {
+            Ok(AcquireOutcome::Granted { fence, .. }) => self.proposals.saw(*fence),
+            Ok(AcquireOutcome::Busy(holder)) => self.proposals.saw(holder.last_fence),
+            Err(_) => {}
+        }
+    }
+
+    /// Where the latest manager was made, which is where its own work goes on.
+    pub(super) fn home(&self) -> MutexGuard<'_, Option<Handle>> {
+        // Nothing under the mutex can panic half-way.
+        self.home.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
