@@ -19,14 +19,14 @@ use crate::error::codes;
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
-    effect: Effect,
+    effect: RequestFate,
     /// Whether the message says what to do, and better than its kind can.
     is_advice: bool,
 }
 
 /// What is known of the effect of a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+enum RequestFate {
     /// What its kind says.
     ByKind,
     /// There was none: it was never sent.
@@ -52,7 +52,7 @@ impl StoreError {
         Self {
             kind,
             message: message.into(),
-            effect: Effect::ByKind,
+            effect: RequestFate::ByKind,
             is_advice: false,
         }
     }
@@ -84,20 +84,20 @@ impl StoreError {
     /// ```
     #[must_use]
     pub fn unsent(mut self) -> Self {
-        self.effect = Effect::Unsent;
+        self.effect = RequestFate::Unsent;
         self
     }
 
     /// The same error for a request that the store has refused before its first write, whatever its kind.
     #[cfg(feature = "redis")]
     pub(crate) fn without_effect(mut self) -> Self {
-        self.effect = Effect::Refused;
+        self.effect = RequestFate::Refused;
         self
     }
 
     /// The same error for a request that may have been carried out, whatever its kind.
     pub(crate) fn with_possible_effect(mut self) -> Self {
-        self.effect = Effect::Possible;
+        self.effect = RequestFate::Possible;
         self
     }
 
@@ -197,7 +197,7 @@ impl StoreError {
     pub(crate) fn is_refusal_for_good(&self) -> bool {
         use StoreErrorKind::{BadAnswer, Denied, Unsupported, WrongType};
         let is_about_request = matches!(self.kind, BadAnswer | Denied | Unsupported | WrongType);
-        is_about_request && self.effect != Effect::Unsent
+        is_about_request && self.effect != RequestFate::Unsent
     }
 
     /// Whether the request has certainly had no effect: it was never sent, or it was refused
@@ -222,11 +222,11 @@ impl StoreError {
                 | Overloaded
         );
         match self.effect {
-            Effect::ByKind => refused_whole,
-            Effect::Unsent => true,
+            RequestFate::ByKind => refused_whole,
+            RequestFate::Unsent => true,
             #[cfg(feature = "redis")]
-            Effect::Refused => true,
-            Effect::Possible => false,
+            RequestFate::Refused => true,
+            RequestFate::Possible => false,
         }
     }
 }

@@ -18,13 +18,13 @@ pub(super) enum Awaits {
 /// Finds a waiter without looking at the others, of whom there may be thousands.
 #[derive(Default)]
 pub(super) struct Waiters {
-    by_owner: HashMap<OwnerId, Waiter>,
+    by_owner: HashMap<OwnerId, QueuedWaiter>,
     /// The same waiters by their numbers, which grow.
     order: VecDeque<(u64, OwnerId)>,
     last: u64,
 }
 
-struct Waiter {
+struct QueuedWaiter {
     number: u64,
     awaits: Awaits,
     alive_until: Instant,
@@ -44,7 +44,7 @@ impl Waiters {
         let waiter = self.by_owner.entry(owner).or_insert_with(|| {
             self.last += 1;
             self.order.push_back((self.last, owner));
-            Waiter {
+            QueuedWaiter {
                 number: self.last,
                 awaits,
                 alive_until,

@@ -27,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// then known, and a place in their queues is kept.
 const LEAST_GRACE: Duration = Duration::from_millis(1);
 
-enum Answer {
+enum NodeAnswer {
     Acquired(Reply<AcquireOutcome>),
     Raised(Reply<Raised>),
 }
@@ -125,17 +125,17 @@ impl Round<'_> {
         for node in 0..shared.nodes.len() {
             let (nodes, ask, id) = (shared.nodes.clone(), self.ask.clone(), self.id(node));
             let request = nodes::acquire(nodes, ask, node, id, self.waits, proposal);
-            requests.add(async { Answer::Acquired(request.await) });
+            requests.add(async { NodeAnswer::Acquired(request.await) });
         }
         let mut timer = Timer::new(self.until);
         let (mut is_refused, mut has_reason, mut is_hurried) = (false, false, false);
         while let Some(answer) = requests.next(&mut timer).await {
             match answer {
-                Answer::Acquired(reply) => {
+                NodeAnswer::Acquired(reply) => {
                     shared.saw(&reply);
                     tally.acquired(reply.node, reply.answer);
                 }
-                Answer::Raised(reply) => tally.raised(reply.node, reply.answer),
+                NodeAnswer::Raised(reply) => tally.raised(reply.node, reply.answer),
             }
             let step = if is_refused {
                 Step::Refuse
@@ -155,7 +155,7 @@ impl Round<'_> {
                         let (nodes, ask) = (shared.nodes.clone(), self.ask.clone());
                         let fences = [tally.counted(node), fence];
                         let request = nodes::raise(nodes, ask, node, self.id(node), fences);
-                        requests.add(async { Answer::Raised(request.await) });
+                        requests.add(async { NodeAnswer::Raised(request.await) });
                     }
                 }
                 Step::Grant(fence) => {
@@ -216,7 +216,7 @@ impl Round<'_> {
 
     /// The grant is certain without those who have not answered yet. The more nodes have it the
     /// better, and nobody waits for them.
-    fn leave(&self, mut requests: Requests<Answer>, mut timer: Timer) {
+    fn leave(&self, mut requests: Requests<NodeAnswer>, mut timer: Timer) {
         if requests.is_empty() {
             return;
         }
@@ -224,7 +224,7 @@ impl Round<'_> {
         let limit = self.until.saturating_duration_since(self.begun);
         in_background(async move {
             while let Some(answer) = requests.next(&mut timer).await {
-                let Answer::Acquired(reply) = answer else {
+                let NodeAnswer::Acquired(reply) = answer else {
                     continue;
                 };
                 shared.saw(&reply);

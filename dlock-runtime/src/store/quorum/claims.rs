@@ -42,7 +42,7 @@ pub(super) struct Claims {
 }
 
 struct Known {
-    claims: HashMap<(OwnerId, LockKey), Claim>,
+    claims: HashMap<(OwnerId, LockKey), NodeClaim>,
     /// The number of claims at which expired ones are looked for: those of a `min_hold` end without
     /// a word.
     sweep_at: usize,
@@ -50,7 +50,7 @@ struct Known {
     asks: u64,
 }
 
-struct Claim {
+struct NodeClaim {
     /// The number of its latest question.
     ask: u64,
     ids: Ids,
@@ -168,7 +168,7 @@ impl Claims {
             claim.until = claim.until.max(until);
             return Some(before);
         }
-        let claim = Claim {
+        let claim = NodeClaim {
             ask,
             ids: Ids {
                 all: self.fresh(owner)?,
@@ -193,7 +193,7 @@ impl Claims {
         &self,
         owner: OwnerId,
         key: &LockKey,
-        change: impl FnOnce(&mut Claim) -> T,
+        change: impl FnOnce(&mut NodeClaim) -> T,
     ) -> Option<T> {
         let mut known = self.known();
         known.claims.get_mut(&(owner, key.clone())).map(change)
@@ -350,7 +350,7 @@ impl Claims {
     }
 }
 
-impl Claim {
+impl NodeClaim {
     fn touch(&mut self, node: usize, id: OwnerId) -> bool {
         let is_current = !self.released && self.ids.at(node) == id;
         if is_current {

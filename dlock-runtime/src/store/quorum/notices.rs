@@ -34,14 +34,14 @@ const PATIENCE: Duration = Duration::from_millis(4);
 /// More waiters than this are told at once.
 const MOST_AT_ONCE: usize = 4096;
 
-type Waiter = (OwnerId, Box<str>);
+type WaiterKey = (OwnerId, Box<str>);
 
 /// The notices for one manager.
 pub(super) struct Notices {
     sink: HintSink,
     majority: usize,
     random: Arc<dyn Random>,
-    told: Mutex<HashMap<Waiter, Told>>,
+    told: Mutex<HashMap<WaiterKey, Told>>,
     is_gone: AtomicBool,
 }
 
@@ -87,7 +87,7 @@ impl Notices {
         }))
     }
 
-    fn told(&self) -> MutexGuard<'_, HashMap<Waiter, Told>> {
+    fn told(&self) -> MutexGuard<'_, HashMap<WaiterKey, Told>> {
         // Every change is complete before anything can panic.
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,7 +151,7 @@ impl Notices {
         }
     }
 
-    async fn wait_for_the_rest(self: Arc<Self>, waiter: Waiter, until: Instant) {
+    async fn wait_for_the_rest(self: Arc<Self>, waiter: WaiterKey, until: Instant) {
         sleep_until(until).await;
         let told = self.told().remove(&waiter);
         if told.is_some_and(|told| !told.passed_on) {
