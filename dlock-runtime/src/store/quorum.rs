@@ -15,7 +15,7 @@
 //! and one that is begun after another was granted has a greater one. Neither depends on a clock.
 //!
 //! **Clocks.** That two sections do not overlap depends on clocks that tick at about the same rate,
-//! as with one store: see [`Drift`](super::Drift). What time they show does not matter, as long as it
+//! as with one store: see [`Drift`]. What time they show does not matter, as long as it
 //! does not jump: a node whose clock is set forward may forget a lock that is held.
 //!
 //! # What does not

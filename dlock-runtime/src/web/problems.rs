@@ -22,7 +22,7 @@ const AFTER_A_RESTART: Duration = Duration::from_secs(5);
 
 /// What clients are told of each error, by its [code](LockError::code).
 ///
-/// The default is what the [module](super) says. [`install`] makes another one count for the whole
+/// The default is what the [module](super) says. [`install`](super::install) makes another one count for the whole
 /// process; without that it answers for whoever has it.
 ///
 /// ```
@@ -161,7 +161,7 @@ fn standard(error: &LockError) -> Parts {
     }
 }
 
-/// Says what clients are told; see [`install`] for an example.
+/// Says what clients are told; see [`install`](super::install) for an example.
 ///
 /// All methods but [`base_uri`](Self::base_uri) are about one [code](LockError::code).
 #[derive(Clone, Debug)]

@@ -50,7 +50,7 @@ pub struct RedisConfig {
     pub namespace: String,
     /// How long one request may take, wherever a cluster sends it; an hour at the most.
     pub response_timeout: Duration,
-    /// How long [`RedisStore::connect`](super::RedisStore::connect) may take; an hour
+    /// How long [`RedisStore::connect`](crate::store::redis::RedisStore::connect) may take; an hour
     /// at the most.
     pub connect_timeout: Duration,
     /// Whether a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
