@@ -223,12 +223,15 @@ impl<'a, S: LockStore> Trial<'a, S> {
         }
     }
 
-    /// A client that listens for hints, if the store has hooks.
-    pub(crate) fn listen(&self) -> Option<(ClientId, Arc<Heard>)> {
-        let hooks = self.store.properties().hooks?;
+    /// A client that listens for hints.
+    pub(crate) fn listen(&self) -> Result<(ClientId, Arc<Heard>), Broken> {
+        let Some(hooks) = self.store.properties().hooks else {
+            let expected = "hooks, by which a manager listens for hints";
+            return Err(Broken::new(expected, "none"));
+        };
         let (client, heard) = (ClientId::new(&SystemRandom), Arc::new(Heard::default()));
         hooks.attach(client, HintSink::new(heard.clone()));
-        Some((client, heard))
+        Ok((client, heard))
     }
 }
 
@@ -299,6 +302,22 @@ pub(crate) struct Heard(Mutex<Vec<(String, OwnerId, u64)>>);
 impl Heard {
     fn hints(&self) -> MutexGuard<'_, Vec<(String, OwnerId, u64)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first hint for `waiter`, if it has come.
+    pub(crate) fn hint_for(&self, waiter: OwnerId) -> Option<(String, OwnerId, u64)> {
+        let hints = self.hints();
+        hints.iter().find(|(_, owner, _)| *owner == waiter).cloned()
+    }
+
+    /// Waits until a hint for `waiter` has come, but not for long: hints may be lost.
+    pub(crate) async fn wait_for(&self, waiter: OwnerId) {
+        for _ in 0..10 {
+            if self.hint_for(waiter).is_some() {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// The hints so far: keys, owners and fences.

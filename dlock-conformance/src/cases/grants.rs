@@ -1,12 +1,10 @@
 //! Releases that grant, and the hints about them.
 
-use std::time::Duration;
-
 use dlock_runtime::{
     LockStore, OwnerId,
     store::{ALIVE, AcquireOutcome, GRANT_TTL, Queue, Released, Renewal},
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::{
     Outcome,
@@ -115,12 +113,7 @@ pub(super) async fn a_renewal_names_the_holder<S: LockStore>(trial: &Trial<'_, S
 
 /// Hints may be lost, as before a subscription is there. One of many is enough.
 pub(super) async fn a_granted_waiter_is_told<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
-    let (Some((client, heard)), Some((_, unheard))) = (trial.listen(), trial.listen()) else {
-        return Err(Broken::new(
-            "hooks, by which a manager listens for hints",
-            "none",
-        ));
-    };
+    let ((client, heard), (_, unheard)) = (trial.listen()?, trial.listen()?);
     let begun = Instant::now();
     for attempt in 1.. {
         let (holder, waiter) = (owner(), OwnerId::new(client, attempt));
@@ -131,15 +124,9 @@ pub(super) async fn a_granted_waiter_is_told<S: LockStore>(trial: &Trial<'_, S>)
             AcquireOutcome::Granted { fence, .. } => fence,
             other => return expect(false, "a waiter that was made the holder", other),
         };
-        for _ in 0..10 {
-            if heard.all().iter().any(|(_, owner, _)| *owner == waiter) {
-                break;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
+        heard.wait_for(waiter).await;
         trial.release(waiter).await?;
-        let hints = heard.all();
-        if let Some(hint) = hints.into_iter().find(|(_, owner, _)| *owner == waiter) {
+        if let Some(hint) = heard.hint_for(waiter) {
             // Without a fence, it only makes the waiter ask.
             let told = if hint.2 == 0 { 0 } else { fence };
             let expected = (trial.key.to_string(), waiter, told);

@@ -1,12 +1,10 @@
 //! The requests of a quorum to its nodes.
 
-use std::time::Duration;
-
 use dlock_runtime::{
     OwnerId,
     store::{AcquireOutcome, GRANT_TTL, QuorumNode, Raised, Released, Renewal},
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::{
     Outcome,
@@ -187,26 +185,15 @@ pub(super) async fn a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice<S: Qu
 
 /// Hints may be lost, as before a subscription is there. One of many is enough.
 pub(super) async fn a_notice_has_no_fence<S: QuorumNode>(trial: &Trial<'_, S>) -> Outcome {
-    let Some((client, heard)) = trial.listen() else {
-        return Err(Broken::new(
-            "hooks, by which a manager listens for hints",
-            "none",
-        ));
-    };
+    let (client, heard) = trial.listen()?;
     let begun = Instant::now();
     for attempt in 1.. {
         let (holder, waiter) = (owner(), OwnerId::new(client, attempt));
         trial.granted(holder, TTL).await?;
         trial.wait_for_notice(waiter).await?;
         trial.release(holder).await?;
-        for _ in 0..10 {
-            if heard.all().iter().any(|(_, owner, _)| *owner == waiter) {
-                break;
-            }
-            sleep(Duration::from_millis(10)).await;
-        }
-        let hints = heard.all();
-        if let Some(hint) = hints.into_iter().find(|(_, owner, _)| *owner == waiter) {
+        heard.wait_for(waiter).await;
+        if let Some(hint) = heard.hint_for(waiter) {
             let expected = (trial.key.to_string(), waiter, 0);
             return expect_eq(hint, expected, "as key, owner and fence of the hint");
         }
