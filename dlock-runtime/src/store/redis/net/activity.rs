@@ -4,23 +4,18 @@
 //! are ahead of it, however long that takes; those others do.
 
 use std::{
-    io,
-    pin::{Pin, pin},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use redis::RedisError;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::timeout,
-};
+use tokio::time::timeout;
 
-use super::stream::Stream;
+use super::stream::{ObservedStream, ReadObserver};
 use crate::store::{StoreError, redis::protocol::errors};
 
 /// A counter of reads on a connection.
@@ -57,65 +52,19 @@ impl Activity {
     }
 }
 
-/// A stream that counts its activity.
-pub(crate) struct ActivityStream<S> {
-    stream: S,
-    activity: Activity,
+impl ReadObserver for Activity {
+    fn read(&mut self, _bytes: &[u8]) {
+        self.beat();
+    }
 }
+
+/// A stream that counts its activity.
+pub(crate) type ActivityStream<S> = ObservedStream<S, Activity>;
 
 impl<S> ActivityStream<S> {
     pub(crate) fn new(stream: S) -> (Self, Activity) {
         let activity = Activity::default();
-        let beating = Self {
-            stream,
-            activity: activity.clone(),
-        };
-        (beating, activity)
-    }
-}
-
-impl<S: Stream + Unpin> AsyncRead for ActivityStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.activity.beat();
-        }
-        read
-    }
-}
-
-impl<S: Stream + Unpin> AsyncWrite for ActivityStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        (Self::observed(stream, activity.clone()), activity)
     }
 }
 

@@ -4,16 +4,13 @@
 //! knows of no answer without a question, and only tells that the connection broke.
 
 use std::{
-    io,
-    pin::Pin,
     sync::{Arc, OnceLock},
-    task::{Context, Poll},
     time::Duration,
 };
 
 use redis::Value;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::stream::{ObservedStream, ReadObserver};
 use crate::store::{StoreError, redis::protocol::errors};
 
 /// Refusals are much shorter.
@@ -33,25 +30,28 @@ impl EarlyError {
 }
 
 /// A stream that listens for a refusal.
-pub(crate) struct EarlyErrorStream<S> {
-    stream: S,
+pub(crate) type EarlyErrorStream<S> = ObservedStream<S, FirstLine>;
+
+/// The first line as far as it has come.
+pub(crate) struct FirstLine {
     early_error: EarlyError,
-    /// The first line as far as it has come; none when it is known to be a refusal or not.
+    /// None when it is known to be a refusal or not.
     line: Option<Vec<u8>>,
 }
 
 impl<S> EarlyErrorStream<S> {
     pub(crate) fn new(stream: S) -> (Self, EarlyError) {
         let early_error = EarlyError::default();
-        let heard = Self {
-            stream,
+        let first = FirstLine {
             early_error: early_error.clone(),
             line: Some(Vec::new()),
         };
-        (heard, early_error)
+        (Self::observed(stream, first), early_error)
     }
+}
 
-    fn hear(&mut self, bytes: &[u8]) {
+impl ReadObserver for FirstLine {
+    fn read(&mut self, bytes: &[u8]) {
         let Some(mut line) = self.line.take() else {
             return;
         };
@@ -66,51 +66,6 @@ impl<S> EarlyErrorStream<S> {
         } else {
             self.line = Some(line);
         }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for EarlyErrorStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if self.line.is_some() && matches!(read, Poll::Ready(Ok(()))) {
-            self.hear(&buffer.filled()[before..]);
-        }
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for EarlyErrorStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
