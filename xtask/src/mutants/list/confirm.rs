@@ -21,7 +21,7 @@ pub(super) const ALL: &[Mutant] = &[
         "The renewals of two leases do not wait for replicas",
         REDIS,
         "lane::renew_all(config, batch.requests, limit, self.lane.get(), «own»)",
-        "match requests { [_] => own, _ => Box::leak(Box::new(Connections::Plain(self.servers.clone()))) }",
+        "match batch.requests { [_] => own, _ => Box::leak(Box::new(Connections::Plain(self.servers.clone()))) }",
         REPLICAS,
     )
     .breaks("an answer that is not confirmed in time is no answer"),

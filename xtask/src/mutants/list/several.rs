@@ -18,7 +18,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Of several keys only the first is kept for its `min_hold`",
         SEVERAL,
         "for taken in «&all» {",
-        "all.first()",
+        "&all[..1]",
         KEYS,
     ),
     Mutant::new(
@@ -26,7 +26,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Of several keys none is kept for its `min_hold`",
         SEVERAL,
         "for taken in «&all» {",
-        "all.iter().take(0)",
+        "&all[..0]",
         KEYS,
     )
     .breaks("`min_hold` applies when all leases are there"),

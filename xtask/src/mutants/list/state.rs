@@ -378,7 +378,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Whoever publishes makes a holder renew any number of times",
         HOLD,
         "«self.renew_at.earlier(self.doubts.next)»",
-        "self.granted",
+        "self.since",
         STATE,
     )
     .breaks("but not in the first 250 ms of its lease and at most four times a second"),
