@@ -2,8 +2,12 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::machine;
 
 /// A call of cargo: its arguments, none with a space in it, and one variable.
 #[derive(Debug)]
@@ -55,12 +59,30 @@ impl Call {
         command.args(self.arguments.split(' ')).args(more);
         command.envs(self.variable);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        match command.status() {
-            Ok(status) => status.success(),
-            Err(error) => {
-                eprintln!("error: cargo cannot be run: {error}");
-                false
-            }
+        ends_well(&mut command)
+    }
+
+    /// The same after everything else that wants a processor; the output goes to `output`.
+    pub(crate) fn run_in_background(&self, mut output: &File) -> bool {
+        let mut command = background(&root());
+        command.args(self.arguments.split(' ')).envs(self.variable);
+        let streams = (output.try_clone(), output.try_clone());
+        let (Ok(stdout), Ok(stderr)) = streams else {
+            return false;
+        };
+        if writeln!(output, "$ {}", self.line()).is_err() {
+            return false;
+        }
+        ends_well(command.stdout(stdout).stderr(stderr))
+    }
+}
+
+fn ends_well(command: &mut Command) -> bool {
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            eprintln!("error: cargo cannot be run: {error}");
+            false
         }
     }
 }
@@ -129,8 +151,24 @@ pub(crate) fn has(subcommand: &str) -> bool {
 /// What cargo has told this program about its package is taken away: `ring` looks at these variables when it
 /// is built, and would be built anew, with all that depends on it, after each call by hand.
 pub(crate) fn command(folder: &Path) -> Command {
-    let program = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
-    let mut command = Command::new(program);
+    prepared(Command::new(program()), folder)
+}
+
+/// The same with low priority, where there is `nice`.
+fn background(folder: &Path) -> Command {
+    let Some(nice) = machine::find("nice") else {
+        return command(folder);
+    };
+    let mut command = Command::new(nice);
+    command.args(["-n", "10"]).arg(program());
+    prepared(command, folder)
+}
+
+fn program() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into())
+}
+
+fn prepared(mut command: Command, folder: &Path) -> Command {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

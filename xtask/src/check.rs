@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use crate::cargo::Call;
 use crate::component::Component;
-use crate::steps::{Step, seconds};
+use crate::gate::seconds;
+use crate::steps::Step;
 use crate::timed::Times;
 
 /// The unit tests, and the executables of `tests/` that start nothing. The few unit tests that start servers

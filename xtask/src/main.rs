@@ -9,6 +9,7 @@ mod crates;
 mod editor;
 mod evidence;
 mod fuzz;
+mod gate;
 #[cfg(test)]
 mod imports;
 mod machine;
@@ -62,7 +63,7 @@ Examples:
         #[arg(long)]
         keep_going: bool,
 
-        /// The steps to run [default: all of them, in the order shown]
+        /// The steps to run, in this order [default: all of them; `lint`, `doc-test` and `doc` beside the tests]
         #[arg(value_name = "STEP")]
         steps: Vec<Step>,
     },
@@ -168,10 +169,8 @@ Examples:
 
 fn main() -> ExitCode {
     let succeeded = match Arguments::parse().command {
-        Command::Test { keep_going, steps } if steps.is_empty() => {
-            steps::run(&Step::ALL, keep_going)
-        }
-        Command::Test { keep_going, steps } => steps::run(&steps, keep_going),
+        Command::Test { keep_going, steps } if steps.is_empty() => gate::run_all(keep_going),
+        Command::Test { keep_going, steps } => gate::run(&steps, keep_going),
         Command::Cost { runs } => told(cost::run(runs)),
         Command::Bench { many, compare } => {
             told(many.map_or_else(|| compare.run(), |many| many.run()))

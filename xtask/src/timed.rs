@@ -11,6 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{env, process, thread};
@@ -23,6 +24,9 @@ const TIMES: &str = "DLOCK_TEST_TIMES";
 /// How many tests are shown.
 const SHOWN: usize = 10;
 
+/// How often the file is looked at while the tests are built.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// How long output is waited for that a process may still write which the tests have left behind.
 const REST: Duration = Duration::from_millis(200);
 
@@ -30,6 +34,8 @@ const REST: Duration = Duration::from_millis(200);
 pub(crate) struct Times {
     runner: String,
     file: PathBuf,
+    /// The number of lines of the file when the last call began.
+    before_the_last_call: OnceLock<usize>,
 }
 
 impl Times {
@@ -46,6 +52,7 @@ impl Times {
         Some(Self {
             runner: variable,
             file,
+            before_the_last_call: OnceLock::new(),
         })
     }
 
@@ -58,6 +65,30 @@ impl Times {
             (self.runner.clone(), runner),
             (TIMES.to_owned(), self.file.clone().into_os_string()),
         ]
+    }
+
+    /// Notes that the next call of cargo is the last one.
+    pub(crate) fn note_the_last_call(&self) {
+        let noted = self.lines();
+        self.before_the_last_call.get_or_init(|| noted);
+    }
+
+    /// Waits until an executable of the last call has ended, so that nothing is compiled any more, or until
+    /// there is nothing to wait for.
+    pub(crate) fn wait_for_the_last_call(&self, is_over: impl Fn() -> bool) {
+        let has_begun = || {
+            let before = self.before_the_last_call.get();
+            before.is_some_and(|before| self.lines() > *before)
+        };
+        while !has_begun() && !is_over() {
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// How many tests have ended in the executables that have.
+    fn lines(&self) -> usize {
+        let times = fs::read_to_string(&self.file);
+        times.map_or(0, |it| it.lines().count())
     }
 
     /// The slowest tests, each in a line, slowest first.

@@ -1,0 +1,272 @@
+//! One run of the steps, and the report about it.
+//!
+//! Compilers keep all processors busy, and tests wait most of their time. So once the tests are built and
+//! have begun, the steps that compile go on beside them, as programs of low priority; their output is shown
+//! after that of the tests.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::component::Component;
+use crate::steps::Step;
+use crate::timed::Times;
+use crate::{cargo, editor, server, supply, tools};
+
+/// The steps that only compile, and the examples of the documentation.
+const BESIDE: [Step; 3] = [Step::Lint, Step::DocTest, Step::Doc];
+
+enum Done {
+    Checked,
+    /// Why nothing was checked.
+    LeftOut(String),
+}
+
+/// The end of a step, and the time it took.
+struct Report {
+    step: Step,
+    took: Duration,
+    outcome: Result<Done, String>,
+}
+
+/// Runs all steps, each as early as it can, and returns whether all succeeded.
+pub(crate) fn run_all(keep_going: bool) -> bool {
+    match Times::start() {
+        Some(times) => report(&Step::ALL, &side_by_side(&times, keep_going), Some(&times)),
+        // The moment at which the tests begin could not be told.
+        None => run(&Step::ALL, keep_going),
+    }
+}
+
+/// Runs the steps one after the other and returns whether all succeeded.
+pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
+    let steps = with_server(steps);
+    let times = steps.contains(&Step::Test).then(Times::start).flatten();
+    let mut reports = Vec::new();
+    for &step in &steps {
+        reports.push(shown(step, || checked(step, times.as_ref())));
+        if has_failed(&reports) && !keep_going {
+            break;
+        }
+    }
+    report(&steps, &reports, times.as_ref())
+}
+
+/// Puts the server before everything else where it is needed: that it is missing should not
+/// come out after minutes of compiling.
+fn with_server(steps: &[Step]) -> Vec<Step> {
+    let mut steps = steps.to_vec();
+    if steps.contains(&Step::Test) && !steps.contains(&Step::Server) {
+        steps.insert(0, Step::Server);
+    }
+    steps
+}
+
+/// Runs all steps, some of them beside the tests.
+fn side_by_side(times: &Times, keep_going: bool) -> Vec<Report> {
+    let mut reports = Vec::new();
+    for step in Step::ALL.into_iter().filter(|it| !BESIDE.contains(it)) {
+        if step == Step::Test {
+            reports.extend(with_tests(times, keep_going));
+        } else {
+            reports.push(shown(step, || checked(step, None)));
+        }
+        if has_failed(&reports) && !keep_going {
+            break;
+        }
+    }
+    reports
+}
+
+/// Runs the tests, and beside them what may be.
+fn with_tests(times: &Times, keep_going: bool) -> Vec<Report> {
+    for component in BESIDE.into_iter().filter_map(Step::component) {
+        // Not hidden behind the tests; the step itself reports what is missing.
+        drop(component.provide());
+    }
+    // Set at their end: whether they have succeeded.
+    let tests_ended = OnceLock::new();
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            times.wait_for_the_last_call(|| tests_ended.get().is_some());
+            quietly(keep_going, || tests_ended.get() == Some(&false))
+        });
+        let tests = shown(Step::Test, || checked(Step::Test, Some(times)));
+        tests_ended.get_or_init(|| tests.outcome.is_ok());
+        let beside = beside.join().expect("a failure of a step is reported");
+        for (report, output) in &beside {
+            println!("\n==> {}, beside the tests", report.step.name());
+            print!("{output}");
+            tell(report);
+        }
+        let reports = beside.into_iter().map(|(report, _)| report);
+        reports.chain([tests]).collect()
+    })
+}
+
+/// Runs the steps beside the tests, and returns what they have said.
+fn quietly(keep_going: bool, tests_failed: impl Fn() -> bool) -> Vec<(Report, String)> {
+    let mut reports: Vec<(Report, String)> = Vec::new();
+    for step in BESIDE {
+        let has_failed = tests_failed() || reports.iter().any(|(it, _)| it.outcome.is_err());
+        if has_failed && !keep_going {
+            break;
+        }
+        let path = cargo::target().join(format!("output-of-{}", step.name()));
+        let report = reported(step, || in_background(step, &path));
+        let output = fs::read_to_string(&path).unwrap_or_default();
+        reports.push((report, output));
+    }
+    reports
+}
+
+/// Runs the calls of a step with low priority; their output goes to a file.
+fn in_background(step: Step, output: &Path) -> Result<Done, String> {
+    step.component().map_or(Ok(()), Component::provide)?;
+    let failed = |error| format!("{}: {error}", output.display());
+    let output = File::create(output).map_err(failed)?;
+    for call in step.calls() {
+        if !call.run_in_background(&output) {
+            return Err(format!("this failed: {}", call.line()));
+        }
+    }
+    Ok(Done::Checked)
+}
+
+/// Runs a step where it can be seen.
+fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
+    match step.component().map_or(Ok(()), Component::provide) {
+        // No part of what is checked depends on it, and not every toolchain comes with one.
+        Err(reason) if step == Step::Editor => return Ok(Done::LeftOut(reason)),
+        provided => provided?,
+    }
+    match step {
+        Step::Server => {
+            server::provide()?;
+            tools::provide()?;
+        }
+        Step::Supply => supply::check()?,
+        Step::Editor => editor::check()?,
+        _ => {}
+    }
+    let times = times.filter(|_| step == Step::Test);
+    let calls = step.calls();
+    let count = calls.len();
+    for (index, call) in calls.into_iter().enumerate() {
+        if let Some(times) = times.filter(|_| index + 1 == count) {
+            times.note_the_last_call();
+        }
+        let variables = times.map(Times::variables).unwrap_or_default();
+        if !call.run_under(&variables) {
+            return Err(format!("this failed: {}", call.line()));
+        }
+    }
+    Ok(Done::Checked)
+}
+
+fn reported(step: Step, run: impl FnOnce() -> Result<Done, String>) -> Report {
+    let begun = Instant::now();
+    let outcome = run();
+    Report {
+        step,
+        took: begun.elapsed(),
+        outcome,
+    }
+}
+
+fn shown(step: Step, run: impl FnOnce() -> Result<Done, String>) -> Report {
+    println!("\n==> {}", step.name());
+    let report = reported(step, run);
+    tell(&report);
+    report
+}
+
+fn tell(report: &Report) {
+    let (name, took) = (report.step.name(), seconds(report.took));
+    match &report.outcome {
+        Ok(Done::Checked) => println!("<== {name} ok, {took}"),
+        Ok(Done::LeftOut(reason)) => eprintln!("<== {name} LEFT OUT: {reason}"),
+        Err(reason) => eprintln!("<== {name} FAILED, {took}: {reason}"),
+    }
+}
+
+fn has_failed(reports: &[Report]) -> bool {
+    reports.iter().any(|report| report.outcome.is_err())
+}
+
+/// Prints the end of the whole run, and returns whether it succeeded.
+fn report(steps: &[Step], reports: &[Report], times: Option<&Times>) -> bool {
+    print!("\n{}", table(steps, reports));
+    let slowest = times.map(Times::slowest).unwrap_or_default();
+    if !slowest.is_empty() {
+        print!("\nthe slowest tests:\n{slowest}");
+    }
+    for report in reports.iter().filter(|report| report.outcome.is_err()) {
+        eprintln!("to repeat it: cargo xtask test {}", report.step.name());
+    }
+    !has_failed(reports)
+}
+
+fn table(steps: &[Step], reports: &[Report]) -> String {
+    let line = |step: &Step| {
+        let report = reports.iter().find(|report| report.step == *step);
+        let took = report.map_or_else(String::new, |it| seconds(it.took));
+        let (state, took) = match report.map(|it| &it.outcome) {
+            Some(Ok(Done::Checked)) => ("ok", took),
+            Some(Ok(Done::LeftOut(_))) => ("left out", String::new()),
+            Some(Err(_)) => ("FAILED", took),
+            None => ("not run", took),
+        };
+        format!("{:<10}{state:<10}{took:>9}", step.name())
+            .trim_end()
+            .to_owned()
+            + "\n"
+    };
+    steps.iter().map(line).collect()
+}
+
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_bring_their_server() {
+        assert_eq!(
+            with_server(&[Step::Fmt, Step::Test]),
+            [Step::Server, Step::Fmt, Step::Test]
+        );
+        assert_eq!(with_server(&[Step::Doc]), [Step::Doc]);
+        assert_eq!(with_server(&Step::ALL), Step::ALL);
+    }
+
+    #[test]
+    fn the_table_shows_what_was_not_run() {
+        let reports = [
+            Report {
+                step: Step::Lint,
+                took: Duration::from_secs(10),
+                outcome: Err("x".into()),
+            },
+            Report {
+                step: Step::Fmt,
+                took: Duration::from_millis(1250),
+                outcome: Ok(Done::Checked),
+            },
+        ];
+        let lines = [
+            "fmt       ok            1.2 s",
+            "lint      FAILED       10.0 s",
+            "test      not run",
+        ];
+        assert_eq!(
+            table(&[Step::Fmt, Step::Lint, Step::Test], &reports),
+            lines.join("\n") + "\n"
+        );
+    }
+}
