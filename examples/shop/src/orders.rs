@@ -5,9 +5,9 @@ use std::{fmt::Display, path::Path, time::Duration};
 use dlock::FencingToken;
 use serde::{Serialize, Serializer};
 use sqlx::{
-    FromRow, SqlitePool,
+    FromRow, Row, SqlitePool,
     error::DatabaseError,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow},
 };
 use tokio::time::{Instant, sleep};
 
@@ -35,7 +35,7 @@ const SCHEMA: &str = "
         FROM orders;
 ";
 
-#[derive(Clone, Debug, FromRow, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Order {
     pub(crate) id: i64,
     pub(crate) item: String,
@@ -47,6 +47,20 @@ pub(crate) struct Order {
     pub(crate) fence: i64,
     /// How often the provider has charged it.
     pub(crate) charges: i64,
+}
+
+// By hand: the derive macro of sqlx would compile SQLite a second time, for the compiler.
+impl FromRow<'_, SqliteRow> for Order {
+    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            item: row.try_get("item")?,
+            cents: row.try_get("cents")?,
+            paid_by: row.try_get("paid_by")?,
+            fence: row.try_get("fence")?,
+            charges: row.try_get("charges")?,
+        })
+    }
 }
 
 fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
