@@ -119,7 +119,10 @@ async fn send(
     is_awaited: bool,
 ) -> Answered {
     let answer = acquisition.ask_release(owner, now).await;
-    if let Some(error) = answer.as_ref().err().filter(|it| it.is_refusal_for_good()) {
+    let refusal = answer.as_ref().err();
+    // For a caller that waits it is sent once more, in the background: permissions may be changing just now.
+    let refusal = refusal.filter(|it| !is_awaited && it.is_refusal_for_good());
+    if let Some(error) = refusal {
         acquisition.events().release_refused(error);
         acquisition.event(Event::Abandoned);
         return Answered::Over(None);

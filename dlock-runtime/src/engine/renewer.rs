@@ -275,6 +275,10 @@ fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<D
     if !bearer.is_held_by(owner) {
         // It was given back between the event and this entry.
         renewer.remove(owner);
+        if bearer.is_held_by(owner) {
+            // An acquisition that has entered meanwhile has lost its own entry with that.
+            note(&bearer, RenewAt { owner, at: now }, now);
+        }
     }
     if limit.is_some() {
         bearer.look_at_body(now);

@@ -170,3 +170,59 @@ async fn a_release_is_repeated_as_soon_as_the_store_is_back() {
     assert_eq!(before.elapsed(), Duration::ZERO);
     assert_clean(&store.store, &manager).await;
 }
+
+/// A store whose first release fails.
+#[derive(Clone)]
+struct FirstFails {
+    store: MemoryStore,
+    kind: StoreErrorKind,
+    asked: Arc<AtomicUsize>,
+}
+
+impl LockStore for FirstFails {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        self.store.acquire(request).await
+    }
+
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        self.store.renew(batch).await
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Err(StoreError::new(self.kind, "only this once"));
+        }
+        self.store.release(key, owner).await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        self.store.properties()
+    }
+}
+
+/// An answer that makes no sense says nothing about the release, and permissions may be changing just then.
+#[tokio::test(start_paused = true)]
+async fn an_awaited_release_that_fails_is_sent_once_more() {
+    for kind in [
+        StoreErrorKind::BadAnswer,
+        StoreErrorKind::Denied,
+        StoreErrorKind::TimedOut,
+        StoreErrorKind::Disconnected,
+    ] {
+        let store = FirstFails {
+            store: MemoryStore::new(),
+            kind,
+            asked: Arc::default(),
+        };
+        let manager = LockManager::builder().store(store.clone()).unwrap();
+        let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
+        let begun = Instant::now();
+        guard.release().await.unwrap();
+        eventually(LIMIT, "the lock is free", async || store.store.is_empty()).await;
+        assert!(
+            begun.elapsed() < TTL,
+            "{kind:?}: it is not the TTL that has freed it"
+        );
+        assert_eq!(store.asked.load(Ordering::Relaxed), 2, "{kind:?}");
+    }
+}

@@ -16,7 +16,7 @@ use dlock::{
     },
 };
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::common::TestClock;
 use crate::lifecycle::assert_clean;
@@ -216,4 +216,52 @@ async fn are_kept_by_a_store_that_does_not_answer_for_each_of_them() {
     assert!(guards.iter().all(|guard| !guard.is_lost()));
     join_all(guards.into_iter().map(dlock::LockGuard::release)).await;
     assert_clean(&store, &manager).await;
+}
+
+/// Two servers of which one hangs; the store waits for both within its limit, which it counts from when its requests
+/// are made.
+#[derive(Clone, Default)]
+struct TwoServers(MemoryStore);
+
+impl LockStore for TwoServers {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        self.0.acquire(request).await
+    }
+
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        let limit = batch.limit.unwrap();
+        sleep(2 * EACH).await;
+        let answers = batch.requests.iter().map(async |request| {
+            let answer = async {
+                if request.key.as_str().starts_with("hung:") {
+                    std::future::pending::<()>().await;
+                }
+                self.0.renew_one(*request).await
+            };
+            let answer = timeout(limit, answer).await;
+            answer.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+        });
+        join_all(answers).await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        self.0.properties()
+    }
+
+    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        self.0.release(key, owner).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_does_not_take_the_leases_of_another_with_it() {
+    const TTL: Duration = Duration::from_secs(3);
+    let store = TwoServers::default();
+    let manager = LockManager::builder().ttl(TTL).store(store).unwrap();
+    let hung = manager.lock("hung:1").acquire().await.unwrap();
+    let good = manager.lock("good:1").acquire().await.unwrap();
+    sleep(2 * TTL).await;
+    assert!(hung.is_lost());
+    assert!(!good.is_lost());
+    good.release().await.unwrap();
 }

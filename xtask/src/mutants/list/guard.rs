@@ -67,6 +67,14 @@ pub(super) const ALL: &[Mutant] = &[
         LIFE,
     ),
     Mutant::new(
+        "awaited-refusal-is-final",
+        "A release that was answered with nonsense, or refused for a moment, is not sent again",
+        RELEASE,
+        "refusal.filter(|it| «!is_awaited && it.is_refusal_for_good()»)",
+        "it.is_refusal_for_good()",
+        LIFE,
+    ),
+    Mutant::new(
         "released-twice",
         "A guard that was released is given back once more",
         RELEASE,

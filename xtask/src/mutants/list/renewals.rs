@@ -54,6 +54,14 @@ pub(super) const ALL: &[Mutant] = &[
         MANY,
     ),
     Mutant::new(
+        "no-grace-for-a-store",
+        "A group is given up when its store is about to, so that one server that hangs takes all answers with it",
+        RENEWALS,
+        "timeout(«limit + limit / GRACE», store.renew(batch))",
+        "limit",
+        MANY,
+    ),
+    Mutant::new(
         "slot-kept-by-the-slow",
         "A group that waits long for its answer keeps others from being sent",
         RENEWALS,
