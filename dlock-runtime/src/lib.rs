@@ -16,6 +16,7 @@
 
 #[cfg(feature = "admin")]
 pub mod admin;
+mod answer;
 mod api;
 mod attempt;
 mod clock;

@@ -1,7 +1,9 @@
 //! Why there is no manager, or no second one.
 
-use super::forms::{codes, debug_with_text};
-use crate::store::StoreError;
+use super::{
+    forms::{codes, debug_with_text},
+    store::StoreError,
+};
 
 /// A manager could not be made.
 ///

@@ -11,13 +11,13 @@ use super::{
     values::{LeaseOrigin, RequestKind},
 };
 use crate::{
+    answer::Renewal,
     clock::Moment,
-    error::{LockError, LostCause},
+    error::{LockError, LostCause, StoreError},
     fence::FencingToken,
     key::LockKey,
     site::Origin,
     state::Loss,
-    store::{Renewal, StoreError},
 };
 
 /// What is told of one lease, as a part of its call.

@@ -36,9 +36,10 @@ use super::{
     values::{LeaseOrigin, RequestKind},
 };
 use crate::{
+    answer::Renewal,
     clock::Moment,
+    error::{StoreError, StoreErrorKind},
     state::Loss,
-    store::{Renewal, StoreError, StoreErrorKind},
 };
 
 #[cfg(feature = "redis")]

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::values::{LeaseOrigin, RequestKind};
 use crate::{
+    answer::Renewal,
     clock::Moment,
+    error::{StoreError, StoreErrorKind},
     state::Loss,
-    store::{Renewal, StoreError, StoreErrorKind},
 };
 
 pub(crate) fn describe() {}
