@@ -38,6 +38,7 @@ mod site;
 mod state;
 pub mod store;
 mod sync;
+mod telemetry;
 #[cfg(test)]
 mod threads;
 #[cfg(any(feature = "axum", feature = "actix"))]

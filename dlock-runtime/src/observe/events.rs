@@ -6,7 +6,6 @@ use tracing::{debug, trace, warn};
 
 use super::{
     metrics,
-    told::{TARGET, milliseconds, told},
     trail::Trail,
     values::{LeaseOrigin, RequestKind},
 };
@@ -18,6 +17,7 @@ use crate::{
     key::LockKey,
     site::Origin,
     state::Loss,
+    telemetry::{TARGET, milliseconds, told},
 };
 
 /// What is told of one lease, as a part of its call.

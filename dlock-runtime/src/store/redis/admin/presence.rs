@@ -21,7 +21,6 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
-    observe::told,
     owner::ClientId,
     store::{
         StoreErrorKind,
@@ -32,6 +31,7 @@ use crate::{
             topology::servers::Servers,
         },
     },
+    telemetry::{TARGET, told},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -153,7 +153,7 @@ impl Work for PresenceWriter {
             if is_refused && !self.was_told {
                 self.was_told = true;
                 told(|| {
-                    debug!(target: "dlock", %error, "operators cannot see what this process is");
+                    debug!(target: TARGET, %error, "operators cannot see what this process is");
                 });
             }
         }
