@@ -24,7 +24,7 @@ pub use node::QuorumNode;
 pub use properties::{Detaching, Drift, StoreHooks, StoreProperties};
 pub use request::{AcquireRequest, LockMode, Proposal, Queue, RenewBatch, RenewRequest};
 pub use scheme::{StoreOptions, StoreScheme};
-pub(crate) use schemes::Schemes;
+pub(crate) use schemes::{Schemes, StoreKind};
 
 pub use crate::{
     answer::{ALIVE, AcquireOutcome, GRANT_TTL, Holder, Raised, Released, Renewal, StoreToken},

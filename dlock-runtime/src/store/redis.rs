@@ -42,7 +42,6 @@ pub use self::config::{
 pub(crate) use self::net::listen::Listener;
 #[cfg(feature = "tls")]
 pub use self::net::tls::Tls;
-pub(crate) use self::{config::env::without_password, topology::independent::Independent};
 use self::{
     config::url::Layout,
     net::{events::Events, hints::Hints, node::Node},
@@ -56,6 +55,10 @@ use self::{
         source::Source,
         wake_ups::WakeUps,
     },
+};
+pub(crate) use self::{
+    config::{env::without_password, scheme::names as schemes},
+    topology::independent::Independent,
 };
 use super::{
     AcquireOutcome, AcquireRequest, Detaching, HintSink, LockStore, Proposal, QuorumNode, Raised,

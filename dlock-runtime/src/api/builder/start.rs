@@ -4,10 +4,7 @@ use std::{env::VarError, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use super::{
-    LockManagerBuilder,
-    redis::{is_memory, unread},
-};
+use super::{LockManagerBuilder, redis::unread};
 use crate::{
     api::manager::LockManager,
     attempt::AttemptIds,
@@ -16,7 +13,7 @@ use crate::{
     label::label,
     observe,
     owner::{ClientId, Owners},
-    store::{HintSink, LockStore, OwnStore, StoreOptions, memory::MemoryStore},
+    store::{HintSink, LockStore, OwnStore, StoreKind, StoreOptions, memory::MemoryStore},
 };
 
 impl LockManagerBuilder {
@@ -57,14 +54,17 @@ impl LockManagerBuilder {
     }
 
     async fn connect_to(self, url: &str) -> Result<LockManager, ConnectError> {
-        if let Some(registered) = self.connect_registered(url).await {
-            return registered;
+        match self.schemes.find(url)?.clone() {
+            StoreKind::Memory => self.store(MemoryStore::new()),
+            // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
+            #[cfg(feature = "redis")]
+            StoreKind::Redis => Box::pin(self.connect_redis(url)).await,
+            StoreKind::Registered(scheme) => {
+                self.check_for_any_store()?;
+                let store = scheme.open_ready(url, &self.store_options()).await?;
+                Ok(self.over_own(store))
+            }
         }
-        if is_memory(url) {
-            return self.store(MemoryStore::new());
-        }
-        // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
-        Box::pin(self.connect_redis(url)).await
     }
 
     /// As [`connect`](Self::connect), without waiting for the store: a service can start before
@@ -90,14 +90,17 @@ impl LockManagerBuilder {
     /// ```
     pub fn connect_lazy(self, url: impl AsRef<str>) -> Result<LockManager, ConnectError> {
         let url = url.as_ref();
-        if let Some(registered) = self.open_registered(url) {
-            return registered;
-        }
         self.ignores_environment(url);
-        if is_memory(url) {
-            return self.store(MemoryStore::new());
+        match self.schemes.find(url)?.clone() {
+            StoreKind::Memory => self.store(MemoryStore::new()),
+            #[cfg(feature = "redis")]
+            StoreKind::Redis => self.lazy_redis(url),
+            StoreKind::Registered(scheme) => {
+                self.check_for_any_store()?;
+                let store = scheme.open(url, &self.store_options())?;
+                Ok(self.over_own(store))
+            }
         }
-        self.lazy_redis(url)
     }
 
     /// As [`connect`](Self::connect), to the URL in the environment variable `DLOCK_URL`.
@@ -174,7 +177,7 @@ impl LockManagerBuilder {
     }
 
     /// A registered scheme has none of the options of Redis.
-    pub(super) fn check_for_any_store(&self) -> Result<(), ConnectError> {
+    fn check_for_any_store(&self) -> Result<(), ConnectError> {
         self.check()?;
         self.check_replicas()?;
         if self.redis.raw_keys {
@@ -209,7 +212,7 @@ impl LockManagerBuilder {
         self.over_own(OwnStore::new(store))
     }
 
-    pub(super) fn over_own(self, store: OwnStore) -> LockManager {
+    fn over_own(self, store: OwnStore) -> LockManager {
         observe::describe();
         let client = ClientId::new(&*self.random);
         let core = Arc::new(Core {
