@@ -4,7 +4,7 @@ mod forms;
 mod manager;
 mod store;
 
-use std::{convert::Infallible, time::Duration};
+use std::{borrow::Cow, convert::Infallible, time::Duration};
 
 pub(crate) use self::forms::{codes, debug_with_text};
 pub use self::{
@@ -96,7 +96,7 @@ pub enum LockError {
         /// The option at fault.
         option: &'static str,
         /// What is wrong with it.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// No manager is installed in this process.
     #[error(

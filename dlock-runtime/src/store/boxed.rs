@@ -3,12 +3,14 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use super::{
-    AcquireOutcome, AcquireRequest, HintSink, LockStore, Proposal, QuorumNode, Raised, Released,
-    RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties, contract,
+    AcquireOutcome, AcquireRequest, HintSink, LockMode, LockStore, Proposal, QuorumNode, Raised,
+    Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties, contract,
 };
 use crate::{
     clock::Moment,
+    error::ConnectError,
     key::LockKey,
+    options::Timing,
     owner::{ClientId, OwnerId},
     process::Process,
 };
@@ -143,6 +145,36 @@ impl OwnStore {
 
     pub(crate) fn hands_on(&self) -> bool {
         self.properties.grants
+    }
+
+    /// Whether a manager with these defaults can use the store.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidOption`] if the store cannot keep their leases, or has no exclusive ones.
+    pub(crate) fn check(&self, defaults: &Timing) -> Result<(), ConnectError> {
+        if !self.properties.modes.contains(&LockMode::Exclusive) {
+            return Err(ConnectError::InvalidOption {
+                option: "store",
+                reason:
+                    "its properties do not list `LockMode::Exclusive`, the mode of every lock; \
+                         use a store that has it"
+                        .into(),
+            });
+        }
+        self.fault(defaults).map_or(Ok(()), |(option, reason)| {
+            let reason = reason.into();
+            Err(ConnectError::InvalidOption { option, reason })
+        })
+    }
+
+    /// The option of these that the store cannot keep to, and why.
+    pub(crate) fn fault(&self, timing: &Timing) -> Option<(&'static str, String)> {
+        self.properties.fault(timing)
+    }
+
+    pub(crate) fn shortest_ttl(&self) -> Duration {
+        self.properties.shortest_ttl
     }
 
     pub(crate) fn drift(&self, ttl: Duration) -> Duration {

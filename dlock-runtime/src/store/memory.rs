@@ -6,6 +6,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{Arc, PoisonError},
+    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -19,6 +20,7 @@ use super::{
 use crate::{
     fence::fence_by_the_clock,
     key::LockKey,
+    options::MAX_TTL,
     owner::{ClientId, OwnerId},
     sync::{Mutex, MutexGuard},
 };
@@ -155,7 +157,9 @@ impl LockStore for MemoryStore {
     /// Holder and store read the same clock.
     fn properties(&self) -> StoreProperties<'_> {
         let properties = StoreProperties::new().grants(true).drift(Drift::NONE);
-        properties.hooks(self)
+        properties
+            .ttls(Duration::from_millis(1), MAX_TTL)
+            .hooks(self)
     }
 }
 

@@ -148,7 +148,7 @@ impl Quorum {
         if !(3..=NodeSet::MOST).contains(&nodes.len()) {
             return Err(ConnectError::InvalidOption {
                 option: "stores",
-                reason: "a quorum is of 3 to 31 stores",
+                reason: "a quorum is of 3 to 31 stores".into(),
             });
         }
         Ok(Self {

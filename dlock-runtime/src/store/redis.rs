@@ -67,6 +67,7 @@ use super::{
 use crate::{
     error::ConnectError,
     key::LockKey,
+    options::MAX_TTL,
     owner::{ClientId, OwnerId},
 };
 
@@ -176,7 +177,7 @@ impl RedisStore {
         if min_replicas > 0 && *location.layout() == Layout::Cluster {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
-                reason: "it is not supported for clusters",
+                reason: "it is not supported for clusters".into(),
             });
         }
         let config = Arc::new(config);
@@ -397,6 +398,7 @@ impl LockStore for RedisStore {
         StoreProperties::new()
             .grants(true)
             .gives_up_after(self.config.response_timeout)
+            .ttls(Duration::from_millis(1), MAX_TTL)
             .hooks(self)
     }
 }

@@ -90,7 +90,7 @@ impl Requests {
     /// A manager over this store, whose leases are renewed on the runtimes of users.
     pub(crate) fn manager(&self, clock: impl Clock) -> LockManager {
         let builder = LockManager::builder().renewal_thread(false).clock(clock);
-        builder.over(self.clone())
+        builder.over(self.clone()).unwrap()
     }
 
     /// How often each lease was renewed.

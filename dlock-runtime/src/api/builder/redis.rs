@@ -195,10 +195,10 @@ impl LockManagerBuilder {
         let config = self.redis_config(url);
         if let Some(servers) = Independent::start(&config)? {
             servers.ready(config.connect_timeout).await?;
-            return Ok(self.over(servers.into_quorum()?));
+            return self.over(servers.into_quorum()?);
         }
         let store = RedisStore::connect(config).await?;
-        Ok(self.over(store))
+        self.over(store)
     }
 
     #[cfg(feature = "redis")]
@@ -206,10 +206,10 @@ impl LockManagerBuilder {
         self.check()?;
         let config = self.redis_config(url);
         if let Some(servers) = Independent::start(&config)? {
-            return Ok(self.over(servers.into_quorum()?));
+            return self.over(servers.into_quorum()?);
         }
         let store = RedisStore::lazy(config)?;
-        Ok(self.over(store))
+        self.over(store)
     }
 
     #[cfg(feature = "redis")]

@@ -62,7 +62,7 @@ impl LockManagerBuilder {
             StoreKind::Registered(scheme) => {
                 self.check_for_any_store()?;
                 let store = scheme.open_ready(url, &self.store_options()).await?;
-                Ok(self.over_own(store))
+                self.over_own(store)
             }
         }
     }
@@ -98,7 +98,7 @@ impl LockManagerBuilder {
             StoreKind::Registered(scheme) => {
                 self.check_for_any_store()?;
                 let store = scheme.open(url, &self.store_options())?;
-                Ok(self.over_own(store))
+                self.over_own(store)
             }
         }
     }
@@ -169,11 +169,12 @@ impl LockManagerBuilder {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidOption`] when a default is out of bounds.
+    /// [`ConnectError::InvalidOption`] when a default is out of bounds, or the store's
+    /// [properties](crate::store::StoreProperties) say that it cannot keep to it.
     pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.check()?;
         self.check_replicas()?;
-        Ok(self.over(store))
+        self.over(store)
     }
 
     /// A registered scheme has none of the options of Redis.
@@ -183,7 +184,7 @@ impl LockManagerBuilder {
         if self.redis.raw_keys {
             return Err(ConnectError::InvalidOption {
                 option: "raw_keys",
-                reason: "only a server of Redis has keys that other clients lock",
+                reason: "only a server of Redis has keys that other clients lock".into(),
             });
         }
         Ok(())
@@ -193,7 +194,7 @@ impl LockManagerBuilder {
         if self.redis.min_replicas > 0 {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
-                reason: "only a server at a URL has replicas that could be asked",
+                reason: "only a server at a URL has replicas that could be asked".into(),
             });
         }
         Ok(())
@@ -207,12 +208,18 @@ impl LockManagerBuilder {
         }
     }
 
-    /// A manager over `store`, its defaults being checked.
-    pub(crate) fn over(self, store: impl LockStore) -> LockManager {
+    /// A manager over `store`, its defaults being checked but for what the store can do.
+    pub(crate) fn over(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.over_own(OwnStore::new(store))
     }
 
-    fn over_own(self, store: OwnStore) -> LockManager {
+    fn over_own(self, store: OwnStore) -> Result<LockManager, ConnectError> {
+        store.check(&self.defaults)?;
+        Ok(self.start(store))
+    }
+
+    /// A manager over `store`, which can do all that the defaults ask of it.
+    pub(super) fn start(self, store: OwnStore) -> LockManager {
         observe::describe();
         let client = ClientId::new(&*self.random);
         let core = Arc::new(Core {

@@ -67,6 +67,7 @@ impl Acquisition {
         // The lease may end long before that time would be over, so as for a renewal, time for another
         // try has to be left.
         let limit = limit.min(self.timing.ttl / 3);
+        let rest = rest.max(self.core.store.shortest_ttl());
         let keep = store.renew_one(self.renewal(owner, rest));
         let answer = self.within(limit, RequestKind::Keep, keep).await?;
         if answer == Renewal::Renewed {

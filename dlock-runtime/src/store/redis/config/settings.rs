@@ -133,7 +133,10 @@ impl RedisConfig {
     }
 
     fn check(&self) -> Result<(), ConnectError> {
-        let refuse = |option, reason| Err(ConnectError::InvalidOption { option, reason });
+        let refuse = |option, reason: &'static str| {
+            let reason = reason.into();
+            Err(ConnectError::InvalidOption { option, reason })
+        };
         // A brace would choose the slot in place of the lock's name.
         let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'{' && byte != b'}';
         if !(1..=LONGEST_NAMESPACE).contains(&self.namespace.len())
