@@ -16,13 +16,17 @@ pub mod redis;
 mod request;
 mod scheme;
 mod schemes;
+mod url;
 
 pub(crate) use boxed::{DynNode, DynStore, OwnStore};
 pub use contract::{LockStore, renew_each};
 pub use hint::{Hint, HintReceiver, HintSink};
 pub use node::QuorumNode;
 pub use properties::{Detaching, Drift, StoreHooks, StoreProperties};
-pub use request::{AcquireRequest, LockMode, Proposal, Queue, RenewBatch, RenewRequest};
+pub use request::{
+    AcquireRequest, LockMode, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewBatch,
+    RenewRequest,
+};
 pub use scheme::{StoreOptions, StoreScheme};
 pub(crate) use schemes::{Schemes, StoreKind};
 

@@ -1,6 +1,6 @@
 //! The schemes of URLs of Redis and Valkey, and the kind of servers that each of them names.
 
-use crate::store::schemes;
+use crate::store::url;
 
 /// The kind of servers that a URL names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// The kind of servers that a URL names, or why it cannot be used.
 pub(crate) fn check(text: &str) -> Result<Names, String> {
     let Some((scheme, known)) = find(text) else {
-        return Err(schemes::why_unknown(text, names()));
+        return Err(url::why_unknown(text, names()));
     };
     match known {
         SchemeUse::Served(names) => Ok(names),
@@ -71,7 +71,7 @@ pub(crate) fn is_over_tls(text: &str) -> bool {
 pub(crate) fn only(text: &str) -> String {
     match find(text) {
         Some((scheme, _)) => format!("{scheme}://…"),
-        None => schemes::shown(text),
+        None => url::shown(text),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
             options::UrlOptions,
             scheme::{self, Names},
         },
-        schemes::WHITE_SPACE,
+        url::WHITE_SPACE,
     },
 };
 
