@@ -9,10 +9,10 @@ use std::{
 };
 
 use dlock::{
-    ConnectError, LockError, LockKey, LockManager, LockStore, OwnerId, StoreError,
+    ConnectError, LockError, LockManager, LockStore, StoreError,
     store::{
-        AcquireOutcome, AcquireRequest, LockMode, Released, RenewBatch, Renewal, StoreProperties,
-        memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, LockMode, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreProperties, memory::MemoryStore,
     },
 };
 
@@ -56,8 +56,8 @@ impl LockStore for Bounded {
         self.store.renew(batch).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.store.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.store.release(request).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {

@@ -3,16 +3,12 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use super::{
-    AcquireOutcome, AcquireRequest, HintSink, LockMode, LockStore, Proposal, QuorumNode, Raised,
-    Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties, contract,
+    AcquireOutcome, AcquireRequest, HintSink, LockMode, LockStore, Proposal, QuorumNode,
+    RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError,
+    StoreHooks, StoreProperties, contract,
 };
 use crate::{
-    clock::Moment,
-    error::ConnectError,
-    key::LockKey,
-    options::Timing,
-    owner::{ClientId, OwnerId},
-    process::Process,
+    clock::Moment, error::ConnectError, options::Timing, owner::ClientId, process::Process,
 };
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -22,7 +18,7 @@ type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
 pub(crate) trait DynStore: Send + Sync {
     fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, AcquireOutcome>;
     fn renew<'a>(&'a self, batch: RenewBatch<'a>) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
-    fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
+    fn release<'a>(&'a self, request: ReleaseRequest<'a>) -> Answer<'a, Released>;
     fn properties(&self) -> StoreProperties<'_>;
 }
 
@@ -32,9 +28,9 @@ impl dyn DynStore + '_ {
         contract::only(self.renew(RenewBatch::new(&requests)).await)
     }
 
-    pub(crate) fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+    pub(crate) fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let hooks = self.properties().hooks;
-        hooks.is_some_and(|hooks| hooks.release_at_once(key, owner))
+        hooks.is_some_and(|hooks| hooks.release_at_once(request))
     }
 
     pub(crate) async fn detach(&self, client: ClientId) {
@@ -53,8 +49,8 @@ impl<S: LockStore> DynStore for S {
         Box::pin(LockStore::renew(self, batch))
     }
 
-    fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {
-        Box::pin(LockStore::release(self, key, owner))
+    fn release<'a>(&'a self, request: ReleaseRequest<'a>) -> Answer<'a, Released> {
+        Box::pin(LockStore::release(self, request))
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -65,13 +61,7 @@ impl<S: LockStore> DynStore for S {
 /// [`QuorumNode`], whose futures are boxed.
 pub(crate) trait DynNode: DynStore {
     fn propose<'a>(&'a self, proposal: Proposal<'a>) -> Answer<'a, AcquireOutcome>;
-    fn raise<'a>(
-        &'a self,
-        key: &'a LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Answer<'a, Raised>;
+    fn raise<'a>(&'a self, request: RaiseRequest<'a>) -> Answer<'a, Raised>;
 }
 
 impl dyn DynNode + '_ {
@@ -79,9 +69,9 @@ impl dyn DynNode + '_ {
         self.properties().hooks
     }
 
-    pub(crate) fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+    pub(crate) fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let hooks = self.hooks();
-        hooks.is_some_and(|hooks| hooks.release_at_once(key, owner))
+        hooks.is_some_and(|hooks| hooks.release_at_once(request))
     }
 }
 
@@ -90,14 +80,8 @@ impl<S: QuorumNode> DynNode for S {
         Box::pin(QuorumNode::propose(self, proposal))
     }
 
-    fn raise<'a>(
-        &'a self,
-        key: &'a LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Answer<'a, Raised> {
-        Box::pin(QuorumNode::raise(self, key, owner, from, to))
+    fn raise<'a>(&'a self, request: RaiseRequest<'a>) -> Answer<'a, Raised> {
+        Box::pin(QuorumNode::raise(self, request))
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
-use super::{HintSink, LockMode};
+use super::{HintSink, LockMode, ReleaseRequest};
 use crate::{
-    key::LockKey,
     options::{MAX_TTL, MIN_TTL, Timing},
-    owner::{ClientId, OwnerId},
+    owner::ClientId,
 };
 
 /// What a manager has to know of a store, and the store's [hooks](StoreHooks).
@@ -247,7 +246,7 @@ pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// use std::time::Duration;
 /// use dlock::{
 ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{AcquireRequest, memory::MemoryStore},
+///     store::{AcquireRequest, ReleaseRequest, memory::MemoryStore},
 /// };
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
@@ -255,7 +254,7 @@ pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// store.acquire(AcquireRequest::new(&key, owner, Duration::from_secs(30))).await?;
 ///
 /// let hooks = store.properties().hooks.expect("it has some");
-/// assert!(hooks.release_at_once(&key, owner));
+/// assert!(hooks.release_at_once(ReleaseRequest::new(&key, owner)));
 /// assert!(store.is_empty());
 /// # Ok(()) }
 /// ```
@@ -275,7 +274,7 @@ pub trait StoreHooks: Send + Sync {
     /// Releases without waiting and without a runtime; `false` if the store cannot.
     ///
     /// The last resort when the runtime ends before the guard.
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
+    fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool;
 }
 
 #[cfg(test)]

@@ -61,15 +61,11 @@ pub(crate) use self::{
     topology::independent::Independent,
 };
 use super::{
-    AcquireOutcome, AcquireRequest, Detaching, HintSink, LockStore, Proposal, QuorumNode, Raised,
-    Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties,
+    AcquireOutcome, AcquireRequest, Detaching, HintSink, LockStore, Proposal, QuorumNode,
+    RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError,
+    StoreHooks, StoreProperties,
 };
-use crate::{
-    error::ConnectError,
-    key::LockKey,
-    options::MAX_TTL,
-    owner::{ClientId, OwnerId},
-};
+use crate::{error::ConnectError, options::MAX_TTL, owner::ClientId};
 
 /// A [`LockStore`] in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name,
 /// or a cluster.
@@ -387,9 +383,9 @@ impl LockStore for RedisStore {
         lane::renew_all(config, batch.requests, limit, self.lane.get(), own).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         let answer = self
-            .execute(Command::release(&self.config, key, owner))
+            .execute(Command::release(&self.config, &request))
             .await?;
         answers::read_release(&answer)
     }
@@ -409,14 +405,8 @@ impl QuorumNode for RedisStore {
             .await
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
-        let command = Command::raise(&self.config, key, owner, [from, to]);
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        let command = Command::raise(&self.config, &request);
         let limit = self.config.response_timeout;
         let answer = match &self.confirmer {
             Some(confirmer) => confirmer.execute(command, limit).await,
@@ -445,7 +435,7 @@ impl StoreHooks for RedisStore {
     }
 
     /// Nothing is sent without a runtime.
-    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+    fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }
 }
