@@ -4,7 +4,6 @@
 //! they are called over connections that tasks of the store keep alive, so that the requests
 //! of one owner reach a server in the order in which they were made.
 
-#[cfg(feature = "admin")]
 mod admin;
 mod config;
 #[cfg(test)]
@@ -27,8 +26,6 @@ use ::redis::Value;
 use tokio::{runtime, time::Instant};
 
 #[cfg(feature = "admin")]
-use self::admin::presence::PresenceTasks;
-#[cfg(feature = "admin")]
 pub(crate) use self::admin::{
     inspect::{HolderSnapshot, LeaseIdentity, LockSnapshot, Pace, Survey, Wanted},
     presence::Presence,
@@ -43,6 +40,7 @@ pub(crate) use self::net::listen::Listener;
 #[cfg(feature = "tls")]
 pub use self::net::tls::Tls;
 use self::{
+    admin::presence::PresenceTasks,
     config::url::Layout,
     net::{events::Events, hints::Hints, node::Node},
     protocol::{answers, command::Command, errors, slot},
@@ -120,7 +118,6 @@ pub struct RedisStore {
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
     servers: Arc<Servers>,
-    #[cfg(feature = "admin")]
     presences: PresenceTasks,
     wake_ups: WakeUps,
     min_replicas: u32,
@@ -247,7 +244,6 @@ impl RedisStore {
         };
         Self {
             shown,
-            #[cfg(feature = "admin")]
             presences: PresenceTasks::new(&config, &servers),
             wake_ups: WakeUps::default(),
             config,
@@ -313,7 +309,6 @@ impl RedisStore {
     }
 
     async fn execute(&self, command: Command) -> Result<Value, StoreError> {
-        #[cfg(feature = "admin")]
         self.presences.revive();
         let begun = Instant::now();
         let answer = self.servers.execute(&command).await?;
@@ -419,19 +414,11 @@ impl QuorumNode for RedisStore {
 impl StoreHooks for RedisStore {
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.hints.attach(client, hints);
-        #[cfg(feature = "admin")]
         self.presences.begin(client);
     }
 
-    #[cfg(feature = "admin")]
     fn detach(&self, client: ClientId) -> Detaching<'_> {
         Box::pin(self.presences.end(client))
-    }
-
-    /// Without `admin`, the server keeps nothing of a process.
-    #[cfg(not(feature = "admin"))]
-    fn detach(&self, _client: ClientId) -> Detaching<'_> {
-        Box::pin(std::future::ready(()))
     }
 
     /// Nothing is sent without a runtime.

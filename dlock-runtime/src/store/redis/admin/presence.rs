@@ -185,6 +185,7 @@ impl Presence {
     }
 
     /// Reads what [`Display`](std::fmt::Display) writes; `None` for anything else.
+    #[cfg(any(feature = "admin", test))]
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         const LONGEST: usize = 128;
         let text = str::from_utf8(text).ok()?;

@@ -110,7 +110,6 @@ impl RedisConfig {
     }
 
     /// The same as the one word that processes are known by.
-    #[cfg(feature = "admin")]
     pub(crate) fn label(&self) -> String {
         const LONGEST: usize = 128;
         let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };

@@ -15,11 +15,9 @@ use super::{
     scripts::{ACQUIRE, DROP, RAISE, RELEASE, RENEW, Script},
     slot,
 };
-#[cfg(feature = "admin")]
-use crate::owner::ClientId;
 use crate::{
     key::LockKey,
-    owner::OwnerId,
+    owner::{ClientId, OwnerId},
     store::{
         ALIVE, AcquireRequest, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewRequest,
         StoreError, StoreErrorKind, redis::config::settings::RedisConfig,
@@ -126,7 +124,6 @@ impl Command {
     }
 
     /// Writes the presence of a process, which lasts for a while.
-    #[cfg(feature = "admin")]
     pub(crate) fn write_presence(
         config: &RedisConfig,
         client: ClientId,
@@ -165,7 +162,6 @@ impl Command {
     }
 
     /// Removes the presence of a process that has ended.
-    #[cfg(feature = "admin")]
     pub(crate) fn remove_presence(config: &RedisConfig, client: ClientId) -> Self {
         let mut cmd = redis::cmd("DEL");
         names::push_process(&mut cmd, config, client);
