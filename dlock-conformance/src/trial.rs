@@ -12,7 +12,7 @@ use dlock_runtime::{
     ClientId, Holder, LockKey, LockStore, OwnerId, StoreError, SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, Hint, HintReceiver, HintSink, Proposal, Queue, QuorumNode,
-        Raised, Released, RenewRequest, Renewal,
+        RaiseRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewal,
     },
 };
 use tokio::time::{Instant, sleep};
@@ -179,7 +179,12 @@ impl<'a, S: LockStore> Trial<'a, S> {
     }
 
     pub(crate) async fn release(&self, owner: OwnerId) -> Result<Released, Broken> {
-        answered(self.store.release(&self.key, owner).await, "release")
+        answered(
+            self.store
+                .release(ReleaseRequest::new(&self.key, owner))
+                .await,
+            "release",
+        )
     }
 
     /// Gives up what a case that ended early has left.
@@ -254,7 +259,10 @@ impl<S: QuorumNode> Trial<'_, S> {
     }
 
     pub(crate) async fn raise(&self, owner: OwnerId, from: u64, to: u64) -> Result<Raised, Broken> {
-        let raised = self.store.raise(&self.key, owner, from, to).await;
+        let raised = self
+            .store
+            .raise(RaiseRequest::new(&self.key, owner, from, to))
+            .await;
         answered(raised, "raise")
     }
 }

@@ -15,10 +15,10 @@ use std::{
 
 use dlock_conformance::{Level, Suite};
 use dlock_runtime::{
-    LockError, LockKey, LockManager, LockStore, OwnerId, StoreError, Wait,
+    LockError, LockManager, LockStore, StoreError, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, Drift, Released, RenewBatch, Renewal, StoreProperties,
-        memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Drift, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreProperties, memory::MemoryStore,
     },
 };
 use tokio::time::{Instant, sleep};
@@ -52,8 +52,8 @@ impl LockStore for Inner {
         self.store.renew(batch).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.store.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.store.release(request).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -74,8 +74,8 @@ impl<S: LockStore> LockStore for Wrapper<S> {
         self.0.renew(batch).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.0.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.0.release(request).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -95,8 +95,8 @@ impl LockStore for Unlimited {
         self.0.renew(batch).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.0.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.0.release(request).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {

@@ -2,14 +2,18 @@
 
 mod forms;
 mod manager;
+mod store;
 
-use std::{convert::Infallible, time::Duration};
+use std::{borrow::Cow, convert::Infallible, time::Duration};
 
 pub(crate) use self::forms::{codes, debug_with_text};
-pub use self::manager::{AlreadyInstalled, ConnectError};
+pub use self::{
+    manager::{AlreadyInstalled, ConnectError},
+    store::{StoreError, StoreErrorKind},
+};
 use crate::{
+    answer::Holder,
     key::{KeyFault, LockKey},
-    store::{Holder, StoreError},
 };
 
 /// Why a critical section was not entered, or not left in good order.
@@ -92,7 +96,7 @@ pub enum LockError {
         /// The option at fault.
         option: &'static str,
         /// What is wrong with it.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// No manager is installed in this process.
     #[error(

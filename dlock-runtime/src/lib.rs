@@ -16,6 +16,7 @@
 
 #[cfg(feature = "admin")]
 pub mod admin;
+mod answer;
 mod api;
 mod attempt;
 mod clock;
@@ -37,6 +38,7 @@ mod site;
 mod state;
 pub mod store;
 mod sync;
+mod telemetry;
 #[cfg(test)]
 mod threads;
 #[cfg(any(feature = "axum", feature = "actix"))]

@@ -15,19 +15,14 @@ mod metrics;
 mod metrics;
 #[cfg(feature = "redis")]
 mod servers;
-mod told;
 mod trail;
 mod values;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::servers::password_unread;
 pub(crate) use self::{
     events::{LeaseEvents, clock_jumped, not_asked, starts_over},
     metrics::{SentRequest, describe},
     trail::{Asking, Trail},
     values::{LeaseOrigin, RequestKind},
-};
-#[cfg(feature = "redis")]
-pub(crate) use self::{
-    metrics::Outage,
-    servers::{password_unread, wake_up_resent},
-    told::told,
 };

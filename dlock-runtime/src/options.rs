@@ -169,7 +169,7 @@ impl Options {
             Err(LockError::InvalidOption {
                 key: key.clone(),
                 option,
-                reason,
+                reason: reason.into(),
             })
         })
     }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 #[cfg(feature = "redis")]
 pub(crate) use self::here::here;
 
-use crate::store::{StoreError, StoreErrorKind};
+use crate::error::{StoreError, StoreErrorKind};
 
 /// For how long a thread need not ask for its process again.
 ///

@@ -11,11 +11,11 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockKey, LockStore, OwnerId,
+    ClientId, LockStore, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode, Raised,
-        Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties,
-        memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode,
+        RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
+        StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use futures_util::FutureExt;
@@ -230,8 +230,9 @@ impl LockStore for Stepwise {
         .await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        let release = self.store.release(key, owner);
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        let ReleaseRequest { owner, .. } = request;
+        let release = self.store.release(request);
         self.carry_out(Kind::Release, owner, release, |_| true)
             .await
     }
@@ -251,14 +252,9 @@ impl QuorumNode for Stepwise {
         self.carry_out(Kind::Acquire, owner, propose, changes).await
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
-        let raise = self.store.raise(key, owner, from, to);
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        let RaiseRequest { owner, .. } = request;
+        let raise = self.store.raise(request);
         self.carry_out(Kind::Raise, owner, raise, |_| false).await
     }
 }
@@ -272,8 +268,9 @@ impl StoreHooks for Stepwise {
         self.store.detach(client)
     }
 
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
-        let release = async { Ok(self.store.release_at_once(key, owner)) };
+    fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
+        let ReleaseRequest { owner, .. } = request;
+        let release = async { Ok(self.store.release_at_once(request)) };
         let is_done = |released: &bool| *released;
         self.releases_at_once
             && self.at_once(Kind::Release, owner, None, release, is_done) == Ok(true)

@@ -9,9 +9,9 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, QuorumNode, Raised,
-        Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties,
-        memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, QuorumNode, RaiseRequest,
+        Raised, ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind,
+        StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use tokio::time::sleep;
@@ -76,7 +76,10 @@ impl Node {
     pub(crate) async fn carry_out_deferred(&self) -> usize {
         let deferred = std::mem::take(&mut self.state.lock().unwrap().deferred);
         for (key, owner) in &deferred {
-            self.store.release(key, *owner).await.unwrap();
+            self.store
+                .release(ReleaseRequest::new(key, *owner))
+                .await
+                .unwrap();
         }
         deferred.len()
     }
@@ -144,7 +147,8 @@ impl LockStore for Node {
         .await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        let ReleaseRequest { key, owner, .. } = request;
         {
             let mut state = self.state.lock().unwrap();
             if state.mood == Mood::DefersReleases {
@@ -156,7 +160,7 @@ impl LockStore for Node {
                 ));
             }
         }
-        self.answer(Kind::Release, owner, self.store.release(key, owner))
+        self.answer(Kind::Release, owner, self.store.release(request))
             .await
     }
 
@@ -172,14 +176,9 @@ impl QuorumNode for Node {
             .await
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
-        self.answer(Kind::Raise, owner, self.store.raise(key, owner, from, to))
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        let RaiseRequest { owner, .. } = request;
+        self.answer(Kind::Raise, owner, self.store.raise(request))
             .await
     }
 }
@@ -193,7 +192,7 @@ impl StoreHooks for Node {
         self.store.detach(client)
     }
 
-    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+    fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }
 }

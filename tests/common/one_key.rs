@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    store::{AcquireOutcome, AcquireRequest, Holder, Queue, Released, RenewRequest, Renewal},
+    store::{
+        AcquireOutcome, AcquireRequest, Holder, Queue, ReleaseRequest, Released, RenewRequest,
+        Renewal,
+    },
 };
 use dlock_testkit::eventually;
 
@@ -74,7 +77,10 @@ impl<S: LockStore> OneKey<S> {
     }
 
     pub(crate) async fn release(&self, owner: OwnerId) -> Released {
-        self.store.release(&self.key, owner).await.unwrap()
+        self.store
+            .release(ReleaseRequest::new(&self.key, owner))
+            .await
+            .unwrap()
     }
 
     /// Waits until `count` owners wait for the key, which must be held meanwhile.

@@ -8,9 +8,9 @@ use std::{
 use dlock::{
     ClientId, LockKey, LockStore, OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode, Raised,
-        Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreErrorKind, StoreHooks,
-        StoreProperties, renew_each,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode,
+        RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal,
+        StoreError, StoreErrorKind, StoreHooks, StoreProperties, renew_each,
     },
 };
 use dlock_testkit::eventually;
@@ -309,11 +309,18 @@ impl<S: LockStore> LockStore for Wire<S> {
         renew_each(batch, |request| self.renew_one(request)).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        let ReleaseRequest { key, owner, .. } = request;
         let key = key.clone();
         let work = move |store: Arc<S>| {
-            let released =
-                async move { Answer::Released(store.release(&key, owner).await.unwrap()) };
+            let released = async move {
+                Answer::Released(
+                    store
+                        .release(ReleaseRequest::new(&key, owner))
+                        .await
+                        .unwrap(),
+                )
+            };
             released.boxed()
         };
         match self.send(Kind::Release, owner, true, work).await? {
@@ -349,17 +356,24 @@ impl<S: QuorumNode> QuorumNode for Wire<S> {
         }
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        let RaiseRequest {
+            key,
+            owner,
+            from,
+            to,
+            ..
+        } = request;
         let key = key.clone();
         let work = move |store: Arc<S>| {
-            let raised =
-                async move { Answer::Raised(store.raise(&key, owner, from, to).await.unwrap()) };
+            let raised = async move {
+                Answer::Raised(
+                    store
+                        .raise(RaiseRequest::new(&key, owner, from, to))
+                        .await
+                        .unwrap(),
+                )
+            };
             raised.boxed()
         };
         match self.send(Kind::Raise, owner, true, work).await? {
@@ -380,7 +394,7 @@ impl<S: LockStore> StoreHooks for Wire<S> {
         Box::pin(std::future::ready(()))
     }
 
-    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+    fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }
 }

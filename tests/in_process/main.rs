@@ -13,3 +13,4 @@ mod detach;
 mod key_parts;
 mod lifecycle;
 mod runtimes;
+mod store_bounds;

@@ -12,10 +12,10 @@ use std::{
 };
 
 use dlock::{
-    LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId,
+    LockError, LockGuard, LockManager, LockStore,
     store::{
-        AcquireOutcome, AcquireRequest, Released, RenewBatch, Renewal, StoreError, StoreProperties,
-        memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
+        StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use dlock_testkit::eventually;
@@ -95,11 +95,11 @@ impl LockStore for Slow {
         StoreProperties::new().grants(true)
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         if let Some(permits) = &self.permits {
             permits.acquire().await.unwrap().forget();
         }
-        self.store.release(key, owner).await
+        self.store.release(request).await
     }
 }
 

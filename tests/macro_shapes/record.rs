@@ -9,10 +9,10 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError,
+    ClientId, LockManager, LockStore, StoreError,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Queue, Released, RenewBatch, Renewal,
-        StoreHooks, StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Queue, ReleaseRequest, Released,
+        RenewBatch, Renewal, StoreHooks, StoreProperties, memory::MemoryStore,
     },
     with_manager,
 };
@@ -189,9 +189,10 @@ impl LockStore for Recorder {
         self.store.renew(batch).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        let ReleaseRequest { key, .. } = request;
         self.events.push(format!("release {key}"));
-        self.store.release(key, owner).await
+        self.store.release(request).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -208,8 +209,9 @@ impl StoreHooks for Recorder {
         self.store.detach(client)
     }
 
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+    fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
+        let ReleaseRequest { key, .. } = request;
         self.events.push(format!("release {key}"));
-        self.store.release_at_once(key, owner)
+        self.store.release_at_once(request)
     }
 }

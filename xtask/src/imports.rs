@@ -1,4 +1,5 @@
-//! No circle of imports among the product's files: data goes down and comes back as values.
+//! No circle of imports among the product's files, and none against the order of the runtime's rooms: data goes down
+//! and comes back as values.
 //!
 //! A file imports another one if it names something that is defined there, by a `use` or by a path. What a file
 //! re-exports counts as that of the file which defines it. Code of unit tests does not count.
@@ -22,6 +23,18 @@ const TESTS: [&str; 6] = [
     "fake",
     "threads",
     "interrupted",
+];
+
+/// The rooms of the runtime, each with those that it may import. Every other file is a leaf, which any room may import and
+/// which imports leaves alone.
+const ROOMS: [(&str, &[&str]); 7] = [
+    ("store", &[]),
+    ("state", &[]),
+    ("observe", &["state"]),
+    ("engine", &["store", "state", "observe"]),
+    ("api", &["store", "state", "observe", "engine"]),
+    ("web", &[]),
+    ("admin", &["store"]),
 ];
 
 type Module = Vec<String>;
@@ -116,6 +129,34 @@ impl Package {
         }
         groups.into_iter().collect()
     }
+
+    /// The imports of a file in a room, or of a leaf, that the order of the rooms does not allow.
+    fn against_order(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (module, names) in self.modules.iter().filter(|(module, _)| !module.is_empty()) {
+            let allowed = room(module).map_or(&[][..], |(_, allowed)| allowed);
+            for (path, _) in &names.paths {
+                let definer = self.definer(path, 0);
+                // What a room re-exports of a leaf is the leaf's, but a file says by its path where it looks.
+                for other in [definer.unwrap_or(path), path] {
+                    if let Some((other, _)) = room(other)
+                        && !module.starts_with(&[other.to_owned()])
+                        && !allowed.contains(&other)
+                    {
+                        found.push(format!("{}: {}", name(module), path.join("::")));
+                    }
+                }
+            }
+        }
+        found.dedup();
+        found
+    }
+}
+
+/// The room that a path leads to, unless it is a leaf.
+fn room(path: &[String]) -> Option<(&'static str, &'static [&'static str])> {
+    let first = path.first()?;
+    ROOMS.into_iter().find(|(room, _)| room == first)
 }
 
 fn find(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -295,17 +336,21 @@ fn name(module: &Module) -> String {
     }
 }
 
+/// The files of a package of the repository.
+fn read(package: &str) -> Package {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("it is in the repository");
+    let read = Package::read(&root.join(package).join("src"));
+    assert!(read.modules.len() > 10, "{package} has more files");
+    read
+}
+
 #[test]
 fn no_file_imports_what_imports_it() {
     let mut found = Vec::new();
     for package in PACKAGES {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .expect("it is in the repository")
-            .join(package)
-            .join("src");
-        let read = Package::read(&root);
-        assert!(read.modules.len() > 10, "{package} has more files");
+        let read = read(package);
         for circle in read.circles() {
             let files: Vec<_> = circle.iter().map(|module| name(module)).collect();
             found.push(format!("{package}: {}", files.join(", ")));
@@ -328,24 +373,27 @@ fn no_file_imports_what_imports_it() {
 }
 
 #[test]
+fn rooms_import_those_below_them_alone() {
+    let found = read("dlock-runtime").against_order();
+    assert!(
+        found.is_empty(),
+        "these imports are against the order of the rooms, see `ROOMS`:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
 fn a_circle_is_found_through_re_exports_and_paths() {
-    let names = |module: &[&str], text: &str| {
-        let module: Module = module.iter().map(|&part| part.to_owned()).collect();
-        let tokens: TokenStream = text.parse().expect("it is Rust");
-        let mut names = Names::default();
-        names.of_items(&module, &tokens.into_iter().collect::<Vec<_>>());
-        (module, names)
-    };
-    let package = |second: &str| Package {
-        modules: BTreeMap::from([
-            names(&[], "pub use first::{First, other as another};"),
-            names(
-                &["first"],
+    let package = |second: &str| {
+        of(&[
+            ("", "pub use first::{First, other as another};"),
+            (
+                "first",
                 "mod inner; use self::inner::Inner; pub struct First;",
             ),
-            names(&["first", "inner"], "use crate::{second::Second};"),
-            names(&["second"], second),
-        ]),
+            ("first/inner", "use crate::{second::Second};"),
+            ("second", second),
+        ])
     };
     for circle in [
         "use crate::First;",
@@ -363,5 +411,71 @@ fn a_circle_is_found_through_re_exports_and_paths() {
         "fn make() { $crate::First; std::mem::drop(()) }",
     ] {
         assert!(package(line).circles().is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn an_import_against_the_order_is_found_through_re_exports_and_paths() {
+    let package = |module: &'static str, text: &str| {
+        of(&[
+            ("", "pub use store::{Holder, LockStore};"),
+            ("answer", "pub struct Holder;"),
+            (
+                "store",
+                "mod contract; pub use self::contract::LockStore; pub use crate::answer::Holder;",
+            ),
+            (
+                "store/contract",
+                "use crate::answer::Holder; pub trait LockStore {}",
+            ),
+            (module, text),
+        ])
+    };
+    for (module, line) in [
+        ("state", "use crate::store::contract::LockStore;"),
+        ("state", "use crate::LockStore;"),
+        (
+            "state/attempt",
+            "fn answer() -> crate::store::Holder { todo!() }",
+        ),
+        ("key", "use crate::{store::LockStore as Store};"),
+        ("store/redis", "use crate::observe::told;"),
+        ("observe", "use super::engine;"),
+    ] {
+        let found = package(module, line).against_order();
+        assert_eq!(found.len(), 1, "{module}: {line}");
+    }
+    for (module, line) in [
+        ("state", "use crate::answer::Holder;"),
+        ("state", "use crate::Holder;"),
+        ("state/attempt", "use super::event::Event;"),
+        (
+            "store/redis",
+            "use super::Holder; use crate::store::LockStore;",
+        ),
+        ("engine", "use crate::{LockStore, state::KeyState};"),
+    ] {
+        assert!(
+            package(module, line).against_order().is_empty(),
+            "{module}: {line}"
+        );
+    }
+}
+
+/// A package of these files.
+fn of(files: &[(&str, &str)]) -> Package {
+    let files = files.iter().map(|(module, text)| {
+        let module: Module = module
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let tokens: TokenStream = text.parse().expect("it is Rust");
+        let mut names = Names::default();
+        names.of_items(&module, &tokens.into_iter().collect::<Vec<_>>());
+        (module, names)
+    });
+    Package {
+        modules: files.collect(),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockStore,
-    store::{AcquireOutcome, AcquireRequest, Queue, Released, RenewBatch, Renewal},
+    store::{AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, RenewBatch, Renewal},
 };
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
@@ -293,7 +293,7 @@ pub(super) async fn a_release_at_once_is_a_release<S: LockStore>(trial: &Trial<'
     let [holder, next] = owners();
     trial.ask(holder, TTL, Queue::No).await?;
     let hooks = trial.store.properties().hooks;
-    if hooks.is_some_and(|hooks| hooks.release_at_once(&trial.key, holder)) {
+    if hooks.is_some_and(|hooks| hooks.release_at_once(ReleaseRequest::new(&trial.key, holder))) {
         fence_of(trial.ask_once(next).await?)?;
     }
     trial.release_all([holder, next]).await

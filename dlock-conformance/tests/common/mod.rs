@@ -11,8 +11,8 @@ use dlock_runtime::{
     ClientId, Holder, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
     store::{
         AcquireOutcome, AcquireRequest, Detaching, Hint, HintReceiver, HintSink, Proposal, Queue,
-        QuorumNode, Raised, Released, RenewBatch, RenewRequest, Renewal, StoreHooks,
-        StoreProperties, memory::MemoryStore, renew_each,
+        QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest,
+        Renewal, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use tokio::{task::yield_now, time::Instant};
@@ -172,14 +172,20 @@ impl Wrong {
                 return Some(AcquireOutcome::granted(mine.fence));
             }
             Fault::LosesPlaces if self.waits(key, owner) => {
-                self.store.release(key, owner).await.unwrap();
+                self.store
+                    .release(ReleaseRequest::new(key, owner))
+                    .await
+                    .unwrap();
             }
             Fault::ForgetsWaiters => {
                 let now = Instant::now();
                 let old = |since: Instant| now - since > Duration::from_secs(1);
                 for (waiter, since) in self.waiters(key) {
                     if waiter != owner && old(since) {
-                        self.store.release(key, waiter).await.unwrap();
+                        self.store
+                            .release(ReleaseRequest::new(key, waiter))
+                            .await
+                            .unwrap();
                     }
                 }
             }
@@ -187,7 +193,10 @@ impl Wrong {
                 if request.queue == Queue::No && held.is_some_and(|it| it.is_over()) =>
             {
                 for (waiter, _) in self.waiters(key) {
-                    self.store.release(key, waiter).await.unwrap();
+                    self.store
+                        .release(ReleaseRequest::new(key, waiter))
+                        .await
+                        .unwrap();
                 }
             }
             _ => {}
@@ -312,7 +321,10 @@ impl Wrong {
     async fn turn_round(&self, key: &LockKey) {
         let waiters = self.waiters(key);
         for (waiter, _) in &waiters {
-            self.store.release(key, *waiter).await.unwrap();
+            self.store
+                .release(ReleaseRequest::new(key, *waiter))
+                .await
+                .unwrap();
         }
         for (waiter, _) in waiters.iter().rev() {
             let again = AcquireRequest::new(key, *waiter, Duration::from_secs(30));
@@ -383,13 +395,14 @@ impl LockStore for Wrong {
         answers
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         let one = one_lock();
-        let key = if self.fault == Fault::OneLock {
-            &one
+        let request = if self.fault == Fault::OneLock {
+            request.key(&one)
         } else {
-            key
+            request
         };
+        let ReleaseRequest { key, owner, .. } = request;
         let (held, waits) = (self.held(key), self.waits(key, owner));
         let is_holder = held.is_some_and(|it| it.owner == owner && !it.is_over());
         match self.fault {
@@ -403,7 +416,7 @@ impl LockStore for Wrong {
             Fault::LastComeFirstServed if is_holder => self.turn_round(key).await,
             _ => {}
         }
-        let answer = self.store.release(key, owner).await?;
+        let answer = self.store.release(request).await?;
         let next = self.waiters(key).into_iter().find(|(it, _)| *it != owner);
         if let Some(waiters) = self.known().waiters.get_mut(key) {
             waiters.retain(|(it, _)| *it != owner);
@@ -411,7 +424,9 @@ impl LockStore for Wrong {
         match self.fault {
             Fault::AnybodyReleases if answer == Released::WasGone && !waits => {
                 if let Some(held) = held {
-                    self.store.release(key, held.owner).await?;
+                    self.store
+                        .release(ReleaseRequest::new(key, held.owner))
+                        .await?;
                 }
             }
             Fault::GrantsForEver if answer == Released::WasHeld => {
@@ -460,25 +475,20 @@ impl QuorumNode for Wrong {
         Ok(answer)
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
         let one = one_lock();
-        let key = if self.fault == Fault::OneLock {
-            &one
+        let request = if self.fault == Fault::OneLock {
+            request.key(&one)
         } else {
-            key
+            request
         };
+        let RaiseRequest { key, owner, .. } = request;
         let held = self.held(key).filter(|it| it.owner == owner);
-        let from = match (self.fault, held) {
-            (Fault::RaisesAnyGrant, Some(held)) => held.fence,
-            _ => from,
+        let request = match (self.fault, held) {
+            (Fault::RaisesAnyGrant, Some(held)) => request.from(held.fence),
+            _ => request,
         };
-        let raised = self.store.raise(key, owner, from, to).await?;
+        let raised = self.store.raise(request).await?;
         if self.fault == Fault::RaiseProlongs && raised == Raised::Raised {
             let renewal = RenewRequest::new(key, owner, Duration::from_secs(30));
             self.store.renew_one(renewal).await?;
@@ -506,14 +516,14 @@ impl StoreHooks for Wrong {
         self.store.detach(client)
     }
 
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+    fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let one = one_lock();
-        let key = if self.fault == Fault::OneLock {
-            &one
+        let request = if self.fault == Fault::OneLock {
+            request.key(&one)
         } else {
-            key
+            request
         };
-        self.fault == Fault::FeignsRelease || self.store.release_at_once(key, owner)
+        self.fault == Fault::FeignsRelease || self.store.release_at_once(request)
     }
 }
 

@@ -80,6 +80,7 @@ impl LockManagerBuilder {
                 .find_map(|(option, limit)| Some((option, fault_of_limit(limit)?)))
         });
         fault.map_or(Ok(()), |(option, reason)| {
+            let reason = reason.into();
             Err(ConnectError::InvalidOption { option, reason })
         })
     }

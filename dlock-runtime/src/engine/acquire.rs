@@ -49,7 +49,7 @@ pub(crate) async fn acquire(
     options: Options,
     origin: Origin,
 ) -> Result<Taken, LockError> {
-    let timing = options.resolve(&core.defaults, &key);
+    let timing = core.timing(options, &key);
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
     if reentrancy::contains(core.id(), &key) {
         return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));

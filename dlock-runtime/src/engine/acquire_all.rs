@@ -52,7 +52,7 @@ pub(crate) async fn acquire(
         let only = acquire::acquire(core, key.clone(), options, origin);
         return Box::pin(only).await.map(|only| vec![only]);
     }
-    let timing = options.resolve(&core.defaults, keys.first());
+    let timing = core.timing(options, keys.first());
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
     if let Some(key) = keys.iter().find(|key| reentrancy::contains(core.id(), key)) {
         let key = key.clone();

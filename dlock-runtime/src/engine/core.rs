@@ -8,7 +8,9 @@ use super::{limits::Bounds, renewer::schedule::Renewer, table::Table};
 use crate::{
     attempt::AttemptIds,
     clock::{Clock, Moment},
-    options::Timing,
+    error::LockError,
+    key::LockKey,
+    options::{Options, Timing},
     owner::Owners,
     random::Random,
     state::Context,
@@ -48,6 +50,19 @@ impl<A> Core<A> {
             random: &*self.random,
             owners: &self.owners,
         }
+    }
+
+    /// The options of a lock of `key` over the manager's defaults, if they can be and the store can keep to them.
+    pub(crate) fn timing(&self, options: Options, key: &LockKey) -> Result<Timing, LockError> {
+        let timing = options.resolve(&self.defaults, key)?;
+        let fault = self.store.fault(&timing);
+        fault.map_or(Ok(timing), |(option, reason)| {
+            Err(LockError::InvalidOption {
+                key: key.clone(),
+                option,
+                reason: reason.into(),
+            })
+        })
     }
 
     /// Whether no timer is needed for a request to end within `limit`.

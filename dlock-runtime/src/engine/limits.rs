@@ -152,10 +152,9 @@ mod tests {
         LockManager,
         api::builder::LockManagerBuilder,
         error::ConnectError,
-        owner::OwnerId,
         store::{
-            AcquireOutcome, AcquireRequest, LockStore, Released, RenewBatch, Renewal,
-            StoreProperties, memory::MemoryStore,
+            AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch,
+            Renewal, StoreProperties, memory::MemoryStore,
         },
     };
 
@@ -200,7 +199,7 @@ mod tests {
             StoreProperties::new().grants(true)
         }
 
-        async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+        async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
             struct InFlight<'a>(&'a AtomicUsize);
             impl Drop for InFlight<'_> {
                 fn drop(&mut self) {
@@ -217,7 +216,7 @@ mod tests {
             if self.fails.load(Ordering::Relaxed) {
                 return Err(StoreError::new(StoreErrorKind::Refused, "not now"));
             }
-            self.store.release(key, owner).await
+            self.store.release(request).await
         }
     }
 

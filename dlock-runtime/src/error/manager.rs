@@ -1,7 +1,11 @@
 //! Why there is no manager, or no second one.
 
-use super::forms::{codes, debug_with_text};
-use crate::store::StoreError;
+use std::borrow::Cow;
+
+use super::{
+    forms::{codes, debug_with_text},
+    store::StoreError,
+};
 
 /// A manager could not be made.
 ///
@@ -34,7 +38,7 @@ pub enum ConnectError {
         /// The option at fault.
         option: &'static str,
         /// What is wrong with it.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// A certificate or a key cannot be used.
     #[error("cannot use the `{option}` from `{origin}`: {reason}")]

@@ -6,18 +6,18 @@ use tracing::{debug, trace, warn};
 
 use super::{
     metrics,
-    told::{TARGET, milliseconds, told},
     trail::Trail,
     values::{LeaseOrigin, RequestKind},
 };
 use crate::{
+    answer::Renewal,
     clock::Moment,
-    error::{LockError, LostCause},
+    error::{LockError, LostCause, StoreError},
     fence::FencingToken,
     key::LockKey,
     site::Origin,
     state::Loss,
-    store::{Renewal, StoreError},
+    telemetry::{TARGET, milliseconds, told},
 };
 
 /// What is told of one lease, as a part of its call.

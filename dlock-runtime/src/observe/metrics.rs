@@ -9,10 +9,6 @@
 //! to zero where it went up. The names with their labels are kept, one set for each template: to make
 //! and hash them anew would cost more than all the rest.
 
-mod names;
-#[cfg(feature = "redis")]
-mod outage;
-
 use std::{
     collections::HashMap,
     sync::{
@@ -27,24 +23,21 @@ use metrics::{
 };
 use tokio::time::Instant;
 
-use self::names::{
-    ACQUIRED, CANCELLED, DETACHED, HANDED_OVER, HELD, HELD_SECONDS, LOST, REFUSED, RENEWALS,
-    REQUEST_SECONDS, REQUESTS_FAILED, STALLED, UNRELEASED, WAIT_SECONDS, WAITING,
-};
-use super::{
-    told::{TARGET, told},
-    values::{LeaseOrigin, RequestKind},
-};
+use super::values::{LeaseOrigin, RequestKind};
 use crate::{
+    answer::Renewal,
     clock::Moment,
+    error::{StoreError, StoreErrorKind},
     state::Loss,
-    store::{Renewal, StoreError, StoreErrorKind},
+    telemetry::{
+        TARGET,
+        names::{
+            self, ACQUIRED, CANCELLED, DETACHED, HANDED_OVER, HELD, HELD_SECONDS, LOST, REFUSED,
+            RENEWALS, REQUEST_SECONDS, REQUESTS_FAILED, STALLED, UNRELEASED, WAIT_SECONDS, WAITING,
+        },
+        told,
+    },
 };
-
-#[cfg(feature = "redis")]
-pub(crate) use self::outage::Outage;
-#[cfg(feature = "redis")]
-pub(super) use self::outage::wake_up_resent;
 
 /// The template of locks whose callers name none.
 const NO_TEMPLATE: &str = "none";

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::values::{LeaseOrigin, RequestKind};
 use crate::{
+    answer::Renewal,
     clock::Moment,
+    error::{StoreError, StoreErrorKind},
     state::Loss,
-    store::{Renewal, StoreError, StoreErrorKind},
 };
 
 pub(crate) fn describe() {}
@@ -14,9 +15,6 @@ pub(crate) fn describe() {}
 pub(super) fn refused(_template: Option<&'static str>, _reason: &'static str) {}
 
 pub(super) fn request_failed(_request: RequestKind, _kind: StoreErrorKind) {}
-
-#[cfg(feature = "redis")]
-pub(super) fn wake_up_resent(_server: &str, _outcome: &'static str) {}
 
 #[derive(Clone, Copy)]
 pub(super) struct CallCounts;
@@ -54,19 +52,4 @@ impl SentRequest {
     }
 
     pub(crate) fn answered(self) {}
-}
-
-#[cfg(feature = "redis")]
-#[derive(Default)]
-pub(crate) struct Outage(());
-
-#[cfg(feature = "redis")]
-#[allow(
-    clippy::unused_self,
-    reason = "it stands in for one that has something"
-)]
-impl Outage {
-    pub(crate) fn lost(&mut self, _server: &str) {}
-    pub(crate) fn begins(&mut self, _server: &str) {}
-    pub(crate) fn ends(&mut self, _server: &str) {}
 }

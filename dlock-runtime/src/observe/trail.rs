@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use tracing::{Span, debug, field, info, info_span, warn};
 
-use super::{
-    metrics::CallCounts,
-    told::{TARGET, milliseconds, told},
-};
+use super::metrics::CallCounts;
 use crate::{
     clock::Moment,
     error::LockError,
@@ -15,6 +12,7 @@ use crate::{
     key::{LockKey, LockKeys},
     options::Wait,
     site::{LockSite, Origin},
+    telemetry::{TARGET, milliseconds, told},
 };
 
 #[derive(Clone)]

@@ -18,12 +18,12 @@ use super::{
     waiter::LocalWaiter,
 };
 use crate::{
+    answer::{AcquireOutcome, Holder, Released},
     attempt::AttemptId,
     clock::Moment,
-    error::LostCause,
+    error::{LostCause, StoreError, StoreErrorKind},
     options::Wait,
     random::jittered,
-    store::{AcquireOutcome, Holder, Released, StoreError, StoreErrorKind},
 };
 
 #[derive(Debug)]

@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use crate::{
+    answer::{ALIVE, GRANT_TTL, Holder},
     clock::Moment,
+    error::StoreError,
     fence::FencingToken,
     owner::OwnerId,
     random::{Random, jittered},
-    store::{ALIVE, GRANT_TTL, Holder, StoreError},
 };
 
 /// The longest time between two questions of a waiter, which keep its place in the queue.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::{
+    answer::{AcquireOutcome, Holder, Released, Renewal},
     clock::Moment,
-    error::LostCause,
+    error::{LostCause, StoreError},
     fence::FencingToken,
     owner::{OwnerId, Owners},
     random::Random,
-    store::{AcquireOutcome, Holder, Released, Renewal, StoreError},
 };
 
 /// A lease that is not lost as far as anybody has looked.

@@ -19,14 +19,14 @@ use tokio::time::Instant;
 use self::desk::{Desk, NotRandom, busy, context, failed, granted, waits};
 use super::*;
 use crate::{
+    answer::{ALIVE, AcquireOutcome, Holder, Released, Renewal},
     attempt::AttemptId,
     clock::Moment,
-    error::LostCause,
+    error::{LostCause, StoreError, StoreErrorKind},
     fence::FencingToken,
     options::{Timing, Wait},
     owner::{ClientId, OwnerId, Owners},
     random::{Random, SystemRandom},
-    store::{ALIVE, AcquireOutcome, Holder, Released, Renewal, StoreError, StoreErrorKind},
 };
 
 const TTL: Duration = Duration::from_secs(30);

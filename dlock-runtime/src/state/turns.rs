@@ -7,9 +7,9 @@ use super::{
     key_state::KeyState,
 };
 use crate::{
+    answer::{ALIVE, Holder},
     clock::Moment,
     owner::OwnerId,
-    store::{ALIVE, Holder},
 };
 
 impl<T: Clone> KeyState<T> {

@@ -7,10 +7,11 @@ use super::{
     event::Denial,
 };
 use crate::{
+    answer::Holder,
     attempt::AttemptId,
     clock::Moment,
+    error::StoreError,
     options::{Timing, Wait},
-    store::{Holder, StoreError},
 };
 
 /// How long before the end of a wait the store is asked once more, besides the time that two answers take; a

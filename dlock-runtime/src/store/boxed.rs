@@ -3,14 +3,12 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use super::{
-    AcquireOutcome, AcquireRequest, HintSink, LockStore, Proposal, QuorumNode, Raised, Released,
-    RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties, contract,
+    AcquireOutcome, AcquireRequest, HintSink, LockMode, LockStore, Proposal, QuorumNode,
+    RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError,
+    StoreHooks, StoreProperties, contract,
 };
 use crate::{
-    clock::Moment,
-    key::LockKey,
-    owner::{ClientId, OwnerId},
-    process::Process,
+    clock::Moment, error::ConnectError, options::Timing, owner::ClientId, process::Process,
 };
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -20,7 +18,7 @@ type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
 pub(crate) trait DynStore: Send + Sync {
     fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, AcquireOutcome>;
     fn renew<'a>(&'a self, batch: RenewBatch<'a>) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
-    fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released>;
+    fn release<'a>(&'a self, request: ReleaseRequest<'a>) -> Answer<'a, Released>;
     fn properties(&self) -> StoreProperties<'_>;
 }
 
@@ -30,9 +28,9 @@ impl dyn DynStore + '_ {
         contract::only(self.renew(RenewBatch::new(&requests)).await)
     }
 
-    pub(crate) fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+    pub(crate) fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let hooks = self.properties().hooks;
-        hooks.is_some_and(|hooks| hooks.release_at_once(key, owner))
+        hooks.is_some_and(|hooks| hooks.release_at_once(request))
     }
 
     pub(crate) async fn detach(&self, client: ClientId) {
@@ -51,8 +49,8 @@ impl<S: LockStore> DynStore for S {
         Box::pin(LockStore::renew(self, batch))
     }
 
-    fn release<'a>(&'a self, key: &'a LockKey, owner: OwnerId) -> Answer<'a, Released> {
-        Box::pin(LockStore::release(self, key, owner))
+    fn release<'a>(&'a self, request: ReleaseRequest<'a>) -> Answer<'a, Released> {
+        Box::pin(LockStore::release(self, request))
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -63,13 +61,7 @@ impl<S: LockStore> DynStore for S {
 /// [`QuorumNode`], whose futures are boxed.
 pub(crate) trait DynNode: DynStore {
     fn propose<'a>(&'a self, proposal: Proposal<'a>) -> Answer<'a, AcquireOutcome>;
-    fn raise<'a>(
-        &'a self,
-        key: &'a LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Answer<'a, Raised>;
+    fn raise<'a>(&'a self, request: RaiseRequest<'a>) -> Answer<'a, Raised>;
 }
 
 impl dyn DynNode + '_ {
@@ -77,9 +69,9 @@ impl dyn DynNode + '_ {
         self.properties().hooks
     }
 
-    pub(crate) fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+    pub(crate) fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let hooks = self.hooks();
-        hooks.is_some_and(|hooks| hooks.release_at_once(key, owner))
+        hooks.is_some_and(|hooks| hooks.release_at_once(request))
     }
 }
 
@@ -88,14 +80,8 @@ impl<S: QuorumNode> DynNode for S {
         Box::pin(QuorumNode::propose(self, proposal))
     }
 
-    fn raise<'a>(
-        &'a self,
-        key: &'a LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Answer<'a, Raised> {
-        Box::pin(QuorumNode::raise(self, key, owner, from, to))
+    fn raise<'a>(&'a self, request: RaiseRequest<'a>) -> Answer<'a, Raised> {
+        Box::pin(QuorumNode::raise(self, request))
     }
 }
 
@@ -143,6 +129,36 @@ impl OwnStore {
 
     pub(crate) fn hands_on(&self) -> bool {
         self.properties.grants
+    }
+
+    /// Whether a manager with these defaults can use the store.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidOption`] if the store cannot keep their leases, or has no exclusive ones.
+    pub(crate) fn check(&self, defaults: &Timing) -> Result<(), ConnectError> {
+        if !self.properties.modes.contains(&LockMode::Exclusive) {
+            return Err(ConnectError::InvalidOption {
+                option: "store",
+                reason:
+                    "its properties do not list `LockMode::Exclusive`, the mode of every lock; \
+                         use a store that has it"
+                        .into(),
+            });
+        }
+        self.fault(defaults).map_or(Ok(()), |(option, reason)| {
+            let reason = reason.into();
+            Err(ConnectError::InvalidOption { option, reason })
+        })
+    }
+
+    /// The option of these that the store cannot keep to, and why.
+    pub(crate) fn fault(&self, timing: &Timing) -> Option<(&'static str, String)> {
+        self.properties.fault(timing)
+    }
+
+    pub(crate) fn shortest_ttl(&self) -> Duration {
+        self.properties.shortest_ttl
     }
 
     pub(crate) fn drift(&self, ttl: Duration) -> Duration {

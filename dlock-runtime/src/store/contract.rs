@@ -6,11 +6,9 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::{
-    AcquireOutcome, AcquireRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError,
-    StoreErrorKind, StoreProperties,
+    AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal,
+    StoreError, StoreErrorKind, StoreProperties,
 };
-use crate::{key::LockKey, owner::OwnerId};
-
 /// Decides who holds a key.
 ///
 /// Every request is idempotent for its owner, since a client repeats what got no answer. All time
@@ -50,10 +48,10 @@ use crate::{key::LockKey, owner::OwnerId};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
 /// use dlock::{
-///     LockKey, LockManager, LockStore, OwnerId, StoreError,
+///     LockManager, LockStore, StoreError,
 ///     store::{
-///         AcquireRequest, AcquireOutcome, Released, RenewBatch, Renewal, StoreProperties,
-///         memory::MemoryStore,
+///         AcquireRequest, AcquireOutcome, ReleaseRequest, Released, RenewBatch, Renewal,
+///         StoreProperties, memory::MemoryStore,
 ///     },
 /// };
 ///
@@ -73,8 +71,8 @@ use crate::{key::LockKey, owner::OwnerId};
 ///         self.store.renew(batch).await
 ///     }
 ///
-///     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-///         self.store.release(key, owner).await
+///     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+///         self.store.release(request).await
 ///     }
 ///
 ///     fn properties(&self) -> StoreProperties<'_> {
@@ -169,7 +167,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// use std::time::Duration;
     /// use dlock::{
     ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{AcquireRequest, Released, memory::MemoryStore},
+    ///     store::{AcquireRequest, ReleaseRequest, Released, memory::MemoryStore},
     /// };
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
@@ -177,14 +175,14 @@ pub trait LockStore: Send + Sync + 'static {
     /// let ttl = Duration::from_secs(30);
     ///
     /// store.acquire(AcquireRequest::new(&key, owner, ttl)).await?;
-    /// assert_eq!(store.release(&key, owner).await?, Released::WasHeld);
-    /// assert_eq!(store.release(&key, owner).await?, Released::WasGone);
+    /// let release = ReleaseRequest::new(&key, owner);
+    /// assert_eq!(store.release(release).await?, Released::WasHeld);
+    /// assert_eq!(store.release(release).await?, Released::WasGone);
     /// # Ok(()) }
     /// ```
     fn release(
         &self,
-        key: &LockKey,
-        owner: OwnerId,
+        request: ReleaseRequest<'_>,
     ) -> impl Future<Output = Result<Released, StoreError>> + Send;
 
     /// What a manager has to know of the store. It asks once, when it is made, for all but the

@@ -6,6 +6,7 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{Arc, PoisonError},
+    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -13,12 +14,13 @@ use tokio::time::Instant;
 use self::queue::{Awaits, First, Waiters};
 use super::{
     AcquireOutcome, AcquireRequest, Detaching, Drift, GRANT_TTL, Hint, HintSink, Holder, LockStore,
-    Proposal, Queue, QuorumNode, Raised, Released, RenewBatch, RenewRequest, Renewal, StoreError,
-    StoreHooks, StoreProperties,
+    Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch,
+    RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties,
 };
 use crate::{
     fence::fence_by_the_clock,
     key::LockKey,
+    options::MAX_TTL,
     owner::{ClientId, OwnerId},
     sync::{Mutex, MutexGuard},
 };
@@ -146,7 +148,8 @@ impl LockStore for MemoryStore {
         renewed.map(Ok).collect()
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        let ReleaseRequest { key, owner, .. } = request;
         let (answer, granted) = self.tables().release(key, owner, Instant::now());
         self.tell(granted);
         Ok(answer)
@@ -155,7 +158,9 @@ impl LockStore for MemoryStore {
     /// Holder and store read the same clock.
     fn properties(&self) -> StoreProperties<'_> {
         let properties = StoreProperties::new().grants(true).drift(Drift::NONE);
-        properties.hooks(self)
+        properties
+            .ttls(Duration::from_millis(1), MAX_TTL)
+            .hooks(self)
     }
 }
 
@@ -171,13 +176,14 @@ impl QuorumNode for MemoryStore {
         Ok(answer)
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        let RaiseRequest {
+            key,
+            owner,
+            from,
+            to,
+            ..
+        } = request;
         Ok(self.tables().raise(key, owner, [from, to], Instant::now()))
     }
 }
@@ -192,7 +198,8 @@ impl StoreHooks for MemoryStore {
         Box::pin(std::future::ready(()))
     }
 
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+    fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
+        let ReleaseRequest { key, owner, .. } = request;
         let (_, granted) = self.tables().release(key, owner, Instant::now());
         self.tell(granted);
         true

@@ -2,8 +2,7 @@
 
 use std::future::Future;
 
-use super::{AcquireOutcome, LockStore, Proposal, Raised, StoreError};
-use crate::{key::LockKey, owner::OwnerId};
+use super::{AcquireOutcome, LockStore, Proposal, RaiseRequest, Raised, StoreError};
 
 /// A store that can be a node of a [quorum](super::quorum).
 ///
@@ -13,10 +12,10 @@ use crate::{key::LockKey, owner::OwnerId};
 /// ```compile_fail,E0277
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::{
-///     LockKey, LockStore, OwnerId, StoreError,
+///     LockStore, StoreError,
 ///     store::{
-///         AcquireOutcome, AcquireRequest, Released, RenewBatch, Renewal, StoreProperties,
-///         memory::MemoryStore, quorum::Quorum,
+///         AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal,
+///         StoreProperties, memory::MemoryStore, quorum::Quorum,
 ///     },
 /// };
 ///
@@ -32,8 +31,8 @@ use crate::{key::LockKey, owner::OwnerId};
 ///         self.0.renew(batch).await
 ///     }
 ///
-///     async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-///         self.0.release(key, owner).await
+///     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+///         self.0.release(request).await
 ///     }
 ///
 ///     fn properties(&self) -> StoreProperties<'_> {
@@ -65,8 +64,9 @@ pub trait QuorumNode: LockStore {
         proposal: Proposal<'_>,
     ) -> impl Future<Output = Result<AcquireOutcome, StoreError>> + Send;
 
-    /// Raises the fence of a key from `from` to `to`, if the key is the owner's and its fence one of
-    /// these: whatever is granted from now on is greater than `to`. The TTL goes on as it was.
+    /// Raises the fence of a key [from](RaiseRequest::from) one value [to](RaiseRequest::to) another, if the key
+    /// is the owner's and its fence one of these: whatever is granted from now on is greater. The TTL goes on as
+    /// it was.
     ///
     /// With any other fence it was granted anew since: then nothing is changed.
     ///
@@ -78,7 +78,9 @@ pub trait QuorumNode: LockStore {
     /// use std::time::Duration;
     /// use dlock::{
     ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{AcquireRequest, AcquireOutcome, QuorumNode, Raised, memory::MemoryStore},
+    ///     store::{
+    ///         AcquireOutcome, AcquireRequest, QuorumNode, RaiseRequest, Raised, memory::MemoryStore,
+    ///     },
     /// };
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
@@ -89,15 +91,13 @@ pub trait QuorumNode: LockStore {
     /// let AcquireOutcome::Granted { fence, .. } = granted else {
     ///     panic!("it is free");
     /// };
-    /// assert_eq!(store.raise(&key, owner, fence, fence + 5).await?, Raised::Raised);
-    /// assert_eq!(store.raise(&key, owner, fence, fence + 9).await?, Raised::NotOwner);
+    /// let raise = |from, to| store.raise(RaiseRequest::new(&key, owner, from, to));
+    /// assert_eq!(raise(fence, fence + 5).await?, Raised::Raised);
+    /// assert_eq!(raise(fence, fence + 9).await?, Raised::NotOwner);
     /// # Ok(()) }
     /// ```
     fn raise(
         &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
+        request: RaiseRequest<'_>,
     ) -> impl Future<Output = Result<Raised, StoreError>> + Send;
 }

@@ -2,11 +2,10 @@
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
-use super::{HintSink, LockMode};
+use super::{HintSink, LockMode, ReleaseRequest};
 use crate::{
-    key::LockKey,
-    options::{MAX_TTL, MIN_TTL},
-    owner::{ClientId, OwnerId},
+    options::{MAX_TTL, MIN_TTL, Timing},
+    owner::ClientId,
 };
 
 /// What a manager has to know of a store, and the store's [hooks](StoreHooks).
@@ -43,10 +42,16 @@ pub struct StoreProperties<'a> {
     /// By how much the clocks of store and holder may disagree. If not set, see [`Drift::USUAL`].
     pub drift: Drift,
     /// The shortest lease that the store can keep; [`MIN_TTL`] if not set.
+    ///
+    /// A manager refuses a lock with a shorter `ttl`, before it asks the store, with
+    /// [`LockError::InvalidOption`](crate::LockError::InvalidOption); and is not made if the `ttl` of its builder
+    /// is shorter. The rest of a `min_hold` is rounded up to this.
     pub shortest_ttl: Duration,
-    /// The longest lease that the store can keep; [`MAX_TTL`] if not set.
+    /// The longest lease that the store can keep; [`MAX_TTL`] if not set. Managers refuse a longer `ttl` and a
+    /// longer `min_hold` as they refuse a `ttl` below [`shortest_ttl`](Self::shortest_ttl).
     pub longest_ttl: Duration,
-    /// The modes that the store knows; [`LockMode::Exclusive`] if not set.
+    /// The modes that the store knows; [`LockMode::Exclusive`] if not set. No manager is made over a store without
+    /// that one.
     pub modes: &'static [LockMode],
     /// Where managers register, and the last resort of a release. If not set, there is neither.
     pub hooks: Option<&'a dyn StoreHooks>,
@@ -115,6 +120,22 @@ impl<'a> StoreProperties<'a> {
     pub const fn hooks(mut self, hooks: &'a dyn StoreHooks) -> Self {
         self.hooks = Some(hooks);
         self
+    }
+
+    /// The option of these that the store cannot keep to, and why.
+    pub(crate) fn fault(&self, timing: &Timing) -> Option<(&'static str, String)> {
+        let (shortest, longest) = (self.shortest_ttl, self.longest_ttl);
+        if timing.ttl < shortest {
+            let (ttl, lease) = (timing.ttl, "is shorter than the store's shortest lease");
+            return Some(("ttl", format!("{ttl:?} {lease}; set {shortest:?} or more")));
+        }
+        // The store keeps a lease that is given back for the rest of its `min_hold`.
+        let times = [("ttl", Some(timing.ttl)), ("min_hold", timing.min_hold)];
+        times.into_iter().find_map(|(option, time)| {
+            let time = time.filter(|time| *time > longest)?;
+            let lease = "is longer than the store's longest lease";
+            Some((option, format!("{time:?} {lease}; set {longest:?} or less")))
+        })
     }
 
     /// The same properties without hooks, for as long as anybody wants them: managers do not
@@ -225,7 +246,7 @@ pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// use std::time::Duration;
 /// use dlock::{
 ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{AcquireRequest, memory::MemoryStore},
+///     store::{AcquireRequest, ReleaseRequest, memory::MemoryStore},
 /// };
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
@@ -233,7 +254,7 @@ pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// store.acquire(AcquireRequest::new(&key, owner, Duration::from_secs(30))).await?;
 ///
 /// let hooks = store.properties().hooks.expect("it has some");
-/// assert!(hooks.release_at_once(&key, owner));
+/// assert!(hooks.release_at_once(ReleaseRequest::new(&key, owner)));
 /// assert!(store.is_empty());
 /// # Ok(()) }
 /// ```
@@ -253,7 +274,7 @@ pub trait StoreHooks: Send + Sync {
     /// Releases without waiting and without a runtime; `false` if the store cannot.
     ///
     /// The last resort when the runtime ends before the guard.
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool;
+    fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool;
 }
 
 #[cfg(test)]

@@ -93,12 +93,12 @@ use self::{
 };
 use super::{
     AcquireOutcome, AcquireRequest, Detaching, Drift, DynNode, HintSink, LockStore, QuorumNode,
-    Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties,
+    ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks,
+    StoreProperties,
 };
 use crate::{
     error::ConnectError,
-    key::LockKey,
-    owner::{ClientId, OwnerId},
+    owner::ClientId,
     random::{Random, SystemRandom},
 };
 
@@ -148,7 +148,7 @@ impl Quorum {
         if !(3..=NodeSet::MOST).contains(&nodes.len()) {
             return Err(ConnectError::InvalidOption {
                 option: "stores",
-                reason: "a quorum is of 3 to 31 stores",
+                reason: "a quorum is of 3 to 31 stores".into(),
             });
         }
         Ok(Self {
@@ -244,7 +244,8 @@ impl LockStore for Quorum {
         renew::renew_all(&self.shared, batch, self.node_timeout).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        let ReleaseRequest { key, owner, .. } = request;
         needs_runtime()?;
         release::release(&self.shared, key, owner, self.node_timeout).await
     }
@@ -291,13 +292,14 @@ impl StoreHooks for Quorum {
     }
 
     /// If all stores can.
-    fn release_at_once(&self, key: &LockKey, owner: OwnerId) -> bool {
+    fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
+        let ReleaseRequest { key, owner, .. } = request;
         let Some(standing) = self.shared.claims.release(owner, key) else {
             return true;
         };
         let release = |node: usize| {
             let store = self.shared.nodes[node].as_ref();
-            store.release_at_once(key, standing.ids.at(node))
+            store.release_at_once(ReleaseRequest::new(key, standing.ids.at(node)))
         };
         // Each is tried: what one has done is done.
         let refused = standing

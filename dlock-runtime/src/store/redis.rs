@@ -4,7 +4,6 @@
 //! they are called over connections that tasks of the store keep alive, so that the requests
 //! of one owner reach a server in the order in which they were made.
 
-#[cfg(feature = "admin")]
 mod admin;
 mod config;
 #[cfg(test)]
@@ -27,8 +26,6 @@ use ::redis::Value;
 use tokio::{runtime, time::Instant};
 
 #[cfg(feature = "admin")]
-use self::admin::presence::PresenceTasks;
-#[cfg(feature = "admin")]
 pub(crate) use self::admin::{
     inspect::{HolderSnapshot, LeaseIdentity, LockSnapshot, Pace, Survey, Wanted},
     presence::Presence,
@@ -42,8 +39,8 @@ pub use self::config::{
 pub(crate) use self::net::listen::Listener;
 #[cfg(feature = "tls")]
 pub use self::net::tls::Tls;
-pub(crate) use self::{config::env::without_password, topology::independent::Independent};
 use self::{
+    admin::presence::PresenceTasks,
     config::url::Layout,
     net::{events::Events, hints::Hints, node::Node},
     protocol::{answers, command::Command, errors, slot},
@@ -57,15 +54,16 @@ use self::{
         wake_ups::WakeUps,
     },
 };
+pub(crate) use self::{
+    config::{env::without_password, scheme::names as schemes},
+    topology::independent::Independent,
+};
 use super::{
-    AcquireOutcome, AcquireRequest, Detaching, HintSink, LockStore, Proposal, QuorumNode, Raised,
-    Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks, StoreProperties,
+    AcquireOutcome, AcquireRequest, Detaching, HintSink, LockStore, Proposal, QuorumNode,
+    RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError,
+    StoreHooks, StoreProperties,
 };
-use crate::{
-    error::ConnectError,
-    key::LockKey,
-    owner::{ClientId, OwnerId},
-};
+use crate::{error::ConnectError, options::MAX_TTL, owner::ClientId};
 
 /// A [`LockStore`] in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name,
 /// or a cluster.
@@ -120,7 +118,6 @@ pub struct RedisStore {
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
     servers: Arc<Servers>,
-    #[cfg(feature = "admin")]
     presences: PresenceTasks,
     wake_ups: WakeUps,
     min_replicas: u32,
@@ -173,7 +170,7 @@ impl RedisStore {
         if min_replicas > 0 && *location.layout() == Layout::Cluster {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
-                reason: "it is not supported for clusters",
+                reason: "it is not supported for clusters".into(),
             });
         }
         let config = Arc::new(config);
@@ -247,7 +244,6 @@ impl RedisStore {
         };
         Self {
             shown,
-            #[cfg(feature = "admin")]
             presences: PresenceTasks::new(&config, &servers),
             wake_ups: WakeUps::default(),
             config,
@@ -313,7 +309,6 @@ impl RedisStore {
     }
 
     async fn execute(&self, command: Command) -> Result<Value, StoreError> {
-        #[cfg(feature = "admin")]
         self.presences.revive();
         let begun = Instant::now();
         let answer = self.servers.execute(&command).await?;
@@ -383,9 +378,9 @@ impl LockStore for RedisStore {
         lane::renew_all(config, batch.requests, limit, self.lane.get(), own).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         let answer = self
-            .execute(Command::release(&self.config, key, owner))
+            .execute(Command::release(&self.config, &request))
             .await?;
         answers::read_release(&answer)
     }
@@ -394,6 +389,7 @@ impl LockStore for RedisStore {
         StoreProperties::new()
             .grants(true)
             .gives_up_after(self.config.response_timeout)
+            .ttls(Duration::from_millis(1), MAX_TTL)
             .hooks(self)
     }
 }
@@ -404,14 +400,8 @@ impl QuorumNode for RedisStore {
             .await
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
-        let command = Command::raise(&self.config, key, owner, [from, to]);
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        let command = Command::raise(&self.config, &request);
         let limit = self.config.response_timeout;
         let answer = match &self.confirmer {
             Some(confirmer) => confirmer.execute(command, limit).await,
@@ -424,23 +414,15 @@ impl QuorumNode for RedisStore {
 impl StoreHooks for RedisStore {
     fn attach(&self, client: ClientId, hints: HintSink) {
         self.hints.attach(client, hints);
-        #[cfg(feature = "admin")]
         self.presences.begin(client);
     }
 
-    #[cfg(feature = "admin")]
     fn detach(&self, client: ClientId) -> Detaching<'_> {
         Box::pin(self.presences.end(client))
     }
 
-    /// Without `admin`, the server keeps nothing of a process.
-    #[cfg(not(feature = "admin"))]
-    fn detach(&self, _client: ClientId) -> Detaching<'_> {
-        Box::pin(std::future::ready(()))
-    }
-
     /// Nothing is sent without a runtime.
-    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+    fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }
 }

@@ -17,7 +17,9 @@ use crate::{key::LockKey, owner::OwnerId};
 /// use std::time::Duration;
 /// use dlock::{
 ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{AcquireRequest, AcquireOutcome, Queue, Released, memory::MemoryStore},
+///     store::{
+///         AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, memory::MemoryStore,
+///     },
 /// };
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
@@ -30,7 +32,7 @@ use crate::{key::LockKey, owner::OwnerId};
 /// let waits = AcquireRequest::new(&key, other, ttl).queue(Queue::ForLease);
 /// let busy = store.acquire(waits).await?;
 /// assert!(matches!(busy, AcquireOutcome::Busy(holder) if holder.position == Some(0)));
-/// assert_eq!(store.release(&key, one).await?, Released::WasHeld);
+/// assert_eq!(store.release(ReleaseRequest::new(&key, one)).await?, Released::WasHeld);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -315,6 +317,52 @@ impl<'a> RenewBatch<'a> {
     }
 }
 
+/// A request to give up a key, or the place in its queue.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dlock::{
+///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+///     store::{ReleaseRequest, Released, memory::MemoryStore},
+/// };
+///
+/// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+/// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+/// assert_eq!(store.release(ReleaseRequest::new(&key, owner)).await?, Released::WasGone);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ReleaseRequest<'a> {
+    /// The lock.
+    pub key: &'a LockKey,
+    /// The owner of the lease or of the place.
+    pub owner: OwnerId,
+}
+
+impl<'a> ReleaseRequest<'a> {
+    /// A release of all that the owner has of the key.
+    #[must_use]
+    pub const fn new(key: &'a LockKey, owner: OwnerId) -> Self {
+        Self { key, owner }
+    }
+
+    /// The same request for another key, for a store that keeps its locks elsewhere.
+    #[must_use]
+    pub const fn key(mut self, key: &'a LockKey) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// The same request for another owner.
+    #[must_use]
+    pub const fn owner(mut self, owner: OwnerId) -> Self {
+        self.owner = owner;
+        self
+    }
+}
+
 /// A request of a quorum to one of its nodes.
 ///
 /// ```
@@ -372,6 +420,68 @@ impl<'a> Proposal<'a> {
     #[must_use]
     pub const fn notice(mut self, notice: bool) -> Self {
         self.notice = notice;
+        self
+    }
+}
+
+/// A request of a quorum to one of its nodes: the fence of a lease is to be raised.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use dlock::{
+///     ClientId, LockKey, OwnerId, SystemRandom,
+///     store::{QuorumNode, RaiseRequest, Raised, memory::MemoryStore},
+/// };
+///
+/// let (node, key) = (MemoryStore::new(), LockKey::new("order:42")?);
+/// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+/// assert_eq!(node.raise(RaiseRequest::new(&key, owner, 7, 9)).await?, Raised::NotOwner);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RaiseRequest<'a> {
+    /// The lock.
+    pub key: &'a LockKey,
+    /// The owner of the lease.
+    pub owner: OwnerId,
+    /// The fence that the lease was granted with.
+    pub from: u64,
+    /// The fence that it is to have.
+    pub to: u64,
+}
+
+impl<'a> RaiseRequest<'a> {
+    /// The fence of this lease is to be raised from one value to another.
+    #[must_use]
+    pub const fn new(key: &'a LockKey, owner: OwnerId, from: u64, to: u64) -> Self {
+        Self {
+            key,
+            owner,
+            from,
+            to,
+        }
+    }
+
+    /// The same request for another key, for a node that keeps its locks elsewhere.
+    #[must_use]
+    pub const fn key(mut self, key: &'a LockKey) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// The same request for another owner.
+    #[must_use]
+    pub const fn owner(mut self, owner: OwnerId) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    /// The same request with another fence that the lease was granted with.
+    #[must_use]
+    pub const fn from(mut self, from: u64) -> Self {
+        self.from = from;
         self
     }
 }

@@ -1,32 +1,73 @@
-//! The table of URL schemes that stores of other crates are registered for.
+//! The table of URL schemes: dlock's own, and those that stores of other crates are registered for.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use super::{
     boxed::OwnStore,
     scheme::{StoreOptions, StoreScheme},
+    url::{shown, why_unknown},
 };
 use crate::error::ConnectError;
 
 type Opening<'a> = Pin<Box<dyn Future<Output = Result<OwnStore, ConnectError>> + Send + 'a>>;
 
-/// The registered schemes; those of dlock are not among them.
-#[derive(Clone, Default)]
-pub(crate) struct Schemes(Vec<(String, Arc<dyn DynScheme>)>);
+/// The kind of store that a scheme stands for.
+#[derive(Clone)]
+pub(crate) enum StoreKind {
+    Memory,
+    /// Redis or Valkey, whose options are those of the builder.
+    #[cfg(feature = "redis")]
+    Redis,
+    Registered(Arc<dyn DynScheme>),
+}
+
+/// The schemes of one builder.
+#[derive(Clone)]
+pub(crate) struct Schemes(Vec<(String, StoreKind)>);
+
+impl Default for Schemes {
+    /// Those of dlock.
+    fn default() -> Self {
+        #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "there is one"))]
+        let mut all = vec![("memory".to_owned(), StoreKind::Memory)];
+        #[cfg(feature = "redis")]
+        all.extend(super::redis::schemes().map(|name| (name.to_owned(), StoreKind::Redis)));
+        Self(all)
+    }
+}
 
 impl Schemes {
     pub(crate) fn register(&mut self, name: String, scheme: impl StoreScheme) {
         self.0
             .retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
-        self.0.push((name, Arc::new(scheme)));
+        let scheme = StoreKind::Registered(Arc::new(scheme));
+        self.0.push((name, scheme));
     }
 
-    /// The scheme of `url`, if it is a registered one.
-    pub(crate) fn find(&self, url: &str) -> Option<Arc<dyn DynScheme>> {
-        let (scheme, _) = url.split_once(':')?;
-        let mut all = self.0.iter();
-        let (_, found) = all.find(|(name, _)| name.eq_ignore_ascii_case(scheme))?;
-        Some(found.clone())
+    /// The kind of store that `url` names.
+    ///
+    /// # Errors
+    ///
+    /// When its scheme is not in the table; the text lists those that are.
+    pub(crate) fn find(&self, url: &str) -> Result<&StoreKind, ConnectError> {
+        let found = url.split_once(':').and_then(|(scheme, _)| {
+            let mut all = self.0.iter();
+            all.find(|(name, _)| name.eq_ignore_ascii_case(scheme))
+        });
+        let Some((_, kind)) = found else {
+            let names = self.0.iter().map(|(name, _)| &**name);
+            return Err(ConnectError::InvalidUrl {
+                url: shown(url),
+                reason: why_unknown(url, names),
+            });
+        };
+        if matches!(kind, StoreKind::Memory) && !matches!(&url["memory:".len()..], "" | "//") {
+            return Err(ConnectError::InvalidUrl {
+                url: "memory://…".to_owned(),
+                reason: "`memory://` takes nothing after it".to_owned(),
+            });
+        }
+        Ok(kind)
     }
 }
 

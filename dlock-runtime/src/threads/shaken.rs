@@ -89,7 +89,7 @@ impl World {
         let manager = |seed| {
             let builder = LockManager::builder().ttl(TTL).renewal_thread(true);
             let clock = ShakingClock(AtomicU64::new(seed));
-            builder.clock(clock).over(store.clone())
+            builder.clock(clock).over(store.clone()).unwrap()
         };
         Self {
             managers: [manager(seed << 32), manager(seed << 32 | 1 << 31)],

@@ -16,11 +16,9 @@ use super::{draw, interrupt, row};
 use crate::{
     api::manager::LockManager,
     clock::{Clock, Moment, SystemClock},
-    key::LockKey,
-    owner::OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, LockStore, Released, RenewBatch, Renewal, StoreError,
-        StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreError, StoreProperties, memory::MemoryStore,
     },
 };
 
@@ -90,7 +88,7 @@ impl Requests {
     /// A manager over this store, whose leases are renewed on the runtimes of users.
     pub(crate) fn manager(&self, clock: impl Clock) -> LockManager {
         let builder = LockManager::builder().renewal_thread(false).clock(clock);
-        builder.over(self.clone())
+        builder.over(self.clone()).unwrap()
     }
 
     /// How often each lease was renewed.
@@ -136,9 +134,9 @@ impl LockStore for Requests {
         answers
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         self.take_time().await;
-        let answer = self.store.release(key, owner).await;
+        let answer = self.store.release(request).await;
         self.take_time().await;
         answer
     }

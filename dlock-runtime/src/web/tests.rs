@@ -59,7 +59,7 @@ fn errors(text: &str, ttl: Option<Duration>, kind: StoreErrorKind) -> Vec<LockEr
         LockError::InvalidOption {
             key: key(text),
             option: SECRET,
-            reason: SECRET,
+            reason: SECRET.into(),
         },
         LockError::NotInstalled { key: key(text) },
         LockError::Closed { key: key(text) },

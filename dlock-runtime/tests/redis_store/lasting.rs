@@ -11,7 +11,7 @@ use std::{
 use dlock_runtime::{
     LockManager, LockStore,
     store::{
-        RenewBatch,
+        ReleaseRequest, RenewBatch,
         redis::{Credentials, CredentialsProvider, RedisConfig, RedisStore},
     },
 };
@@ -57,7 +57,7 @@ fn outlives_its_runtimes(url: impl Into<String>) {
             assert!(answers.iter().all(Result::is_ok), "{round}: {answers:?}");
         });
     }
-    runtime().block_on(async { store.release(&lock, me).await.unwrap() });
+    runtime().block_on(async { store.release(ReleaseRequest::new(&lock, me)).await.unwrap() });
 }
 
 #[test]

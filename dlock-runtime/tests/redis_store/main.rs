@@ -23,7 +23,7 @@ use std::time::Duration;
 use dlock_runtime::{
     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
     store::{
-        AcquireOutcome, AcquireRequest, Holder, Queue, RenewRequest, StoreError,
+        AcquireOutcome, AcquireRequest, Holder, Queue, ReleaseRequest, RenewRequest, StoreError,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -177,7 +177,7 @@ async fn refusals_of(store: &RedisStore, key: &LockKey, owner: OwnerId) -> [Stor
     let answers = [
         try_take(store, key, owner).await.err(),
         store.renew_one(renewal(key, owner)).await.err(),
-        store.release(key, owner).await.err(),
+        store.release(ReleaseRequest::new(key, owner)).await.err(),
     ];
     answers.map(|error| error.expect("nothing is carried out"))
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use dlock_runtime::{
     LockStore,
     store::{
-        ALIVE, AcquireOutcome, Proposal, QuorumNode, Released, RenewBatch, Renewal, StoreErrorKind,
+        ALIVE, AcquireOutcome, Proposal, QuorumNode, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreErrorKind,
     },
 };
 use dlock_testkit::{Make, Polled, RedisServer, eventually, poll_times};
@@ -42,14 +43,20 @@ pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
         store.renew_one(renewal(&lock, other)).await,
         Ok(Renewal::NotOwner)
     );
-    assert_eq!(store.release(&lock, other).await, Ok(Released::WasGone));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, other)).await,
+        Ok(Released::WasGone)
+    );
     assert_eq!(
         store.renew_one(renewal(&lock, me)).await,
         Ok(Renewal::Renewed)
     );
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
     assert_eq!(
-        store.release(&lock, me).await,
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
         Ok(Released::WasGone),
         "a repeated release"
     );
@@ -103,13 +110,16 @@ pub(crate) async fn waiters_are_served_in_their_order(make: Make) {
         "it keeps its place"
     );
     assert_eq!(
-        store.release(&lock, waiters[1]).await,
+        store.release(ReleaseRequest::new(&lock, waiters[1])).await,
         Ok(Released::WasGone),
         "one leaves"
     );
     bury(&mut behind, "k", waiters[2]).await;
 
-    assert_eq!(store.release(&lock, holder).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, holder)).await,
+        Ok(Released::WasHeld)
+    );
     let mut last = fence;
     for waiter in [waiters[0], waiters[3], waiters[4]] {
         // Nobody but the first waiter can have it.
@@ -125,7 +135,10 @@ pub(crate) async fn waiters_are_served_in_their_order(make: Make) {
         let granted = take(&store, &lock, waiter).await;
         assert!(granted > last);
         last = granted;
-        assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));
+        assert_eq!(
+            store.release(ReleaseRequest::new(&lock, waiter)).await,
+            Ok(Released::WasHeld)
+        );
     }
     assert_eq!(server.keys("dlock:{k}*").await, Vec::<String>::new());
 }
@@ -151,7 +164,10 @@ pub(crate) async fn a_free_lock_goes_to_who_waits_first(make: Make) {
     );
 
     // Granted, but dead: the lease runs out, and the next who asks finds the next waiter.
-    store.release(&lock, first).await.unwrap();
+    store
+        .release(ReleaseRequest::new(&lock, first))
+        .await
+        .unwrap();
     assert!(
         get(&mut behind, "dlock:{k}")
             .await
@@ -211,7 +227,7 @@ pub(crate) async fn a_grant_by_a_release_counts(make: Make) {
     let ahead = fence + 1_000_000_000;
     let counter = fence_key(&server).await;
     run(&mut behind, &format!("SET {counter} {ahead}")).await;
-    let released = store.release(&lock, holder).await;
+    let released = store.release(ReleaseRequest::new(&lock, holder)).await;
     assert_eq!(released, Ok(Released::WasHeld));
     let granted = format!("{waiter} {} -", ahead + 1);
     assert_eq!(get(&mut behind, "dlock:{k}").await, Some(granted));
@@ -229,7 +245,10 @@ pub(crate) async fn a_release_grants_nothing_to_its_own_owner(make: Make) {
     let later = "99999999999999";
     run(&mut behind, &format!("ZADD dlock:{{k}}:q 1 {me}")).await;
     run(&mut behind, &format!("ZADD dlock:{{k}}:a {later} {me}")).await;
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     assert_eq!(get(&mut behind, "dlock:{k}").await, None);
     assert_eq!(left_of_queue(&mut behind).await, 0);
 }
@@ -242,7 +261,7 @@ pub(crate) async fn a_waiter_that_was_told_of_a_release_leaves_the_queue(make: M
     let busy = store.propose(notice).await.unwrap();
     assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
     assert_eq!(left_of_queue(&mut behind).await, 2);
-    let released = store.release(&lock, holder).await;
+    let released = store.release(ReleaseRequest::new(&lock, holder)).await;
     assert_eq!(released, Ok(Released::WasHeld));
     assert_eq!(left_of_queue(&mut behind).await, 0);
 }
@@ -280,7 +299,10 @@ pub(crate) async fn an_owner_whose_id_begins_alike_is_another(make: Make) {
         store.renew_one(renewal(&lock, me)).await,
         Ok(Renewal::NotOwner)
     );
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasGone)
+    );
     let busy = try_take(&store, &lock, me).await.unwrap();
     assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
     assert_eq!(get(&mut behind, "dlock:{k}").await, Some(value));
@@ -296,7 +318,10 @@ pub(crate) async fn a_grant_is_short_whoever_gives_it(make: Make) {
             Ok(AcquireOutcome::Granted { .. })
         ));
         queue(&store, &lock, waiter).await;
-        store.release(&lock, holder).await.unwrap();
+        store
+            .release(ReleaseRequest::new(&lock, holder))
+            .await
+            .unwrap();
         let left: u64 = redis::cmd("PTTL")
             .arg("dlock:{k}")
             .query_async(&mut behind)
@@ -304,7 +329,10 @@ pub(crate) async fn a_grant_is_short_whoever_gives_it(make: Make) {
             .unwrap();
         // A waiter reckons with all of it, so a releaser's own TTL must not shorten it.
         assert!(left > 2000 && left <= 3000, "{left}");
-        store.release(&lock, waiter).await.unwrap();
+        store
+            .release(ReleaseRequest::new(&lock, waiter))
+            .await
+            .unwrap();
     }
 }
 
@@ -317,7 +345,7 @@ pub(crate) async fn fences_grow_even_when_the_server_forgets(make: Make) {
         assert!(fence > last && fence < 1 << 52, "{last} then {fence}");
         last = fence;
         if round % 2 == 0 {
-            store.release(&lock, me).await.unwrap();
+            store.release(ReleaseRequest::new(&lock, me)).await.unwrap();
         } else {
             server.flush().await;
         }
@@ -353,7 +381,10 @@ pub(crate) async fn a_foreign_value_is_held_by_nobody_known(make: Make) {
             store.renew_one(renewal(&lock, me)).await,
             Ok(Renewal::NotOwner)
         );
-        assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
+        assert_eq!(
+            store.release(ReleaseRequest::new(&lock, me)).await,
+            Ok(Released::WasGone)
+        );
         assert_eq!(
             get(&mut behind, "dlock:{k}").await.as_deref(),
             Some(value),
@@ -367,7 +398,7 @@ pub(crate) async fn a_release_overtakes_no_acquire_that_was_given_up(make: Make)
     for polls in 0.. {
         let (lock, me) = (key(&format!("k{polls}")), owner());
         let outcome = poll_times(try_take(&store, &lock, me), polls).await;
-        store.release(&lock, me).await.unwrap();
+        store.release(ReleaseRequest::new(&lock, me)).await.unwrap();
         assert_eq!(
             server.keys("dlock:{k*").await,
             Vec::<String>::new(),
@@ -384,7 +415,10 @@ pub(crate) async fn scripts_are_sent_again_to_a_server_that_forgot_them(make: Ma
     let (server, store, mut behind) = server_and_store(make).await;
     let (lock, me) = (key("k"), owner());
     take(&store, &lock, me).await;
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     let before = server.command_count("eval").await;
     assert_eq!(before, 1, "they were loaded before, and one was tried");
     for _ in 0..2 {
@@ -395,7 +429,10 @@ pub(crate) async fn scripts_are_sent_again_to_a_server_that_forgot_them(make: Ma
             store.renew_one(renewal(&lock, me)).await,
             Ok(Renewal::Renewed)
         );
-        assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+        assert_eq!(
+            store.release(ReleaseRequest::new(&lock, me)).await,
+            Ok(Released::WasHeld)
+        );
     }
     assert_eq!(server.command_count("eval").await, before + 6);
 }
@@ -427,7 +464,10 @@ pub(crate) async fn a_lock_is_handed_on_with_more_than_the_holders_fence(make: M
         .exec_async(&mut behind)
         .await
         .unwrap();
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     assert_eq!(take(&store, &lock, next).await, fence + 1);
 }
 
@@ -495,7 +535,10 @@ pub(crate) async fn a_lease_that_was_handed_on_gets_its_label_by_a_renewal(make:
     let (lock, holder, waiter) = (key("k"), owner(), owner());
     take(&store, &lock, holder).await;
     queue(&store, &lock, waiter).await;
-    store.release(&lock, holder).await.unwrap();
+    store
+        .release(ReleaseRequest::new(&lock, holder))
+        .await
+        .unwrap();
     let granted = get(&mut behind, "dlock:{k}").await.unwrap();
     let nameless = granted.strip_suffix(" -").unwrap();
 

@@ -2,7 +2,7 @@
 
 use dlock_runtime::{
     LockStore, OwnerId,
-    store::{AcquireOutcome, Proposal, QuorumNode, Released, redis::RedisStore},
+    store::{AcquireOutcome, Proposal, QuorumNode, ReleaseRequest, Released, redis::RedisStore},
 };
 use dlock_testkit::{Make, Proxy, RedisServer};
 use futures_util::StreamExt;
@@ -53,12 +53,21 @@ pub(crate) async fn a_waiter_is_told_by_whoever_releases(make: Make) {
     let mut hears = listens(&server, waiter).await;
     let fence = take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     let granted = take(&store, &lock, waiter).await;
     assert!(granted > fence);
     assert_eq!(heard(&mut hears).await, format!("{waiter} {granted} k"));
-    assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));
-    assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasGone));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, waiter)).await,
+        Ok(Released::WasHeld)
+    );
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, waiter)).await,
+        Ok(Released::WasGone)
+    );
 }
 
 pub(crate) async fn a_waiter_is_told_by_whoever_finds_the_lock_free(make: Make) {
@@ -83,7 +92,10 @@ pub(crate) async fn a_waiter_that_only_wants_to_be_told_is(make: Make) {
     let mut hears = listens(&server, waiter).await;
     take(&store, &lock, me).await;
     queue_for_notice(&store, "k", waiter).await;
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     assert_eq!(heard(&mut hears).await, format!("{waiter} 0 k"));
     take(&store, &lock, me).await;
 }
@@ -96,7 +108,10 @@ pub(crate) async fn a_script_that_can_publish_does_so_alone(make: Make) {
     take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
     let before = server.command_count("publish").await;
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     // It is answered after whatever the release has sent.
     take(&store, &lock, waiter).await;
     assert_eq!(server.command_count("publish").await, before + 1);

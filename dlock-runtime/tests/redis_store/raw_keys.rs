@@ -3,7 +3,7 @@
 use dlock_runtime::{
     LockStore,
     store::{
-        Released, Renewal, StoreErrorKind,
+        ReleaseRequest, Released, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -41,9 +41,15 @@ pub(crate) async fn a_raw_key_needs_a_pattern_of_its_own(make: Make) {
         store.renew_one(renewal(&lock, me)).await,
         Ok(Renewal::Renewed)
     );
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     take(&store, &lock, waiter).await;
-    assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, waiter)).await,
+        Ok(Released::WasHeld)
+    );
 }
 
 pub(crate) async fn foreign_data_at_a_raw_key_is_never_touched(make: Make) {
@@ -67,7 +73,10 @@ pub(crate) async fn foreign_data_at_a_raw_key_is_never_touched(make: Make) {
             .contains("another client without a time to live"),
         "{busy}"
     );
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasGone));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasGone)
+    );
     assert_eq!(get(&mut behind, "order:42").await.as_deref(), Some("data"));
     assert_eq!(server.keys("*").await, ["order:42"]);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use dlock_runtime::{
     ConnectError, LockStore,
     store::{
-        Queue, Released, Renewal, StoreErrorKind,
+        Queue, ReleaseRequest, Released, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -100,7 +100,7 @@ pub(crate) async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are(mak
     // One that is under way while the connection is given up only learns of that.
     eventually(DEADLINE, "it is refused as well", async || {
         let error = store
-            .release(&lock, me)
+            .release(ReleaseRequest::new(&lock, me))
             .await
             .expect_err("nor does it release");
         error.kind() == StoreErrorKind::ReadOnly
@@ -148,12 +148,15 @@ pub(crate) async fn without_memory_locks_can_be_kept_and_given_back(make: Make) 
         "what is ours is not refused"
     );
     assert_eq!(
-        store.release(&lock, me).await,
+        store.release(ReleaseRequest::new(&lock, me)).await,
         Ok(Released::WasHeld),
         "although somebody waits"
     );
     assert_eq!(server.keys("dlock:{k}").await, Vec::<String>::new());
-    assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasGone));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, waiter)).await,
+        Ok(Released::WasGone)
+    );
     assert_eq!(server.keys("dlock:{*").await, Vec::<String>::new());
 }
 
@@ -204,7 +207,10 @@ pub(crate) async fn foreign_data_is_never_touched(make: Make) {
     // Foreign data in the place of the queue hinders waiting, not releasing.
     take(&store, &lock, me).await;
     run(&mut behind, "SET dlock:{k}:q x").await;
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     assert_eq!(get(&mut behind, "dlock:{k}").await, None);
     assert_eq!(get(&mut behind, "dlock:{k}:q").await.as_deref(), Some("x"));
 }
@@ -229,7 +235,10 @@ pub(crate) async fn a_fence_that_cannot_be_read_gives_no_lock(make: Make) {
         assert!(error.to_string().contains(&fence), "{error}");
         assert_eq!(get(&mut behind, &fence).await.as_deref(), Some(value));
     }
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     assert!(try_take(&store, &lock, waiter).await.is_err());
     assert_eq!(server.keys("dlock:{k}").await, Vec::<String>::new());
 }
@@ -269,7 +278,7 @@ pub(crate) async fn missing_permissions_are_named(make: Make) {
 
     run(&mut behind, "ACL SETUSER me -evalsha").await;
     let error = store
-        .release(&lock, me)
+        .release(ReleaseRequest::new(&lock, me))
         .await
         .expect_err("the command is missing");
     assert_eq!(error.kind(), StoreErrorKind::Denied);
@@ -285,7 +294,10 @@ pub(crate) async fn a_lock_is_handed_on_although_nobody_may_be_told(make: Make) 
     let store = connect(&format!("redis://me:s3cret@127.0.0.1:{}", server.port())).await;
     let fence = take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     let value = get(&mut behind, "dlock:{k}").await.unwrap();
     assert!(value.starts_with(&waiter.to_string()), "{value}");
 
@@ -314,9 +326,15 @@ pub(crate) async fn few_permissions_are_enough(make: Make) {
         store.renew_one(renewal(&lock, me)).await,
         Ok(Renewal::Renewed)
     );
-    assert_eq!(store.release(&lock, me).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
     take(&store, &lock, waiter).await;
-    assert_eq!(store.release(&lock, waiter).await, Ok(Released::WasHeld));
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, waiter)).await,
+        Ok(Released::WasHeld)
+    );
 }
 
 #[tokio::test]

@@ -17,10 +17,11 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
+    ClientId, LockStore, StoreError, StoreErrorKind,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode, Raised,
-        Released, RenewBatch, Renewal, StoreHooks, StoreProperties,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode,
+        RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal, StoreHooks,
+        StoreProperties,
     },
 };
 use futures_util::future::{Either, select};
@@ -325,7 +326,8 @@ impl LockStore for Link {
         }
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        let ReleaseRequest { key, owner, .. } = request;
         let release = Command::Release(key.as_str().to_owned(), owner);
         match self.ask(release).await? {
             Answer::Released(answer) => Ok(answer),
@@ -349,13 +351,14 @@ impl QuorumNode for Link {
             .await
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        let RaiseRequest {
+            key,
+            owner,
+            from,
+            to,
+            ..
+        } = request;
         let raise = Command::Raise(key.as_str().to_owned(), owner, [from, to]);
         match self.ask(raise).await? {
             Answer::Raised(answer) => Ok(answer),
@@ -380,7 +383,7 @@ impl StoreHooks for Link {
         Box::pin(std::future::ready(()))
     }
 
-    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+    fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use dlock::{
     FencingToken, LockError, LockStore, StoreErrorKind,
     store::{
-        AcquireRequest, Queue, Released, Renewal,
+        AcquireRequest, Queue, ReleaseRequest, Released, Renewal,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -149,16 +149,22 @@ async fn a_release_in_a_half_moved_slot_tells_who_held_the_lock() {
     cluster.begin_migration(slot, 1 - from).await;
     cluster.move_key(&stored("order:42"), 1 - from).await;
     assert_eq!(
-        key.store.release(&key.key, stranger).await,
+        key.store
+            .release(ReleaseRequest::new(&key.key, stranger))
+            .await,
         Ok(Released::WasGone)
     );
     assert_eq!(env.locks().await.len(), 1, "a stranger's release");
     assert_eq!(
-        key.store.release(&key.key, holder).await,
+        key.store
+            .release(ReleaseRequest::new(&key.key, holder))
+            .await,
         Ok(Released::WasHeld)
     );
     assert_eq!(
-        key.store.release(&key.key, holder).await,
+        key.store
+            .release(ReleaseRequest::new(&key.key, holder))
+            .await,
         Ok(Released::WasGone)
     );
     assert_eq!(env.locks().await, Vec::<String>::new());
@@ -276,7 +282,12 @@ async fn a_request_that_is_sent_on_ends_in_time() {
     eventually(
         LIMIT,
         "a stranger is told that it has nothing",
-        async || key.store.release(&key.key, other).await == Ok(Released::WasGone),
+        async || {
+            key.store
+                .release(ReleaseRequest::new(&key.key, other))
+                .await
+                == Ok(Released::WasGone)
+        },
     )
     .await;
     let renewal = key.renewal(holder);

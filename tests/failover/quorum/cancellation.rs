@@ -1,6 +1,9 @@
 //! Whoever is dropped, at whatever await, leaves nothing on any node.
 
-use dlock::{LockManager, LockStore, store::memory::MemoryStore, store::quorum::Quorum};
+use dlock::{
+    LockManager, LockStore,
+    store::{ReleaseRequest, memory::MemoryStore, quorum::Quorum},
+};
 use dlock_testkit::{Polled, eventually, poll_times, poll_times_then_wake};
 use tokio::runtime::Builder;
 
@@ -112,7 +115,10 @@ async fn a_question_that_is_dropped_anywhere_can_be_asked_again_or_released() {
                 let fence = key.granted(holder, TTL).await;
                 assert_eq!(key.granted(holder, TTL).await, fence);
             }
-            key.store.release(&key.key, holder).await.unwrap();
+            key.store
+                .release(ReleaseRequest::new(&key.key, holder))
+                .await
+                .unwrap();
             wired.assert_clean().await;
             if let Polled::Finished(_) = polled {
                 break;

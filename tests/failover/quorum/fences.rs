@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use dlock::{
     LockKey, LockStore,
-    store::{AcquireOutcome, AcquireRequest, QuorumNode, Raised, Released, memory::MemoryStore},
+    store::{
+        AcquireOutcome, AcquireRequest, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released,
+        memory::MemoryStore,
+    },
 };
 use tokio::time::sleep;
 
@@ -26,9 +29,15 @@ async fn diverge(nodes: &[Node], by: [u64; NODES]) {
             panic!("it is free");
         };
         let far = fence + 1_000_000_000_000 + by;
-        let raised = node.store.raise(&key, holder, fence, far).await;
+        let raised = node
+            .store
+            .raise(RaiseRequest::new(&key, holder, fence, far))
+            .await;
         assert_eq!(raised, Ok(Raised::Raised));
-        node.store.release(&key, holder).await.unwrap();
+        node.store
+            .release(ReleaseRequest::new(&key, holder))
+            .await
+            .unwrap();
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{
     LockError, LockManager, LockStore, StoreErrorKind,
-    store::{AcquireOutcome, AcquireRequest, Released, Renewal},
+    store::{AcquireOutcome, AcquireRequest, ReleaseRequest, Released, Renewal},
 };
 use dlock_testkit::eventually;
 use tokio::time::Instant;
@@ -209,7 +209,11 @@ async fn what_no_majority_says_is_not_known() {
     let begin = Instant::now();
     let error = key.store.renew_one(key.renewal(holder)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::TimedOut);
-    let error = key.store.release(&key.key, holder).await.unwrap_err();
+    let error = key
+        .store
+        .release(ReleaseRequest::new(&key.key, holder))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::TimedOut);
     assert!(begin.elapsed() <= 2 * key.store.properties().gives_up_after.unwrap());
     for node in &env.nodes {

@@ -11,7 +11,7 @@ use std::{
 use dlock::{
     LockError, LockGuard, LockManager, LockStore, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, Released, Renewal,
+        AcquireOutcome, AcquireRequest, ReleaseRequest, Released, Renewal,
         quorum::Quorum,
         redis::{RedisConfig, RedisStore},
     },
@@ -161,7 +161,9 @@ async fn a_majority_that_is_late_grants_nothing_and_keeps_nothing() {
     assert!(error.message().contains("only 2 of 5"), "{error}");
     assert!(!error.is_final());
     // The manager's part, and what goes on after that.
-    soon(key.store.release(&key.key, holder)).await.ok();
+    soon(key.store.release(ReleaseRequest::new(&key.key, holder)))
+        .await
+        .ok();
     for proxy in &proxies {
         proxy.thaw();
     }

@@ -9,7 +9,7 @@ use dlock::{
     ConnectError, LockError, LockManager, LockManagerBuilder, LockStore, LostCause, StoreError,
     Wait,
     store::{
-        QuorumNode, RenewBatch, Renewal, StoreErrorKind,
+        QuorumNode, RaiseRequest, RenewBatch, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -199,7 +199,7 @@ async fn no_renewal_and_no_raise_counts_that_no_replica_has_confirmed() {
     }
     is_refused(soon(confirmed.renew_one(renewals[0])).await.unwrap_err());
     let (key, fence) = (&keys[0].key, fences[0]);
-    let raised = soon(confirmed.raise(key, owner, fence, fence + 1)).await;
+    let raised = soon(confirmed.raise(RaiseRequest::new(key, owner, fence, fence + 1))).await;
     is_refused(raised.unwrap_err());
     // The same without replicas, as nobody asks for any.
     let answers = soon(keys[0].store.renew(RenewBatch::new(&renewals).limit(LONG))).await;

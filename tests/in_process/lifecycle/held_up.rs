@@ -12,10 +12,10 @@ use std::{
 };
 
 use dlock::{
-    FencingToken, LockKey, LockManager, LockStore, LostCause, OwnerId,
+    FencingToken, LockManager, LockStore, LostCause,
     store::{
-        AcquireOutcome, AcquireRequest, Released, RenewBatch, Renewal, StoreError, StoreProperties,
-        memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
+        StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use tokio::{sync::Notify, task::yield_now, time::advance};
@@ -200,8 +200,8 @@ impl LockStore for Fast {
         StoreProperties::new().grants(true)
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.0.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.0.release(request).await
     }
 }
 

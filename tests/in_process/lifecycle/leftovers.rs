@@ -9,10 +9,10 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockKey, LockManager, LockStore, OwnerId, Random, SystemRandom,
+    ClientId, LockManager, LockStore, Random, SystemRandom,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Released, RenewBatch, Renewal,
-        StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, HintSink, ReleaseRequest, Released, RenewBatch,
+        Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore,
     },
 };
 use dlock_testkit::eventually;
@@ -124,11 +124,11 @@ impl LockStore for Breaking {
         self.store.renew(batch).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         if self.releases.fetch_add(1, Ordering::Relaxed) == 0 {
             return Err(StoreError::new(StoreErrorKind::Disconnected, "on purpose"));
         }
-        self.store.release(key, owner).await
+        self.store.release(request).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -145,7 +145,7 @@ impl StoreHooks for Breaking {
         self.store.detach(client)
     }
 
-    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+    fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }
 }

@@ -9,10 +9,10 @@ use std::{
 };
 
 use dlock::{
-    LockKey, LockManager, LockStore, OwnerId,
+    LockManager, LockStore,
     store::{
-        AcquireOutcome, AcquireRequest, Released, RenewBatch, Renewal, StoreError, StoreProperties,
-        memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
+        StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use futures_util::future::join_all;
@@ -66,8 +66,8 @@ impl LockStore for OneByOne {
         StoreProperties::new().grants(true)
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.store.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.store.release(request).await
     }
 }
 
@@ -137,8 +137,8 @@ impl LockStore for InGroups {
         StoreProperties::new().grants(true)
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.store.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.store.release(request).await
     }
 }
 
@@ -195,8 +195,8 @@ impl LockStore for Forgetful {
         StoreProperties::new().grants(true)
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.0.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.0.release(request).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock::{
     ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError, StoreErrorKind, SystemRandom,
     store::{
-        AcquireRequest, Queue, RenewRequest,
+        AcquireRequest, Queue, ReleaseRequest, RenewRequest,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -106,11 +106,11 @@ async fn whole_life(store: &RedisStore) -> Vec<StoreError> {
         errors.extend(store.acquire(asks(owner, Queue::ForLease, "a")).await.err());
     }
     for owner in [leaver, holder, waiter] {
-        errors.extend(store.release(&key, owner).await.err());
+        errors.extend(store.release(ReleaseRequest::new(&key, owner)).await.err());
     }
     // Whatever was refused on the way.
     for owner in [leaver, holder, waiter] {
-        errors.extend(store.release(&key, owner).await.err());
+        errors.extend(store.release(ReleaseRequest::new(&key, owner)).await.err());
     }
     errors
 }

@@ -7,10 +7,10 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockError, LockGuard, LockKey, LockManager, LockStore, OwnerId, Wait,
+    ClientId, LockError, LockGuard, LockManager, LockStore, OwnerId, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, Hint, HintSink, Released, RenewBatch, Renewal,
-        StoreError, StoreHooks, StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Detaching, Hint, HintSink, ReleaseRequest, Released,
+        RenewBatch, Renewal, StoreError, StoreHooks, StoreProperties, memory::MemoryStore,
     },
 };
 use dlock_testkit::eventually;
@@ -51,8 +51,8 @@ impl LockStore for Hushed {
         self.store.renew(batch).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.store.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.store.release(request).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -69,7 +69,7 @@ impl StoreHooks for Hushed {
         self.store.detach(client)
     }
 
-    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+    fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }
 }

@@ -1,7 +1,11 @@
 //! The ways to a manager that need no builder in between.
 
 use super::LockManagerBuilder;
-use crate::{api::manager::LockManager, error::ConnectError, store::memory::MemoryStore};
+use crate::{
+    api::manager::LockManager,
+    error::ConnectError,
+    store::{OwnStore, memory::MemoryStore},
+};
 
 impl LockManager {
     /// A builder, to set defaults before connecting.
@@ -31,7 +35,7 @@ impl LockManager {
     /// ```
     #[must_use]
     pub fn memory() -> Self {
-        Self::builder().over(MemoryStore::new())
+        Self::builder().start(OwnStore::new(MemoryStore::new()))
     }
 
     /// Connects to the store at `url`, and waits until it answers:

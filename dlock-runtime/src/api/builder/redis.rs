@@ -3,14 +3,19 @@
 use super::LockManagerBuilder;
 #[cfg(feature = "tls")]
 use crate::store::redis::Tls;
-use crate::{api::manager::LockManager, error::ConnectError, store::StoreErrorKind};
 #[cfg(feature = "redis")]
 use crate::{
+    api::manager::LockManager,
     observe,
-    store::redis::{
-        Credentials, CredentialsProvider, Independent, RedisConfig, RedisStore, without_password,
+    store::{
+        StoreKind,
+        redis::{
+            Credentials, CredentialsProvider, Independent, RedisConfig, RedisStore,
+            without_password,
+        },
     },
 };
+use crate::{error::ConnectError, store::StoreErrorKind};
 
 impl LockManagerBuilder {
     /// Whether a lock lies in the server at the key's own text, so that it can be shared with
@@ -143,7 +148,9 @@ impl LockManagerBuilder {
     /// With the login of the environment, if neither the URL nor an option has one.
     #[cfg(feature = "redis")]
     pub(super) fn of_environment(mut self, url: &str) -> Result<Self, ConnectError> {
-        if !is_memory(url) && self.schemes.find(url).is_none() && self.redis.credentials.is_none() {
+        if matches!(self.schemes.find(url), Ok(StoreKind::Redis))
+            && self.redis.credentials.is_none()
+        {
             self.redis.credentials = CredentialsProvider::from_env(url)?;
         }
         Ok(self)
@@ -162,6 +169,9 @@ impl LockManagerBuilder {
     /// so. It is not sent to a server that the environment does not name.
     #[cfg(feature = "redis")]
     pub(super) fn ignores_environment(&self, url: &str) -> bool {
+        if !matches!(self.schemes.find(url), Ok(StoreKind::Redis)) {
+            return false;
+        }
         let password = std::env::var_os("DLOCK_PASSWORD");
         if self.redis.credentials.is_some() || password.is_none_or(|it| it.is_empty()) {
             return false;
@@ -185,10 +195,10 @@ impl LockManagerBuilder {
         let config = self.redis_config(url);
         if let Some(servers) = Independent::start(&config)? {
             servers.ready(config.connect_timeout).await?;
-            return Ok(self.over(servers.into_quorum()?));
+            return self.over(servers.into_quorum()?);
         }
         let store = RedisStore::connect(config).await?;
-        Ok(self.over(store))
+        self.over(store)
     }
 
     #[cfg(feature = "redis")]
@@ -196,10 +206,10 @@ impl LockManagerBuilder {
         self.check()?;
         let config = self.redis_config(url);
         if let Some(servers) = Independent::start(&config)? {
-            return Ok(self.over(servers.into_quorum()?));
+            return self.over(servers.into_quorum()?);
         }
         let store = RedisStore::lazy(config)?;
-        Ok(self.over(store))
+        self.over(store)
     }
 
     #[cfg(feature = "redis")]
@@ -213,22 +223,6 @@ impl LockManagerBuilder {
             min_replicas: self.redis.min_replicas,
             ..RedisConfig::with_options(url, options)
         }
-    }
-
-    #[cfg(not(feature = "redis"))]
-    #[expect(clippy::unused_async, reason = "it is async where there is a server")]
-    pub(super) async fn connect_redis(self, url: &str) -> Result<LockManager, ConnectError> {
-        self.lazy_redis(url)
-    }
-
-    #[cfg(not(feature = "redis"))]
-    pub(super) fn lazy_redis(self, _url: &str) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        Err(ConnectError::InvalidUrl {
-            // Not even a part of it: it may be a password, wherever one looks.
-            url: "…".to_owned(),
-            reason: "without the feature `redis` only `memory://` is there".to_owned(),
-        })
     }
 }
 
@@ -247,8 +241,4 @@ pub(super) fn unread(error: ConnectError) -> ConnectError {
         }
         error => error,
     }
-}
-
-pub(super) fn is_memory(url: &str) -> bool {
-    matches!(url, "memory://" | "memory:")
 }

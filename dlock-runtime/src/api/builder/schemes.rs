@@ -1,7 +1,7 @@
 //! Managers over the stores that other crates make of URLs.
 
 use super::LockManagerBuilder;
-use crate::{api::manager::LockManager, error::ConnectError, store::StoreScheme};
+use crate::store::StoreScheme;
 
 impl LockManagerBuilder {
     /// Registers the scheme `name` for the URLs of [`connect`](Self::connect),
@@ -32,28 +32,6 @@ impl LockManagerBuilder {
         self.schemes.register(name.into(), scheme);
         self
     }
-
-    /// The manager over a store of a registered scheme, `None` if the URL has another one.
-    pub(super) async fn connect_registered(
-        &self,
-        url: &str,
-    ) -> Option<Result<LockManager, ConnectError>> {
-        let scheme = self.schemes.find(url)?;
-        let opened = async {
-            self.check_for_any_store()?;
-            let store = scheme.open_ready(url, &self.store_options()).await?;
-            Ok(self.clone().over_own(store))
-        };
-        Some(opened.await)
-    }
-
-    /// The same without waiting for the store.
-    pub(super) fn open_registered(&self, url: &str) -> Option<Result<LockManager, ConnectError>> {
-        let scheme = self.schemes.find(url)?;
-        let checked = self.check_for_any_store();
-        let opened = checked.and_then(|()| scheme.open(url, &self.store_options()));
-        Some(opened.map(|store| self.clone().over_own(store)))
-    }
 }
 
 #[cfg(test)]
@@ -68,7 +46,11 @@ mod tests {
     };
 
     use super::*;
-    use crate::store::{StoreError, StoreErrorKind, StoreOptions, memory::MemoryStore};
+    use crate::{
+        api::manager::LockManager,
+        error::ConnectError,
+        store::{StoreError, StoreErrorKind, StoreOptions, memory::MemoryStore},
+    };
 
     /// A memory store for each name, as in `shelf://name`.
     #[derive(Clone, Default)]
@@ -172,10 +154,42 @@ mod tests {
                 );
             }
         }
-        let unknown = builder.connect("shelves://a").await;
-        assert!(
-            matches!(unknown, Err(ConnectError::InvalidUrl { .. })),
-            "{unknown:?}"
+    }
+
+    #[tokio::test]
+    async fn an_unknown_scheme_is_refused_with_all_that_are_registered() {
+        let builder = LockManager::builder().scheme("shelf", Shelf::default());
+        for (url, shown) in [
+            (
+                "shelves://s3cret",
+                "`…` is no URL of a lock store: its scheme is unknown",
+            ),
+            (
+                "http://s3cret",
+                "`http://…` is no URL of a lock store: `http://` is not supported",
+            ),
+        ] {
+            for unknown in [
+                builder.clone().connect(url).await,
+                builder.clone().connect_lazy(url),
+            ] {
+                let error = unknown.unwrap_err();
+                assert!(matches!(error, ConnectError::InvalidUrl { .. }), "{error}");
+                let text = error.to_string();
+                assert!(text.starts_with(shown), "{text}");
+                assert!(!text.contains("s3cret"), "{text}");
+                let own = ["memory"].into_iter();
+                #[cfg(feature = "redis")]
+                let own = own.chain(crate::store::redis::schemes());
+                for name in own.chain(["shelf"]) {
+                    assert!(text.contains(&format!("`{name}://`")), "{name}: {text}");
+                }
+            }
+        }
+        let nothing_follows = builder.connect("memory://s3cret").await.unwrap_err();
+        assert_eq!(
+            nothing_follows.to_string(),
+            "`memory://…` is no URL of a lock store: `memory://` takes nothing after it"
         );
     }
 

@@ -4,10 +4,7 @@ use std::{env::VarError, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use super::{
-    LockManagerBuilder,
-    redis::{is_memory, unread},
-};
+use super::{LockManagerBuilder, redis::unread};
 use crate::{
     api::manager::LockManager,
     attempt::AttemptIds,
@@ -16,7 +13,7 @@ use crate::{
     label::label,
     observe,
     owner::{ClientId, Owners},
-    store::{HintSink, LockStore, OwnStore, StoreOptions, memory::MemoryStore},
+    store::{HintSink, LockStore, OwnStore, StoreKind, StoreOptions, memory::MemoryStore},
 };
 
 impl LockManagerBuilder {
@@ -57,14 +54,17 @@ impl LockManagerBuilder {
     }
 
     async fn connect_to(self, url: &str) -> Result<LockManager, ConnectError> {
-        if let Some(registered) = self.connect_registered(url).await {
-            return registered;
+        match self.schemes.find(url)?.clone() {
+            StoreKind::Memory => self.store(MemoryStore::new()),
+            // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
+            #[cfg(feature = "redis")]
+            StoreKind::Redis => Box::pin(self.connect_redis(url)).await,
+            StoreKind::Registered(scheme) => {
+                self.check_for_any_store()?;
+                let store = scheme.open_ready(url, &self.store_options()).await?;
+                self.over_own(store)
+            }
         }
-        if is_memory(url) {
-            return self.store(MemoryStore::new());
-        }
-        // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
-        Box::pin(self.connect_redis(url)).await
     }
 
     /// As [`connect`](Self::connect), without waiting for the store: a service can start before
@@ -90,14 +90,17 @@ impl LockManagerBuilder {
     /// ```
     pub fn connect_lazy(self, url: impl AsRef<str>) -> Result<LockManager, ConnectError> {
         let url = url.as_ref();
-        if let Some(registered) = self.open_registered(url) {
-            return registered;
-        }
         self.ignores_environment(url);
-        if is_memory(url) {
-            return self.store(MemoryStore::new());
+        match self.schemes.find(url)?.clone() {
+            StoreKind::Memory => self.store(MemoryStore::new()),
+            #[cfg(feature = "redis")]
+            StoreKind::Redis => self.lazy_redis(url),
+            StoreKind::Registered(scheme) => {
+                self.check_for_any_store()?;
+                let store = scheme.open(url, &self.store_options())?;
+                self.over_own(store)
+            }
         }
-        self.lazy_redis(url)
     }
 
     /// As [`connect`](Self::connect), to the URL in the environment variable `DLOCK_URL`.
@@ -166,21 +169,22 @@ impl LockManagerBuilder {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidOption`] when a default is out of bounds.
+    /// [`ConnectError::InvalidOption`] when a default is out of bounds, or the store's
+    /// [properties](crate::store::StoreProperties) say that it cannot keep to it.
     pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.check()?;
         self.check_replicas()?;
-        Ok(self.over(store))
+        self.over(store)
     }
 
     /// A registered scheme has none of the options of Redis.
-    pub(super) fn check_for_any_store(&self) -> Result<(), ConnectError> {
+    fn check_for_any_store(&self) -> Result<(), ConnectError> {
         self.check()?;
         self.check_replicas()?;
         if self.redis.raw_keys {
             return Err(ConnectError::InvalidOption {
                 option: "raw_keys",
-                reason: "only a server of Redis has keys that other clients lock",
+                reason: "only a server of Redis has keys that other clients lock".into(),
             });
         }
         Ok(())
@@ -190,7 +194,7 @@ impl LockManagerBuilder {
         if self.redis.min_replicas > 0 {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
-                reason: "only a server at a URL has replicas that could be asked",
+                reason: "only a server at a URL has replicas that could be asked".into(),
             });
         }
         Ok(())
@@ -204,12 +208,18 @@ impl LockManagerBuilder {
         }
     }
 
-    /// A manager over `store`, its defaults being checked.
-    pub(crate) fn over(self, store: impl LockStore) -> LockManager {
+    /// A manager over `store`, its defaults being checked but for what the store can do.
+    pub(crate) fn over(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.over_own(OwnStore::new(store))
     }
 
-    pub(super) fn over_own(self, store: OwnStore) -> LockManager {
+    fn over_own(self, store: OwnStore) -> Result<LockManager, ConnectError> {
+        store.check(&self.defaults)?;
+        Ok(self.start(store))
+    }
+
+    /// A manager over `store`, which can do all that the defaults ask of it.
+    pub(super) fn start(self, store: OwnStore) -> LockManager {
         observe::describe();
         let client = ClientId::new(&*self.random);
         let core = Arc::new(Core {

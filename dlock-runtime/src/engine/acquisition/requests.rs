@@ -14,7 +14,10 @@ use crate::{
     clock::Moment,
     observe::{RequestKind, SentRequest},
     owner::OwnerId,
-    store::{AcquireOutcome, AcquireRequest, Queue, Released, RenewRequest, Renewal, StoreError},
+    store::{
+        AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, RenewRequest, Renewal,
+        StoreError,
+    },
 };
 
 impl Acquisition {
@@ -38,7 +41,8 @@ impl Acquisition {
         // Freed now it would be free too early; its TTL at least keeps others out.
         let is_kept = self.kept_for().is_some();
         let store = self.core.store.at(self.now());
-        !is_kept && store.is_ok_and(|store| store.release_at_once(self.key(), owner))
+        let release = ReleaseRequest::new(self.key(), owner);
+        !is_kept && store.is_ok_and(|store| store.release_at_once(release))
     }
 
     /// Gives the lease back, or leaves it to the store for the rest of its `min_hold`: this process
@@ -61,12 +65,13 @@ impl Acquisition {
         };
         let store = self.core.store.at(now)?;
         let Some(rest) = self.kept_for() else {
-            let release = store.release(self.key(), owner);
+            let release = store.release(ReleaseRequest::new(self.key(), owner));
             return self.within(limit, RequestKind::Release, release).await;
         };
         // The lease may end long before that time would be over, so as for a renewal, time for another
         // try has to be left.
         let limit = limit.min(self.timing.ttl / 3);
+        let rest = rest.max(self.core.store.shortest_ttl());
         let keep = store.renew_one(self.renewal(owner, rest));
         let answer = self.within(limit, RequestKind::Keep, keep).await?;
         if answer == Renewal::Renewed {

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::{Attempt, Phase, hold::Hold};
 use crate::{
+    answer::ALIVE,
     clock::Moment,
     options::Timing,
     state::{event::Context, waiter::LocalWaiter},
-    store::ALIVE,
 };
 
 /// How long after it came from the store a lease is given back rather than handed over.

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    clock::Moment, error::LostCause, fence::FencingToken, options::Timing, state::claim::Claim,
-    store::StoreError,
+    clock::Moment,
+    error::{LostCause, StoreError},
+    fence::FencingToken,
+    options::Timing,
+    state::claim::Claim,
 };
 
 /// The shortest time between two renewals that a doubt is the reason for, and before the first: hints about the time

@@ -5,13 +5,13 @@ use super::{
     hold::{BETWEEN_DOUBTS, Hold, renewal_after, renewal_of_grant},
 };
 use crate::{
+    answer::Renewal,
     clock::Moment,
-    error::LostCause,
+    error::{LostCause, StoreError, StoreErrorKind},
     state::{
         claim::LOOK_AGAIN,
         event::{Context, Effect, Loss, RenewAt},
     },
-    store::{Renewal, StoreError, StoreErrorKind},
 };
 
 impl<T> Attempt<T> {

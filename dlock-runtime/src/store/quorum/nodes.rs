@@ -19,8 +19,8 @@ use crate::{
     key::LockKey,
     owner::OwnerId,
     store::{
-        AcquireOutcome, AcquireRequest, DynNode, Proposal, Raised, Released, RenewBatch,
-        RenewRequest, Renewal, StoreError,
+        AcquireOutcome, AcquireRequest, DynNode, Proposal, RaiseRequest, Raised, ReleaseRequest,
+        Released, RenewBatch, RenewRequest, Renewal, StoreError,
     },
 };
 
@@ -87,7 +87,8 @@ pub(super) async fn raise(
     id: OwnerId,
     [from, to]: [u64; 2],
 ) -> Reply<Raised> {
-    Reply::of(node, id, nodes[node].raise(&ask.key, id, from, to).await)
+    let raise = RaiseRequest::new(&ask.key, id, from, to);
+    Reply::of(node, id, nodes[node].raise(raise).await)
 }
 
 pub(super) async fn release(
@@ -96,7 +97,8 @@ pub(super) async fn release(
     node: usize,
     id: OwnerId,
 ) -> Reply<Released> {
-    Reply::of(node, id, nodes[node].release(&key, id).await)
+    let release = ReleaseRequest::new(&key, id);
+    Reply::of(node, id, nodes[node].release(release).await)
 }
 
 /// All renewals of one node.

@@ -19,7 +19,7 @@ use crate::{
     key::LockKey,
     owner::OwnerId,
     random::jittered,
-    store::{ALIVE, GRANT_TTL},
+    store::{ALIVE, GRANT_TTL, ReleaseRequest},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -129,7 +129,7 @@ impl Drop for Owed {
         }
         let Some(runtime) = self.elsewhere.take() else {
             for (node, id) in ids {
-                self.shared.nodes[node].release_at_once(&self.key, id);
+                self.shared.nodes[node].release_at_once(ReleaseRequest::new(&self.key, id));
             }
             return;
         };

@@ -30,8 +30,9 @@ use crate::{
     random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, Detaching, Drift, HintSink, LockStore, Proposal, Queue,
-        QuorumNode, Raised, Released, RenewBatch, RenewRequest, Renewal, StoreError,
-        StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
+        QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest,
+        Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore,
+        renew_each,
     },
 };
 
@@ -155,7 +156,8 @@ impl LockStore for View {
         renew_each(batch, |request| self.renew_one(request)).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        let ReleaseRequest { key, owner, .. } = request;
         self.releases.fetch_add(1, Ordering::Relaxed);
         let way = self.way();
         if way.swallows {
@@ -166,7 +168,7 @@ impl LockStore for View {
             return Err(StoreError::new(kind, "it does nothing just now"));
         }
         let (store, key) = (self.store.clone(), key.clone());
-        let work = async move { store.release(&key, owner).await };
+        let work = async move { store.release(ReleaseRequest::new(&key, owner)).await };
         self.go(self.way().there, work).await
     }
 
@@ -196,15 +198,16 @@ impl QuorumNode for View {
         self.go(self.way().there, work).await
     }
 
-    async fn raise(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        from: u64,
-        to: u64,
-    ) -> Result<Raised, StoreError> {
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        let RaiseRequest {
+            key,
+            owner,
+            from,
+            to,
+            ..
+        } = request;
         let (store, key) = (self.store.clone(), key.clone());
-        let work = async move { store.raise(&key, owner, from, to).await };
+        let work = async move { store.raise(RaiseRequest::new(&key, owner, from, to)).await };
         self.go(self.way().raise, work).await
     }
 }
@@ -218,7 +221,7 @@ impl StoreHooks for View {
         self.store.detach(client)
     }
 
-    fn release_at_once(&self, _key: &LockKey, _owner: OwnerId) -> bool {
+    fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }
 }
@@ -265,6 +268,9 @@ async fn diverge(stores: &[MemoryStore; COUNT], by: [u64; COUNT]) {
         let owner = owner();
         let proposal = Proposal::new(AcquireRequest::new(&key, owner, TTL), far + by);
         assert_eq!(granted(store.propose(proposal).await), far + by);
-        store.release(&key, owner).await.unwrap();
+        store
+            .release(ReleaseRequest::new(&key, owner))
+            .await
+            .unwrap();
     }
 }

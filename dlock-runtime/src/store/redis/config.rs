@@ -3,7 +3,7 @@
 pub(super) mod credentials;
 pub(super) mod env;
 mod options;
-mod scheme;
+pub(super) mod scheme;
 pub(super) mod secrets;
 pub(super) mod settings;
 pub(super) mod url;

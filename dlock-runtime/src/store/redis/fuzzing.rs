@@ -24,8 +24,8 @@ use crate::{
     owner::{ClientId, OwnerId},
     random::Random,
     store::{
-        AcquireOutcome, AcquireRequest, Hint, HintReceiver, HintSink, Queue, Raised, Released,
-        Renewal, StoreError,
+        AcquireOutcome, AcquireRequest, Hint, HintReceiver, HintSink, Queue, Raised,
+        ReleaseRequest, Released, Renewal, StoreError,
     },
 };
 
@@ -194,7 +194,7 @@ pub fn replies(data: &[u8]) {
         let limit = Duration::from_secs(1);
         let key = LockKey::new("order:42").expect("it is valid");
         let config = RedisConfig::new("redis://localhost");
-        let command = Command::release(&config, &key, owner());
+        let command = Command::release(&config, &ReleaseRequest::new(&key, owner()));
         for told in [
             errors::of_request(&error, limit),
             errors::of_command(&redis::cmd("WAIT"), &error, limit),

@@ -17,7 +17,7 @@ use crate::{
     random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, Hint, HintReceiver, HintSink, LockStore, Queue,
-        RenewRequest, StoreErrorKind, StoreHooks,
+        ReleaseRequest, RenewRequest, StoreErrorKind, StoreHooks,
     },
 };
 
@@ -101,7 +101,10 @@ async fn a_grant_is_told_to_the_waiter_alone() {
         ask(&store, &key, next).await,
         AcquireOutcome::Busy(_)
     ));
-    store.release(&key, holder).await.unwrap();
+    store
+        .release(ReleaseRequest::new(&key, holder))
+        .await
+        .unwrap();
     eventually(DEADLINE, "the hint arrives", async || {
         !heard.hints().is_empty()
     })
@@ -111,7 +114,10 @@ async fn a_grant_is_told_to_the_waiter_alone() {
     };
     assert_eq!(heard.hints(), [(key.to_string(), waiter, fence)]);
 
-    elsewhere.release(&key, waiter).await.unwrap();
+    elsewhere
+        .release(ReleaseRequest::new(&key, waiter))
+        .await
+        .unwrap();
     eventually(DEADLINE, "the hint arrives", async || {
         !also_heard.hints().is_empty()
     })
@@ -173,12 +179,18 @@ async fn waiters_look_again_when_hints_may_have_been_missed() {
         let before = heard.hints().len();
         ask(&store, &key, stranger).await;
         ask(&store, &key, waiter).await;
-        store.release(&key, stranger).await.unwrap();
+        store
+            .release(ReleaseRequest::new(&key, stranger))
+            .await
+            .unwrap();
         eventually(DEADLINE, "hints arrive again", async || {
             heard.hints().len() > before
         })
         .await;
-        store.release(&key, waiter).await.unwrap();
+        store
+            .release(ReleaseRequest::new(&key, waiter))
+            .await
+            .unwrap();
     }
 }
 

@@ -35,6 +35,8 @@
 
 mod activity;
 pub(super) mod connection;
+#[cfg_attr(not(feature = "metrics"), path = "net/no_counts.rs")]
+pub(super) mod counts;
 mod early_error;
 pub(super) mod events;
 #[cfg(feature = "tls")]

@@ -1,7 +1,7 @@
 //! The store of the model: the rules of the scripts, by the boot clock.
 
 use super::*;
-use crate::store::{ALIVE, GRANT_TTL};
+use crate::answer::{ALIVE, GRANT_TTL};
 
 /// Who holds the key and who waits for it.
 pub(super) struct Store {

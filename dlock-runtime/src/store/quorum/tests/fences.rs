@@ -25,7 +25,7 @@ async fn two_sections_never_have_one_token_however_late_the_nodes_answer() {
     stores[2].forget();
     let id = owner();
     let fence = granted(ask(&second, id).await);
-    let released = LockStore::release(&second, &key(), id).await;
+    let released = LockStore::release(&second, ReleaseRequest::new(&key(), id)).await;
     assert_eq!(released, Ok(Released::WasHeld));
     if let Ok(AcquireOutcome::Granted { fence: later, .. }) = asking.await.unwrap() {
         assert!(later > fence, "{later} after {fence}");

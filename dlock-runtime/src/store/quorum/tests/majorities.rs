@@ -59,12 +59,14 @@ async fn a_lease_is_renewed_only_when_a_majority_has_renewed_it() {
 async fn a_release_is_confirmed_only_when_a_majority_has_confirmed_it() {
     let (stores, seen, quorum, id) = held().await;
     mute(&seen[2..], true);
-    let released = LockStore::release(&quorum, &key(), id).await;
+    let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
     let error = released.expect_err("two of five");
     assert!(!error.left_nothing(), "{error}");
     mute(&seen[2..], false);
     // It is repeated: two have nothing any more, the others had it or not.
-    LockStore::release(&quorum, &key(), id).await.unwrap();
+    LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
+        .await
+        .unwrap();
     assert!(stores.iter().all(MemoryStore::is_empty));
 }
 
@@ -73,7 +75,7 @@ async fn a_lease_that_two_of_five_have_lost_is_released_as_one_that_was_held() {
     let (stores, _seen, quorum, id) = held().await;
     // The first to answer.
     stores[..2].iter().for_each(MemoryStore::forget);
-    let released = LockStore::release(&quorum, &key(), id).await;
+    let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
     assert_eq!(released, Ok(Released::WasHeld));
 }
 
@@ -90,7 +92,7 @@ async fn nodes_that_never_had_a_lease_count_with_those_that_have_lost_it() {
     let id = owner();
     granted(ask(&quorum, id).await);
     stores[2].forget();
-    let released = LockStore::release(&quorum, &key(), id).await;
+    let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
     assert_eq!(released, Ok(Released::WasGone));
     let sent = |view: &View| view.releases.load(Ordering::Relaxed);
     assert_eq!(seen.each_ref().map(sent), [0, 0, 1, 1, 1]);
@@ -146,7 +148,9 @@ async fn what_an_earlier_question_has_left_on_a_node_is_released_with_the_rest()
     mute(&seen, false);
     seen[0].set(|way| way.down_after = Some(1));
     granted(ask(&quorum, id).await);
-    LockStore::release(&quorum, &key(), id).await.unwrap();
+    LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
+        .await
+        .unwrap();
     sleep(ms(10)).await;
     assert!(stores[0].is_empty(), "it was left there");
 }
@@ -166,7 +170,9 @@ async fn a_place_in_the_queue_of_a_node_that_is_away_now_is_given_up_with_the_re
     seen[4].set(|way| way.down_after = Some(1));
     let answer = LockStore::acquire(&quorum, question).await.unwrap();
     assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
-    LockStore::release(&quorum, &key, id).await.unwrap();
+    LockStore::release(&quorum, ReleaseRequest::new(&key, id))
+        .await
+        .unwrap();
     sleep(ms(10)).await;
     let newcomer = Proposal::new(AcquireRequest::new(&key, owner(), TTL), 0).notice(true);
     let AcquireOutcome::Busy(holder) = stores[4].propose(newcomer).await.unwrap() else {
@@ -233,13 +239,18 @@ async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal()
     let answer = ask(&quorum, owner()).await.unwrap();
     assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     for store in &stores {
-        store.release(&key(), holder).await.unwrap();
+        store
+            .release(ReleaseRequest::new(&key(), holder))
+            .await
+            .unwrap();
     }
     let before = Instant::now();
     let id = owner();
     granted(ask(&quorum, id).await);
     assert_eq!(before.elapsed(), Duration::ZERO, "no raise was needed");
-    LockStore::release(&quorum, &key(), id).await.unwrap();
+    LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
+        .await
+        .unwrap();
 
     // By a grant, of another process that has to raise.
     diverge(&stores, [10, 20, 30, 40, 50]).await;
@@ -255,7 +266,9 @@ async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal()
         assert_eq!(before.elapsed() >= ms(200), raised);
         // The raises of all have been carried out by now.
         sleep(ms(300)).await;
-        LockStore::release(&quorum, &key(), id).await.unwrap();
+        LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
+            .await
+            .unwrap();
     }
 }
 
@@ -365,7 +378,7 @@ async fn a_split_vote_is_not_repeated_for_who_has_left() {
     });
     sleep(ms(5)).await;
     let key = key();
-    let leaving = LockStore::release(&quorum, &key, id);
+    let leaving = LockStore::release(&quorum, ReleaseRequest::new(&key, id));
     let (asked, left) = tokio::join!(asking, leaving);
     assert!(matches!(asked.unwrap(), Ok(AcquireOutcome::Busy(_))));
     left.unwrap();
@@ -386,7 +399,9 @@ async fn what_a_few_nodes_have_counted_further_costs_no_raise_the_next_time() {
     let id = owner();
     granted(ask(&quorum, id).await);
     sleep(ms(50)).await;
-    LockStore::release(&quorum, &key(), id).await.unwrap();
+    LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
+        .await
+        .unwrap();
     // Now those are among the first to answer.
     for view in &seen[..2] {
         view.set(|way| way.there = ms(10));
@@ -409,7 +424,7 @@ async fn a_release_is_repeated_at_nodes_that_have_not_confirmed_it() {
             }
         };
         seen[4].set(|way| fault(way, true));
-        let released = LockStore::release(&quorum, &key(), id).await;
+        let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
         assert_eq!(released, Ok(Released::WasHeld));
         assert_eq!(quorum.shared.claims.len(), 0, "others see to the rest");
         sleep(ms(100)).await;
@@ -424,7 +439,9 @@ async fn a_release_is_repeated_at_nodes_that_have_not_confirmed_it() {
 async fn a_release_that_a_node_never_confirms_is_repeated_ever_more_slowly_and_not_for_ever() {
     let (_stores, seen, quorum, id) = held().await;
     seen[4].set(|way| way.fails = true);
-    LockStore::release(&quorum, &key(), id).await.unwrap();
+    LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
+        .await
+        .unwrap();
     let count = || seen[4].releases.load(Ordering::Relaxed);
     sleep(TTL).await;
     let during = count();
@@ -450,7 +467,9 @@ async fn releases_that_are_repeated_are_limited_in_number() {
         let key = LockKey::new(format!("order:{number}")).unwrap();
         let request = AcquireRequest::new(&key, id, TTL);
         granted(LockStore::acquire(&quorum, request).await);
-        LockStore::release(&quorum, &key, id).await.unwrap();
+        LockStore::release(&quorum, ReleaseRequest::new(&key, id))
+            .await
+            .unwrap();
     }
     // Each is tried at once, and only so many of them go on.
     sleep(Duration::from_secs(10)).await;

@@ -37,7 +37,7 @@ async fn an_old_question_releases_nothing_of_what_a_later_one_was_granted() {
     let other = Quorum::of(views(&stores)).unwrap();
     let answer = ask(&other, owner()).await.unwrap();
     assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
-    let released = LockStore::release(&quorum, &key(), id).await;
+    let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
     assert_eq!(released, Ok(Released::WasHeld));
     assert!(stores.iter().all(MemoryStore::is_empty));
 }
@@ -144,7 +144,7 @@ async fn a_grant_that_comes_after_the_release_is_given_back() {
     let id = owner();
     granted(ask(&quorum, id).await);
     seen[4].set(|way| way.there = ms(0));
-    let released = LockStore::release(&quorum, &key(), id).await;
+    let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
     assert_eq!(released, Ok(Released::WasHeld));
     sleep(ms(299)).await;
     assert!(stores[4].is_empty(), "it has yet to come");
@@ -168,7 +168,7 @@ async fn a_lease_that_is_given_again_after_the_release_is_given_back() {
     sleep(ms(150)).await;
     assert_eq!(seen[4].asked.load(Ordering::Relaxed), 2, "it is on its way");
     seen[4].set(|way| way.there = ms(0));
-    let released = LockStore::release(&quorum, &key, id).await;
+    let released = LockStore::release(&quorum, ReleaseRequest::new(&key, id)).await;
     assert_eq!(released, Ok(Released::WasHeld));
     sleep(ms(49)).await;
     assert!(stores[4].is_empty(), "it has yet to come");
@@ -189,7 +189,9 @@ async fn a_grant_that_comes_late_is_kept_as_long_as_the_lease_is_held() {
     sleep(ms(400)).await;
     assert!(!stores[4].is_empty(), "the more have it the better");
     seen[4].set(|way| way.there = ms(0));
-    LockStore::release(&quorum, &key(), id).await.unwrap();
+    LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
+        .await
+        .unwrap();
     sleep(ms(100)).await;
     assert!(stores.iter().all(MemoryStore::is_empty));
 }
@@ -212,7 +214,9 @@ async fn a_question_that_was_released_meanwhile_is_granted_nothing() {
     for view in &seen {
         view.set(|way| way.there = ms(0));
     }
-    LockStore::release(&quorum, &key(), id).await.unwrap();
+    LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
+        .await
+        .unwrap();
     let error = asking.await.unwrap().expect_err("it was released");
     assert!(!error.left_nothing(), "{error}");
     sleep(ms(100)).await;

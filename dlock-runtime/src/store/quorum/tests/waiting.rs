@@ -19,10 +19,14 @@ async fn a_waiter_that_has_asked_in_vain_hears_of_the_next_release() {
     let lock = waiting.lock("order:42").wait(TTL);
     let task = tokio::spawn(async move { lock.acquire().await.unwrap() });
     sleep(ms(300)).await;
-    LockStore::release(&here, &key(), holder).await.unwrap();
+    LockStore::release(&here, ReleaseRequest::new(&key(), holder))
+        .await
+        .unwrap();
     granted(ask(&here, passer_by).await);
     sleep(ms(3)).await;
-    LockStore::release(&here, &key(), passer_by).await.unwrap();
+    LockStore::release(&here, ReleaseRequest::new(&key(), passer_by))
+        .await
+        .unwrap();
     let begin = Instant::now();
     task.await.unwrap().release().await.unwrap();
     let took = begin.elapsed();

@@ -21,7 +21,6 @@ use tokio::{
 use tracing::debug;
 
 use crate::{
-    observe::told,
     owner::ClientId,
     store::{
         StoreErrorKind,
@@ -32,6 +31,7 @@ use crate::{
             topology::servers::Servers,
         },
     },
+    telemetry::{TARGET, told},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -153,7 +153,7 @@ impl Work for PresenceWriter {
             if is_refused && !self.was_told {
                 self.was_told = true;
                 told(|| {
-                    debug!(target: "dlock", %error, "operators cannot see what this process is");
+                    debug!(target: TARGET, %error, "operators cannot see what this process is");
                 });
             }
         }
@@ -185,6 +185,7 @@ impl Presence {
     }
 
     /// Reads what [`Display`](std::fmt::Display) writes; `None` for anything else.
+    #[cfg(any(feature = "admin", test))]
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         const LONGEST: usize = 128;
         let text = str::from_utf8(text).ok()?;

@@ -35,7 +35,7 @@ impl CredentialsProvider {
             Ok(_) | Err(VarError::NotPresent) => Ok(None),
             Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidOption {
                 option: name,
-                reason: "it is not UTF-8 text",
+                reason: "it is not UTF-8 text".into(),
             }),
         };
         let credentials = match (read("DLOCK_USER")?, read("DLOCK_PASSWORD")?) {
@@ -45,7 +45,7 @@ impl CredentialsProvider {
             (Some(_), None) => {
                 return Err(ConnectError::InvalidOption {
                     option: "DLOCK_USER",
-                    reason: "there is no `DLOCK_PASSWORD` with it",
+                    reason: "there is no `DLOCK_PASSWORD` with it".into(),
                 });
             }
         };

@@ -1,12 +1,6 @@
-//! The schemes of URLs: which of them are served, and which of them may be repeated.
-//!
-//! The text before `://` may be a password in the wrong place, so of a scheme nothing is shown
-//! but the names listed here.
+//! The schemes of URLs of Redis and Valkey, and the kind of servers that each of them names.
 
-const SUPPORTED: &str = "`redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, \
-                         `redlock://`, \
-                         over TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`, \
-                         the same with `valkey`, and `memory://` are supported";
+use crate::store::url;
 
 /// The kind of servers that a URL names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +21,9 @@ pub(crate) enum Names {
 enum SchemeUse {
     Served(Names),
     OverTls(Names),
-    Memory,
-    /// One that is in the variable next to ours.
-    Foreign,
 }
 
-const KNOWN: [(&str, SchemeUse); 24] = [
+const KNOWN: [(&str, SchemeUse); 17] = [
     ("redis", SchemeUse::Served(Names::Server)),
     ("valkey", SchemeUse::Served(Names::Server)),
     ("unix", SchemeUse::Served(Names::Socket)),
@@ -42,7 +33,6 @@ const KNOWN: [(&str, SchemeUse); 24] = [
     ("valkey-sentinel", SchemeUse::Served(Names::Sentinels)),
     ("redis-cluster", SchemeUse::Served(Names::Nodes)),
     ("valkey-cluster", SchemeUse::Served(Names::Nodes)),
-    ("memory", SchemeUse::Memory),
     ("rediss", SchemeUse::OverTls(Names::Server)),
     ("valkeys", SchemeUse::OverTls(Names::Server)),
     ("rediss-sentinel", SchemeUse::OverTls(Names::Sentinels)),
@@ -51,21 +41,17 @@ const KNOWN: [(&str, SchemeUse); 24] = [
     ("valkeys-cluster", SchemeUse::OverTls(Names::Nodes)),
     ("redlock", SchemeUse::Served(Names::Independent)),
     ("redlocks", SchemeUse::OverTls(Names::Independent)),
-    ("http", SchemeUse::Foreign),
-    ("https", SchemeUse::Foreign),
-    ("tcp", SchemeUse::Foreign),
-    ("mysql", SchemeUse::Foreign),
-    ("postgres", SchemeUse::Foreign),
-    ("amqp", SchemeUse::Foreign),
 ];
+
+/// All of them.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    KNOWN.into_iter().map(|(name, _)| name)
+}
 
 /// The kind of servers that a URL names, or why it cannot be used.
 pub(crate) fn check(text: &str) -> Result<Names, String> {
-    let Some((_, rest)) = text.split_once("://") else {
-        return Err("it has no scheme; write `redis://host:6379`".to_owned());
-    };
     let Some((scheme, known)) = find(text) else {
-        return Err(format!("its scheme is unknown; {SUPPORTED}"));
+        return Err(url::why_unknown(text, names()));
     };
     match known {
         SchemeUse::Served(names) => Ok(names),
@@ -73,9 +59,6 @@ pub(crate) fn check(text: &str) -> Result<Names, String> {
         SchemeUse::OverTls(_) => Err(format!(
             "`{scheme}://` needs the feature `tls` of `dlock-rs`, which is not enabled"
         )),
-        SchemeUse::Memory if rest.is_empty() => Err("`memory://` is no Redis server".to_owned()),
-        SchemeUse::Memory => Err("`memory://` takes nothing after it".to_owned()),
-        SchemeUse::Foreign => Err(format!("`{scheme}://` is not supported; {SUPPORTED}")),
     }
 }
 
@@ -86,7 +69,10 @@ pub(crate) fn is_over_tls(text: &str) -> bool {
 
 /// The part of a refused URL that may be shown.
 pub(crate) fn only(text: &str) -> String {
-    find(text).map_or_else(|| "…".to_owned(), |(scheme, _)| format!("{scheme}://…"))
+    match find(text) {
+        Some((scheme, _)) => format!("{scheme}://…"),
+        None => url::shown(text),
+    }
 }
 
 fn find(text: &str) -> Option<(&'static str, SchemeUse)> {
@@ -126,14 +112,22 @@ mod tests {
             }
         }
         assert!(!is_over_tls("redis://h"));
-        let foreign = refused("http://localhost");
-        assert_eq!(foreign, format!("`http://` is not supported; {SUPPORTED}"));
-        assert_eq!(
-            refused("memory://x"),
-            "`memory://` takes nothing after it",
-            "not even a name"
-        );
-        assert_eq!(refused("memory://"), "`memory://` is no Redis server");
+        for (url, what) in [
+            ("http://localhost", "`http://` is not supported"),
+            ("memory://", "its scheme is unknown"),
+        ] {
+            let refused = refused(url);
+            assert!(
+                refused.starts_with(&format!("{what}; supported: ")),
+                "{refused}"
+            );
+            for name in names() {
+                assert!(
+                    refused.contains(&format!("`{name}://`")),
+                    "{name}: {refused}"
+                );
+            }
+        }
     }
 
     #[test]

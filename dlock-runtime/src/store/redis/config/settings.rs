@@ -110,7 +110,6 @@ impl RedisConfig {
     }
 
     /// The same as the one word that processes are known by.
-    #[cfg(feature = "admin")]
     pub(crate) fn label(&self) -> String {
         const LONGEST: usize = 128;
         let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
@@ -133,7 +132,10 @@ impl RedisConfig {
     }
 
     fn check(&self) -> Result<(), ConnectError> {
-        let refuse = |option, reason| Err(ConnectError::InvalidOption { option, reason });
+        let refuse = |option, reason: &'static str| {
+            let reason = reason.into();
+            Err(ConnectError::InvalidOption { option, reason })
+        };
         // A brace would choose the slot in place of the lock's name.
         let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'{' && byte != b'}';
         if !(1..=LONGEST_NAMESPACE).contains(&self.namespace.len())

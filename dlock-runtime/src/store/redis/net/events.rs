@@ -6,12 +6,11 @@
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
+use super::counts::Outage;
 use crate::{
-    observe::{Outage, told},
     store::StoreError,
+    telemetry::{TARGET, told},
 };
-
-const TARGET: &str = "dlock";
 
 /// The state of the log about a connection.
 pub(crate) struct Events {

@@ -124,7 +124,7 @@ impl Tls {
         let one = |option, one: Option<Pem>, other: Option<Pem>| match (one, other) {
             (Some(_), Some(_)) => Err(ConnectError::InvalidOption {
                 option,
-                reason: TWICE,
+                reason: TWICE.into(),
             }),
             (one, other) => Ok(one.or(other)),
         };
@@ -158,6 +158,7 @@ impl Tls {
             (one, _) => {
                 let reason = "a client certificate needs both `cert` and `key`";
                 let option = if one.is_some() { "cert" } else { "key" };
+                let reason = reason.into();
                 return Err(ConnectError::InvalidOption { option, reason });
             }
         };

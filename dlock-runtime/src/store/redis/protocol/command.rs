@@ -15,14 +15,12 @@ use super::{
     scripts::{ACQUIRE, DROP, RAISE, RELEASE, RENEW, Script},
     slot,
 };
-#[cfg(feature = "admin")]
-use crate::owner::ClientId;
 use crate::{
     key::LockKey,
-    owner::OwnerId,
+    owner::{ClientId, OwnerId},
     store::{
-        ALIVE, AcquireRequest, Proposal, Queue, RenewRequest, StoreError, StoreErrorKind,
-        redis::config::settings::RedisConfig,
+        ALIVE, AcquireRequest, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewRequest,
+        StoreError, StoreErrorKind, redis::config::settings::RedisConfig,
     },
 };
 
@@ -66,16 +64,11 @@ impl Command {
         command
     }
 
-    pub(crate) fn raise(
-        config: &RedisConfig,
-        key: &LockKey,
-        owner: OwnerId,
-        [from, to]: [u64; 2],
-    ) -> Self {
-        let mut command = Self::new(&RAISE, config, key);
-        names::push_fence(&mut command.cmd, config, key);
-        command.owner(owner);
-        command.cmd.arg(from).arg(to);
+    pub(crate) fn raise(config: &RedisConfig, request: &RaiseRequest<'_>) -> Self {
+        let mut command = Self::new(&RAISE, config, request.key);
+        names::push_fence(&mut command.cmd, config, request.key);
+        command.owner(request.owner);
+        command.cmd.arg(request.from).arg(request.to);
         command
     }
 
@@ -89,10 +82,10 @@ impl Command {
         command
     }
 
-    pub(crate) fn release(config: &RedisConfig, key: &LockKey, owner: OwnerId) -> Self {
-        let mut command = Self::new(&RELEASE, config, key);
-        names::push_others(&mut command.cmd, config, key);
-        command.owner(owner);
+    pub(crate) fn release(config: &RedisConfig, request: &ReleaseRequest<'_>) -> Self {
+        let mut command = Self::new(&RELEASE, config, request.key);
+        names::push_others(&mut command.cmd, config, request.key);
+        command.owner(request.owner);
         command
     }
 
@@ -131,7 +124,6 @@ impl Command {
     }
 
     /// Writes the presence of a process, which lasts for a while.
-    #[cfg(feature = "admin")]
     pub(crate) fn write_presence(
         config: &RedisConfig,
         client: ClientId,
@@ -170,7 +162,6 @@ impl Command {
     }
 
     /// Removes the presence of a process that has ended.
-    #[cfg(feature = "admin")]
     pub(crate) fn remove_presence(config: &RedisConfig, client: ClientId) -> Self {
         let mut cmd = redis::cmd("DEL");
         names::push_process(&mut cmd, config, client);

@@ -48,7 +48,6 @@ pub(crate) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey)
 
 /// The key of a process's presence. In braces, it could be a lock of a namespace that ends in `:process`,
 /// and there is none.
-#[cfg(feature = "admin")]
 pub(crate) fn push_process(command: &mut Cmd, config: &RedisConfig, client: ClientId) {
     let namespace = &config.namespace;
     command.write_arg_fmt(format_args!("{namespace}:process:{{{client}}}"));

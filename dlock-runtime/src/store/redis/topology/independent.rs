@@ -54,7 +54,8 @@ impl Independent {
         if config.min_replicas > 0 {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
-                reason: "the servers of a quorum are independent: they have no replicas that count",
+                reason: "the servers of a quorum are independent: they have no replicas that count"
+                    .into(),
             });
         }
         let location = config.location()?;

@@ -11,11 +11,15 @@ use std::{
 };
 
 use tokio::time::timeout;
+use tracing::info;
 
 use super::servers::Servers;
 use crate::{
-    observe,
-    store::redis::protocol::{answers::UnsentWakeUp, command::Command},
+    store::redis::{
+        net::counts,
+        protocol::{answers::UnsentWakeUp, command::Command},
+    },
+    telemetry::{TARGET, told},
 };
 
 /// The publisher of one store.
@@ -41,6 +45,16 @@ impl WakeUps {
             servers.execute(&Command::publish(command.slot(), untold)),
         )
         .await;
-        observe::wake_up_resent(server, matches!(published, Ok(Ok(_))), first);
+        told(|| {
+            let is_published = matches!(published, Ok(Ok(_)));
+            let outcome = if is_published { "sent" } else { "failed" };
+            counts::wake_up_resent(server, outcome);
+            if first {
+                info!(
+                    target: TARGET, %server, outcome,
+                    "scripts cannot publish on this server: wake-up messages are sent separately",
+                );
+            }
+        });
     }
 }

@@ -11,9 +11,12 @@ use super::{
 };
 use crate::{
     error::ConnectError,
-    store::redis::config::{
-        options::UrlOptions,
-        scheme::{self, Names},
+    store::{
+        redis::config::{
+            options::UrlOptions,
+            scheme::{self, Names},
+        },
+        url::WHITE_SPACE,
     },
 };
 
@@ -34,7 +37,7 @@ impl Location {
 pub(super) fn read(text: &str) -> Result<Location, String> {
     // The parser would drop them silently, and then the URL is not what was written.
     if text.contains(|c: char| c.is_control() || c == ' ') {
-        return Err("it holds white space; remove it, or encode it as `%20`".to_owned());
+        return Err(WHITE_SPACE.to_owned());
     }
     let names = scheme::check(text)?;
     if names == Names::Socket {

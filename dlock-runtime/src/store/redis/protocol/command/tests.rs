@@ -22,7 +22,7 @@ fn a_raw_key_is_the_keys_own_text_and_has_a_queue_of_its_own() {
         ..config("dlock")
     };
     let words = |config: &RedisConfig| {
-        let command = Command::release(config, &key, owner);
+        let command = Command::release(config, &ReleaseRequest::new(&key, owner));
         let words = command
             .arguments()
             .map(|word| String::from_utf8_lossy(word).into_owned());
@@ -47,7 +47,10 @@ fn a_raw_key_is_the_keys_own_text_and_has_a_queue_of_its_own() {
 fn a_locks_keys_share_its_slot() {
     let key = LockKey::new("order 7").unwrap();
     let owner = ClientId::new(&SystemRandom);
-    let command = Command::release(&config("dlock"), &key, OwnerId::new(owner, 7));
+    let command = Command::release(
+        &config("dlock"),
+        &ReleaseRequest::new(&key, OwnerId::new(owner, 7)),
+    );
     let words: Vec<_> = command.arguments().map(String::from_utf8_lossy).collect();
     assert_eq!(
         words[2..6],

@@ -12,7 +12,7 @@ use crate::{
     key::LockKey,
     owner::{ClientId, OwnerId},
     store::{
-        AcquireRequest, LockStore, Released, RenewBatch, RenewRequest, Renewal,
+        AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal,
         redis::{
             RedisConfig, RedisStore,
             fake::{Fake, courtesy},
@@ -260,7 +260,9 @@ async fn a_release_that_has_found_no_lock_while_the_slot_moves_is_made_again() {
     let moving = node(&port, &seen, Arc::new(answer)).await;
     port.set(moving.port).unwrap();
     let store = store_at(moving.port, LONG).await;
-    let released = store.release(&keys(&["a"])[0], owner()).await;
+    let released = store
+        .release(ReleaseRequest::new(&keys(&["a"])[0], owner()))
+        .await;
     assert_eq!(released, Ok(Released::WasHeld), "{:?}", seen.lock());
     let count = seen
         .lock()

@@ -1,8 +1,9 @@
-//! What a store answers.
+//! Answers of a store, and the times for which the contract keeps waiters and grants: values that stores, the state and
+//! errors have in common.
 
 use std::{fmt, time::Duration};
 
-/// The answer to [`LockStore::acquire`](super::LockStore::acquire).
+/// The answer to [`LockStore::acquire`](crate::store::LockStore::acquire).
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -134,7 +135,7 @@ pub struct Holder {
     /// The last fence given, at the moment of this answer: not less than that of the holder it
     /// tells of, and less than any that is given later.
     ///
-    /// A waiter knows by it which [`Hint`](super::Hint) is about a grant that came after its
+    /// A waiter knows by it which [`Hint`](crate::store::Hint) is about a grant that came after its
     /// question. Too low, and it would take an old grant, which has run out, for a new one.
     pub last_fence: u64,
 }
@@ -228,7 +229,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The answer to one request of [`LockStore::renew`](super::LockStore::renew).
+/// The answer to one request of [`LockStore::renew`](crate::store::LockStore::renew).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Renewal {
@@ -238,7 +239,7 @@ pub enum Renewal {
     NotOwner,
 }
 
-/// The answer to [`LockStore::release`](super::LockStore::release).
+/// The answer to [`LockStore::release`](crate::store::LockStore::release).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
@@ -248,7 +249,7 @@ pub enum Released {
     WasGone,
 }
 
-/// The answer to [`QuorumNode::raise`](super::QuorumNode::raise).
+/// The answer to [`QuorumNode::raise`](crate::store::QuorumNode::raise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Raised {
@@ -257,3 +258,32 @@ pub enum Raised {
     /// The key is not the owner's, or is by another grant, and nothing was changed.
     NotOwner,
 }
+
+/// How long a waiter counts as alive after its last question.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::{LockManager, store::ALIVE};
+///
+/// // Two questions fit into it even if each takes as long as it may.
+/// let builder = LockManager::builder().response_timeout(Duration::from_millis(1400));
+/// assert!(ALIVE > 2 * Duration::from_millis(1400));
+/// # drop(builder);
+/// ```
+pub const ALIVE: Duration = Duration::from_secs(3);
+
+/// How long a lease lasts that is handed to the next waiter, unless the waiter renews it or asks.
+///
+/// Neither longer, as the waiter may have died, nor shorter, as it trusts that much, see [`Hint`](crate::store::Hint).
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use std::time::Duration;
+/// use dlock::store::GRANT_TTL;
+///
+/// // How long a lease lasts at first that comes by a hint.
+/// let ttl = Duration::from_secs(30);
+/// assert_eq!(ttl.min(GRANT_TTL), Duration::from_secs(3));
+/// ```
+pub const GRANT_TTL: Duration = Duration::from_secs(3);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::codes;
+use super::forms::codes;
 
 /// The store did not tell.
 ///

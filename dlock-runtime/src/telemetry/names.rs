@@ -3,24 +3,24 @@
 
 use metrics::{Recorder, Unit};
 
-pub(super) const ACQUIRED: &str = "dlock_acquired_total";
-pub(super) const REFUSED: &str = "dlock_refused_total";
-pub(super) const CANCELLED: &str = "dlock_cancelled_total";
-pub(super) const WAIT_SECONDS: &str = "dlock_wait_seconds";
-pub(super) const WAITING: &str = "dlock_waiting";
-pub(super) const HELD: &str = "dlock_held";
-pub(super) const HELD_SECONDS: &str = "dlock_held_seconds";
-pub(super) const LOST: &str = "dlock_lost_total";
-pub(super) const HANDED_OVER: &str = "dlock_handed_over_total";
-pub(super) const DETACHED: &str = "dlock_detached_total";
-pub(super) const STALLED: &str = "dlock_stalled_total";
-pub(super) const RENEWALS: &str = "dlock_renewals_total";
-pub(super) const UNRELEASED: &str = "dlock_unreleased_total";
-pub(super) const REQUEST_SECONDS: &str = "dlock_request_seconds";
-pub(super) const REQUESTS_FAILED: &str = "dlock_requests_failed_total";
-pub(super) const DISCONNECTED: &str = "dlock_disconnected";
-pub(super) const CONNECTIONS_LOST: &str = "dlock_connections_lost_total";
-pub(super) const WAKE_UPS_RESENT: &str = "dlock_wake_ups_resent_total";
+pub(crate) const ACQUIRED: &str = "dlock_acquired_total";
+pub(crate) const REFUSED: &str = "dlock_refused_total";
+pub(crate) const CANCELLED: &str = "dlock_cancelled_total";
+pub(crate) const WAIT_SECONDS: &str = "dlock_wait_seconds";
+pub(crate) const WAITING: &str = "dlock_waiting";
+pub(crate) const HELD: &str = "dlock_held";
+pub(crate) const HELD_SECONDS: &str = "dlock_held_seconds";
+pub(crate) const LOST: &str = "dlock_lost_total";
+pub(crate) const HANDED_OVER: &str = "dlock_handed_over_total";
+pub(crate) const DETACHED: &str = "dlock_detached_total";
+pub(crate) const STALLED: &str = "dlock_stalled_total";
+pub(crate) const RENEWALS: &str = "dlock_renewals_total";
+pub(crate) const UNRELEASED: &str = "dlock_unreleased_total";
+pub(crate) const REQUEST_SECONDS: &str = "dlock_request_seconds";
+pub(crate) const REQUESTS_FAILED: &str = "dlock_requests_failed_total";
+pub(crate) const DISCONNECTED: &str = "dlock_disconnected";
+pub(crate) const CONNECTIONS_LOST: &str = "dlock_connections_lost_total";
+pub(crate) const WAKE_UPS_RESENT: &str = "dlock_wake_ups_resent_total";
 
 const COUNTERS: [(&str, &str); 12] = [
     (ACQUIRED, "Calls that got their lock."),
@@ -73,7 +73,7 @@ const HISTOGRAMS: [(&str, &str); 3] = [
     (REQUEST_SECONDS, "How long the store took to answer."),
 ];
 
-pub(super) fn describe(recorder: &dyn Recorder) {
+pub(crate) fn describe(recorder: &dyn Recorder) {
     for (name, text) in COUNTERS {
         recorder.describe_counter(name.into(), Some(Unit::Count), text.into());
     }

@@ -2,11 +2,13 @@
 
 use metrics::{Gauge, counter, gauge};
 
-use super::names::{CONNECTIONS_LOST, DISCONNECTED, WAKE_UPS_RESENT};
-use crate::observe::told::told;
+use crate::telemetry::{
+    names::{CONNECTIONS_LOST, DISCONNECTED, WAKE_UPS_RESENT},
+    told,
+};
 
 /// A wake-up message that no script could publish was sent instead, or could not be.
-pub(in crate::observe) fn wake_up_resent(server: &str, outcome: &'static str) {
+pub(crate) fn wake_up_resent(server: &str, outcome: &'static str) {
     counter!(WAKE_UPS_RESENT, "server" => server.to_owned(), "outcome" => outcome).increment(1);
 }
 

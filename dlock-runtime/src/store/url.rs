@@ -1,0 +1,46 @@
+//! Refusals of URLs whose scheme is unknown.
+//!
+//! The text before `://` may be a password in the wrong place, so of such a URL nothing is shown but the names listed
+//! here.
+
+/// Schemes of servers that are no store of dlock: URLs of such are in the variable next to ours.
+const OTHERS: [&str; 6] = ["http", "https", "tcp", "mysql", "postgres", "amqp"];
+
+pub(crate) const WHITE_SPACE: &str = "it holds white space; remove it, or encode it as `%20`";
+
+/// The reason to refuse a URL whose scheme is none of `names`.
+pub(crate) fn why_unknown<'a>(url: &str, names: impl Iterator<Item = &'a str>) -> String {
+    if url.contains(|c: char| c.is_control() || c == ' ') {
+        return WHITE_SPACE.to_owned();
+    }
+    let Some((scheme, _)) = url.split_once("://") else {
+        let example = if cfg!(feature = "redis") {
+            "redis://host:6379"
+        } else {
+            "memory://"
+        };
+        return format!("it has no scheme; write `{example}`");
+    };
+    let what = match other(scheme) {
+        Some(other) => format!("`{other}://` is not supported"),
+        None => "its scheme is unknown".to_owned(),
+    };
+    let names: Vec<_> = names.map(|name| format!("`{name}://`")).collect();
+    let more = if cfg!(feature = "redis") {
+        ""
+    } else {
+        ", and those of Redis with the feature `redis` of `dlock-rs`"
+    };
+    format!("{what}; supported: {}{more}", names.join(", "))
+}
+
+/// The part of a URL of an unknown scheme that may be shown.
+pub(crate) fn shown(url: &str) -> String {
+    let scheme = url.split_once("://").and_then(|(scheme, _)| other(scheme));
+    scheme.map_or_else(|| "…".to_owned(), |scheme| format!("{scheme}://…"))
+}
+
+fn other(scheme: &str) -> Option<&'static str> {
+    let mut others = OTHERS.into_iter();
+    others.find(|other| other.eq_ignore_ascii_case(scheme))
+}
