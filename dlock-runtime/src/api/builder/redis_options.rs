@@ -15,3 +15,21 @@ pub(crate) struct RedisOptions {
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Tls>,
 }
+
+impl RedisOptions {
+    /// The name of an option that is set, and means nothing to another store.
+    pub(crate) fn first_of_a_server(&self) -> Option<&'static str> {
+        if self.raw_keys {
+            return Some("raw_keys");
+        }
+        #[cfg(feature = "redis")]
+        if self.credentials.is_some() {
+            return Some("credentials");
+        }
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return Some("tls");
+        }
+        None
+    }
+}

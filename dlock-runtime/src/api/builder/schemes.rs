@@ -11,8 +11,8 @@ impl LockManagerBuilder {
     /// A scheme that is registered later replaces an earlier one of the same name, also one of dlock's own.
     /// See [`StoreScheme`] for an example.
     ///
-    /// Options that only a server of Redis has, such as [`min_replicas`](Self::min_replicas) and
-    /// [`raw_keys`](Self::raw_keys), are refused for the URLs of such a scheme.
+    /// Options that only a Redis server has are refused for the URLs of such a scheme:
+    /// [`min_replicas`](Self::min_replicas), [`raw_keys`](Self::raw_keys), `credentials` and `tls`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -46,6 +46,8 @@ mod tests {
     };
 
     use super::*;
+    #[cfg(feature = "tls")]
+    use crate::store::redis::Tls;
     use crate::{
         api::manager::LockManager,
         error::ConnectError,
@@ -139,11 +141,19 @@ mod tests {
             matches!(refused, Err(ConnectError::InvalidUrl { .. })),
             "{refused:?}"
         );
-        for (builder, name) in [
+        let cases = [
             (builder.clone().min_replicas(1), "min_replicas"),
             (builder.clone().raw_keys(true), "raw_keys"),
             (builder.clone().ttl(Duration::ZERO), "ttl"),
-        ] {
+            #[cfg(feature = "redis")]
+            (
+                builder.clone().credentials(async || Err("not asked")),
+                "credentials",
+            ),
+            #[cfg(feature = "tls")]
+            (builder.clone().tls(Tls::new()), "tls"),
+        ];
+        for (builder, name) in cases {
             for refused in [
                 builder.clone().connect("shelf://a").await,
                 builder.connect_lazy("shelf://a"),

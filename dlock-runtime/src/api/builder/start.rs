@@ -181,10 +181,11 @@ impl LockManagerBuilder {
     fn check_for_any_store(&self) -> Result<(), ConnectError> {
         self.check()?;
         self.check_replicas()?;
-        if self.redis.raw_keys {
+        if let Some(option) = self.redis.first_of_a_server() {
             return Err(ConnectError::InvalidOption {
-                option: "raw_keys",
-                reason: "only a server of Redis has keys that other clients lock".into(),
+                option,
+                reason: "only the URL of a Redis server can have it: the store of this URL takes no notice of it"
+                    .into(),
             });
         }
         Ok(())
