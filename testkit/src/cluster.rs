@@ -5,10 +5,12 @@ mod node;
 mod view;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::eventually;
+use crate::eventually::after_a_while;
+use crate::pool::{Pool, Pooled};
 use crate::{Proxy, RedisServer};
 use node::Node;
 use view::View;
@@ -27,13 +29,47 @@ pub struct Cluster {
     nodes: Vec<Node>,
     /// Killed or stopped at the moment.
     down: Mutex<HashSet<usize>>,
+    /// A test has moved a slot, or given a master's place away.
+    is_rearranged: AtomicBool,
 }
+
+/// Idle clusters of three masters.
+static POOL: Pool<Cluster> = Pool::new();
 
 impl Cluster {
     /// Starts `masters` that share all slots evenly, with so many replicas for each, and waits
     /// until all of them agree and replicas have their master's data.
     pub async fn start(masters: usize, replicas_each: usize) -> Self {
         Self::start_with(masters, replicas_each, &[]).await
+    }
+
+    /// A cluster of three masters that ran for another test before, or a new one.
+    pub async fn pooled() -> Pooled<Self> {
+        while let Some(idle) = POOL.take().await {
+            if idle.is_reset().await {
+                return Pooled::new(idle, give_back);
+            }
+        }
+        let new = Self::start(3, 0).await;
+        for node in &new.nodes {
+            node.server.remember().await;
+        }
+        Pooled::new(new, give_back)
+    }
+
+    /// Empties the cluster. Returns `false` if it is not as after its start.
+    async fn is_reset(&self) -> bool {
+        for node in &self.nodes {
+            if !node.server.is_reset().await {
+                return false;
+            }
+        }
+        self.all_see(View::is_ok).await && self.agree().await
+    }
+
+    fn is_undisturbed(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        !self.is_rearranged.load(Ordering::Relaxed) && nodes.all(|it| it.server.is_undisturbed())
     }
 
     /// The same with additional arguments for each node, such as `["--requirepass", "secret"]`.
@@ -61,6 +97,7 @@ impl Cluster {
         let cluster = Self {
             nodes,
             down: Mutex::default(),
+            is_rearranged: AtomicBool::new(false),
         };
         for (index, node) in cluster.nodes.iter().enumerate() {
             // Without this, nodes agree on their order one by one, each a second later.
@@ -191,9 +228,10 @@ impl Cluster {
     /// Makes a replica the master in its master's place, without losing anything, and waits until
     /// all agree.
     pub async fn fail_over_to(&self, replica: usize) {
+        self.rearrange();
         let id = &self.nodes[replica].id;
         let mut asked: Option<Instant> = None;
-        eventually(DEADLINE, "the replica is the master", async || {
+        after_a_while(DEADLINE, "the replica is the master", async || {
             // It gives up after five seconds: masters vote for one of a kind only so often.
             if asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(6)) {
                 asked = Some(Instant::now());
@@ -214,7 +252,7 @@ impl Cluster {
     /// The node that is the master of a slot, once all nodes that are up say the same.
     pub async fn master_of_slot(&self, slot: u16) -> usize {
         let mut found = None;
-        eventually(DEADLINE, "the nodes agree on a master", async || {
+        after_a_while(DEADLINE, "the nodes agree on a master", async || {
             let views = self.views().await;
             let mut masters = views.iter().map(|view| view.master_of(slot));
             let first = masters.next().flatten();
@@ -242,7 +280,7 @@ impl Cluster {
     /// Waits until all nodes that are up agree: every slot has a master that is up, and replicas
     /// have their master's data.
     pub async fn until_ok(&self) {
-        eventually(DEADLINE, "the cluster is well", async || {
+        after_a_while(DEADLINE, "the cluster is well", async || {
             let up: HashSet<_> = self.up().into_iter().collect();
             let dead: Vec<_> = (0..self.nodes.len())
                 .filter(|node| !up.contains(node))
@@ -318,7 +356,7 @@ impl Cluster {
     /// Every node knows every other.
     async fn until_acquainted(&self) {
         let count = self.nodes.len();
-        eventually(DEADLINE, "the nodes know each other", async || {
+        after_a_while(DEADLINE, "the nodes know each other", async || {
             self.all_see(|view| view.knows(count)).await
         })
         .await;
@@ -337,14 +375,23 @@ impl Cluster {
     async fn views(&self) -> Vec<View> {
         let mut views = Vec::new();
         for node in self.up() {
-            let info: String = self.nodes[node].order(&["CLUSTER", "INFO"]).await;
-            let nodes: String = self.nodes[node].order(&["CLUSTER", "NODES"]).await;
+            let (info, nodes) = self.nodes[node].reports().await;
             views.push(View::parse(&info, &nodes));
         }
         views
     }
 
+    fn rearrange(&self) {
+        self.is_rearranged.store(true, Ordering::Relaxed);
+    }
+
     fn down(&self) -> MutexGuard<'_, HashSet<usize>> {
         self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn give_back(cluster: Cluster) {
+    if cluster.is_undisturbed() {
+        POOL.put(cluster);
     }
 }

@@ -2,17 +2,22 @@
 
 mod process;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::Client;
 use redis::aio::MultiplexedConnection;
 
-use crate::eventually::eventually;
+use crate::eventually::after_a_while;
+use crate::pool::{Pool, Pooled};
 use crate::server::RedisServer;
+use crate::within::within;
 use process::{SentinelProcess, brief};
 
 /// Sentinels exchange their addresses every two seconds.
 const START_DEADLINE: Duration = Duration::from_secs(40);
+/// Servers that need longer are not worth the wait.
+const RESET_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How many servers of which sort there are, and how the Sentinels judge them.
 #[derive(Clone, Debug)]
@@ -54,7 +59,12 @@ pub struct Sentinels {
     // They are declared, and so dropped, before those they watch.
     watching: Vec<SentinelProcess>,
     servers: Vec<RedisServer>,
+    /// A test has stopped a Sentinel, or sent a replica elsewhere.
+    is_disturbed: AtomicBool,
 }
+
+/// Idle groups of one replica and one Sentinel.
+static POOL: Pool<Sentinels> = Pool::new();
 
 impl Sentinels {
     /// Starts a master, two replicas and three Sentinels, and waits until all know each other.
@@ -73,6 +83,47 @@ impl Sentinels {
         .await
     }
 
+    /// One replica and one Sentinel that ran for another test before, or new ones.
+    pub async fn pooled() -> Pooled<Self> {
+        while let Some(idle) = POOL.take().await {
+            if idle.is_reset().await {
+                return Pooled::new(idle, give_back);
+            }
+        }
+        let new = Self::start_small().await;
+        for server in &new.servers {
+            server.remember().await;
+        }
+        Pooled::new(new, give_back)
+    }
+
+    /// Empties the servers. Returns `false` if they are not as after their start.
+    async fn is_reset(&self) -> bool {
+        let (master, replicas) = (&self.servers[0], &self.servers[1..]);
+        if self.named().await != Some(master.port()) || !self.is_complete().await {
+            return false;
+        }
+        for replica in replicas {
+            if !is_in_sync(replica).await {
+                return false;
+            }
+        }
+        // The master empties its replicas.
+        let is_replicated = self.until_replicated(master, replicas.len());
+        master.is_reset().await && within(RESET_DEADLINE, is_replicated).await.is_some()
+    }
+
+    fn is_undisturbed(&self) -> bool {
+        let mut servers = self.servers.iter();
+        !self.is_disturbed.load(Ordering::Relaxed) && servers.all(RedisServer::is_undisturbed)
+    }
+
+    /// A Sentinel that a test kills or stops.
+    fn disturbed(&self, index: usize) -> &SentinelProcess {
+        self.is_disturbed.store(true, Ordering::Relaxed);
+        &self.watching[index]
+    }
+
     /// Starts another number of servers, or with passwords.
     pub async fn start_with(shape: SentinelShape) -> Self {
         let mut servers = vec![server(&shape, None).await];
@@ -80,7 +131,7 @@ impl Sentinels {
             servers.push(server(&shape, Some(servers[0].port())).await);
         }
         for replica in &servers[1..] {
-            eventually(START_DEADLINE, "a replica follows the master", async || {
+            after_a_while(START_DEADLINE, "a replica follows the master", async || {
                 is_in_sync(replica).await
             })
             .await;
@@ -95,8 +146,9 @@ impl Sentinels {
             service,
             watching,
             servers,
+            is_disturbed: AtomicBool::new(false),
         };
-        eventually(
+        after_a_while(
             START_DEADLINE,
             "all Sentinels know all servers",
             async || started.is_complete().await,
@@ -141,7 +193,7 @@ impl Sentinels {
     pub async fn master(&self) -> &RedisServer {
         let mut named = None;
         // On a machine under load none of them may answer in time for once.
-        eventually(START_DEADLINE, "a Sentinel answers", async || {
+        after_a_while(START_DEADLINE, "a Sentinel answers", async || {
             named = self.named().await;
             named.is_some()
         })
@@ -170,7 +222,7 @@ impl Sentinels {
     /// Waits until the Sentinels have made another server the master than `last`, and that one
     /// answers as a master. Returns it.
     pub async fn master_after(&self, last: &RedisServer) -> &RedisServer {
-        eventually(START_DEADLINE, "there is a new master", async || {
+        after_a_while(START_DEADLINE, "there is a new master", async || {
             let master = self.master().await;
             master.port() != last.port() && info(master, "role").await.as_deref() == Some("master")
         })
@@ -186,26 +238,26 @@ impl Sentinels {
 
     /// Stops a Sentinel: its connections stay open, and nothing is answered.
     pub fn pause_sentinel(&self, index: usize) {
-        self.watching[index].process().pause();
+        self.disturbed(index).process().pause();
     }
 
     /// Lets a paused Sentinel go on.
     pub fn resume_sentinel(&self, index: usize) {
-        self.watching[index].process().resume();
+        self.disturbed(index).process().resume();
     }
 
     /// Kills a Sentinel.
     pub fn kill_sentinel(&self, index: usize) {
-        self.watching[index].process().kill();
+        self.disturbed(index).process().kill();
     }
 
     /// Starts a killed Sentinel again, with what it knew.
     pub async fn restart_sentinel(&self, index: usize) {
-        let sentinel = &self.watching[index];
+        let sentinel = self.disturbed(index);
         sentinel.process().kill();
         let process = sentinel.launch();
         *sentinel.process() = process;
-        eventually(START_DEADLINE, "the Sentinel is back", async || {
+        after_a_while(START_DEADLINE, "the Sentinel is back", async || {
             sentinel.master(&self.service).await.is_some()
         })
         .await;
@@ -214,7 +266,7 @@ impl Sentinels {
     /// A connection of the test's own to a Sentinel that runs.
     pub async fn sentinel_connection(&self, index: usize) -> MultiplexedConnection {
         let mut connection = None;
-        eventually(START_DEADLINE, "the Sentinel answers", async || {
+        after_a_while(START_DEADLINE, "the Sentinel answers", async || {
             connection = self.watching[index].connection().await;
             connection.is_some()
         })
@@ -225,6 +277,7 @@ impl Sentinels {
     /// Cuts the replication of `replica`, which keeps what it has. The Sentinels set it right after
     /// the fail-over timeout, or when they choose a new master.
     pub async fn cut_off(&self, replica: &RedisServer) {
+        self.is_disturbed.store(true, Ordering::Relaxed);
         let mut connection = replica.connection().await;
         // Nobody listens there.
         redis::cmd("REPLICAOF")
@@ -238,7 +291,7 @@ impl Sentinels {
     /// Waits until these servers follow a master.
     pub async fn until_in_sync(&self, replicas: &[&RedisServer]) {
         for replica in replicas {
-            eventually(START_DEADLINE, "a replica follows the master", async || {
+            after_a_while(START_DEADLINE, "a replica follows the master", async || {
                 is_in_sync(replica).await
             })
             .await;
@@ -248,7 +301,7 @@ impl Sentinels {
     /// Waits until `count` replicas of `master` have all that it was told.
     pub async fn until_replicated(&self, master: &RedisServer, count: usize) {
         let mut connection = master.connection().await;
-        eventually(START_DEADLINE, "replicas have it all", async || {
+        after_a_while(START_DEADLINE, "replicas have it all", async || {
             // What counts is what this connection has written.
             let mut written = redis::pipe();
             written.cmd("SET").arg("testkit:mark").arg(1).ignore();
@@ -282,6 +335,12 @@ impl Sentinels {
             }
         }
         true
+    }
+}
+
+fn give_back(all: Sentinels) {
+    if all.is_undisturbed() {
+        POOL.put(all);
     }
 }
 

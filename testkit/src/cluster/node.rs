@@ -66,6 +66,15 @@ impl Node {
         self.query(&command).await
     }
 
+    /// `CLUSTER INFO` and `CLUSTER NODES`.
+    pub(super) async fn reports(&self) -> (String, String) {
+        let mut both = redis::pipe();
+        both.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("NODES");
+        let mut connection = self.server.connection().await;
+        let reports = both.query_async(&mut connection).await;
+        reports.expect("a running node knows its cluster")
+    }
+
     /// Whether the node has accepted an order.
     pub(super) async fn try_order(&self, words: &[&str]) -> bool {
         let mut command = redis::cmd(words[0]);

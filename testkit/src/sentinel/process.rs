@@ -16,6 +16,7 @@ use super::{START_DEADLINE, SentinelShape};
 use crate::child::OwnedChild;
 use crate::port;
 use crate::program::Make;
+use crate::reaper;
 use crate::within::within;
 
 const PORTS_TO_TRY: usize = 5;
@@ -36,6 +37,7 @@ impl SentinelProcess {
             let port = port::free();
             let directory =
                 TempDir::with_prefix("dlock-sentinel-").expect("a directory can be made");
+            reaper::removes(directory.path());
             let text = configuration(shape, service, master, port);
             fs::write(directory.path().join("conf"), text).expect("the directory is ours");
             let started = Self {
