@@ -1,4 +1,4 @@
-//! The table of cases: their names, their levels and the rules that they try.
+//! The table of cases: names, levels and the rules that they test.
 
 mod grants;
 mod minimal;

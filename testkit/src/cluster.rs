@@ -1,4 +1,4 @@
-//! A Redis Cluster of a test's own: real processes, real fail-overs.
+//! A Redis Cluster for tests: real processes, real failovers.
 
 mod migration;
 mod node;

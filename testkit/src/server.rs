@@ -1,4 +1,4 @@
-//! A Redis (or Valkey) server of a test's own.
+//! One Redis (or Valkey) server, for tests.
 
 mod launch;
 mod reset;

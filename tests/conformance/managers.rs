@@ -1,4 +1,4 @@
-//! Managers that want the same key.
+//! Managers that contend for one key.
 
 use std::{
     sync::{

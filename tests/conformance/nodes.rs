@@ -1,4 +1,4 @@
-//! Cases of nodes that look into the store itself, beside those of `contract.rs`.
+//! Cases of quorum nodes that inspect the store itself, beside those of `contract.rs`.
 
 use dlock::{
     OwnerId,

@@ -1,4 +1,4 @@
-//! Cases that look into the store itself, beside those of `contract.rs`.
+//! Cases that inspect the store itself, beside those of `contract.rs`.
 
 use dlock::store::AcquireOutcome;
 

@@ -1,4 +1,4 @@
-//! Whoever is dropped, at whatever await, leaves nothing on any node.
+//! A call dropped at any await leaves nothing on any node.
 
 use dlock::{LockManager, LockStore, store::memory::MemoryStore, store::quorum::Quorum};
 use dlock_testkit::{Polled, eventually, poll_times, poll_times_then_wake};

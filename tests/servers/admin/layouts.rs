@@ -1,4 +1,4 @@
-//! Every layout of servers is looked at in the same way.
+//! Inspection is the same for every layout of servers.
 
 use std::time::{Duration, SystemTime};
 

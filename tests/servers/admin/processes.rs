@@ -1,4 +1,4 @@
-//! Processes say what they are, for as long as they live.
+//! Presence: a process describes itself for as long as it lives.
 
 use std::time::SystemTime;
 

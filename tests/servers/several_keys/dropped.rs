@@ -1,4 +1,4 @@
-//! Callers that go away at any await.
+//! Callers dropped at any await.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
