@@ -102,16 +102,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_test_that_ends_well_leaves_what_it_has_not_changed() {
-        let lent = |number| Pooled::new(number, |it| NUMBERS.put(it));
-        drop(lent(1));
-        *lent(2) = 3;
+        let lend = |number| Pooled::new(number, |it| NUMBERS.put(it));
+        drop(lend(1));
+        *lend(2) = 3;
         drop(Pooled::from(4));
         let failed = thread::spawn(move || {
-            let _lent = lent(5);
+            let _lent = lend(5);
             panic!("a test fails");
         });
         assert!(failed.join().is_err());
-        drop(lent(6));
+        drop(lend(6));
         let left = [NUMBERS.take().await, NUMBERS.take().await];
         assert_eq!(left, [Some(1), Some(6)]);
         assert_eq!(NUMBERS.take().await, None);
