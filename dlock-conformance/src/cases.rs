@@ -1,4 +1,4 @@
-//! The table of cases: their names, their levels and the rules that they try.
+//! The table of cases: names, levels and the rules that they test.
 
 mod grants;
 mod minimal;
@@ -36,64 +36,64 @@ table! { STORES, of_stores, LockStore:
     Minimal in minimal {
         a_free_key_is_granted_and_a_held_one_is_busy:
             "A free key is granted to the owner that asks, and a held one is busy for every other owner.",
-        keys_do_not_hinder_each_other:
+        keys_are_independent:
             "Each key is a lock of its own.",
-        of_many_requests_at_once_one_is_granted:
+        concurrent_requests_get_at_most_one_grant:
             "Of several owners that ask at the same time, no two hold the key.",
-        asking_again_returns_the_same_fence_and_starts_the_ttl_anew:
+        a_repeated_request_returns_the_same_fence_and_restarts_the_ttl:
             "A repeated request finds the lease of the first: the same fence, and the TTL starts anew.",
-        a_renewal_starts_the_ttl_anew:
+        a_renewal_restarts_the_ttl:
             "A renewal of the owner starts the TTL anew, and keeps the fence.",
-        many_renewals_have_an_answer_each:
+        a_batch_of_renewals_has_one_answer_per_request:
             "A batch has one answer for each of its requests, in their order.",
-        another_owner_can_neither_renew_nor_release:
+        only_the_owner_renews_and_releases:
             "Only the owner renews and releases; a request of another owner is answered and changes nothing.",
-        a_lease_that_ran_out_is_nobodys:
+        a_lease_expires_after_its_ttl:
             "A lease ends by itself when its TTL is over, and its owner can then neither renew nor release it.",
         a_lease_lasts_for_its_ttl:
             "A lease does not end before its TTL is over.",
         fences_grow:
             "A new grant has a fence greater than that of every earlier grant of its key, released or run out.",
-        asking_once_takes_no_place:
+        a_request_without_waiting_takes_no_place:
             "An owner that does not wait has no place in a queue, and is not made the holder by a release.",
-        modes_and_ttls_of_the_properties_are_kept:
+        advertised_modes_and_ttls_are_granted:
             "The store grants every mode that its properties name, and leases of every length between the shortest and the longest.",
-        a_release_at_once_is_a_release:
+        an_immediate_release_frees_the_key:
             "If `release_at_once` says that it has released, the key is free.",
     }
     Queue in queue {
-        waiters_have_places_in_the_order_of_their_arrival:
+        waiters_queue_in_order_of_arrival:
             "A waiter has a place behind those that came before it, and keeps it when it asks again.",
-        busy_names_the_holder:
+        a_busy_answer_names_the_holder:
             "`Busy` tells the label, the function, the TTL and the fence of the holder.",
-        a_strangers_request_prolongs_nothing:
+        a_refused_request_leaves_the_ttl_unchanged:
             "A refused renewal or release leaves the TTL as it was.",
-        a_waiter_that_left_is_skipped:
+        a_waiter_that_leaves_is_skipped:
             "A release of an owner that waits gives up its place.",
-        a_waiter_that_died_is_skipped:
+        a_crashed_waiter_is_skipped:
             "A waiter counts as alive for `ALIVE` after its last request, and not much longer.",
-        a_grant_that_nobody_confirms_goes_to_the_next_waiter:
+        an_unconfirmed_grant_passes_to_the_next_waiter:
             "A waiter behind one that has died gets the key in the end.",
-        a_refusal_tells_old_grants_from_new_ones:
+        a_busy_answer_has_the_latest_fence:
             "`last_fence` of a refusal is not less than the fence of any grant so far, and less than that of any later one.",
     }
     Grants in grants {
-        the_properties_say_that_a_release_grants:
+        the_properties_announce_grants:
             "A store whose releases grant says so in its properties.",
-        waiters_are_granted_in_the_order_of_their_arrival:
+        a_release_grants_in_order_of_arrival:
             "A release makes the first waiter the holder, for no longer than `GRANT_TTL` before it asks.",
         a_newcomer_cannot_overtake_a_waiter:
             "A request that finds the key free while others wait makes the first of them the holder.",
-        a_renewal_names_the_holder:
+        a_renewal_sets_the_label:
             "A granted lease has no label before its first renewal; a renewal sets the label, and one without a label leaves it.",
-        a_granted_waiter_is_told:
+        a_granted_waiter_gets_a_hint:
             "The manager of a granted waiter gets a hint with its key, its owner and the fence of the grant, or 0 where it has to ask; other managers get none.",
     }
 }
 
 table! { NODES, of_nodes, QuorumNode:
     Node in node {
-        a_proposal_takes_the_place_of_the_clock:
+        a_proposal_sets_the_fence:
             "A new fence is the proposed one, or one more than the last if that is greater.",
         only_the_holder_raises_a_fence:
             "A fence is raised for its holder and for that grant alone, is never lowered, and later grants exceed it.",
@@ -101,9 +101,9 @@ table! { NODES, of_nodes, QuorumNode:
             "A raise leaves the TTL as it was.",
         a_waiter_for_a_notice_gets_no_lease:
             "A release makes no waiter for a notice the holder: the first of them leaves the queue, and the key is free.",
-        a_waiter_that_gets_the_lock_or_leaves_waits_no_more:
+        a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_release:
             "A waiter for a notice leaves the queue when it gets the key or gives up its place.",
-        a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice:
+        a_waiter_for_a_lease_precedes_waiters_for_a_notice:
             "A release makes a waiter for a lease the holder before it tells those for a notice.",
         a_notice_has_no_fence:
             "The manager of the first waiter for a notice gets a hint with a fence of 0 at a release.",

@@ -178,7 +178,8 @@ impl Suite {
             outcomes = join_all(meant.iter().map(|it| self.try_one(store, it))).await;
         }
         let mut report = Report::default();
-        for (attempt, outcome) in meant.iter().zip(outcomes) {
+        for (attempt, (outcome, repeats)) in meant.iter().zip(outcomes) {
+            report.repeats += repeats;
             let Case { name, level, rule } = attempt.case;
             match outcome {
                 Ok(()) => report.kept.push(name),
@@ -194,8 +195,10 @@ impl Suite {
         report
     }
 
-    async fn try_one<S: LockStore>(&self, store: &S, attempt: &Attempt<S>) -> Outcome {
+    /// The outcome, and the number of repeats.
+    async fn try_one<S: LockStore>(&self, store: &S, attempt: &Attempt<S>) -> (Outcome, usize) {
         let begun = Instant::now();
+        let mut repeats = 0;
         loop {
             let trial = Trial::new(store, self, attempt.case.name);
             let outcome = self.try_once(&trial, attempt).await;
@@ -205,8 +208,9 @@ impl Suite {
                 timeout(self.limit, trial.clean_up()).await.ok();
             }
             if outcome.is_ok() || !was_late || begun.elapsed() >= self.limit {
-                return outcome;
+                return (outcome, repeats);
             }
+            repeats += 1;
         }
     }
 

@@ -38,6 +38,9 @@ pub struct Report {
     pub kept: Vec<&'static str>,
     /// The cases that were not.
     pub failures: Vec<Failure>,
+    /// The number of repeats: a case is repeated, with another key, when the machine was too slow for its
+    /// brief leases.
+    pub repeats: usize,
 }
 
 impl Report {

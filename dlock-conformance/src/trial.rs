@@ -1,4 +1,4 @@
-//! What a case has at hand: a store, a key of its own, and requests whose errors end the case.
+//! The tools of a case: a store, a key of its own, and requests whose errors end the case.
 
 use std::{
     cell::{Cell, RefCell},

@@ -5,12 +5,16 @@ use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+use crate::reaper;
+
 /// A running (or stopped, or ended) process; dropping it kills and reaps it.
 pub(crate) struct OwnedChild(Child);
 
 impl OwnedChild {
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
-        command.spawn().map(Self)
+        let child = command.spawn()?;
+        reaper::kills(child.id());
+        Ok(Self(child))
     }
 
     pub(crate) fn inner(&mut self) -> &mut Child {
@@ -23,7 +27,11 @@ impl OwnedChild {
 
     /// How the process ended, or `None` while it lives.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
-        self.0.try_wait().expect("a child of ours can be asked")
+        let status = self.0.try_wait().expect("a child of ours can be asked");
+        if status.is_some() {
+            reaper::spares(self.id());
+        }
+        status
     }
 
     /// Stops the process; it does nothing more once this returns.
@@ -45,6 +53,7 @@ impl OwnedChild {
     pub(crate) fn kill(&mut self) -> ExitStatus {
         // An error says that it has ended already, which `wait` reports better.
         self.0.kill().ok();
+        reaper::spares(self.id());
         self.0.wait().expect("a child of ours can be waited for")
     }
 
@@ -60,6 +69,7 @@ impl OwnedChild {
 impl Drop for OwnedChild {
     fn drop(&mut self) {
         self.0.kill().ok();
+        reaper::spares(self.id());
         self.0.wait().ok();
     }
 }

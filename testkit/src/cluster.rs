@@ -1,26 +1,24 @@
-//! A Redis Cluster of a test's own: real processes, real fail-overs.
+//! A Redis Cluster for tests: real processes, real failovers.
 
 mod migration;
+mod node;
 mod view;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue};
-
-use crate::eventually;
-use crate::{Proxy, RedisServer, port};
+use crate::eventually::after_a_while;
+use crate::pool::{Pool, Pooled};
+use crate::{Proxy, RedisServer};
+use node::Node;
 use view::View;
 
 /// Longer than a cluster takes to agree on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(40);
 
 const SLOTS: usize = 16_384;
-
-/// How long a node may be silent until the others take it for dead, in ms.
-const NODE_TIMEOUT: &str = "1500";
 
 /// Masters and replicas on free ports of 127.0.0.1, each a process of its own.
 ///
@@ -31,21 +29,47 @@ pub struct Cluster {
     nodes: Vec<Node>,
     /// Killed or stopped at the moment.
     down: Mutex<HashSet<usize>>,
+    /// A test has moved a slot, or given a master's place away.
+    is_rearranged: AtomicBool,
 }
 
-struct Node {
-    server: RedisServer,
-    bus_port: u16,
-    id: String,
-    /// The proxy whose address clients take for the node.
-    proxy: Option<Proxy>,
-}
+/// Idle clusters of three masters.
+static POOL: Pool<Cluster> = Pool::new();
 
 impl Cluster {
     /// Starts `masters` that share all slots evenly, with so many replicas for each, and waits
     /// until all of them agree and replicas have their master's data.
     pub async fn start(masters: usize, replicas_each: usize) -> Self {
         Self::start_with(masters, replicas_each, &[]).await
+    }
+
+    /// A cluster of three masters that ran for another test before, or a new one.
+    pub async fn pooled() -> Pooled<Self> {
+        while let Some(idle) = POOL.take().await {
+            if idle.is_reset().await {
+                return Pooled::new(idle, give_back);
+            }
+        }
+        let new = Self::start(3, 0).await;
+        for node in &new.nodes {
+            node.server.remember().await;
+        }
+        Pooled::new(new, give_back)
+    }
+
+    /// Empties the cluster. Returns `false` if it is not as after its start.
+    async fn is_reset(&self) -> bool {
+        for node in &self.nodes {
+            if !node.server.is_reset().await {
+                return false;
+            }
+        }
+        self.all_see(View::is_ok).await && self.agree().await
+    }
+
+    fn is_undisturbed(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        !self.is_rearranged.load(Ordering::Relaxed) && nodes.all(|it| it.server.is_undisturbed())
     }
 
     /// The same with additional arguments for each node, such as `["--requirepass", "secret"]`.
@@ -73,6 +97,7 @@ impl Cluster {
         let cluster = Self {
             nodes,
             down: Mutex::default(),
+            is_rearranged: AtomicBool::new(false),
         };
         for (index, node) in cluster.nodes.iter().enumerate() {
             // Without this, nodes agree on their order one by one, each a second later.
@@ -203,9 +228,10 @@ impl Cluster {
     /// Makes a replica the master in its master's place, without losing anything, and waits until
     /// all agree.
     pub async fn fail_over_to(&self, replica: usize) {
+        self.rearrange();
         let id = &self.nodes[replica].id;
         let mut asked: Option<Instant> = None;
-        eventually(DEADLINE, "the replica is the master", async || {
+        after_a_while(DEADLINE, "the replica is the master", async || {
             // It gives up after five seconds: masters vote for one of a kind only so often.
             if asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(6)) {
                 asked = Some(Instant::now());
@@ -226,7 +252,7 @@ impl Cluster {
     /// The node that is the master of a slot, once all nodes that are up say the same.
     pub async fn master_of_slot(&self, slot: u16) -> usize {
         let mut found = None;
-        eventually(DEADLINE, "the nodes agree on a master", async || {
+        after_a_while(DEADLINE, "the nodes agree on a master", async || {
             let views = self.views().await;
             let mut masters = views.iter().map(|view| view.master_of(slot));
             let first = masters.next().flatten();
@@ -254,7 +280,7 @@ impl Cluster {
     /// Waits until all nodes that are up agree: every slot has a master that is up, and replicas
     /// have their master's data.
     pub async fn until_ok(&self) {
-        eventually(DEADLINE, "the cluster is well", async || {
+        after_a_while(DEADLINE, "the cluster is well", async || {
             let up: HashSet<_> = self.up().into_iter().collect();
             let dead: Vec<_> = (0..self.nodes.len())
                 .filter(|node| !up.contains(node))
@@ -330,7 +356,7 @@ impl Cluster {
     /// Every node knows every other.
     async fn until_acquainted(&self) {
         let count = self.nodes.len();
-        eventually(DEADLINE, "the nodes know each other", async || {
+        after_a_while(DEADLINE, "the nodes know each other", async || {
             self.all_see(|view| view.knows(count)).await
         })
         .await;
@@ -349,11 +375,14 @@ impl Cluster {
     async fn views(&self) -> Vec<View> {
         let mut views = Vec::new();
         for node in self.up() {
-            let info: String = self.nodes[node].order(&["CLUSTER", "INFO"]).await;
-            let nodes: String = self.nodes[node].order(&["CLUSTER", "NODES"]).await;
+            let (info, nodes) = self.nodes[node].reports().await;
             views.push(View::parse(&info, &nodes));
         }
         views
+    }
+
+    fn rearrange(&self) {
+        self.is_rearranged.store(true, Ordering::Relaxed);
     }
 
     fn down(&self) -> MutexGuard<'_, HashSet<usize>> {
@@ -361,66 +390,8 @@ impl Cluster {
     }
 }
 
-impl Node {
-    async fn start(arguments: &[&str], with_proxy: bool) -> Self {
-        let server = RedisServer::start_with_changing(|| {
-            let bus = port::free().to_string();
-            let fixed = [
-                ["--cluster-enabled", "yes"],
-                ["--cluster-config-file", "nodes.conf"],
-                ["--cluster-node-timeout", NODE_TIMEOUT],
-                ["--cluster-port", &bus],
-                // A replica that was just made may take over, however long it was without a master.
-                ["--cluster-replica-validity-factor", "0"],
-                ["--cluster-allow-replica-migration", "no"],
-                ["--repl-diskless-sync-delay", "0"],
-            ];
-            let arguments = arguments.iter().map(|&it| it.to_owned());
-            let fixed = fixed.into_iter().flatten().map(ToOwned::to_owned);
-            fixed.chain(arguments).collect()
-        })
-        .await;
-        let proxy = with_proxy.then(|| Proxy::start(server.port()));
-        let mut node = Self {
-            server,
-            bus_port: 0,
-            id: String::new(),
-            proxy,
-        };
-        let ports: Vec<String> = node.order(&["CONFIG", "GET", "cluster-port"]).await;
-        node.bus_port = ports[1].parse().expect("a port is a number");
-        node.id = node.order(&["CLUSTER", "MYID"]).await;
-        if let Some(proxy) = &node.proxy {
-            let port = proxy.port().to_string();
-            node.order::<()>(&["CONFIG", "SET", "cluster-announce-port", &port])
-                .await;
-        }
-        node
-    }
-
-    async fn meet(&self, other: &Self) {
-        let (port, bus) = (other.server.port().to_string(), other.bus_port.to_string());
-        self.order::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])
-            .await;
-    }
-
-    async fn order<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        self.query(&command).await
-    }
-
-    /// Whether the node has accepted an order.
-    async fn try_order(&self, words: &[&str]) -> bool {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        let mut connection = self.server.connection().await;
-        command.exec_async(&mut connection).await.is_ok()
-    }
-
-    async fn query<T: FromRedisValue>(&self, command: &Cmd) -> T {
-        let mut connection: MultiplexedConnection = self.server.connection().await;
-        let answer = command.query_async(&mut connection).await;
-        answer.unwrap_or_else(|error| panic!("{command:?}: {error}"))
+fn give_back(cluster: Cluster) {
+    if cluster.is_undisturbed() {
+        POOL.put(cluster);
     }
 }

@@ -8,6 +8,8 @@ use tokio::time::sleep;
 use crate::within::within;
 
 const PAUSE: Duration = Duration::from_millis(5);
+/// Between two questions to several servers each.
+const LONG_PAUSE: Duration = Duration::from_millis(40);
 
 /// Asks `condition` again and again until it is true.
 ///
@@ -31,16 +33,34 @@ where
     C: AsyncFnMut() -> bool,
 {
     // Taken here, because an `async fn` does not know its caller.
-    wait(deadline, what, condition, Location::caller())
+    wait(PAUSE, deadline, what, condition, Location::caller())
 }
 
-async fn wait<C>(deadline: Duration, what: &str, mut condition: C, caller: &Location<'_>)
+/// The same for a condition that is expensive to ask about, and takes long.
+#[track_caller]
+pub(crate) fn after_a_while<C>(
+    deadline: Duration,
+    what: &str,
+    condition: C,
+) -> impl Future<Output = ()>
 where
+    C: AsyncFnMut() -> bool,
+{
+    wait(LONG_PAUSE, deadline, what, condition, Location::caller())
+}
+
+async fn wait<C>(
+    pause: Duration,
+    deadline: Duration,
+    what: &str,
+    mut condition: C,
+    caller: &Location<'_>,
+) where
     C: AsyncFnMut() -> bool,
 {
     let held = within(deadline, async {
         while !condition().await {
-            sleep(PAUSE).await;
+            sleep(pause).await;
         }
     });
     assert!(

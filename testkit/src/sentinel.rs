@@ -1,29 +1,23 @@
 //! A master with replicas, and the Sentinels that watch over them.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod process;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use redis::Client;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
-use tempfile::TempDir;
-use tokio::time::sleep;
 
-use crate::child::OwnedChild;
-use crate::eventually::eventually;
-use crate::port;
-use crate::program::Make;
+use crate::eventually::after_a_while;
+use crate::pool::{Pool, Pooled};
 use crate::server::RedisServer;
 use crate::within::within;
+use process::{SentinelProcess, brief};
 
 /// Sentinels exchange their addresses every two seconds.
 const START_DEADLINE: Duration = Duration::from_secs(40);
-const PORTS_TO_TRY: usize = 5;
-/// One that is paused gives no answer.
-const ANSWER: Duration = Duration::from_millis(500);
+/// Servers that need longer are not worth the wait.
+const RESET_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How many servers of which sort there are, and how the Sentinels judge them.
 #[derive(Clone, Debug)]
@@ -65,7 +59,12 @@ pub struct Sentinels {
     // They are declared, and so dropped, before those they watch.
     watching: Vec<SentinelProcess>,
     servers: Vec<RedisServer>,
+    /// A test has stopped a Sentinel, or sent a replica elsewhere.
+    is_disturbed: AtomicBool,
 }
+
+/// Idle groups of one replica and one Sentinel.
+static POOL: Pool<Sentinels> = Pool::new();
 
 impl Sentinels {
     /// Starts a master, two replicas and three Sentinels, and waits until all know each other.
@@ -84,6 +83,47 @@ impl Sentinels {
         .await
     }
 
+    /// One replica and one Sentinel that ran for another test before, or new ones.
+    pub async fn pooled() -> Pooled<Self> {
+        while let Some(idle) = POOL.take().await {
+            if idle.is_reset().await {
+                return Pooled::new(idle, give_back);
+            }
+        }
+        let new = Self::start_small().await;
+        for server in &new.servers {
+            server.remember().await;
+        }
+        Pooled::new(new, give_back)
+    }
+
+    /// Empties the servers. Returns `false` if they are not as after their start.
+    async fn is_reset(&self) -> bool {
+        let (master, replicas) = (&self.servers[0], &self.servers[1..]);
+        if self.named().await != Some(master.port()) || !self.is_complete().await {
+            return false;
+        }
+        for replica in replicas {
+            if !is_in_sync(replica).await {
+                return false;
+            }
+        }
+        // The master empties its replicas.
+        let is_replicated = self.until_replicated(master, replicas.len());
+        master.is_reset().await && within(RESET_DEADLINE, is_replicated).await.is_some()
+    }
+
+    fn is_undisturbed(&self) -> bool {
+        let mut servers = self.servers.iter();
+        !self.is_disturbed.load(Ordering::Relaxed) && servers.all(RedisServer::is_undisturbed)
+    }
+
+    /// A Sentinel that a test kills or stops.
+    fn disturbed(&self, index: usize) -> &SentinelProcess {
+        self.is_disturbed.store(true, Ordering::Relaxed);
+        &self.watching[index]
+    }
+
     /// Starts another number of servers, or with passwords.
     pub async fn start_with(shape: SentinelShape) -> Self {
         let mut servers = vec![server(&shape, None).await];
@@ -91,7 +131,7 @@ impl Sentinels {
             servers.push(server(&shape, Some(servers[0].port())).await);
         }
         for replica in &servers[1..] {
-            eventually(START_DEADLINE, "a replica follows the master", async || {
+            after_a_while(START_DEADLINE, "a replica follows the master", async || {
                 is_in_sync(replica).await
             })
             .await;
@@ -106,8 +146,9 @@ impl Sentinels {
             service,
             watching,
             servers,
+            is_disturbed: AtomicBool::new(false),
         };
-        eventually(
+        after_a_while(
             START_DEADLINE,
             "all Sentinels know all servers",
             async || started.is_complete().await,
@@ -152,7 +193,7 @@ impl Sentinels {
     pub async fn master(&self) -> &RedisServer {
         let mut named = None;
         // On a machine under load none of them may answer in time for once.
-        eventually(START_DEADLINE, "a Sentinel answers", async || {
+        after_a_while(START_DEADLINE, "a Sentinel answers", async || {
             named = self.named().await;
             named.is_some()
         })
@@ -181,7 +222,7 @@ impl Sentinels {
     /// Waits until the Sentinels have made another server the master than `last`, and that one
     /// answers as a master. Returns it.
     pub async fn master_after(&self, last: &RedisServer) -> &RedisServer {
-        eventually(START_DEADLINE, "there is a new master", async || {
+        after_a_while(START_DEADLINE, "there is a new master", async || {
             let master = self.master().await;
             master.port() != last.port() && info(master, "role").await.as_deref() == Some("master")
         })
@@ -197,26 +238,26 @@ impl Sentinels {
 
     /// Stops a Sentinel: its connections stay open, and nothing is answered.
     pub fn pause_sentinel(&self, index: usize) {
-        self.watching[index].process().pause();
+        self.disturbed(index).process().pause();
     }
 
     /// Lets a paused Sentinel go on.
     pub fn resume_sentinel(&self, index: usize) {
-        self.watching[index].process().resume();
+        self.disturbed(index).process().resume();
     }
 
     /// Kills a Sentinel.
     pub fn kill_sentinel(&self, index: usize) {
-        self.watching[index].process().kill();
+        self.disturbed(index).process().kill();
     }
 
     /// Starts a killed Sentinel again, with what it knew.
     pub async fn restart_sentinel(&self, index: usize) {
-        let sentinel = &self.watching[index];
+        let sentinel = self.disturbed(index);
         sentinel.process().kill();
         let process = sentinel.launch();
         *sentinel.process() = process;
-        eventually(START_DEADLINE, "the Sentinel is back", async || {
+        after_a_while(START_DEADLINE, "the Sentinel is back", async || {
             sentinel.master(&self.service).await.is_some()
         })
         .await;
@@ -225,7 +266,7 @@ impl Sentinels {
     /// A connection of the test's own to a Sentinel that runs.
     pub async fn sentinel_connection(&self, index: usize) -> MultiplexedConnection {
         let mut connection = None;
-        eventually(START_DEADLINE, "the Sentinel answers", async || {
+        after_a_while(START_DEADLINE, "the Sentinel answers", async || {
             connection = self.watching[index].connection().await;
             connection.is_some()
         })
@@ -236,6 +277,7 @@ impl Sentinels {
     /// Cuts the replication of `replica`, which keeps what it has. The Sentinels set it right after
     /// the fail-over timeout, or when they choose a new master.
     pub async fn cut_off(&self, replica: &RedisServer) {
+        self.is_disturbed.store(true, Ordering::Relaxed);
         let mut connection = replica.connection().await;
         // Nobody listens there.
         redis::cmd("REPLICAOF")
@@ -249,7 +291,7 @@ impl Sentinels {
     /// Waits until these servers follow a master.
     pub async fn until_in_sync(&self, replicas: &[&RedisServer]) {
         for replica in replicas {
-            eventually(START_DEADLINE, "a replica follows the master", async || {
+            after_a_while(START_DEADLINE, "a replica follows the master", async || {
                 is_in_sync(replica).await
             })
             .await;
@@ -259,7 +301,7 @@ impl Sentinels {
     /// Waits until `count` replicas of `master` have all that it was told.
     pub async fn until_replicated(&self, master: &RedisServer, count: usize) {
         let mut connection = master.connection().await;
-        eventually(START_DEADLINE, "replicas have it all", async || {
+        after_a_while(START_DEADLINE, "replicas have it all", async || {
             // What counts is what this connection has written.
             let mut written = redis::pipe();
             written.cmd("SET").arg("testkit:mark").arg(1).ignore();
@@ -293,6 +335,12 @@ impl Sentinels {
             }
         }
         true
+    }
+}
+
+fn give_back(all: Sentinels) {
+    if all.is_undisturbed() {
+        POOL.put(all);
     }
 }
 
@@ -330,168 +378,4 @@ async fn info(server: &RedisServer, field: &str) -> Option<String> {
 async fn is_in_sync(replica: &RedisServer) -> bool {
     info(replica, "role").await.as_deref() == Some("slave")
         && info(replica, "master_link_status").await.as_deref() == Some("up")
-}
-
-fn brief() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(ANSWER))
-        .set_response_timeout(Some(ANSWER))
-}
-
-/// One Sentinel with a directory of its own, in which it keeps what it knows.
-struct SentinelProcess {
-    port: u16,
-    password: Option<&'static str>,
-    process: Mutex<OwnedChild>,
-    directory: TempDir,
-}
-
-impl SentinelProcess {
-    async fn start(shape: &SentinelShape, service: &str, master: u16) -> Self {
-        for _ in 0..PORTS_TO_TRY {
-            let port = port::free();
-            let directory =
-                TempDir::with_prefix("dlock-sentinel-").expect("a directory can be made");
-            let text = configuration(shape, service, master, port);
-            fs::write(directory.path().join("conf"), text).expect("the directory is ours");
-            let started = Self {
-                port,
-                password: shape.sentinel_password,
-                process: Mutex::new(launch(&directory)),
-                directory,
-            };
-            if started.until_it_answers(service).await {
-                started.calm_down().await;
-                return started;
-            }
-        }
-        panic!("no Sentinel starts");
-    }
-
-    fn launch(&self) -> OwnedChild {
-        launch(&self.directory)
-    }
-
-    /// `false` if it has ended: the port was taken meanwhile.
-    async fn until_it_answers(&self, service: &str) -> bool {
-        let answered = within(START_DEADLINE, async {
-            loop {
-                if self.process().exited().is_some() {
-                    let log = self.log();
-                    assert!(
-                        log.contains("already in use"),
-                        "the Sentinel ended at once:\n{log}"
-                    );
-                    return false;
-                }
-                // A Sentinel of another test does not know the service.
-                if self.master(service).await.is_some() {
-                    return true;
-                }
-                sleep(Duration::from_millis(5)).await;
-            }
-        });
-        let answered = answered.await;
-        answered.unwrap_or_else(|| panic!("the Sentinel gives no answer:\n{}", self.log()))
-    }
-
-    /// On a machine under load a Sentinel takes its own delays for a clock that jumps, and then does
-    /// nothing for half a minute. And one that looks more often finds sooner that a master which comes
-    /// back has to follow another. Older ones cannot be told.
-    async fn calm_down(&self) {
-        let Some(mut connection) = self.connection().await else {
-            return;
-        };
-        redis::cmd("SENTINEL")
-            .arg(&["DEBUG", "TILT-TRIGGER", "60000"])
-            .arg(&["INFO-PERIOD", "1000", "PUBLISH-PERIOD", "500"])
-            .query_async::<()>(&mut connection)
-            .await
-            .ok();
-    }
-
-    async fn connection(&self) -> Option<MultiplexedConnection> {
-        let login = self.password.map(|it| format!(":{it}@"));
-        let (login, port) = (login.unwrap_or_default(), self.port);
-        let client = Client::open(format!("redis://{login}127.0.0.1:{port}"));
-        let client = client.expect("the URL is well formed");
-        let config = brief();
-        let connection = client.get_multiplexed_async_connection_with_config(&config);
-        connection.await.ok()
-    }
-
-    async fn ask<T: redis::FromRedisValue>(&self, question: &[&str]) -> Option<T> {
-        let mut connection = self.connection().await?;
-        let mut command = redis::cmd("SENTINEL");
-        command.arg(question);
-        command.query_async(&mut connection).await.ok()
-    }
-
-    /// What it knows of the master; `None` if it does not answer.
-    async fn master(&self, service: &str) -> Option<HashMap<String, String>> {
-        self.ask(&["MASTER", service]).await
-    }
-
-    async fn address(&self, service: &str) -> Option<u16> {
-        let address: (String, u16) = self.ask(&["GET-MASTER-ADDR-BY-NAME", service]).await?;
-        Some(address.1)
-    }
-
-    async fn has_good_replicas(&self, service: &str) -> bool {
-        let replicas: Option<Vec<HashMap<String, String>>> = self.ask(&["REPLICAS", service]).await;
-        replicas.is_some_and(|replicas| {
-            let mut replicas = replicas.iter();
-            replicas.all(|it| it["flags"] == "slave" && it["master-link-status"] == "ok")
-        })
-    }
-
-    fn process(&self) -> MutexGuard<'_, OwnedChild> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn log(&self) -> String {
-        let log = fs::read_to_string(self.directory.path().join("log"));
-        log.unwrap_or_else(|_| "it left no log".to_owned())
-    }
-}
-
-fn launch(directory: &TempDir) -> OwnedChild {
-    let path = directory.path();
-    let program = Make::Usual.program();
-    OwnedChild::spawn(
-        Command::new(&program)
-            .arg(path.join("conf"))
-            .arg("--sentinel")
-            .arg("--dir")
-            .arg(path)
-            .arg("--logfile")
-            .arg(path.join("log"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    )
-    .unwrap_or_else(|error| panic!("{} cannot be run: {error}", program.display()))
-}
-
-fn configuration(shape: &SentinelShape, service: &str, master: u16, port: u16) -> String {
-    let mut text = format!(
-        "port {port}\nbind 127.0.0.1\nprotected-mode no\ndaemonize no\n\
-         sentinel resolve-hostnames no\n\
-         sentinel monitor {service} 127.0.0.1 {master} {}\n\
-         sentinel down-after-milliseconds {service} {}\n\
-         sentinel failover-timeout {service} {}\n\
-         sentinel parallel-syncs {service} 1\n",
-        shape.sentinels / 2 + 1,
-        shape.down_after.as_millis(),
-        shape.failover_timeout.as_millis(),
-    );
-    let mut line = |line: String| writeln!(text, "{line}").expect("text takes all");
-    if let Some(password) = shape.password {
-        line(format!("sentinel auth-pass {service} {password}"));
-    }
-    if let Some(password) = shape.sentinel_password {
-        line(format!("requirepass {password}"));
-        line(format!("sentinel sentinel-pass {password}"));
-    }
-    text
 }

@@ -1,35 +1,33 @@
-//! A Redis (or Valkey) server of a test's own.
+//! One Redis (or Valkey) server, for tests.
+
+mod launch;
+mod reset;
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
+use redis::{AsyncConnectionConfig, Client, RedisResult};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::child::OwnedChild;
 use crate::clock::WallClock;
-use crate::port;
 use crate::program::Make;
 use crate::tls::{Authority, Identity};
 use crate::within::within;
+use crate::{port, reaper};
+use launch::{START_DEADLINE, is_up, log, password, spawn};
 
-/// Long enough for a loaded machine; a server usually answers within 50 ms.
-const START_DEADLINE: Duration = Duration::from_secs(20);
 const PORTS_TO_TRY: usize = 5;
 const CLIENT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A running server with a port, a directory and data of its own.
 ///
-/// Dropping it kills the process, also a paused one, and removes the directory. A `static` is
-/// never dropped: keep the server in the test.
+/// Dropping it kills the process, also a paused one, and removes the directory.
 pub struct RedisServer {
     make: Make,
     port: u16,
@@ -37,6 +35,10 @@ pub struct RedisServer {
     password: Option<String>,
     arguments: Vec<OsString>,
     clock: Option<WallClock>,
+    /// A test has killed, paused or misled the process.
+    is_disturbed: AtomicBool,
+    /// The configuration after the start, where later tests use the server as well.
+    configuration: OnceLock<Vec<String>>,
     // The process is declared, and so dropped, before the directory it works in.
     process: Mutex<OwnedChild>,
     directory: TempDir,
@@ -114,26 +116,40 @@ impl RedisServer {
         own_clock: bool,
         arguments: impl Fn() -> (Vec<OsString>, Option<u16>),
     ) -> Self {
-        let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
-        let clock = own_clock.then(WallClock::new);
         for _ in 0..PORTS_TO_TRY {
-            let port = port::free();
-            let (arguments, tls_port) = arguments();
-            let process = launch(make, port, &arguments, clock.as_ref(), directory.path());
-            if let Some(process) = process.await {
-                return Self {
-                    make,
-                    port,
-                    tls_port,
-                    password: password(&arguments),
-                    arguments,
-                    clock,
-                    process: Mutex::new(process),
-                    directory,
-                };
+            let started = Self::spawn(make, own_clock, arguments());
+            if started.is_up().await {
+                return started;
             }
         }
-        panic!("the server does not start:\n{}", log(directory.path()));
+        panic!("the server does not start: other processes take its ports");
+    }
+
+    /// Starts a process, which does not answer yet.
+    fn spawn(make: Make, own_clock: bool, arguments: (Vec<OsString>, Option<u16>)) -> Self {
+        let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
+        reaper::removes(directory.path());
+        let clock = own_clock.then(WallClock::new);
+        let port = port::free();
+        let (arguments, tls_port) = arguments;
+        let process = spawn(make, port, &arguments, clock.as_ref(), directory.path());
+        Self {
+            make,
+            port,
+            tls_port,
+            password: password(&arguments),
+            arguments,
+            clock,
+            is_disturbed: AtomicBool::new(false),
+            configuration: OnceLock::new(),
+            process: Mutex::new(process),
+            directory,
+        }
+    }
+
+    /// Waits for the first answer; `false` if a port was taken meanwhile.
+    async fn is_up(&self) -> bool {
+        is_up(&self.process, self.directory.path()).await
     }
 
     /// The URL of the server, with the password if it was started with one.
@@ -166,6 +182,7 @@ impl RedisServer {
 
     /// Kills the server as a power cut would. Its data is gone.
     pub fn kill(&self) {
+        self.disturb();
         self.process().kill();
     }
 
@@ -176,21 +193,24 @@ impl RedisServer {
         let started = within(START_DEADLINE, async {
             // Something else may hold the port for a moment: a proxy's connection being closed.
             loop {
-                let process = launch(self.make, self.port, &self.arguments, clock, directory);
-                if let Some(process) = process.await {
-                    return process;
+                *self.process() = spawn(self.make, self.port, &self.arguments, clock, directory);
+                if self.is_up().await {
+                    return;
                 }
                 sleep(Duration::from_millis(50)).await;
             }
         });
-        let Some(process) = started.await else {
-            panic!("the server does not start again:\n{}", log(directory));
-        };
-        *self.process() = process;
+        let has_started = started.await.is_some();
+        assert!(
+            has_started,
+            "the server does not start again:\n{}",
+            log(directory)
+        );
     }
 
     /// Stops the process: connections stay open, nothing is answered, TTLs go on counting.
     pub fn pause(&self) {
+        self.disturb();
         self.process().pause();
     }
 
@@ -213,12 +233,18 @@ impl RedisServer {
     }
 
     fn clock(&self) -> &WallClock {
+        self.disturb();
         let clock = self.clock.as_ref();
         clock.expect("the server was started with a clock of its own")
     }
 
     /// Opens a connection of the test's own, for set-up and assertions.
     pub async fn connection(&self) -> MultiplexedConnection {
+        let connection = self.try_connection().await;
+        connection.expect("a running server accepts connections")
+    }
+
+    async fn try_connection(&self) -> RedisResult<MultiplexedConnection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CLIENT_DEADLINE))
             .set_response_timeout(Some(CLIENT_DEADLINE));
@@ -226,7 +252,6 @@ impl RedisServer {
             .expect("the server's URL is well formed")
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .expect("a running server accepts connections")
     }
 
     /// The keys that match a pattern, sorted. Expired keys are not among them, and neither is what
@@ -307,6 +332,10 @@ impl RedisServer {
             .expect("FLUSHALL is allowed");
     }
 
+    fn disturb(&self) {
+        self.is_disturbed.store(true, Ordering::Relaxed);
+    }
+
     fn process(&self) -> MutexGuard<'_, OwnedChild> {
         // A test that panicked elsewhere must still be able to clean up.
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
@@ -318,101 +347,6 @@ fn says_who_it_is(key: &str) -> bool {
     let client = key.split_once(":process:{").map(|(_, client)| client);
     let client = client.and_then(|client| client.strip_suffix('}'));
     client.is_some_and(|it| it.len() == 32 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
-/// Starts a server and waits for its first answer; `None` if the port was taken meanwhile.
-async fn launch(
-    make: Make,
-    port: u16,
-    arguments: &[OsString],
-    clock: Option<&WallClock>,
-    directory: &Path,
-) -> Option<OwnedChild> {
-    let socket = directory.join("s");
-    let program = make.program();
-    let mut command = Command::new(&program);
-    if let Some(clock) = clock {
-        clock.set_for(&mut command);
-    }
-    let mut process = OwnedChild::spawn(
-        command
-            .args(["--bind", "127.0.0.1", "--protected-mode", "yes"])
-            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
-            .args(["--port", &port.to_string()])
-            .arg("--unixsocket")
-            .arg(&socket)
-            .arg("--dir")
-            .arg(directory)
-            .arg("--logfile")
-            .arg(directory.join("log"))
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    )
-    .unwrap_or_else(|error| panic!("{} cannot be run: {error}", program.display()));
-
-    let is_up = within(START_DEADLINE, async {
-        loop {
-            if process.exited().is_some() {
-                return false;
-            }
-            if answers(&socket).await {
-                return true;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-    });
-    let is_up = is_up.await;
-    let log = || log(directory);
-    match is_up {
-        Some(true) => Some(process),
-        Some(false) => {
-            let log = log();
-            let is_taken = log.contains("already in use");
-            assert!(is_taken, "the server ended at once:\n{log}");
-            None
-        }
-        None => panic!(
-            "the server gave no answer within {START_DEADLINE:?}:\n{}",
-            log()
-        ),
-    }
-}
-
-/// Whether the server is ready.
-///
-/// Asked through a socket in the server's directory: another server may have won the race for
-/// the TCP port, and would answer there. This socket is opened after that port.
-async fn answers(socket: &Path) -> bool {
-    let ping = async {
-        let mut stream = UnixStream::connect(socket).await?;
-        stream.write_all(b"PING\r\n").await?;
-        let mut reply = [0; 64];
-        let length = stream.read(&mut reply).await?;
-        // A server that wants a password first is up too; one that is loading is not.
-        std::io::Result::Ok(
-            reply[..length].starts_with(b"+PONG") || reply[..length].starts_with(b"-NOAUTH"),
-        )
-    };
-    matches!(timeout(Duration::from_secs(1), ping).await, Ok(Ok(true)))
-}
-
-fn password(arguments: &[OsString]) -> Option<String> {
-    let option = arguments
-        .iter()
-        .position(|argument| argument == "--requirepass")?;
-    let value = arguments.get(option + 1)?;
-    Some(
-        value
-            .to_str()
-            .expect("a test's password is text")
-            .to_owned(),
-    )
-}
-
-fn log(directory: &Path) -> String {
-    fs::read_to_string(directory.join("log")).unwrap_or_else(|_| "it left no log".to_owned())
 }
 
 fn calls(report: &str, command: &str) -> u64 {
@@ -452,12 +386,5 @@ mod tests {
         assert_eq!(calls(report, "SET"), 12);
         assert_eq!(calls(report, "setex"), 5);
         assert_eq!(calls(report, "get"), 0);
-    }
-
-    #[test]
-    fn the_password_is_taken_from_the_arguments() {
-        let arguments = ["--maxclients", "9", "--requirepass", "x"].map(OsString::from);
-        assert_eq!(password(&arguments).as_deref(), Some("x"));
-        assert_eq!(password(&arguments[..2]), None);
     }
 }

@@ -6,13 +6,13 @@ use dlock::{
     LockManager, LockManagerBuilder,
     store::redis::{RedisConfig, RedisStore},
 };
-use dlock_testkit::Cluster;
+use dlock_testkit::{Cluster, Pooled};
 
 use super::{Env, LIMIT, assert_idle, delete_lock, stored, without_fences};
 
-/// Three masters of the test's own.
+/// Three masters for one test at a time.
 pub(crate) struct RedisCluster {
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: Pooled<Cluster>,
 }
 
 impl Env for RedisCluster {
@@ -23,7 +23,7 @@ impl Env for RedisCluster {
 
     async fn start() -> Self {
         Self {
-            cluster: Cluster::start(3, 0).await,
+            cluster: Cluster::pooled().await,
         }
     }
 

@@ -7,7 +7,7 @@ use dlock_testkit::eventually;
 
 use super::LIMIT;
 
-/// A store of the test's own, managers over it, and a view into it.
+/// A store that no other test uses meanwhile, managers over it, and a view into it.
 ///
 /// Every manager stands for a process: it shares nothing with the others but the store.
 pub(crate) trait Env {
@@ -107,7 +107,7 @@ mod redis {
     use std::marker::PhantomData;
 
     use dlock::store::redis::{RedisConfig, RedisStore};
-    use dlock_testkit::{Make, RedisServer};
+    use dlock_testkit::{Make, Pooled, RedisServer};
 
     use super::{Duration, Env, LockManager, LockManagerBuilder, assert_idle};
 
@@ -160,9 +160,9 @@ mod redis {
         assert_eq!(deleted, 1, "there was a lock to delete");
     }
 
-    /// A server of the test's own.
+    /// A server for one test at a time.
     pub(crate) struct RedisKind<S> {
-        pub(crate) server: RedisServer,
+        pub(crate) server: Pooled<RedisServer>,
         kind: PhantomData<S>,
     }
 
@@ -174,8 +174,10 @@ mod redis {
     impl<S> RedisKind<S> {
         /// Over a server that runs already.
         pub(crate) fn over(server: RedisServer) -> Self {
-            let kind = PhantomData;
-            Self { server, kind }
+            Self {
+                server: server.into(),
+                kind: PhantomData,
+            }
         }
     }
 
@@ -198,7 +200,7 @@ mod redis {
 
         async fn start() -> Self {
             Self {
-                server: RedisServer::start_make(S::MAKE).await,
+                server: RedisServer::pooled(S::MAKE).await,
                 kind: PhantomData,
             }
         }

@@ -27,7 +27,8 @@ impl Program {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let process = Worker::spawn(command.arg(port.to_string()));
-        let (stream, _) = timeout(LIMIT, listener.accept())
+        // An interpreter starts slowly on a loaded machine.
+        let (stream, _) = timeout(3 * LIMIT, listener.accept())
             .await
             .unwrap_or_else(|_| panic!("it does not call: {}", process.stderr()))
             .unwrap();

@@ -130,7 +130,7 @@ pub(crate) use redis::QuorumOfRedis;
 #[cfg(feature = "redis")]
 mod redis {
     use dlock::store::redis::{RedisConfig, RedisStore};
-    use dlock_testkit::RedisServer;
+    use dlock_testkit::{Pooled, RedisServer};
     use futures_util::future::join_all;
 
     use super::{
@@ -143,15 +143,15 @@ mod redis {
     /// processors taken by others, is slow. No test is about this limit.
     const PATIENCE: Duration = Duration::from_secs(4);
 
-    /// A quorum of five Redis servers of the test's own.
+    /// A quorum of five Redis servers for one test at a time.
     pub(crate) struct QuorumOfRedis {
-        pub(crate) servers: Vec<RedisServer>,
+        pub(crate) servers: Pooled<Vec<RedisServer>>,
         quorum: Quorum,
     }
 
     impl QuorumOfRedis {
         pub(crate) async fn new() -> Self {
-            let servers = join_all((0..NODES).map(|_| RedisServer::start())).await;
+            let servers = RedisServer::pooled_quorum(NODES).await;
             let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
             Self {
                 quorum: Self::over(&urls).await,
@@ -235,7 +235,7 @@ mod redis {
         }
 
         async fn delete(&self, key: &str) {
-            for server in &self.servers {
+            for server in self.servers.iter() {
                 let mut connection = server.connection().await;
                 redis::cmd("DEL")
                     .arg(stored(key))

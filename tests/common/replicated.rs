@@ -6,7 +6,7 @@ use dlock::{
     LockManager, LockManagerBuilder,
     store::redis::{RedisConfig, RedisStore},
 };
-use dlock_testkit::Sentinels;
+use dlock_testkit::{Pooled, Sentinels};
 
 use super::{Env, assert_idle, delete_lock, stored, without_fences};
 
@@ -19,9 +19,9 @@ pub(crate) type Sentinel = Replicated<0>;
 /// Leases count when the replica knows of them.
 pub(crate) type Confirmed = Replicated<1>;
 
-/// Servers of the test's own, where `N` replicas have to confirm a lease.
+/// Servers for one test at a time, where `N` replicas have to confirm a lease.
 pub(crate) struct Replicated<const N: u32> {
-    all: Sentinels,
+    all: Pooled<Sentinels>,
 }
 
 impl<const N: u32> Replicated<N> {
@@ -38,7 +38,7 @@ impl<const N: u32> Env for Replicated<N> {
 
     async fn start() -> Self {
         Self {
-            all: Sentinels::start_small().await,
+            all: Sentinels::pooled().await,
         }
     }
 

@@ -5,10 +5,11 @@ use dlock_conformance::{Level, Report, Suite};
 
 use crate::common::{Env, LIMIT};
 
-/// The case alone with its store. A time limit is for what hangs: servers of a test may be slow.
+/// The case alone with its store. A time limit is for what hangs: servers of a test may be slow. The suite
+/// repeats a case whose brief leases were too brief for the machine, so they are briefer than those of managers.
 fn suite<E: Env>(case: &'static str) -> Suite {
     let suite = Suite::new(Level::Grants).only(case).alone();
-    let suite = suite.brief(E::BRIEF).limit(2 * LIMIT);
+    let suite = suite.brief(E::BRIEF / 3).limit(2 * LIMIT);
     if E::KEEPS_PLACES {
         suite
     } else {
@@ -18,14 +19,15 @@ fn suite<E: Env>(case: &'static str) -> Suite {
 
 async fn clean_after<E: Env>(env: &E, report: &Report, keys: usize) {
     report.assert();
-    env.assert_clean(keys, &[]).await;
+    // A repeat has keys of its own.
+    env.assert_clean(keys * (1 + report.repeats), &[]).await;
 }
 
 /// Makes a case of the environment's of each case of the suite, which uses so many keys.
 macro_rules! cases {
-    ($run:ident, $bound:ident: $($name:ident is $case:ident of $keys:literal,)*) => {
+    ($run:ident, $bound:ident: $($case:ident of $keys:literal,)*) => {
         $(
-            pub(crate) async fn $name<E: Env<Store: $bound>>() {
+            pub(crate) async fn $case<E: Env<Store: $bound>>() {
                 let env = E::start().await;
                 let store = env.store().await;
                 let report = suite::<E>(stringify!($case)).$run(&store).await;
@@ -36,55 +38,49 @@ macro_rules! cases {
 }
 
 cases! { run, LockStore:
-    a_free_key_is_granted_and_a_held_one_is_busy is a_free_key_is_granted_and_a_held_one_is_busy of 1,
-    keys_do_not_hinder_each_other_in_the_store is keys_do_not_hinder_each_other of 2,
-    of_many_requests_at_once_one_is_granted is of_many_requests_at_once_one_is_granted of 1,
-    asking_again_returns_the_same_fence_and_starts_the_ttl_anew
-        is asking_again_returns_the_same_fence_and_starts_the_ttl_anew of 1,
-    a_renewal_starts_the_ttl_anew is a_renewal_starts_the_ttl_anew of 1,
-    many_renewals_have_an_answer_each is many_renewals_have_an_answer_each of 12,
-    another_owner_can_neither_renew_nor_release is another_owner_can_neither_renew_nor_release of 1,
-    a_lease_that_ran_out_is_nobodys is a_lease_that_ran_out_is_nobodys of 1,
-    a_lease_lasts_for_its_ttl is a_lease_lasts_for_its_ttl of 1,
-    fences_grow is fences_grow of 1,
-    asking_once_takes_no_place is asking_once_takes_no_place of 1,
-    modes_and_ttls_of_the_properties_are_kept is modes_and_ttls_of_the_properties_are_kept of 1,
-    a_release_at_once_is_a_release is a_release_at_once_is_a_release of 1,
-    waiters_have_places_in_the_order_of_their_arrival
-        is waiters_have_places_in_the_order_of_their_arrival of 1,
-    busy_tells_the_holder is busy_names_the_holder of 1,
-    a_strangers_request_prolongs_nothing is a_strangers_request_prolongs_nothing of 1,
-    a_waiter_that_left_is_skipped is a_waiter_that_left_is_skipped of 1,
-    a_waiter_that_died_is_skipped is a_waiter_that_died_is_skipped of 1,
-    a_grant_that_nobody_confirms_goes_to_the_next_waiter
-        is a_grant_that_nobody_confirms_goes_to_the_next_waiter of 1,
-    a_refusal_tells_old_grants_from_new_ones is a_refusal_tells_old_grants_from_new_ones of 1,
-    the_properties_say_that_a_release_grants is the_properties_say_that_a_release_grants of 0,
-    waiters_are_granted_in_the_order_of_their_arrival
-        is waiters_are_granted_in_the_order_of_their_arrival of 1,
-    a_newcomer_cannot_overtake_a_waiter is a_newcomer_cannot_overtake_a_waiter of 1,
-    a_renewal_names_the_holder is a_renewal_names_the_holder of 1,
-    a_granted_waiter_is_told is a_granted_waiter_is_told of 1,
+    a_free_key_is_granted_and_a_held_one_is_busy of 1,
+    keys_are_independent of 2,
+    concurrent_requests_get_at_most_one_grant of 1,
+    a_repeated_request_returns_the_same_fence_and_restarts_the_ttl of 1,
+    a_renewal_restarts_the_ttl of 1,
+    a_batch_of_renewals_has_one_answer_per_request of 12,
+    only_the_owner_renews_and_releases of 1,
+    a_lease_expires_after_its_ttl of 1,
+    a_lease_lasts_for_its_ttl of 1,
+    fences_grow of 1,
+    a_request_without_waiting_takes_no_place of 1,
+    advertised_modes_and_ttls_are_granted of 1,
+    an_immediate_release_frees_the_key of 1,
+    waiters_queue_in_order_of_arrival of 1,
+    a_busy_answer_names_the_holder of 1,
+    a_refused_request_leaves_the_ttl_unchanged of 1,
+    a_waiter_that_leaves_is_skipped of 1,
+    a_crashed_waiter_is_skipped of 1,
+    an_unconfirmed_grant_passes_to_the_next_waiter of 1,
+    a_busy_answer_has_the_latest_fence of 1,
+    the_properties_announce_grants of 0,
+    a_release_grants_in_order_of_arrival of 1,
+    a_newcomer_cannot_overtake_a_waiter of 1,
+    a_renewal_sets_the_label of 1,
+    a_granted_waiter_gets_a_hint of 1,
 }
 
 cases! { run_node, QuorumNode:
-    a_proposal_takes_the_place_of_the_clock is a_proposal_takes_the_place_of_the_clock of 1,
-    only_the_holder_raises_a_fence is only_the_holder_raises_a_fence of 1,
-    a_raise_does_not_prolong_a_lease is a_raise_does_not_prolong_a_lease of 1,
-    a_waiter_for_a_notice_gets_no_lease is a_waiter_for_a_notice_gets_no_lease of 1,
-    a_waiter_that_gets_the_lock_or_leaves_waits_no_more
-        is a_waiter_that_gets_the_lock_or_leaves_waits_no_more of 1,
-    a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice
-        is a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice of 1,
-    a_notice_has_no_fence is a_notice_has_no_fence of 1,
+    a_proposal_sets_the_fence of 1,
+    only_the_holder_raises_a_fence of 1,
+    a_raise_does_not_prolong_a_lease of 1,
+    a_waiter_for_a_notice_gets_no_lease of 1,
+    a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_release of 1,
+    a_waiter_for_a_lease_precedes_waiters_for_a_notice of 1,
+    a_notice_has_no_fence of 1,
 }
 
 /// Every case of the suite is run here.
 #[test]
 fn no_case_is_left_out() {
-    let source = include_str!("contract.rs").replace("\n        is ", " is ");
+    let source = include_str!("contract.rs");
     for case in dlock_conformance::cases() {
-        let run = format!(" is {} of ", case.name);
+        let run = format!("    {} of ", case.name);
         assert!(source.contains(&run), "{}", case.name);
     }
 }

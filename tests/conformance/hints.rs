@@ -1,4 +1,4 @@
-//! Who is told of a grant.
+//! Hints about grants, and the manager that gets them.
 
 use dlock::LockManager;
 #[cfg(feature = "redis")]

@@ -27,32 +27,32 @@ macro_rules! cases_of_every_store {
         crate::common::cases! { $time $env:
             contract {
                 a_free_key_is_granted_and_a_held_one_is_busy,
-                keys_do_not_hinder_each_other_in_the_store,
-                of_many_requests_at_once_one_is_granted,
-                asking_again_returns_the_same_fence_and_starts_the_ttl_anew,
-                a_renewal_starts_the_ttl_anew,
-                many_renewals_have_an_answer_each,
-                another_owner_can_neither_renew_nor_release,
-                a_lease_that_ran_out_is_nobodys,
+                keys_are_independent,
+                concurrent_requests_get_at_most_one_grant,
+                a_repeated_request_returns_the_same_fence_and_restarts_the_ttl,
+                a_renewal_restarts_the_ttl,
+                a_batch_of_renewals_has_one_answer_per_request,
+                only_the_owner_renews_and_releases,
+                a_lease_expires_after_its_ttl,
                 a_lease_lasts_for_its_ttl,
                 fences_grow,
-                asking_once_takes_no_place,
-                modes_and_ttls_of_the_properties_are_kept,
-                a_release_at_once_is_a_release,
-                waiters_have_places_in_the_order_of_their_arrival,
-                busy_tells_the_holder,
-                a_strangers_request_prolongs_nothing,
-                a_waiter_that_left_is_skipped,
-                a_waiter_that_died_is_skipped,
-                a_grant_that_nobody_confirms_goes_to_the_next_waiter,
-                a_refusal_tells_old_grants_from_new_ones,
+                a_request_without_waiting_takes_no_place,
+                advertised_modes_and_ttls_are_granted,
+                an_immediate_release_frees_the_key,
+                waiters_queue_in_order_of_arrival,
+                a_busy_answer_names_the_holder,
+                a_refused_request_leaves_the_ttl_unchanged,
+                a_waiter_that_leaves_is_skipped,
+                a_crashed_waiter_is_skipped,
+                an_unconfirmed_grant_passes_to_the_next_waiter,
+                a_busy_answer_has_the_latest_fence,
             }
             protocol {
-                asking_once_leaves_nothing,
+                a_request_without_waiting_leaves_nothing,
                 fences_grow_however_the_key_changes_hands,
             }
             managers {
-                keys_do_not_hinder_each_other,
+                locks_of_different_keys_are_independent,
                 no_two_bodies_overlap_and_their_tokens_grow,
                 a_release_wakes_the_next_manager,
                 a_wait_ends_in_busy_and_leaves_no_place,
@@ -82,11 +82,11 @@ macro_rules! cases_of_stores_with_turns {
     ($time:ident $env:path) => {
         crate::common::cases! { $time $env:
             contract {
-                the_properties_say_that_a_release_grants,
-                waiters_are_granted_in_the_order_of_their_arrival,
+                the_properties_announce_grants,
+                a_release_grants_in_order_of_arrival,
                 a_newcomer_cannot_overtake_a_waiter,
-                a_renewal_names_the_holder,
-                a_granted_waiter_is_told,
+                a_renewal_sets_the_label,
+                a_granted_waiter_gets_a_hint,
             }
             managers {
                 managers_get_their_turn_in_order,
@@ -100,16 +100,16 @@ macro_rules! cases_of_nodes {
     ($time:ident $env:path) => {
         crate::common::cases! { $time $env:
             contract {
-                a_proposal_takes_the_place_of_the_clock,
+                a_proposal_sets_the_fence,
                 only_the_holder_raises_a_fence,
                 a_raise_does_not_prolong_a_lease,
                 a_waiter_for_a_notice_gets_no_lease,
-                a_waiter_that_gets_the_lock_or_leaves_waits_no_more,
-                a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice,
+                a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_release,
+                a_waiter_for_a_lease_precedes_waiters_for_a_notice,
                 a_notice_has_no_fence,
             }
             nodes {
-                who_gets_the_lock_or_leaves_waits_no_more,
+                a_waiter_for_a_notice_leaves_the_queue_when_the_lock_is_free,
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Managers that want the same key.
+//! Managers that contend for one key.
 
 use std::{
     sync::{
@@ -21,7 +21,7 @@ use crate::{
     one_key,
 };
 
-pub(crate) async fn keys_do_not_hinder_each_other<E: Env>() {
+pub(crate) async fn locks_of_different_keys_are_independent<E: Env>() {
     let env = E::start().await;
     let manager = env.manager().await;
     let names = ["a", "b", "a:1", "A", "ä", "a b"];

@@ -1,4 +1,4 @@
-//! Cases of nodes that look into the store itself, beside those of `contract.rs`.
+//! Cases of quorum nodes that inspect the store itself, beside those of `contract.rs`.
 
 use dlock::{
     OwnerId,
@@ -30,7 +30,9 @@ async fn wait_for_notice<S: QuorumNode>(key: &OneKey<S>, owner: OwnerId) -> Hold
     }
 }
 
-pub(crate) async fn who_gets_the_lock_or_leaves_waits_no_more<E: Env<Store: QuorumNode>>() {
+pub(crate) async fn a_waiter_for_a_notice_leaves_the_queue_when_the_lock_is_free<
+    E: Env<Store: QuorumNode>,
+>() {
     let (env, key) = one_key::<E>().await;
     let [holder, taker, leaver, next] = [(); 4].map(|()| OneKey::<E::Store>::owner());
     key.granted(holder, TTL).await;

@@ -1,4 +1,4 @@
-//! Cases that look into the store itself, beside those of `contract.rs`.
+//! Cases that inspect the store itself, beside those of `contract.rs`.
 
 use dlock::store::AcquireOutcome;
 
@@ -10,7 +10,7 @@ use crate::{
     one_key,
 };
 
-pub(crate) async fn asking_once_leaves_nothing<E: Env>() {
+pub(crate) async fn a_request_without_waiting_leaves_nothing<E: Env>() {
     let (env, key) = one_key::<E>().await;
     let [holder, passer_by, waiter] = [(); 3].map(|()| OneKey::<E::Store>::owner());
     key.granted(holder, TTL).await;

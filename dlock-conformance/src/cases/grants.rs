@@ -11,14 +11,12 @@ use crate::{
     trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, owner, owners},
 };
 
-pub(super) async fn the_properties_say_that_a_release_grants<S: LockStore>(
-    trial: &Trial<'_, S>,
-) -> Outcome {
+pub(super) async fn the_properties_announce_grants<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let grants = trial.store.properties().grants;
     expect_eq(grants, true, "as `StoreProperties::grants`")
 }
 
-pub(super) async fn waiters_are_granted_in_the_order_of_their_arrival<S: LockStore>(
+pub(super) async fn a_release_grants_in_order_of_arrival<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let owners: [_; 4] = owners();
@@ -77,7 +75,7 @@ pub(super) async fn a_newcomer_cannot_overtake_a_waiter<S: LockStore>(
     trial.release_all([waiter]).await
 }
 
-pub(super) async fn a_renewal_names_the_holder<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn a_renewal_sets_the_label<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, next, asker] = owners();
     trial.granted(holder, TTL).await?;
     trial.busy(next).await?;
@@ -112,7 +110,7 @@ pub(super) async fn a_renewal_names_the_holder<S: LockStore>(trial: &Trial<'_, S
 }
 
 /// Hints may be lost, as before a subscription is there. One of many is enough.
-pub(super) async fn a_granted_waiter_is_told<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn a_granted_waiter_gets_a_hint<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let ((client, heard), (_, unheard)) = (trial.listen()?, trial.listen()?);
     let begun = Instant::now();
     for attempt in 1.. {

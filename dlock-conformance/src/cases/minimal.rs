@@ -29,7 +29,7 @@ pub(super) async fn a_free_key_is_granted_and_a_held_one_is_busy<S: LockStore>(
     trial.release_all([other]).await
 }
 
-pub(super) async fn keys_do_not_hinder_each_other<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn keys_are_independent<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let elsewhere = trial.elsewhere(2);
     let [here, there] = owners();
     trial.granted(here, TTL).await?;
@@ -41,7 +41,7 @@ pub(super) async fn keys_do_not_hinder_each_other<S: LockStore>(trial: &Trial<'_
     elsewhere.release_all([there]).await
 }
 
-pub(super) async fn of_many_requests_at_once_one_is_granted<S: LockStore>(
+pub(super) async fn concurrent_requests_get_at_most_one_grant<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let owners: [_; 8] = owners();
@@ -55,7 +55,7 @@ pub(super) async fn of_many_requests_at_once_one_is_granted<S: LockStore>(
     trial.release_all(owners).await
 }
 
-pub(super) async fn asking_again_returns_the_same_fence_and_starts_the_ttl_anew<S: LockStore>(
+pub(super) async fn a_repeated_request_returns_the_same_fence_and_restarts_the_ttl<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, other] = owners();
@@ -71,7 +71,7 @@ pub(super) async fn asking_again_returns_the_same_fence_and_starts_the_ttl_anew<
     trial.release_all([holder]).await
 }
 
-pub(super) async fn a_renewal_starts_the_ttl_anew<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn a_renewal_restarts_the_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, other] = owners();
     trial.hurry(trial.brief);
     let fence = trial.granted(holder, trial.brief).await?;
@@ -87,7 +87,7 @@ pub(super) async fn a_renewal_starts_the_ttl_anew<S: LockStore>(trial: &Trial<'_
     trial.release_all([holder]).await
 }
 
-pub(super) async fn many_renewals_have_an_answer_each<S: LockStore>(
+pub(super) async fn a_batch_of_renewals_has_one_answer_per_request<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let none = trial
@@ -138,7 +138,7 @@ pub(super) async fn many_renewals_have_an_answer_each<S: LockStore>(
     Ok(())
 }
 
-pub(super) async fn another_owner_can_neither_renew_nor_release<S: LockStore>(
+pub(super) async fn only_the_owner_renews_and_releases<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, other] = owners();
@@ -180,9 +180,11 @@ pub(super) async fn another_owner_can_neither_renew_nor_release<S: LockStore>(
     )
 }
 
-pub(super) async fn a_lease_that_ran_out_is_nobodys<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn a_lease_expires_after_its_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, other] = owners();
+    trial.hurry(trial.brief);
     let fence = trial.granted(holder, trial.brief).await?;
+    trial.calm()?;
     let next = trial.until("a lease that has run out", async || {
         Ok(fence_of(trial.ask_once(other).await?))
     });
@@ -207,7 +209,9 @@ pub(super) async fn a_lease_lasts_for_its_ttl<S: LockStore>(trial: &Trial<'_, S>
     let [holder, other] = owners();
     // The store counts from when it is asked.
     let asked = Instant::now();
+    trial.hurry(trial.brief);
     trial.granted(holder, trial.brief).await?;
+    trial.calm()?;
     let lasted = trial.until("a lease that has run out", async || {
         let answer = trial.ask_once(other).await?;
         Ok(fence_of(answer).map(|_| asked.elapsed()))
@@ -230,7 +234,9 @@ pub(super) async fn fences_grow<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
         let [owner, next] = owners();
         if round == 6 {
             // Forgotten by the store.
+            trial.hurry(trial.brief);
             fences.push(trial.granted(owner, trial.brief).await?);
+            trial.calm()?;
             let ran_out = trial.until("a lease that has run out", async || {
                 Ok(fence_of(trial.ask_once(next).await?))
             });
@@ -246,7 +252,9 @@ pub(super) async fn fences_grow<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     expect(grow, "fences that grow with every grant", fences)
 }
 
-pub(super) async fn asking_once_takes_no_place<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn a_request_without_waiting_takes_no_place<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
     let [holder, passer_by, next] = owners();
     trial.granted(holder, TTL).await?;
     let seen = trial.busy_once(passer_by).await?;
@@ -260,7 +268,7 @@ pub(super) async fn asking_once_takes_no_place<S: LockStore>(trial: &Trial<'_, S
     trial.release_all([next]).await
 }
 
-pub(super) async fn modes_and_ttls_of_the_properties_are_kept<S: LockStore>(
+pub(super) async fn advertised_modes_and_ttls_are_granted<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let properties = trial.store.properties().without_hooks();
@@ -289,7 +297,9 @@ pub(super) async fn modes_and_ttls_of_the_properties_are_kept<S: LockStore>(
     trial.release_all([owner]).await
 }
 
-pub(super) async fn a_release_at_once_is_a_release<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn an_immediate_release_frees_the_key<S: LockStore>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
     let [holder, next] = owners();
     trial.ask(holder, TTL, Queue::No).await?;
     let hooks = trial.store.properties().hooks;

@@ -11,9 +11,7 @@ use crate::{
     trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, fence_of, owner, owners},
 };
 
-pub(super) async fn a_proposal_takes_the_place_of_the_clock<S: QuorumNode>(
-    trial: &Trial<'_, S>,
-) -> Outcome {
+pub(super) async fn a_proposal_sets_the_fence<S: QuorumNode>(trial: &Trial<'_, S>) -> Outcome {
     let first = owner();
     let start = trial.granted(first, TTL).await?;
     trial.release(first).await?;
@@ -140,7 +138,9 @@ pub(super) async fn a_waiter_for_a_notice_gets_no_lease<S: QuorumNode>(
     trial.release_all([told, second, passer_by]).await
 }
 
-pub(super) async fn a_waiter_that_gets_the_lock_or_leaves_waits_no_more<S: QuorumNode>(
+pub(super) async fn a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_release<
+    S: QuorumNode,
+>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, taker, leaver, next] = owners();
@@ -162,7 +162,7 @@ pub(super) async fn a_waiter_that_gets_the_lock_or_leaves_waits_no_more<S: Quoru
     trial.release_all([next, taker]).await
 }
 
-pub(super) async fn a_waiter_for_a_lease_goes_before_a_waiter_for_a_notice<S: QuorumNode>(
+pub(super) async fn a_waiter_for_a_lease_precedes_waiters_for_a_notice<S: QuorumNode>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, waiter, told] = owners();

@@ -13,7 +13,7 @@ use crate::{
     trial::{LABEL, TTL, Trial, expect, expect_eq, fence_of, owners},
 };
 
-pub(super) async fn waiters_have_places_in_the_order_of_their_arrival<S: LockStore>(
+pub(super) async fn waiters_queue_in_order_of_arrival<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, first, second] = owners();
@@ -32,7 +32,7 @@ pub(super) async fn waiters_have_places_in_the_order_of_their_arrival<S: LockSto
     trial.release_all([second, first, holder]).await
 }
 
-pub(super) async fn busy_names_the_holder<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn a_busy_answer_names_the_holder<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     const FUNCTION: &str = "shop::billing::settle";
 
     let [holder, other] = owners();
@@ -58,7 +58,7 @@ pub(super) async fn busy_names_the_holder<S: LockStore>(trial: &Trial<'_, S>) ->
     trial.release_all([holder]).await
 }
 
-pub(super) async fn a_strangers_request_prolongs_nothing<S: LockStore>(
+pub(super) async fn a_refused_request_leaves_the_ttl_unchanged<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, other] = owners();
@@ -80,7 +80,7 @@ pub(super) async fn a_strangers_request_prolongs_nothing<S: LockStore>(
     trial.release_all([other, holder]).await
 }
 
-pub(super) async fn a_waiter_that_left_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn a_waiter_that_leaves_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, gone, next] = owners();
     trial.granted(holder, TTL).await?;
     trial.busy(gone).await?;
@@ -94,7 +94,7 @@ pub(super) async fn a_waiter_that_left_is_skipped<S: LockStore>(trial: &Trial<'_
     trial.release_all([next]).await
 }
 
-pub(super) async fn a_waiter_that_died_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+pub(super) async fn a_crashed_waiter_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, dead, living] = owners();
     trial.granted(holder, TTL).await?;
     // The store counts from when it is asked, not from when its answer has come.
@@ -120,7 +120,7 @@ pub(super) async fn a_waiter_that_died_is_skipped<S: LockStore>(trial: &Trial<'_
     trial.release_all([living]).await
 }
 
-pub(super) async fn a_grant_that_nobody_confirms_goes_to_the_next_waiter<S: LockStore>(
+pub(super) async fn an_unconfirmed_grant_passes_to_the_next_waiter<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, killed, next] = owners();
@@ -136,7 +136,7 @@ pub(super) async fn a_grant_that_nobody_confirms_goes_to_the_next_waiter<S: Lock
     trial.release_all([next]).await
 }
 
-pub(super) async fn a_refusal_tells_old_grants_from_new_ones<S: LockStore>(
+pub(super) async fn a_busy_answer_has_the_latest_fence<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, waiter, other] = owners();

@@ -13,6 +13,7 @@ impl Cluster {
     /// Opens a slot at both ends. From now on, requests for keys that are not there, or only in
     /// part, are sent on or put off.
     pub async fn begin_migration(&self, slot: u16, to: usize) {
+        self.rearrange();
         let from = self.master_of_slot(slot).await;
         let (slot, source) = (slot.to_string(), &self.nodes[from].id);
         let target = &self.nodes[to];
@@ -49,6 +50,7 @@ impl Cluster {
 
     /// Gives the slot to its new master.
     pub async fn end_migration(&self, slot: u16, to: usize) {
+        self.rearrange();
         let from = self.master_of_slot(slot).await;
         // The new owner first: otherwise the slot would have no owner for a moment.
         let (text, id) = (slot.to_string(), &self.nodes[to].id);

@@ -1,4 +1,4 @@
-//! A cluster as one of its nodes sees it.
+//! One node's view of a cluster.
 
 use std::ops::RangeInclusive;
 

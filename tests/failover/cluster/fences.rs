@@ -1,4 +1,4 @@
-//! What stays in a cluster when locks have gone: a counter for each slot, however many there were.
+//! Fences of a cluster: a counter for each slot, however many locks there were.
 
 use dlock::Wait;
 use dlock_testkit::Cluster;

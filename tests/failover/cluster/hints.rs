@@ -1,4 +1,4 @@
-//! Hints reach a waiter wherever its lock lies.
+//! Hints reach a waiter from whichever node has its lock.
 
 use dlock_testkit::Cluster;
 

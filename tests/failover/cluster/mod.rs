@@ -28,7 +28,9 @@ use crate::common::{LIMIT, OneKey, RedisCluster, soon, stored};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn env(cluster: Cluster) -> RedisCluster {
-    RedisCluster { cluster }
+    RedisCluster {
+        cluster: cluster.into(),
+    }
 }
 
 /// A process over the cluster.

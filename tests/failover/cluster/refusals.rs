@@ -1,4 +1,4 @@
-//! Clusters that refuse us, and servers that are not what the URL says.
+//! Clusters that refuse requests, and servers that are not what the URL says.
 
 use std::time::Duration;
 

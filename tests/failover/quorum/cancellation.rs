@@ -1,4 +1,4 @@
-//! Whoever is dropped, at whatever await, leaves nothing on any node.
+//! A call dropped at any await leaves nothing on any node.
 
 use dlock::{
     LockManager, LockStore,

@@ -1,4 +1,4 @@
-//! Waiters are told that the lock is free, and ask.
+//! Notices: waiters learn that the lock is free, and send their request.
 
 use std::time::Duration;
 

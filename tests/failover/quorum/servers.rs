@@ -272,7 +272,7 @@ async fn servers_that_have_counted_differently_agree_on_the_greatest() {
     let fence = soon(key.granted(first, TTL)).await;
     soon(key.release(first)).await;
     env.assert_clean(1, &[]).await;
-    for (number, server) in (1..).zip(&env.servers) {
+    for (number, server) in (1..).zip(env.servers.iter()) {
         let [fences] = server.keys("dlock:fence:*").await.try_into().unwrap();
         let ahead: u64 = fence + number * 1_000_000_000;
         let mut connection = server.connection().await;

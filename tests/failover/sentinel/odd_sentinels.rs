@@ -1,4 +1,4 @@
-//! Sentinels that are down, know nothing, want a password or send us to nowhere.
+//! Sentinels that are down, know nothing, want a password or name an address that cannot be reached.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `min_replicas`: a lease counts only when replicas know of it.
+//! `min_replicas`: a lease counts only when replicas have confirmed it.
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,4 +1,4 @@
-//! Looks cost a server at most 5 % of its time, by its own measure.
+//! The budget of an inspection: at most 5 % of a server's time, by its own measure.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whatever somebody has written to the keys of locks, an inspector goes on.
+//! Foreign values at the keys of locks do not stop an inspector.
 
 use dlock::{LockKey, StoreErrorKind, admin::Unlocked};
 use dlock_testkit::RedisServer;

@@ -1,4 +1,4 @@
-//! Every layout of servers is looked at in the same way.
+//! Inspection is the same for every layout of servers.
 
 use std::time::{Duration, SystemTime};
 
@@ -110,13 +110,13 @@ async fn one_server_by_resp2() {
 
 #[tokio::test]
 async fn the_master_that_sentinels_name() {
-    let all = Sentinels::start_small().await;
+    let all = Sentinels::pooled().await;
     tells_all(&all.url(), 1).await;
 }
 
 #[tokio::test]
 async fn a_cluster() {
-    let cluster = Cluster::start(3, 0).await;
+    let cluster = Cluster::pooled().await;
     tells_all(&cluster.url(), 1).await;
 }
 
@@ -220,7 +220,7 @@ async fn locks_at_the_keys_own_text() {
 #[tokio::test]
 async fn a_thousand_locks_among_many_other_keys() {
     const LOCKS: usize = 1000;
-    let cluster = Cluster::start(3, 0).await;
+    let cluster = Cluster::pooled().await;
     let server = RedisServer::start().await;
     let script = "for n = 1, 200000 do redis.call('SET', 'other:' .. n, 'x') end";
     let fill = redis::cmd("EVAL").arg(&[script, "0"]).to_owned();

@@ -1,4 +1,4 @@
-//! What operators see of locks, and how they take one away, over every layout of servers.
+//! Inspection and forced release of locks, over every layout of servers.
 #![cfg(all(feature = "admin", feature = "tls"))]
 
 mod budget;

@@ -1,4 +1,4 @@
-//! What an operator has to be allowed, and how one learns what is missing.
+//! Permissions that inspection needs, and the report of those that are missing.
 
 use dlock::{
     StoreErrorKind,

@@ -1,4 +1,4 @@
-//! Processes say what they are, for as long as they live.
+//! Presence: a process describes itself for as long as it lives.
 
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use crate::common::{LIMIT, soon};
 #[tokio::test]
 async fn a_holder_is_known_by_its_process() {
     let server = RedisServer::start().await;
-    let cluster = Cluster::start(3, 0).await;
+    let cluster = Cluster::pooled().await;
     for url in [server.url(), cluster.url()] {
         let (manager, inspector) = (manager(&url).await, inspector(&url).await);
         eventually(LIMIT, "it says what it is", async || {
@@ -59,7 +59,7 @@ async fn it_is_forgotten_when_the_process_is_gone() {
 #[tokio::test]
 async fn it_is_forgotten_when_its_manager_has_shut_down() {
     let server = RedisServer::start().await;
-    let cluster = Cluster::start(3, 0).await;
+    let cluster = Cluster::pooled().await;
     let nodes = [
         RedisServer::start().await,
         RedisServer::start().await,

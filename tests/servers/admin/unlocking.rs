@@ -1,4 +1,4 @@
-//! A lock is taken away only from who was seen with it, who learns of it at once.
+//! A forced release takes a lock only from the holder that was seen, and tells that holder at once.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Values that somebody chose in order to reach another lock, or to cost more than they should.
+//! Hostile values: keys and options chosen to reach another lock, or to cost more than they should.
 
 use std::{
     cell::Cell,

@@ -1,4 +1,4 @@
-//! Keys and options that cannot be, and those that just can.
+//! Invalid keys and options, and the longest and shortest valid ones.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

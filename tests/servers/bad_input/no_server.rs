@@ -1,4 +1,4 @@
-//! Nobody listens, or somebody who is no Redis.
+//! Addresses at which no server listens, or one that is not Redis.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What lies at the key, and in what state the server is.
+//! Servers in odd states, and foreign values at the key of a lock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Passwords that are wrong, and that nobody may see.
+//! Wrong passwords, which no error and no log may show.
 
 use std::time::Duration;
 

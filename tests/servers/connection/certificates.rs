@@ -1,4 +1,4 @@
-//! Files and options of TLS that cannot be: said when the manager is made.
+//! Invalid files and options of TLS: an error when the manager is built.
 
 use std::{fs, path::Path};
 

@@ -78,11 +78,7 @@ async fn a_provider_that_has_none_is_asked_again() {
 
     let (log, _capturing) = Log::capture();
     let server = with_user(SECRET).await;
-    for (deed, words) in [
-        ("fails", "the vault is sealed"),
-        ("hangs", "did not answer within"),
-        ("panics", "has panicked"),
-    ] {
+    let begins_with = async |deed, words| {
         let deed = Arc::new(Mutex::new(deed));
         let builder = || {
             let deed = deed.clone();
@@ -111,7 +107,12 @@ async fn a_provider_that_has_none_is_asked_again() {
         *deed.lock().unwrap() = "has some";
         let lock = manager.lock("order:42").wait(LIMIT);
         assert_eq!(soon(lock.run(async |_| 7)).await, Ok(7), "{words}");
-    }
+    };
+    tokio::join!(
+        begins_with("fails", "the vault is sealed"),
+        begins_with("hangs", "did not answer within"),
+        begins_with("panics", "has panicked"),
+    );
     assert!(!log.text().contains(SECRET), "{}", log.text());
 }
 

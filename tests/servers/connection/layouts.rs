@@ -21,7 +21,7 @@ async fn assert_handed_on(one: &LockManager, other: &LockManager) {
 
 #[tokio::test]
 async fn sentinels_find_a_master_that_speaks_resp2() {
-    let sentinels = Sentinels::start_small().await;
+    let sentinels = Sentinels::pooled().await;
     let url = format!("{}?protocol=resp2", sentinels.url());
     let one = soon(LockManager::connect(&url)).await.unwrap();
     let other = soon(LockManager::connect(&url)).await.unwrap();
@@ -30,7 +30,7 @@ async fn sentinels_find_a_master_that_speaks_resp2() {
 
 #[tokio::test]
 async fn a_cluster_speaks_resp2() {
-    let cluster = Cluster::start(3, 0).await;
+    let cluster = Cluster::pooled().await;
     let url = format!("{}?protocol=resp2", cluster.url());
     let one = soon(LockManager::connect(&url)).await.unwrap();
     let other = soon(LockManager::connect(&url)).await.unwrap();
@@ -106,7 +106,7 @@ async fn assert_connections(url: &str, servers: &[&RedisServer], count: usize) {
 /// As `docs/operations.md` counts them.
 #[tokio::test]
 async fn each_way_to_reach_servers_has_its_number_of_connections() {
-    let sentinels = Sentinels::start_small().await;
+    let sentinels = Sentinels::pooled().await;
     let master = sentinels.master().await;
     assert_connections(&sentinels.url(), &[master], 1).await;
     eventually(LIMIT, "they are closed", async || {
@@ -116,7 +116,7 @@ async fn each_way_to_reach_servers_has_its_number_of_connections() {
     let confirmed = format!("{}?min_replicas=1", sentinels.url());
     assert_connections(&confirmed, &[master], 2).await;
 
-    let cluster = Cluster::start(3, 0).await;
+    let cluster = Cluster::pooled().await;
     let nodes: Vec<_> = (0..3).map(|node| cluster.node(node)).collect();
     assert_connections(&cluster.url(), &nodes, 1).await;
 

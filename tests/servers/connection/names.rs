@@ -1,4 +1,4 @@
-//! What connections are called on the server.
+//! Names of connections on the server.
 
 use dlock::LockManager;
 use dlock_testkit::RedisServer;

@@ -1,4 +1,4 @@
-//! Passwords are in no text: whatever type has seen one, however it came in, and whatever fails.
+//! Passwords stand in no text, whichever type has them, however they came in, and whatever fails.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! A subscription that the server has not confirmed is none.
+//! A subscription counts only when the server has confirmed it.
 
 use dlock::LockManager;
 use dlock_testkit::{Proxy, RedisServer, eventually};

@@ -1,4 +1,4 @@
-//! Connections over TLS: which of them there are, and why others are not.
+//! Connections over TLS: which are made, and why others are refused.
 
 use std::time::Duration;
 

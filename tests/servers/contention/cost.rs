@@ -1,4 +1,4 @@
-//! What contention costs the server, in requests.
+//! The cost of contention for the server, in requests.
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,4 +1,4 @@
-//! Tasks that all do the same get equally much.
+//! Fairness: equal tasks get equal shares.
 
 use crate::contention::{
     history::assert_even,

@@ -1,4 +1,4 @@
-//! More messages than anybody needs, and more callers than a server that comes back expects.
+//! Floods of messages, and of callers that wait for a server to come back.
 
 use std::time::Duration;
 

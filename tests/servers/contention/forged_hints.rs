@@ -1,4 +1,4 @@
-//! Hints that nobody has sent who gave a lease away.
+//! Forged hints: messages about grants that no release has sent.
 //!
 //! A hint names its waiter's owner, which has 122 random bits: only who may read the locks or list
 //! the channels of the server knows it, and who may also publish there is trusted like one who may

@@ -1,4 +1,4 @@
-//! What several processes did under one lock, put in order and judged.
+//! The history of one lock across processes, put in order and judged.
 
 use std::{
     collections::{BTreeMap, HashMap},

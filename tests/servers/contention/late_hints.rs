@@ -1,4 +1,4 @@
-//! Hints that come late, twice, or for nobody: only time may be lost.
+//! Hints that come late, twice, or for no waiter cost nothing but time.
 
 use std::time::Duration;
 

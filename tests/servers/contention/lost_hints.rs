@@ -1,4 +1,4 @@
-//! A hint that never comes: the waiter finds its grant when it looks by itself.
+//! Lost hints: the waiter finds its grant when it polls.
 
 use std::time::Duration;
 

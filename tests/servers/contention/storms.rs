@@ -1,4 +1,4 @@
-//! Crowds that go away all at once: the lock goes on to whoever is left, and nothing stays behind.
+//! Crowds that leave all at once: the lock passes to the waiters that are left, and nothing stays behind.
 
 use std::{
     sync::{

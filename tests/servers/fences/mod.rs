@@ -1,4 +1,4 @@
-//! What the server keeps for good: fences, of which there are few, and which may be lost.
+//! Fences: few are kept for good, and a server may lose them.
 #![cfg(feature = "redis")]
 
 mod bounded;

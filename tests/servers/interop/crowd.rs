@@ -1,4 +1,4 @@
-//! Processes of both makes that want one key again and again.
+//! Processes of dlock and of a third-party client that contend for one key.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! A client of another make, in a process of its own.
+//! A third-party client, in a process of its own.
 
 use std::time::Duration;
 

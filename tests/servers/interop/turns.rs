@@ -1,4 +1,4 @@
-//! Each side respects what the other holds.
+//! Each side respects the leases of the other.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is counted: each thing that happens once, under its template, and gauges that get back to zero.
+//! Metrics: each event counts once, under its template, and gauges return to zero.
 #![cfg(feature = "metrics")]
 #![allow(
     clippy::async_yields_async,

@@ -1,4 +1,4 @@
-//! A real server that goes away: what an on-call person sees of it.
+//! An outage of a real server, as the metrics show it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What this thread has counted, by name and labels.
+//! The counts of this thread, by name and labels.
 
 use std::{cell::RefCell, collections::BTreeMap};
 

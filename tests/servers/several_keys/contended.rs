@@ -1,4 +1,4 @@
-//! Calls that want the same keys.
+//! Calls that contend for the same keys.
 
 use std::{
     array,

@@ -1,4 +1,4 @@
-//! What is held, and how it ends.
+//! Leases of several keys, and their end.
 
 use std::{future::pending, time::Duration};
 

@@ -16,7 +16,7 @@ const RARE: &[Look] = &[Tests(RUNTIME, &["state::"])];
 
 const STRANGERS: &[Look] = &[Test(
     facade("conformance"),
-    "redis::another_owner_can_neither_renew_nor_release",
+    "redis::only_the_owner_renews_and_releases",
 )];
 
 pub(super) const ALL: &[Mutant] = &[
