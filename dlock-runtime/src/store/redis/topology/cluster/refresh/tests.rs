@@ -9,9 +9,10 @@ use dlock_testkit::eventually;
 
 use super::*;
 use crate::store::redis::{
-    Cluster, RedisConfig,
-    config::url::Location,
+    RedisConfig,
+    config::url::{Address, Location},
     fake::{Fake, courtesy},
+    topology::cluster::Cluster,
 };
 
 const LONG: Duration = Duration::from_secs(60);
