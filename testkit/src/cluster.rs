@@ -1,26 +1,22 @@
 //! A Redis Cluster of a test's own: real processes, real fail-overs.
 
 mod migration;
+mod node;
 mod view;
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue};
-
 use crate::eventually;
-use crate::{Proxy, RedisServer, port};
+use crate::{Proxy, RedisServer};
+use node::Node;
 use view::View;
 
 /// Longer than a cluster takes to agree on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(40);
 
 const SLOTS: usize = 16_384;
-
-/// How long a node may be silent until the others take it for dead, in ms.
-const NODE_TIMEOUT: &str = "1500";
 
 /// Masters and replicas on free ports of 127.0.0.1, each a process of its own.
 ///
@@ -31,14 +27,6 @@ pub struct Cluster {
     nodes: Vec<Node>,
     /// Killed or stopped at the moment.
     down: Mutex<HashSet<usize>>,
-}
-
-struct Node {
-    server: RedisServer,
-    bus_port: u16,
-    id: String,
-    /// The proxy whose address clients take for the node.
-    proxy: Option<Proxy>,
 }
 
 impl Cluster {
@@ -358,69 +346,5 @@ impl Cluster {
 
     fn down(&self) -> MutexGuard<'_, HashSet<usize>> {
         self.down.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Node {
-    async fn start(arguments: &[&str], with_proxy: bool) -> Self {
-        let server = RedisServer::start_with_changing(|| {
-            let bus = port::free().to_string();
-            let fixed = [
-                ["--cluster-enabled", "yes"],
-                ["--cluster-config-file", "nodes.conf"],
-                ["--cluster-node-timeout", NODE_TIMEOUT],
-                ["--cluster-port", &bus],
-                // A replica that was just made may take over, however long it was without a master.
-                ["--cluster-replica-validity-factor", "0"],
-                ["--cluster-allow-replica-migration", "no"],
-                ["--repl-diskless-sync-delay", "0"],
-            ];
-            let arguments = arguments.iter().map(|&it| it.to_owned());
-            let fixed = fixed.into_iter().flatten().map(ToOwned::to_owned);
-            fixed.chain(arguments).collect()
-        })
-        .await;
-        let proxy = with_proxy.then(|| Proxy::start(server.port()));
-        let mut node = Self {
-            server,
-            bus_port: 0,
-            id: String::new(),
-            proxy,
-        };
-        let ports: Vec<String> = node.order(&["CONFIG", "GET", "cluster-port"]).await;
-        node.bus_port = ports[1].parse().expect("a port is a number");
-        node.id = node.order(&["CLUSTER", "MYID"]).await;
-        if let Some(proxy) = &node.proxy {
-            let port = proxy.port().to_string();
-            node.order::<()>(&["CONFIG", "SET", "cluster-announce-port", &port])
-                .await;
-        }
-        node
-    }
-
-    async fn meet(&self, other: &Self) {
-        let (port, bus) = (other.server.port().to_string(), other.bus_port.to_string());
-        self.order::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])
-            .await;
-    }
-
-    async fn order<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        self.query(&command).await
-    }
-
-    /// Whether the node has accepted an order.
-    async fn try_order(&self, words: &[&str]) -> bool {
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        let mut connection = self.server.connection().await;
-        command.exec_async(&mut connection).await.is_ok()
-    }
-
-    async fn query<T: FromRedisValue>(&self, command: &Cmd) -> T {
-        let mut connection: MultiplexedConnection = self.server.connection().await;
-        let answer = command.query_async(&mut connection).await;
-        answer.unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 }

@@ -1,18 +1,17 @@
 //! A Redis (or Valkey) server of a test's own.
 
+mod counters;
+mod launch;
+
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::child::OwnedChild;
 use crate::clock::WallClock;
@@ -20,9 +19,8 @@ use crate::port;
 use crate::program::Make;
 use crate::tls::{Authority, Identity};
 use crate::within::within;
+use launch::{START_DEADLINE, launch, log};
 
-/// Long enough for a loaded machine; a server usually answers within 50 ms.
-const START_DEADLINE: Duration = Duration::from_secs(20);
 const PORTS_TO_TRY: usize = 5;
 const CLIENT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -275,29 +273,6 @@ impl RedisServer {
         keys
     }
 
-    async fn command_stats(&self) -> String {
-        let mut connection = self.connection().await;
-        redis::cmd("INFO")
-            .arg("commandstats")
-            .query_async(&mut connection)
-            .await
-            .expect("INFO answers text")
-    }
-
-    /// How often the server has run a command since it started, scripts included.
-    ///
-    /// For a subcommand write `"script|load"`.
-    pub async fn command_count(&self, name: &str) -> u64 {
-        let report = self.command_stats().await;
-        calls(&report, name)
-    }
-
-    /// The same without the times that it has failed: a connection is opened with an `EVALSHA` of no script.
-    pub async fn success_count(&self, name: &str) -> u64 {
-        let report = self.command_stats().await;
-        calls(&report, name) - failures(&report, name)
-    }
-
     /// Deletes all data. Loaded scripts and the counters of commands stay.
     pub async fn flush(&self) {
         let mut connection = self.connection().await;
@@ -313,89 +288,11 @@ impl RedisServer {
     }
 }
 
-/// Whether it is the key of a process: `dlock:process:{` and 32 digits.
+/// Tells the key of a process from others: `dlock:process:{` and 32 digits.
 fn says_who_it_is(key: &str) -> bool {
     let client = key.split_once(":process:{").map(|(_, client)| client);
     let client = client.and_then(|client| client.strip_suffix('}'));
     client.is_some_and(|it| it.len() == 32 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
-/// Starts a server and waits for its first answer; `None` if the port was taken meanwhile.
-async fn launch(
-    make: Make,
-    port: u16,
-    arguments: &[OsString],
-    clock: Option<&WallClock>,
-    directory: &Path,
-) -> Option<OwnedChild> {
-    let socket = directory.join("s");
-    let program = make.program();
-    let mut command = Command::new(&program);
-    if let Some(clock) = clock {
-        clock.set_for(&mut command);
-    }
-    let mut process = OwnedChild::spawn(
-        command
-            .args(["--bind", "127.0.0.1", "--protected-mode", "yes"])
-            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
-            .args(["--port", &port.to_string()])
-            .arg("--unixsocket")
-            .arg(&socket)
-            .arg("--dir")
-            .arg(directory)
-            .arg("--logfile")
-            .arg(directory.join("log"))
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    )
-    .unwrap_or_else(|error| panic!("{} cannot be run: {error}", program.display()));
-
-    let is_up = within(START_DEADLINE, async {
-        loop {
-            if process.exited().is_some() {
-                return false;
-            }
-            if answers(&socket).await {
-                return true;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-    });
-    let is_up = is_up.await;
-    let log = || log(directory);
-    match is_up {
-        Some(true) => Some(process),
-        Some(false) => {
-            let log = log();
-            let is_taken = log.contains("already in use");
-            assert!(is_taken, "the server ended at once:\n{log}");
-            None
-        }
-        None => panic!(
-            "the server gave no answer within {START_DEADLINE:?}:\n{}",
-            log()
-        ),
-    }
-}
-
-/// Whether the server is ready.
-///
-/// Asked through a socket in the server's directory: another server may have won the race for
-/// the TCP port, and would answer there. This socket is opened after that port.
-async fn answers(socket: &Path) -> bool {
-    let ping = async {
-        let mut stream = UnixStream::connect(socket).await?;
-        stream.write_all(b"PING\r\n").await?;
-        let mut reply = [0; 64];
-        let length = stream.read(&mut reply).await?;
-        // A server that wants a password first is up too; one that is loading is not.
-        std::io::Result::Ok(
-            reply[..length].starts_with(b"+PONG") || reply[..length].starts_with(b"-NOAUTH"),
-        )
-    };
-    matches!(timeout(Duration::from_secs(1), ping).await, Ok(Ok(true)))
 }
 
 fn password(arguments: &[OsString]) -> Option<String> {
@@ -411,48 +308,9 @@ fn password(arguments: &[OsString]) -> Option<String> {
     )
 }
 
-fn log(directory: &Path) -> String {
-    fs::read_to_string(directory.join("log")).unwrap_or_else(|_| "it left no log".to_owned())
-}
-
-fn calls(report: &str, command: &str) -> u64 {
-    let prefix = format!("cmdstat_{}:calls=", command.to_ascii_lowercase());
-    report
-        .lines()
-        .find_map(|line| line.strip_prefix(&prefix)?.split(',').next()?.parse().ok())
-        .unwrap_or(0)
-}
-
-fn failures(report: &str, command: &str) -> u64 {
-    let prefix = format!("cmdstat_{}:", command.to_ascii_lowercase());
-    let line = report.lines().find_map(|line| line.strip_prefix(&prefix));
-    let mut fields = line.unwrap_or_default().split(',');
-    fields
-        .find_map(|field| field.strip_prefix("failed_calls=")?.parse().ok())
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn failures_are_read_per_command() {
-        let report = "cmdstat_set:calls=12,usec=3,rejected_calls=1,failed_calls=4\r\n\
-                      cmdstat_get:calls=5,usec=1\r\n";
-        assert_eq!(failures(report, "SET"), 4);
-        assert_eq!(failures(report, "get"), 0);
-        assert_eq!(failures(report, "del"), 0);
-    }
-
-    #[test]
-    fn calls_are_read_per_command() {
-        let report =
-            "# Commandstats\r\ncmdstat_set:calls=12,usec=3\r\ncmdstat_setex:calls=5,usec=1\r\n";
-        assert_eq!(calls(report, "SET"), 12);
-        assert_eq!(calls(report, "setex"), 5);
-        assert_eq!(calls(report, "get"), 0);
-    }
 
     #[test]
     fn the_password_is_taken_from_the_arguments() {
