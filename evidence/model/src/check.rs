@@ -3,15 +3,19 @@
 //! A protocol without a flaw is searched whole. One with a flaw is searched breadth first, by one
 //! thread and for one property, because only so the counterexample is a shortest one.
 
+mod report;
+mod search;
+
 use std::{
-    fmt::{self, Debug, Display},
+    fmt::{Debug, Display},
     hash::Hash,
     io::{Write, stdout},
-    thread::sleep,
-    time::{Duration, Instant},
 };
 
-use stateright::{Checker, Expectation, Model, Property};
+use stateright::{Expectation, Model, Property};
+
+pub use self::report::Report;
+use self::search::Narrowed;
 
 /// One thing that is said of a protocol, and how to find out.
 pub struct Check {
@@ -51,29 +55,6 @@ pub struct Effort {
     pub threads: usize,
     /// Tell now and then how far it is.
     pub shows_progress: bool,
-}
-
-/// The result of a check.
-#[derive(Debug)]
-pub struct Report {
-    /// See [`Check::protocol`].
-    pub protocol: String,
-    /// See [`Check::claim`].
-    pub claim: String,
-    /// See [`Check::expected`].
-    pub expected: Expected,
-    /// The actions that lead to a state where the property fails, or where it happens.
-    pub path: Option<Vec<String>>,
-    /// The states that were come upon, counted each time.
-    pub generated: usize,
-    /// The states that differ.
-    pub unique: usize,
-    /// The longest path that was needed, in actions.
-    pub depth: usize,
-    /// Whether no state was left out.
-    pub is_exhaustive: bool,
-    /// How long it took.
-    pub elapsed: Duration,
 }
 
 /// Runs them one after the other, shows what was found in a table, and returns what is not as it
@@ -245,180 +226,4 @@ fn properties<M: Model>(model: &M, expectation: &Expectation) -> Vec<Property<M>
     let all = model.properties().into_iter();
     all.filter(|property| property.expectation == *expectation)
         .collect()
-}
-
-/// The same model with one property: that all of those that are meant hold, or that one does.
-///
-/// The checker goes on until it knows of each property, and writes down each state in which one of
-/// them is of note. With a single one it stops at the first.
-struct Narrowed<M: Model> {
-    model: M,
-    meant: Vec<Property<M>>,
-}
-
-impl<M: Model + Clone> Clone for Narrowed<M> {
-    fn clone(&self) -> Self {
-        Self {
-            model: self.model.clone(),
-            meant: self.meant.clone(),
-        }
-    }
-}
-
-const MEANT: &str = "what is meant";
-
-impl<M: Model> Model for Narrowed<M> {
-    type State = M::State;
-    type Action = M::Action;
-
-    fn init_states(&self) -> Vec<M::State> {
-        self.model.init_states()
-    }
-
-    fn actions(&self, state: &M::State, actions: &mut Vec<M::Action>) {
-        self.model.actions(state, actions);
-    }
-
-    fn next_state(&self, state: &M::State, action: M::Action) -> Option<M::State> {
-        self.model.next_state(state, action)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        let is_example = |it: &Property<M>| it.expectation == Expectation::Sometimes;
-        let holds: fn(&Self, &M::State) -> bool = |narrowed, state| {
-            let mut meant = narrowed.meant.iter();
-            meant.all(|property| (property.condition)(&narrowed.model, state))
-        };
-        vec![if self.meant.iter().any(is_example) {
-            Property::sometimes(MEANT, holds)
-        } else {
-            Property::always(MEANT, holds)
-        }]
-    }
-
-    fn within_boundary(&self, state: &M::State) -> bool {
-        self.model.within_boundary(state)
-    }
-}
-
-impl<M> Narrowed<M>
-where
-    M: Checkable,
-    M::State: Checked,
-    M::Action: Acted,
-{
-    fn search(&self, expected: Expected, effort: Effort) -> Report {
-        let begun = Instant::now();
-        let threads = match expected {
-            Expected::Holds { .. } => effort.threads,
-            _ => 1,
-        };
-        let checker = self.clone().checker().threads(threads).spawn_bfs();
-        if effort.shows_progress {
-            show_progress(&checker, begun);
-        }
-        let checker = checker.join();
-        let path = checker.discovery(MEANT).map(|path| {
-            let broken = self.broken_in(path.last_state());
-            let actions = path.into_actions();
-            let actions = actions.iter().map(|action| format!("{action:?}"));
-            actions.chain(broken).collect()
-        });
-        Report {
-            protocol: String::new(),
-            claim: String::new(),
-            expected,
-            path,
-            generated: checker.state_count(),
-            unique: checker.unique_state_count(),
-            depth: checker.max_depth().saturating_sub(1),
-            is_exhaustive: checker.is_done(),
-            elapsed: begun.elapsed(),
-        }
-    }
-
-    /// Which of several properties it is that fails.
-    fn broken_in(&self, state: &M::State) -> Option<String> {
-        if self.meant.len() < 2 {
-            return None;
-        }
-        let holds = |it: &&Property<M>| (it.condition)(&self.model, state);
-        let broken = self.meant.iter().find(|it| !holds(it))?;
-        Some(format!("so this fails: {}", broken.name))
-    }
-}
-
-fn show_progress<M: Model>(checker: &impl Checker<M>, begun: Instant) {
-    let mut told = Duration::ZERO;
-    while !checker.is_done() {
-        sleep(Duration::from_millis(50));
-        let elapsed = begun.elapsed();
-        if elapsed.saturating_sub(told) > Duration::from_secs(10) {
-            told = elapsed;
-            let (unique, depth) = (checker.unique_state_count(), checker.max_depth());
-            eprintln!(
-                "    {:>4} s: {unique} states, {depth} steps deep",
-                elapsed.as_secs()
-            );
-        }
-    }
-}
-
-impl Report {
-    /// The difference from the expected result.
-    #[must_use]
-    pub fn fault(&self) -> Option<String> {
-        let fault = match (self.expected, &self.path) {
-            (Expected::Holds { .. }, Some(path)) => format!("fails: {}", path.join(", ")),
-            (Expected::Holds { .. }, None) if !self.is_exhaustive => {
-                "was not searched whole".into()
-            }
-            (Expected::Holds { at_least }, None) if self.unique < at_least => {
-                format!("has {} states, not {at_least}", self.unique)
-            }
-            (Expected::Fails { .. } | Expected::Happens { .. }, None) => "was not found".into(),
-            (Expected::Fails { after } | Expected::Happens { after }, Some(path))
-                if path.len() != after =>
-            {
-                format!("was found after {}: {}", path.len(), path.join(", "))
-            }
-            _ => return None,
-        };
-        Some(format!("{}: {}: {fault}", self.protocol, self.claim))
-    }
-
-    /// The words above the columns.
-    #[must_use]
-    pub fn head() -> String {
-        row(
-            "found",
-            "generated",
-            "states",
-            "depth",
-            "ms",
-            "protocol: claim",
-        )
-    }
-}
-
-fn row(found: &str, generated: &str, unique: &str, depth: &str, ms: &str, what: &str) -> String {
-    format!("{found:<12} {generated:>10} {unique:>9} {depth:>5} {ms:>7}  {what}")
-}
-
-impl Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = match (&self.path, self.expected) {
-            (None, _) => "holds".to_owned(),
-            (Some(path), Expected::Happens { .. }) => format!("seen in {}", path.len()),
-            (Some(path), _) => format!("fails in {}", path.len()),
-        };
-        f.write_str(&row(
-            &found,
-            &self.generated.to_string(),
-            &self.unique.to_string(),
-            &self.depth.to_string(),
-            &self.elapsed.as_millis().to_string(),
-            &format!("{}: {}", self.protocol, self.claim),
-        ))
-    }
 }

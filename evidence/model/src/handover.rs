@@ -8,6 +8,7 @@
 mod checks;
 mod state;
 mod steps;
+mod tasks;
 
 pub use self::{
     checks::checks,

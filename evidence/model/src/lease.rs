@@ -9,11 +9,13 @@
 //! how many leases the server grants, and how many attempts a process makes.
 
 mod checks;
+mod client;
 mod monitor;
 mod properties;
 mod server;
 mod state;
 mod steps;
+mod time;
 
 pub use self::{
     checks::checks,

@@ -5,6 +5,8 @@
 //! looked at, at any moment at which its client does not believe in the lock: that is what TTLs are for.
 
 mod checks;
+mod client;
+mod node;
 mod properties;
 mod state;
 mod steps;

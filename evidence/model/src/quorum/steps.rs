@@ -4,8 +4,7 @@ use stateright::{Model, Property};
 
 use super::{
     Ends, Quorum, Rule,
-    state::{Action, Client, Faults, Held, MOST, Message, NODES, Node, Phase, State, Vote, What},
-    tally::Step,
+    state::{Action, Client, Faults, Held, MOST, Message, NODES, Node, Phase, State, What},
 };
 use crate::list::List;
 
@@ -139,7 +138,7 @@ impl Quorum {
     }
 
     /// Where a lock may end by itself a release is nothing new, unless it can meet a later round.
-    fn sends_releases(&self) -> bool {
+    pub(super) fn sends_releases(&self) -> bool {
         self.bounds.ends == Ends::Never || !self.keeps(Rule::FreshId)
     }
 
@@ -163,15 +162,6 @@ impl Quorum {
         });
     }
 
-    /// The node answers.
-    fn answer(&self, next: &mut State, node: usize, id: u8, what: What) {
-        if self.bounds.slow_answers {
-            send(next, node, id, what);
-        } else {
-            self.heard(next, node, id, what);
-        }
-    }
-
     fn may_end(&self, state: &State, held: Held) -> bool {
         match self.bounds.ends {
             Ends::Never => false,
@@ -183,228 +173,14 @@ impl Quorum {
             }
         }
     }
-
-    fn ask(&self, next: &mut State, at: usize) {
-        let id = self.id(next, at);
-        let clock = if self.keeps(Rule::ProposedByTheClock) {
-            next.clock
-        } else {
-            0
-        };
-        let client = &mut next.clients[at];
-        let proposal = client.seen.max(clock) + 1;
-        if client.round + 1 == self.bounds.rounds {
-            // There is no more use for it.
-            client.seen = 0;
-        }
-        client.phase = Phase::Asking {
-            votes: [Vote::Pending; NODES],
-            chosen: None,
-            after: next.greatest,
-            is_late: false,
-        };
-        for node in 0..NODES {
-            send(next, node, id, What::Acquire { proposal });
-        }
-    }
-
-    fn leave(&self, next: &mut State, at: usize) {
-        let id = self.id(next, at);
-        if self.sends_releases() {
-            for node in 0..NODES {
-                send(next, node, id, What::Release);
-            }
-        }
-        for node in &mut next.nodes {
-            node.out_for &= !bit(at);
-        }
-        let client = &mut next.clients[at];
-        client.round += 1;
-        client.phase = if client.round < self.bounds.rounds {
-            Phase::Idle
-        } else {
-            Phase::Done
-        };
-    }
-
-    fn forget(&self, next: &mut State, node: usize) {
-        next.forgets -= 1;
-        // Else it says nothing.
-        let lasts = next.nodes.iter().map(|node| node.last);
-        next.clock = lasts.fold(next.clock, u8::max);
-        let clients = next.clients.iter().enumerate();
-        let busy = clients.filter(|(_, it)| !matches!(it.phase, Phase::Idle | Phase::Done));
-        let busy = busy.fold(0, |busy, (at, _)| busy | bit(at));
-        next.nodes[node] = Node {
-            last: 0,
-            held: None,
-            out_for: if self.keeps(Rule::ForgetfulStaysOut) {
-                busy
-            } else {
-                0
-            },
-        };
-        // Its connections are gone with it.
-        next.messages.retain(|it| usize::from(it.node) != node);
-    }
-
-    fn deliver(&self, next: &mut State, message: Message) -> Option<()> {
-        let Message { id, what, .. } = message;
-        let at = usize::from(message.node);
-        let node = &mut next.nodes[at];
-        match what {
-            _ if node.out_for != 0 => return None,
-            What::Acquire { proposal } => {
-                let fence = acquire(node, id, proposal);
-                let last = node.last;
-                let what = fence.map_or(What::Busy { last }, |fence| What::Granted { fence });
-                self.answer(next, at, id, what);
-            }
-            What::Retake { fence } => {
-                acquire(node, id, fence);
-                self.answer(next, at, id, What::Retaken);
-            }
-            What::Raise { from, to } => {
-                let is_raised = self.raise(node, id, from, to);
-                self.answer(next, at, id, What::Raised { to, is_raised });
-            }
-            What::Release => node.held = node.held.filter(|held| held.id != id),
-            _ => self.heard(next, at, id, what),
-        }
-        Some(())
-    }
-
-    fn raise(&self, node: &mut Node, id: u8, from: u8, to: u8) -> bool {
-        let any = !self.keeps(Rule::RaisedAsGranted);
-        let held = node
-            .held
-            .as_mut()
-            .filter(|held| held.id == id && (any || held.fence == from || held.fence == to));
-        let is_held = held.is_some();
-        if let Some(held) = held {
-            held.fence = held.fence.max(to);
-        }
-        let is_raised = is_held || !self.keeps(Rule::RaisedWhereHeld);
-        if is_raised {
-            node.last = node.last.max(to);
-        }
-        is_raised
-    }
-
-    fn heard(&self, next: &mut State, node: usize, id: u8, what: What) {
-        let Some(at) = self.client_of(next, id) else {
-            let is_given_back = match what {
-                What::Granted { .. } => self.keeps(Rule::LateGrantIsGivenBack),
-                What::Retaken => self.keeps(Rule::RetakeIsGivenBack),
-                _ => false,
-            };
-            if is_given_back && self.sends_releases() {
-                send(next, node, id, What::Release);
-            }
-            return;
-        };
-        let client = &mut next.clients[at];
-        let Phase::Asking { votes, .. } = &mut client.phase else {
-            return;
-        };
-        let vote = &mut votes[node];
-        match (*vote, what) {
-            (Vote::Pending, What::Granted { fence }) => {
-                let is_last = client.round + 1 == self.bounds.rounds;
-                client.seen = if is_last { 0 } else { client.seen.max(fence) };
-                *vote = Vote::Granted(fence);
-            }
-            (Vote::Pending, What::Busy { last }) => {
-                let is_last = client.round + 1 == self.bounds.rounds;
-                client.seen = if is_last { 0 } else { client.seen.max(last) };
-                *vote = Vote::Busy;
-            }
-            (
-                Vote::Raising { to, .. },
-                What::Raised {
-                    to: asked,
-                    is_raised,
-                },
-            ) if to == asked => {
-                *vote = if is_raised {
-                    Vote::Granted(to)
-                } else {
-                    Vote::Gone
-                };
-            }
-            _ => return,
-        }
-        self.go_on(next, at, id);
-    }
-
-    fn go_on(&self, next: &mut State, at: usize, id: u8) {
-        let Phase::Asking {
-            votes,
-            chosen,
-            after,
-            is_late,
-        } = &mut next.clients[at].phase
-        else {
-            return;
-        };
-        match self.step(votes, chosen) {
-            Step::Wait => {}
-            Step::Grant(_) if *is_late => self.leave(next, at),
-            Step::Refuse => self.leave(next, at),
-            Step::Raise(to) => {
-                let mut raised = List::<(usize, u8), NODES>::new();
-                for (node, vote) in votes.iter_mut().enumerate() {
-                    if let Vote::Granted(from) = *vote
-                        && from < to
-                    {
-                        *vote = Vote::Raising { from, to };
-                        raised.push((node, from));
-                    }
-                }
-                for (node, from) in raised.iter() {
-                    send(next, node, id, What::Raise { from, to });
-                }
-            }
-            Step::Grant(fence) => {
-                let after = *after;
-                self.granted(next, at, fence, after);
-            }
-        }
-    }
-
-    #[expect(clippy::unused_self, reason = "it is a step like the others")]
-    fn granted(&self, next: &mut State, at: usize, fence: u8, after: u8) {
-        next.clients[at].phase = Phase::Holding { fence, retaken: 0 };
-        let bits = &mut next.faults;
-        bits.later_is_smaller |= fence <= after;
-        bits.out_of_order |= fence <= next.greatest;
-        bits.same_fence |= next.granted & (1 << fence) != 0;
-        next.granted |= 1 << fence;
-        next.greatest = next.greatest.max(fence);
-    }
 }
 
-fn acquire(node: &mut Node, id: u8, proposal: u8) -> Option<u8> {
-    match node.held {
-        Some(held) if held.id == id => Some(held.fence),
-        Some(_) => None,
-        None => {
-            node.last = proposal.max(node.last + 1);
-            node.held = Some(Held {
-                id,
-                fence: node.last,
-            });
-            Some(node.last)
-        }
-    }
-}
-
-fn send(next: &mut State, node: usize, id: u8, what: What) {
+pub(super) fn send(next: &mut State, node: usize, id: u8, what: What) {
     let node = u8::try_from(node).expect("there are few");
     next.messages.insert(Message { node, id, what });
 }
 
-fn bit(at: usize) -> u8 {
+pub(super) fn bit(at: usize) -> u8 {
     1 << at
 }
 

@@ -5,7 +5,8 @@ use super::super::look::{RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const CONFIRM: &str = "dlock-runtime/src/store/redis/topology/replicas.rs";
-const REDIS: &str = "dlock-runtime/src/store/redis.rs";
+const ASSEMBLE: &str = "dlock-runtime/src/store/redis/assemble.rs";
+const REQUESTS: &str = "dlock-runtime/src/store/redis/requests.rs";
 const SENTINEL: &str = "dlock-runtime/src/store/redis/topology/sentinel.rs";
 
 const REPLICAS: &[Look] = &[
@@ -19,7 +20,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "group-not-confirmed",
         "The renewals of two leases do not wait for replicas",
-        REDIS,
+        REQUESTS,
         "lane::renew_all(config, batch.requests, limit, self.lane.get(), «own»)",
         "match batch.requests { [_] => own, _ => Box::leak(Box::new(Connections::Plain(self.servers.clone()))) }",
         REPLICAS,
@@ -28,7 +29,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "grant-not-confirmed",
         "A grant does not wait for replicas",
-        REDIS,
+        REQUESTS,
         "«confirmer.granted(renewal, left).await?;»",
         "drop((renewal, left));",
         REPLICAS,
@@ -37,7 +38,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "raise-not-confirmed",
         "A raise does not wait for replicas",
-        REDIS,
+        REQUESTS,
         "Some(confirmer) => «confirmer.execute(command, limit).await»,",
         "{ let _ = (confirmer, limit); self.execute(command).await }",
         REPLICAS,
@@ -45,7 +46,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "hints-with-replicas",
         "A hint is believed although replicas have not confirmed the grant",
-        REDIS,
+        ASSEMBLE,
         "hints(«min_replicas > 0»)",
         "false",
         REPLICAS,
@@ -54,7 +55,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "url-replicas-ignored",
         "The number of replicas in the URL is ignored",
-        REDIS,
+        ASSEMBLE,
         "let min_replicas = «config.min_replicas.max(location.min_replicas())»;",
         "config.min_replicas",
         REPLICAS,

@@ -11,7 +11,7 @@ const RAISE: &str = "dlock-runtime/src/store/redis/protocol/raise.lua";
 const DROP: &str = "dlock-runtime/src/store/redis/protocol/drop.lua";
 const UNLOCK: &str = "dlock-runtime/src/store/redis/protocol/unlock.lua";
 const LOOK_RS: &str = "dlock-runtime/src/store/redis/admin/inspect.rs";
-const REDIS: &str = "dlock-runtime/src/store/redis.rs";
+const REQUESTS: &str = "dlock-runtime/src/store/redis/requests.rs";
 const LOOK: &str = "dlock-runtime/src/store/redis/protocol/inspect.lua";
 
 const STORE: Target = Target {
@@ -264,7 +264,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "untold-is-kept",
         "What a script cannot publish is not published at all",
-        REDIS,
+        REQUESTS,
         "if let Some(unsent) = «answers::unsent_wake_up(&answer)» {",
         "answers::unsent_wake_up(&answer).filter(|_| false)",
         UNPUBLISHED,

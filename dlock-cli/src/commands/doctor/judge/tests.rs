@@ -1,5 +1,6 @@
 //! Each condition of servers with what is said of it.
 
+mod durability;
 mod one_server;
 mod several;
 

@@ -73,3 +73,44 @@ pub(super) fn brief(time: Duration) -> String {
         _ => format!("{}d {:02}h", seconds / 86_400, seconds / 3_600 % 24),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_fit_in_columns_whatever_they_are_made_of() {
+        for (text, width, end, start) in [
+            ("abcdef", 6, "abcdef", "abcdef"),
+            ("abcdef", 5, "abcd…", "…cdef"),
+            ("abcdef", 1, "…", "…"),
+            ("abcdef", 0, "", ""),
+            // Each of these has two columns.
+            ("中文字", 5, "中文…", "…文字"),
+            ("中文字", 4, "中…", "…字"),
+            ("\u{1b}[2J", 5, "\\u{1…", "…}[2J"),
+        ] {
+            assert_eq!(fit(text, width, Elide::End), end);
+            assert_eq!(fit(text, width, Elide::Start), start);
+        }
+    }
+
+    #[test]
+    fn durations_are_brief() {
+        for (ms, shown) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_000, "1.0 s"),
+            (9_999, "9.9 s"),
+            (99_999, "99 s"),
+            (100_000, "1m 40s"),
+            (3_599_999, "59m 59s"),
+            (3_600_000, "1h 00m"),
+            (90_000_000, "1d 01h"),
+        ] {
+            let brief = brief(Duration::from_millis(ms));
+            assert_eq!(brief, shown);
+            assert!(brief.len() <= 7);
+        }
+    }
+}

@@ -59,7 +59,7 @@ impl Independent {
             });
         }
         let location = config.location()?;
-        crate::store::redis::current_runtime(&location.to_string())?;
+        crate::store::redis::assemble::current_runtime(&location.to_string())?;
         let addresses = location.addresses().iter().cloned();
         let endpoints: Vec<_> = addresses.map(|it| location.endpoint(it)).collect();
         let stores = endpoints.iter().map(|endpoint| {

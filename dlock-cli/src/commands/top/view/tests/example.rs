@@ -1,0 +1,94 @@
+//! The locks of the pictures, and what a user does to them.
+
+use std::time::Duration;
+
+use ratatui::crossterm::event::KeyCode;
+
+use crate::commands::top::{
+    model::{Message, Model, Step},
+    picture::{Holder, Lock, Picture, Process, Server, Waiter},
+};
+
+fn holder(name: &str, function: Option<&str>) -> Holder {
+    Holder {
+        name: name.to_owned(),
+        function: function.map(str::to_owned),
+        owner: Some("0123456789abcdef0123456789abcdef.7".to_owned()),
+        fence: 91_700_412_345_678,
+        held: Some(Duration::from_millis(4_230)),
+        ttl: Some(Duration::from_secs(28)),
+        process: Some(Process {
+            application: Some("billing".to_owned()),
+            host: "host-3".to_owned(),
+            pid: 4711,
+            started: "2026-01-02T03:04:05Z".to_owned(),
+            version: "0.1.0".to_owned(),
+        }),
+    }
+}
+
+fn waiter(name: &str, seconds: u64, is_alive: bool) -> Waiter {
+    Waiter {
+        name: name.to_owned(),
+        waiting: Duration::from_secs(seconds),
+        is_alive,
+        ..Waiter::default()
+    }
+}
+
+pub(super) fn model() -> Model {
+    let server = Server {
+        name: "127.0.0.1:6379".to_owned(),
+        version: Some("Redis 7.0.15".to_owned()),
+        ..Server::default()
+    };
+    let mut model = Model::new("dlock", server);
+    let mut foreign = Holder {
+        name: "another client".to_owned(),
+        ..Holder::default()
+    };
+    foreign.ttl = None;
+    let lock = |key: &str, holder, waiters: Vec<Waiter>| Lock {
+        key: key.to_owned(),
+        holder,
+        waiter_count: waiters.len(),
+        waiters,
+        last_fence: 91_700_412_345_678,
+        held_at: 1,
+        servers: 1,
+    };
+    let picture = Picture {
+        locks: vec![
+            lock(
+                "order:42",
+                Some(holder("billing@host-3/4711", Some("shop::orders::settle"))),
+                vec![
+                    waiter("billing@host-4/12", 75, true),
+                    waiter("mail@host-5/9", 3, false),
+                ],
+            ),
+            lock(
+                "report:2026-11",
+                Some(holder("cron@host-1/77", None)),
+                Vec::new(),
+            ),
+            lock("evil\u{1b}[2J\u{202e}key", Some(foreign), Vec::new()),
+            lock("orphan", None, vec![waiter("mail@host-5/9", 9, false)]),
+        ],
+        processes: 3,
+        lag: None,
+    };
+    send(&mut model, Message::Picture(picture));
+    for rate in [0, 3, 9, 40, 80, 40, 17] {
+        send(&mut model, Message::Second(rate));
+    }
+    model
+}
+
+pub(super) fn send(model: &mut Model, message: Message) {
+    assert_eq!(model.update(message), Step::Go);
+}
+
+pub(super) fn press(model: &mut Model, code: KeyCode) {
+    send(model, Message::Key(code.into()));
+}

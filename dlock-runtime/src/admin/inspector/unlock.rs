@@ -1,0 +1,90 @@
+//! Ends a lease that an operator has seen, and no other.
+
+use std::sync::atomic::Ordering;
+
+use futures_util::future::join_all;
+
+use super::Inspector;
+use crate::{
+    admin::{LockInfo, Unlocked},
+    key::LockKey,
+    owner::OwnerId,
+    store::{StoreError, StoreErrorKind},
+};
+
+impl Inspector {
+    /// Takes a lock away from who was `seen` with it, if it is still that lease, and gives it to the
+    /// first waiter.
+    ///
+    /// The fence of the slot is raised first, so a resource that checks fencing tokens refuses what
+    /// the old holder still writes as soon as it has seen a newer one. The holder is told,
+    /// and its body ends as [`Lost`](crate::LockError::Lost) within about a round trip; if it
+    /// cannot be told, with its next renewal. A lease that is not renewed ends for its holder only
+    /// at its deadline: until then two may run. So it is with another client, who is not told.
+    ///
+    /// Of a lease that was renewed or handed on inside its process since it was seen, it is still
+    /// the same. Another client's lock is known by its whole value.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when a server did not tell, or so many of a quorum did not when the lock was looked
+    /// at that it may still be held: it may have been done. Look again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before its answer, it may be done or not; at each server it is one step.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    /// use dlock::LockKey;
+    ///
+    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+    /// if let Some(seen) = inspector.lock(&LockKey::new("order:42")?).await? {
+    ///     // Not whoever has it by then: only the lease that was seen is ended.
+    ///     println!("{:?}", inspector.unlock(&seen).await?);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn unlock(&self, seen: &LockInfo) -> Result<Unlocked, StoreError> {
+        let Ok(key) = LockKey::new(&seen.key) else {
+            return Ok(Unlocked::Changed);
+        };
+        let me = OwnerId::new(self.me, self.unlocked.fetch_add(1, Ordering::Relaxed));
+        let known = seen.seen.iter();
+        let known = known.filter_map(|(server, lease)| Some((self.stores.get(*server)?, lease)));
+        let (mut taken, mut handed_on, mut failure) = (0, false, None);
+        let asked = known.map(|(store, lease)| store.unlock(&key, me, lease));
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(None) => {}
+                Ok(Some(to_waiter)) => {
+                    taken += 1;
+                    handed_on |= to_waiter;
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let majority = self.stores.len() / 2 + 1;
+        let left = seen.seen.len() - taken;
+        // Those that did not tell when the lock was looked at may be of the lease too.
+        let untold = self.stores.len().saturating_sub(seen.servers);
+        match failure {
+            Some(error) if taken == 0 || left + untold >= majority => Err(error),
+            _ if taken == 0 || left >= majority => Ok(Unlocked::Changed),
+            _ if left + untold >= majority => Err(too_few(seen.servers, self.stores.len())),
+            _ if handed_on => Ok(Unlocked::HandedOn),
+            _ => Ok(Unlocked::Freed),
+        }
+    }
+}
+
+fn too_few(told: usize, servers: usize) -> StoreError {
+    let message = format!(
+        "only {told} of {servers} servers told who holds the lock, and a majority may still hold it for \
+         the same"
+    );
+    StoreError::new(StoreErrorKind::Unreachable, message)
+}

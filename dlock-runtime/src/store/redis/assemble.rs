@@ -1,0 +1,160 @@
+//! How a store comes into being: from its URL to the connections that it keeps.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use tokio::{runtime, time::Instant};
+
+#[cfg(feature = "admin")]
+use super::admin::inspect::Pace;
+use super::{
+    RedisConfig, RedisStore,
+    admin::presence::PresenceTasks,
+    config::url::Layout,
+    net::{events::Events, hints::Hints, node::Node},
+    protocol::{errors, slot},
+    topology::{
+        cluster::Cluster,
+        lane::{Connections, Way},
+        replicas::Confirmer,
+        sentinel::Sentinels,
+        servers::Servers,
+        source::Source,
+        wake_ups::WakeUps,
+    },
+};
+use crate::{error::ConnectError, store::StoreError};
+
+impl RedisStore {
+    pub(super) fn start(
+        config: RedisConfig,
+        events: fn(String) -> Events,
+        hints: fn(bool) -> Hints,
+    ) -> Result<Self, ConnectError> {
+        let location = config.location()?;
+        let shown = location.to_string();
+        let home = current_runtime(&shown)?;
+
+        let min_replicas = config.min_replicas.max(location.min_replicas());
+        if min_replicas > 0 && *location.layout() == Layout::Cluster {
+            return Err(ConnectError::InvalidOption {
+                option: "min_replicas",
+                reason: "it is not supported for clusters".into(),
+            });
+        }
+        let config = Arc::new(config);
+        let source = match location.layout() {
+            Layout::Single => Source::Fixed(location.endpoint(location.addresses()[0].clone())),
+            Layout::Sentinel(service) => {
+                Source::Sentinel(Arc::new(Sentinels::new(&location, service)))
+            }
+            Layout::Cluster => {
+                let hints = Arc::new(hints(false));
+                let events = events(shown.clone());
+                let way = Way::Cluster(location.clone());
+                let cluster = Cluster::start(location, &config, &hints, &home, events);
+                let servers = Servers::Cluster(cluster);
+                return Ok(Self::assemble(shown, config, hints, servers, None, way, 0));
+            }
+            Layout::Independent => {
+                return Err(ConnectError::InvalidUrl {
+                    url: shown,
+                    reason: "it is a quorum of stores: give it to a manager, or make a store of \
+                             each server and `Quorum::of` them"
+                        .to_owned(),
+                });
+            }
+        };
+        Ok(Self::over(
+            source,
+            shown,
+            config,
+            min_replicas,
+            events,
+            hints,
+        ))
+    }
+
+    /// A store at a place that is known, and is called `shown`; a runtime runs here.
+    pub(super) fn over(
+        source: Source,
+        shown: String,
+        config: Arc<RedisConfig>,
+        min_replicas: u32,
+        events: fn(String) -> Events,
+        hints: fn(bool) -> Hints,
+    ) -> Self {
+        let home = runtime::Handle::current();
+        let hints = Arc::new(hints(min_replicas > 0));
+        let confirmer = (min_replicas > 0).then(|| {
+            let events = events(format!("{shown} (for `min_replicas`)"));
+            let node = Node::start(source.clone(), &config, &Arc::default(), events, &home);
+            Confirmer::start(node, min_replicas, config.response_timeout, &home)
+        });
+        let way = Way::One(source.clone());
+        let node = Node::start(source, &config, &hints, events(shown.clone()), &home);
+        let servers = Servers::One(node);
+        Self::assemble(shown, config, hints, servers, confirmer, way, min_replicas)
+    }
+
+    fn assemble(
+        shown: String,
+        config: Arc<RedisConfig>,
+        hints: Arc<Hints>,
+        servers: Servers,
+        confirmer: Option<Confirmer>,
+        way: Way,
+        min_replicas: u32,
+    ) -> Self {
+        let (servers, confirmer) = (Arc::new(servers), confirmer.map(Arc::new));
+        let renewals = match &confirmer {
+            Some(confirmer) => Connections::Confirmed(confirmer.clone()),
+            None => Connections::Plain(servers.clone()),
+        };
+        Self {
+            shown,
+            presences: PresenceTasks::new(&config, &servers),
+            wake_ups: WakeUps::default(),
+            config,
+            hints,
+            servers,
+            confirmer,
+            renewals,
+            min_replicas,
+            way,
+            lane: OnceLock::new(),
+            #[cfg(feature = "admin")]
+            pace: Pace::default(),
+        }
+    }
+
+    pub(super) async fn when_ready(self, limit: Duration) -> Result<Self, ConnectError> {
+        match self.ready(limit).await {
+            Ok(()) => Ok(self),
+            Err(reason) => Err(ConnectError::Unavailable {
+                url: self.shown.clone(),
+                reason,
+            }),
+        }
+    }
+
+    pub(super) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        self.servers.ready(limit).await?;
+        match &self.confirmer {
+            Some(confirmer) => confirmer.ready(limit.saturating_sub(begun.elapsed())).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where the connections of the store called `shown` are to run.
+pub(super) fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectError> {
+    slot::prepare();
+    runtime::Handle::try_current().map_err(|_| ConnectError::Unavailable {
+        url: shown.to_owned(),
+        reason: errors::no_runtime("no tokio runtime runs here"),
+    })
+}

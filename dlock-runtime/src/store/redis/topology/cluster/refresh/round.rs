@@ -1,0 +1,159 @@
+//! One round of questions for the slots: which nodes are asked, and which answer counts.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::{
+    random::{Random, SystemRandom},
+    store::{
+        StoreError, StoreErrorKind,
+        redis::{
+            config::url::Address,
+            net::session,
+            protocol::errors,
+            topology::cluster::{state::ClusterState, topology::Topology},
+        },
+    },
+};
+
+/// A node that has not answered by then need not: others are asked.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
+
+const ASKED_AT_ONCE: usize = 3;
+
+/// After this, another node is asked besides.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// After the first answer, others have this long to agree with it.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// The outcome of a round.
+pub(super) enum SlotsAnswer {
+    /// Two nodes say so, or one that knows of no other.
+    Agreed(Topology),
+    /// One node says so, and no other confirms it.
+    Alone(Topology),
+}
+
+impl ClusterState {
+    /// One round. After a `hopeless` one a single node has to do, for as long as it refuses us.
+    pub(super) async fn ask(&self, hopeless: bool) -> Result<SlotsAnswer, StoreError> {
+        let mut failure: Option<StoreError> = None;
+        for candidates in self.candidates() {
+            match self.ask_some(candidates, hopeless).await {
+                Some(Err(error)) if failure.is_none() || error.is_final() => {
+                    let is_over = hopeless && error.is_final();
+                    failure = Some(error);
+                    if is_over {
+                        break;
+                    }
+                }
+                Some(Ok(told)) => return Ok(told),
+                Some(Err(_)) | None => {}
+            }
+        }
+        Err(failure.expect("a cluster's URL names a server"))
+    }
+
+    /// `None` if there is no node to ask.
+    async fn ask_some(
+        &self,
+        candidates: Vec<Address>,
+        hopeless: bool,
+    ) -> Option<Result<SlotsAnswer, StoreError>> {
+        let mut candidates = candidates.into_iter();
+        let mut asked = FuturesUnordered::new();
+        let at_once = if hopeless { 1 } else { ASKED_AT_ONCE };
+        for address in candidates.by_ref().take(at_once) {
+            asked.push(self.ask_one(address));
+        }
+        let mut failure: Option<StoreError> = None;
+        let mut answers: Vec<Topology> = Vec::new();
+        let mut end = None;
+        while !asked.is_empty() || candidates.len() > 0 {
+            let grace = sleep_until(end.unwrap_or_else(Instant::now));
+            let is_next = tokio::select! {
+                Some(outcome) = asked.next() => match outcome {
+                    Ok(topology) => {
+                        let is_confirmed = answers.iter().any(|it| it.agrees_with(&topology));
+                        if is_confirmed || topology.is_of_one_node() {
+                            return Some(Ok(SlotsAnswer::Agreed(topology)));
+                        }
+                        answers.push(topology);
+                        end.get_or_insert_with(|| Instant::now() + GRACE);
+                        asked.is_empty()
+                    }
+                    Err(error) if hopeless && error.is_final() => return Some(Err(error)),
+                    Err(error) => {
+                        if failure.is_none() || error.is_final() {
+                            failure = Some(error);
+                        }
+                        true
+                    }
+                },
+                () = sleep(PATIENCE), if candidates.len() > 0 => true,
+                () = grace, if end.is_some() => break,
+                else => break,
+            };
+            if is_next {
+                asked.extend(candidates.next().map(|next| self.ask_one(next)));
+            }
+        }
+        let first = answers.into_iter().next();
+        let told = first.map(|first| Ok(SlotsAnswer::Alone(first)));
+        told.or_else(|| failure.map(Err))
+    }
+
+    /// The nodes that may know, each list in the order in which it is asked, which is at random. The second is for
+    /// the case that the first does not know: nodes that cannot be reached anyway, and those of the
+    /// URL, whose names may be other ones of nodes that have been asked.
+    fn candidates(&self) -> [Vec<Address>; 2] {
+        let (mut known, mut others) = self.read(|map| {
+            let fails = |address: &&Address| map.at(address).is_some_and(|it| it.has_failed());
+            let (fail, known): (Vec<_>, Vec<_>) = map.addresses().partition(fails);
+            let owned = |all: Vec<&Address>| all.into_iter().cloned().collect::<Vec<_>>();
+            (owned(known), owned(fail))
+        });
+        for seed in self.location.addresses() {
+            if !known.contains(seed) && !others.contains(seed) {
+                others.push(seed.clone());
+            }
+        }
+        // Over a connection that is there already, a question costs little.
+        let is_linked = |address: &Address| {
+            self.read(|map| map.at(address).is_some_and(|it| it.link().is_some()))
+        };
+        known.sort_by_cached_key(|address| (!is_linked(address), SystemRandom.next_u64()));
+        others.sort_by_cached_key(|_| SystemRandom.next_u64());
+        [known, others]
+    }
+
+    async fn ask_one(&self, address: Address) -> Result<Topology, StoreError> {
+        let endpoint = self.location.endpoint(address);
+        let limit = self.config.connect_timeout.min(LONGEST_ATTEMPT);
+        let mut question = redis::cmd("CLUSTER");
+        question.arg("SLOTS");
+        let link = self.read(|map| map.at(endpoint.address())?.link());
+        let told = match link {
+            // Hardly any process has to log in for it.
+            Some(link) => timeout(limit, link.ask(&question))
+                .await
+                .unwrap_or_else(|_| Err(StoreError::timed_out(limit))),
+            None => session::ask(&endpoint, &question, limit).await,
+        };
+        let told = told.and_then(|answer| {
+            let topology = Topology::read(&answer, endpoint.address());
+            let topology = topology.ok_or_else(|| {
+                errors::bad_answer("the answer to `CLUSTER SLOTS` makes no sense")
+            })?;
+            if topology.masters.is_empty() {
+                let message = "the node knows of no slots: it is in no cluster yet";
+                return Err(StoreError::new(StoreErrorKind::Refused, message));
+            }
+            Ok(topology)
+        });
+        told.map_err(|error| error.at(&endpoint.to_string()))
+    }
+}
