@@ -11,7 +11,8 @@
 //! store    the contract; memory, Redis and a quorum
 //! web      an HTTP problem for each error
 //! admin    the locks of a store, for operators
-//! attempt · clock · error · exclusive · fence · key · label · options · owner · process · random · site · sync
+//! answer · attempt · clock · error · exclusive · fence · key · label · options · owner · process · random · site ·
+//! sync · telemetry
 //! ```
 
 #[cfg(feature = "admin")]

@@ -188,11 +188,11 @@ impl LockStore for FirstFails {
         self.store.renew(batch).await
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
             return Err(StoreError::new(self.kind, "only this once"));
         }
-        self.store.release(key, owner).await
+        self.store.release(request).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {

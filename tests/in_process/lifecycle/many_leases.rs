@@ -248,8 +248,8 @@ impl LockStore for TwoServers {
         self.0.properties()
     }
 
-    async fn release(&self, key: &LockKey, owner: OwnerId) -> Result<Released, StoreError> {
-        self.0.release(key, owner).await
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.0.release(request).await
     }
 }
 
