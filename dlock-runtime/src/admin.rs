@@ -1,8 +1,9 @@
-//! What people who run services can see of the locks in a server, and do about them.
+//! The locks in a server, for operators: who holds and waits for them, and how to release one by
+//! force.
 //!
-//! An [`Inspector`] looks at a server, takes no locks, and holds nobody up: it goes through the
-//! keys in small steps that take at most 5 % of the server's time, and looks at each lock by a script that
-//! only reads.
+//! An [`Inspector`] looks at a server and takes no locks. Other clients do not have to wait for it:
+//! it goes through the keys in small steps that take at most 5 % of the server's time, and looks at
+//! each lock by a script that only reads.
 //!
 //! # Permissions
 //!
@@ -36,7 +37,7 @@ use crate::{
     store::{StoreError, redis::LeaseIdentity},
 };
 
-/// A lock that somebody holds or waits for.
+/// A lock that is held or waited for.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -54,29 +55,30 @@ use crate::{
 pub struct LockInfo {
     /// The lock.
     pub key: String,
-    /// Who holds it; of a quorum who holds it at most servers. `None` if only waiters are there.
+    /// The holder; of a quorum the one that holds the lock at most servers. `None` if there are
+    /// only waiters.
     pub holder: Option<HolderInfo>,
-    /// Who waits, the next one first: of each server at most the first 4096.
+    /// The waiters, the next one first: of each server at most the first 4096.
     pub waiters: Vec<WaiterInfo>,
-    /// How many wait, be they among [`waiters`](Self::waiters) or not.
+    /// The number of waiters, including those that are not among [`waiters`](Self::waiters).
     pub waiter_count: usize,
-    /// The last fence that was given in the slot of the lock, 0 if none was.
+    /// The last fence of the lock's slot, 0 if there was none.
     pub last_fence: u64,
-    /// At how many servers the holder has it.
+    /// The number of servers at which the holder has the lock.
     pub held_at: usize,
-    /// At how many it could be looked for: 1, unless this is a quorum.
+    /// The number of servers that answered: 1, unless this is a quorum.
     pub servers: usize,
-    /// By what the holder's lease is known again, at each server that has it.
+    /// The identity of the holder's lease, at each server that has it.
     seen: Vec<(usize, LeaseIdentity)>,
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::HolderInfo;
 ///
-/// /// Whether nothing but somebody's hand will ever free this lock.
+/// /// Returns `true` if only an operator can free this lock.
 /// fn is_stuck(holder: &HolderInfo) -> bool {
 ///     holder.ttl.is_none() // which only a client of another make leaves behind
 /// }
@@ -87,8 +89,8 @@ pub struct LockInfo {
 pub struct HolderInfo {
     /// The attempt, `None` for a foreign client's lock.
     pub owner: Option<OwnerId>,
-    /// What the process calls itself in the lock: `billing@host-3/4711`. `None` for a foreign client,
-    /// and for a lease that was handed on a moment ago.
+    /// The label that the process writes into the lock: `billing@host-3/4711`. `None` for a
+    /// third-party client, and for a lease that the store granted a moment ago.
     pub label: Option<String>,
     /// The function under the attribute that took it, if one did.
     pub function: Option<String>,
@@ -103,7 +105,7 @@ pub struct HolderInfo {
     pub ttl: Option<Duration>,
 }
 
-/// Who waits for a lock.
+/// A waiter for a lock.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -123,9 +125,9 @@ pub struct WaiterInfo {
     pub owner: OwnerId,
     /// The process, if it has published what it is.
     pub process: Option<ProcessInfo>,
-    /// How long it has been in the queue.
+    /// The time that it has been in the queue.
     pub waiting: Duration,
-    /// Whether it has given a sign of life in time. The dead are passed over.
+    /// `true` if it has given a sign of life in time. Dead waiters are passed over.
     pub is_alive: bool,
 }
 
@@ -146,7 +148,7 @@ pub struct WaiterInfo {
 pub struct ProcessInfo {
     /// The manager.
     pub client: ClientId,
-    /// What it writes into its locks: `billing@host-3/4711`.
+    /// The label that it writes into its locks: `billing@host-3/4711`.
     pub label: String,
     /// The name given to [`LockManagerBuilder::application`](crate::LockManagerBuilder::application).
     pub application: Option<String>,
@@ -176,13 +178,13 @@ pub struct ProcessInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overview {
-    /// Those that are held or waited for, in the order of their keys.
+    /// The locks that are held or waited for, in the order of their keys.
     pub locks: Vec<LockInfo>,
-    /// Those that have a manager, in the order of their labels.
+    /// The processes that have a manager, in the order of their labels.
     pub processes: Vec<ProcessInfo>,
 }
 
-/// How an attempt to end somebody's lease went.
+/// The outcome of an attempt to end a holder's lease.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -209,7 +211,7 @@ pub enum Unlocked {
     Changed,
 }
 
-/// A lock went to the next waiter; or, in a quorum, somebody was told to ask about it.
+/// A lock was granted to the next waiter; or, in a quorum, a waiter was notified that it may ask.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -228,20 +230,20 @@ pub enum Unlocked {
 pub struct HandOff {
     /// The lock.
     pub key: String,
-    /// Who has it now, or was told.
+    /// The new holder, or the waiter that was notified.
     pub owner: OwnerId,
     /// The fence of the new lease. 0 if there is none, which is so only in a quorum: its waiters are
     /// told that they may ask, and a holder whose lock was taken away is told in the same words.
     pub fence: u64,
 }
 
-/// What one server tells of itself, as far as the user is allowed to ask.
+/// The state of one server, as far as the user is allowed to read it.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::ServerReport;
 ///
-/// /// Whether this server can be trusted with locks while its memory is full.
+/// /// Returns `true` if this server can be trusted with locks while its memory is full.
 /// fn keeps_locks(report: &ServerReport) -> Option<bool> {
 ///     report.info.get("maxmemory_policy").map(|policy| policy == "noeviction")
 /// }
@@ -256,33 +258,34 @@ pub struct ServerReport {
     pub failure: Option<StoreError>,
     /// All that `INFO` tells, by name; empty if that is not allowed.
     pub info: BTreeMap<String, String>,
-    /// How often it flushes its append-only file, if it has one: what `CONFIG GET appendfsync` tells, if
-    /// that is allowed.
+    /// The setting `appendfsync` of its append-only file, if it has one and `CONFIG GET` is
+    /// allowed.
     pub appendfsync: Option<String>,
-    /// How its clock differs from this machine's.
+    /// The difference of its clock from this machine's.
     pub clock: Option<ClockReading>,
-    /// How long each of some `PING`s took.
+    /// The round trips of some `PING`s.
     pub round_trips: Vec<Duration>,
-    /// What locks need and the user is not allowed to do.
+    /// The permissions that locks need and the user does not have.
     pub denied: Vec<Denied>,
     /// Why scripts cannot publish the messages that wake waiters, while clients can: so it is where
     /// pub/sub is sharded. Each hand-over to another process takes one round trip more then.
     pub unpublished: Option<String>,
-    /// Those that could take its place behind Sentinels and in a cluster, as far as `INFO` tells.
+    /// The replicas that could take its place behind Sentinels and in a cluster, as far as `INFO`
+    /// lists them.
     pub replicas: Vec<ReplicaReport>,
 }
 
-/// What a replica tells of itself.
+/// The state of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplicaReport {
     /// Host and port, as its master knows them.
     pub address: String,
-    /// How its clock differs from this machine's, or why it does not tell.
+    /// The difference of its clock from this machine's, or the reason why it is unknown.
     pub clock: Result<ClockReading, StoreError>,
 }
 
-/// How a server's clock differs from this machine's.
+/// The difference of a server's clock from this machine's.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -319,10 +322,10 @@ pub struct ClockReading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {
-    /// What the user's rule lacks, as `ACL SETUSER` takes it: `+publish`, `~dlock:*`.
+    /// The rule that the user lacks, as `ACL SETUSER` takes it: `+publish`, `~dlock:*`.
     pub rule: String,
-    /// What does not work without it.
+    /// The part of dlock that does not work without it.
     pub purpose: String,
-    /// Whether locks do not work at all without it.
+    /// `true` if locks do not work at all without it.
     pub is_required: bool,
 }

@@ -1,4 +1,4 @@
-//! The contract between dlock and whatever decides who holds a key.
+//! The contract between dlock and the store that decides who holds a key.
 //!
 //! A store knows keys, owners and time; it knows nothing of tasks, guards or renewal. *Busy* and
 //! *not yours* are answers. An `Err` always means that the outcome is unknown: the request may or
@@ -32,7 +32,7 @@ pub use request::{AcquireRequest, LockMode, Proposal, Queue, RenewBatch, RenewRe
 pub use scheme::{StoreOptions, StoreScheme};
 pub(crate) use schemes::Schemes;
 
-/// How long a waiter counts as alive after its last question.
+/// The time for which a waiter counts as alive after its last request.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -46,7 +46,7 @@ pub(crate) use schemes::Schemes;
 /// ```
 pub const ALIVE: Duration = Duration::from_secs(3);
 
-/// How long a lease lasts that is handed to the next waiter, unless the waiter renews it or asks.
+/// The TTL of a lease that is granted to the next waiter, unless the waiter renews it or asks.
 ///
 /// Neither longer, as the waiter may have died, nor shorter, as it trusts that much, see [`Hint`].
 ///

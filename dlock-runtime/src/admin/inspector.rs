@@ -100,7 +100,8 @@ impl Inspector {
         self
     }
 
-    /// How much of a walk through all keys is done, from 0 to 1; `None` while none is under way.
+    /// Returns the part of a walk through all keys that is done, from 0 to 1; `None` while none is
+    /// under way.
     ///
     /// It is what the server's cursor says, or in a cluster how many nodes are done. Of a quorum it is the
     /// server that is behind the others.
@@ -137,8 +138,8 @@ impl Inspector {
         of_stores.min_by(f64::total_cmp)
     }
 
-    /// What waiters are told from now on: who gets which lock. In a quorum a waiter is only told that
-    /// it may ask, and so is a holder whose lock was taken away.
+    /// Listens to the messages about new holders from now on. In a quorum a waiter is only notified
+    /// that it may ask, and so is a holder whose lock was taken away.
     ///
     /// # Errors
     ///

@@ -51,7 +51,7 @@ pub fn install(manager: LockManager) -> Result<&'static LockManager, AlreadyInst
 ///
 /// # Errors
 ///
-/// What `make` failed with.
+/// The error of `make`.
 pub fn install_with<E>(
     make: impl FnOnce() -> Result<LockManager, E>,
 ) -> Result<&'static LockManager, E> {

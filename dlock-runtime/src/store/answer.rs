@@ -1,4 +1,4 @@
-//! What a store answers.
+//! The answers of a store.
 
 use std::{fmt, time::Duration};
 
@@ -100,7 +100,7 @@ impl StoreToken {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::LockError;
 ///
-/// /// What to tell whoever finds the lock held.
+/// /// The message for a caller that finds the lock held.
 /// fn why(error: &LockError) -> Option<String> {
 ///     let LockError::Busy { holder, .. } = error else {
 ///         return None;
@@ -122,10 +122,11 @@ pub struct Holder {
     /// When its lease ends unless it is renewed; `None` if it never does, which only a foreign
     /// client can cause.
     pub ttl: Option<Duration>,
-    /// The asker's place in the queue, 0 being the next; `None` if it does not wait. A quorum tells the
-    /// greatest that a majority of its nodes may have for it: 0 if nobody is before it on a majority.
+    /// The caller's place in the queue, 0 being the next; `None` if it does not wait. A quorum
+    /// returns the greatest place that a majority of its nodes may have for it: 0 if no claim is
+    /// before it on a majority.
     pub position: Option<u64>,
-    /// Whether the label is this manager's own: another task of the process holds it, or a guard
+    /// `true` if the label is this manager's own: another task of the process holds it, or a guard
     /// that it keeps.
     pub is_here: bool,
     /// The fence of its lease; 0 if that is not known. Stores of a quorum tell by it and the label

@@ -51,7 +51,7 @@ pub struct Hint<'a> {
 ///         sinks.retain(|sink| sink.hint(&hint));
 ///     }
 ///
-///     /// The connection was lost, and with it what was said meanwhile.
+/// /// The connection was lost, and with it the messages sent meanwhile.
 ///     fn reconnected(&self) {
 ///         let mut sinks = self.0.lock().expect("nobody panics with it");
 ///         sinks.retain(HintSink::look_again);

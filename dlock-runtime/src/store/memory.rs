@@ -51,7 +51,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// How many keys are held or waited for.
+    /// Returns the number of keys that are held or waited for.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -71,7 +71,7 @@ impl MemoryStore {
         tables.len()
     }
 
-    /// Whether no key is held or waited for.
+    /// Returns `true` if no key is held or waited for.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -44,7 +44,7 @@ pub struct AcquireRequest<'a> {
     pub ttl: Duration,
     /// The kind of lease.
     pub mode: LockMode,
-    /// Whether the owner waits in the queue if the key is held.
+    /// The place of the owner if the key is held: in the queue, or none.
     pub queue: Queue,
     /// The holder as others are to see it: printable ASCII without spaces.
     pub label: &'a str,
@@ -150,7 +150,7 @@ pub enum LockMode {
     Exclusive,
 }
 
-/// Whether an owner waits in the queue of a key that is held.
+/// The choice whether an owner waits in the queue of a key that is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Queue {
@@ -344,9 +344,9 @@ pub struct Proposal<'a> {
     /// The least value of a new fence, in place of the node's own clock, so that several nodes count
     /// the same one. A node that has reached this value before counts a greater one.
     pub fence: u64,
-    /// Whether the owner waits for a notice if the key is held: a [`Hint`](super::Hint) with a
+    /// `true` if the owner waits for a notice when the key is held: a [`Hint`](super::Hint) with a
     /// fence of 0 when the key is free and the owner is the first. It leaves the queue by that, and
-    /// has no precedence: the next request gets the key, whoever sends it.
+    /// has no precedence: the next request gets the key, from any owner.
     pub notice: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How a store comes into being: from its URL to the connections that it keeps.
+//! Makes a store: from its URL to the connections that it keeps.
 
 use std::{
     sync::{Arc, OnceLock},

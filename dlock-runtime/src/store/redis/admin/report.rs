@@ -27,7 +27,7 @@ use crate::store::{
 
 const PINGS: usize = 20;
 
-/// How often the clock is read, as the quickest answer says most.
+/// The number of readings of the clock: the quickest answer says most.
 const READINGS: usize = 5;
 
 /// The facts about one server.
@@ -118,7 +118,7 @@ impl RedisStore {
     }
 }
 
-/// Whether a rule that the user lacks is about messages, so that nothing else is to be said of them.
+/// `true` if a rule that the user lacks is about messages: then nothing else is reported of them.
 fn is_about_publishing(rule: &str) -> bool {
     rule == "+publish" || rule.starts_with('&')
 }
@@ -139,7 +139,8 @@ async fn ask_all(
     if let Some(text) = unless_denied(node.ask(info.arg("all")).await)? {
         facts.info = fields(&text);
     }
-    // Whatever is said against it, it is a right that few have. A server that has gone is noticed next.
+    // An error is ignored: few users have this permission, and the next request notices a server
+    // that has gone.
     let mut settings = redis::cmd("CONFIG");
     let told = node.ask(settings.arg("GET").arg("appendfsync")).await;
     facts.appendfsync = told.ok().as_ref().and_then(setting);

@@ -48,15 +48,15 @@ pub struct RedisConfig {
     /// The prefix of all of its keys and channels: 1 to 64 printable ASCII characters without
     /// spaces and braces, not ending in `:fence` or `:process`.
     pub namespace: String,
-    /// How long one request may take, wherever a cluster sends it; an hour at the most.
+    /// The limit of one request, wherever a cluster sends it; an hour at the most.
     pub response_timeout: Duration,
-    /// How long [`RedisStore::connect`](crate::store::redis::RedisStore::connect) may take; an hour
-    /// at the most.
+    /// The limit of [`RedisStore::connect`](crate::store::redis::RedisStore::connect); an hour at
+    /// the most.
     pub connect_timeout: Duration,
-    /// Whether a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
+    /// `true` if a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
     /// meets it: see [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
     pub raw_keys: bool,
-    /// How many replicas have to confirm a lease and each of its renewals; a greater
+    /// The number of replicas that have to confirm a lease and each of its renewals; a greater
     /// `?min_replicas=n` in the URL counts. None with 0.
     pub min_replicas: u32,
 }

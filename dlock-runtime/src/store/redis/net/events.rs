@@ -20,7 +20,7 @@ pub(crate) struct Events {
     /// Since when there is no connection, if there should be one.
     down_since: Option<Instant>,
     outage: Outage,
-    /// Whether the log or a caller has been told of that.
+    /// `true` if the log or a caller has been told of that.
     told: bool,
     /// The eviction policy that the log has named.
     evicts: Option<String>,

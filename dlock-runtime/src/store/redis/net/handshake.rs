@@ -38,7 +38,7 @@ use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 const NOT_TLS: &str = "the server does not speak TLS at this port: write `redis://`, or the port \
                        at which it does";
 
-/// How connections become TLS connections.
+/// Turns connections into TLS connections.
 #[derive(Clone)]
 pub(crate) struct Connector {
     config: Arc<ClientConfig>,

@@ -192,7 +192,7 @@ impl Node {
         self.source.find(self.response_timeout).await
     }
 
-    /// How the connection is, and how it changes.
+    /// The state of the connection, and its changes.
     pub(crate) fn state(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }

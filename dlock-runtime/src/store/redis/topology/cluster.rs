@@ -1,11 +1,11 @@
 //! A Redis Cluster: several masters, each with slots of its own, and a connection to each.
 //!
-//! Requests are sent to where they belong by this module and not by the client library. That one
-//! sends a command again whose reply was lost, where a lock has to report that nobody knows; it
-//! keeps requests that nobody polls; and it may send two requests of one owner over two connections.
-//! Here every master is a [`Node`] as a single server is: requests of an owner arrive in order,
-//! a broken connection is closed before the next serves, and what was sent without an answer
-//! is an error that says so. Only an answer that nothing was done leads to another node.
+//! This module sends requests to their nodes, not the client library. That library sends a command
+//! again after its reply was lost, where a lock has to report that the outcome is unknown; it keeps
+//! requests whose callers are gone; and it may send two requests of one owner over two connections.
+//! Here every master is a [`Node`] as a single server is: requests of an owner arrive in order, a
+//! broken connection is closed before the next serves, and a request without an answer is an error
+//! that says so. Only an answer that nothing was done leads to another node.
 //!
 //! - `route.rs` sends a request to the master of its slot. **[S]** It goes on to another node only after an answer that nothing
 //!   was done: MOVED (the map is changed for the slot, with one more request), ASK (the request follows `ASKING` in one

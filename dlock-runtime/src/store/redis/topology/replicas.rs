@@ -184,7 +184,7 @@ impl Confirmer {
 struct Group {
     node: Arc<Node>,
     replicas: u32,
-    /// How long replicas have time.
+    /// The time that replicas have.
     patience: Duration,
     inbox: UnboundedReceiver<Pending>,
 }
@@ -233,7 +233,7 @@ impl Group {
         match self.node.over_connection(request).await {
             Ok((answers, waited)) => {
                 let confirmed = waited.and_then(|count| self.is_enough(&count));
-                // Whatever is wrong with it, what comes before it was carried out.
+                // The commands before the `WAIT` were carried out, confirmed or not.
                 (answers, confirmed.map_err(StoreError::with_possible_effect))
             }
             Err(error) => (vec![Err(error.clone()); commands.len()], Err(error)),

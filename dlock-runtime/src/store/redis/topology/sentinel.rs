@@ -93,8 +93,8 @@ impl Sentinels {
         }
     }
 
-    /// The same Sentinels, and what is known of the master, for somebody on another runtime: over connections of
-    /// its own.
+    /// The same Sentinels and the known master, for use on another runtime: over connections of its
+    /// own.
     pub(crate) fn apart(&self) -> Self {
         let latest = self.latest().clone();
         Self {
@@ -163,8 +163,8 @@ impl Sentinels {
         self.all.len() / 2 + 1
     }
 
-    /// What is to be taken for the master's address, once `enough` have named one that is no older
-    /// than what is known, or nobody else will answer.
+    /// The address of the master, once `enough` Sentinels have named one that is no older than the
+    /// known one, or no other Sentinel will answer.
     async fn master(&self, limit: Duration, enough: usize) -> Result<Address, StoreError> {
         let each = self.all.iter().zip(&self.kept);
         let asked = each.map(|(sentinel, kept)| self.ask(sentinel, kept, limit));
@@ -290,9 +290,9 @@ fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
     StoreError::new(error.kind(), message)
 }
 
-/// The master to be believed in: of the latest epoch, and of those the one that is known already,
-/// or that most name. Unless they are a majority, and all that will answer, nobody leads back behind
-/// what is known.
+/// The master to be trusted: of the latest epoch, and of those the one that is known already, or
+/// that most name. No Sentinel leads back behind the known master, unless they are a majority and
+/// all that will answer.
 fn choose(
     answers: &[NamedMaster],
     known: Option<&NamedMaster>,

@@ -46,12 +46,12 @@ impl Endpoint {
         &self.address
     }
 
-    /// Whether it should be a node of a cluster.
+    /// `true` if it should be a node of a cluster.
     pub(crate) fn is_in_cluster(&self) -> bool {
         self.in_cluster
     }
 
-    /// Whether the server may push messages over the connection of the requests, as RESP3 allows.
+    /// `true` if the server may push messages over the connection of the requests, as RESP3 allows.
     pub(crate) fn pushes(&self) -> bool {
         self.login.protocol() == ProtocolVersion::RESP3
     }
@@ -69,7 +69,7 @@ impl Endpoint {
         }
     }
 
-    /// How the connection becomes a TLS connection, if it has to.
+    /// The connector that makes the connection a TLS connection, if it has to be one.
     ///
     /// # Errors
     ///

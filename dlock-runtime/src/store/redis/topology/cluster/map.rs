@@ -22,7 +22,7 @@ pub(crate) struct Member {
     /// Its URL without the password.
     pub(super) shown: String,
     pub(super) node: Node,
-    /// Whether a node has named it since the map was made: it may be about to get a slot.
+    /// `true` if a node has named it since the map was made: it may be about to get a slot.
     named: AtomicBool,
     gone: AtomicBool,
 }
@@ -43,12 +43,12 @@ impl Member {
         &self.node
     }
 
-    /// Whether it was dropped from the map; its connection has ended with that.
+    /// `true` if it was dropped from the map; its connection has ended with that.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Whether its last attempt to connect has failed.
+    /// `true` if its last attempt to connect has failed.
     pub(super) fn has_failed(&self) -> bool {
         matches!(&*self.node.state().borrow(), State::Failed(_))
     }
@@ -80,7 +80,7 @@ pub(super) struct Map {
     members: HashMap<Address, Arc<Member>>,
     /// Other nodes that may know the cluster: replicas, for the most part.
     others: HashSet<Address>,
-    /// How often a node has said that a slot is another's.
+    /// The number of redirects by which a node said that a slot has moved.
     lessons: u64,
     /// The last of these for a slot, since the last map that nodes agreed about.
     learnt: HashMap<u16, u64>,
@@ -147,8 +147,8 @@ impl Map {
         self.learnt.insert(slot, self.lessons);
     }
 
-    /// Takes over what nodes agree about, who were asked after so many `lessons`. Who is no master any
-    /// more has gone, with its connection.
+    /// Takes over the answer of nodes that agree and were asked after so many `lessons`. A node
+    /// that is no master any more is dropped, with its connection.
     ///
     /// `false` if some were spared because others had named them meanwhile: the next map decides.
     pub(super) fn apply(
@@ -192,8 +192,8 @@ impl Map {
         is_settled
     }
 
-    /// Takes over what a single node knows, which may be old: only for slots that nobody is known to
-    /// serve. Nobody goes.
+    /// Takes over the answer of a single node, which may be old: only for slots that no node is
+    /// known to serve. No node is dropped.
     pub(super) fn fill(&mut self, topology: Topology, start: impl Fn(&Address) -> Member) {
         self.slots.resize(SLOTS, None);
         self.others.extend(topology.replicas);
@@ -225,7 +225,7 @@ mod tests {
         Address::Tcp("127.0.0.1".into(), port)
     }
 
-    /// Nobody listens there.
+    /// No server listens there.
     fn start(address: &Address) -> Member {
         let location = Location::parse("redis-cluster://127.0.0.1").unwrap();
         let config = Arc::new(RedisConfig::new("redis-cluster://127.0.0.1"));

@@ -40,7 +40,7 @@ pub(crate) struct Route<'a> {
     slot: u16,
     /// When the request must be over, whatever comes.
     end: Instant,
-    /// How long that is from the beginning.
+    /// The limit, from the beginning.
     limit: Duration,
     to: Target,
     in_a_row: u32,
@@ -95,7 +95,7 @@ impl Cluster {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Those that belong to one node; each goes on alone that is sent elsewhere.
+    /// Sends requests for one node together; each that is redirected goes on alone.
     async fn execute_together(
         &self,
         owner: Option<Arc<Member>>,
@@ -217,7 +217,8 @@ impl Cluster {
                     return Ok(released);
                 }
                 if released.is_some() && Instant::now() + route.limit / 2 > route.end {
-                    // The lock itself is not the owner's, who is passed over if it is still queued.
+                    // The lock itself is not the owner's. If the owner is still queued, it is
+                    // passed over.
                     return Ok(released);
                 }
                 route.to = Target::Owner;
@@ -227,8 +228,8 @@ impl Cluster {
         Ok(None)
     }
 
-    /// The part of a release that can be carried out while the slot is moved: nobody shall have to
-    /// wait for a lock that is not needed any more.
+    /// The part of a release that can be carried out while the slot is moved, so that waiters do
+    /// not have to wait for a lock that is not needed any more.
     async fn release_alone(&self, route: &Route<'_>) -> Result<Option<Value>, StoreError> {
         let Some(command) = route.command.of_the_lock_alone() else {
             return Ok(None);

@@ -30,7 +30,7 @@ pub(super) struct ClusterState {
     pub(super) shown: String,
     pub(super) config: Arc<RedisConfig>,
     pub(super) hints: Arc<Hints>,
-    /// Whether other connections to the same nodes tell of their outages.
+    /// `true` if other connections to the same nodes report their outages.
     pub(super) is_second: bool,
     /// The runtime of the tasks of all nodes.
     pub(super) home: runtime::Handle,
@@ -40,7 +40,7 @@ pub(super) struct ClusterState {
     pub(super) is_doubted: Notify,
 }
 
-/// Whether the map is known.
+/// The state of the map.
 pub(super) enum Knowledge {
     /// The outcome of the first question is not there yet.
     Asking,
@@ -121,7 +121,7 @@ impl Members {
         })
     }
 
-    /// How they are now; [`change`](Self::change) waits for what comes after that.
+    /// Their state now; [`change`](Self::change) waits for later changes.
     pub(super) fn look(&mut self) -> MembersState {
         let mut seen = MembersState {
             some_ready: false,

@@ -47,14 +47,14 @@ impl Topology {
         Some(topology)
     }
 
-    /// Whether no other node could confirm it.
+    /// `true` if no other node could confirm it.
     pub(super) fn is_of_one_node(&self) -> bool {
         let mut masters = self.masters.iter().map(|(_, address)| address);
         let first = masters.next();
         self.replicas.is_empty() && masters.all(|it| Some(it) == first)
     }
 
-    /// Whether both say the same of masters.
+    /// `true` if both name the same masters.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
         self.masters == other.masters
     }
