@@ -1,4 +1,4 @@
-//! How the program ends: what its exit codes mean, and the failures behind them.
+//! The end of the program: its exit codes, and the failures behind them.
 
 use std::{
     fmt,

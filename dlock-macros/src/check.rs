@@ -177,7 +177,7 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
     }
 }
 
-/// Whether both are known, and the first is longer.
+/// `true` if both are known, and the first is longer.
 fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
     matches!((a, b), (Some(Length::Fixed(a)), Some(Length::Fixed(b))) if a > b)
 }

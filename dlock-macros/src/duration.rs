@@ -321,7 +321,7 @@ mod tests {
 
     const ROLES: [Role; 4] = [Role::Ttl, Role::Wait, Role::MaxHold, Role::MinHold];
 
-    /// Whatever comes, what is nearly a duration, and what is one.
+    /// Any text, near durations, and durations.
     fn texts() -> impl Strategy<Value = String> {
         prop_oneof![
             any::<String>(),

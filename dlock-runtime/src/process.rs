@@ -43,7 +43,7 @@ impl Process {
         Self(process::id())
     }
 
-    /// Whether it is the one that runs this at `now`, or else a parent of it.
+    /// `true` if it is the process that runs this at `now`; `false` in a forked child.
     pub(crate) fn is_this(self, now: Instant) -> bool {
         if let Some((asked, this)) = KNOWN.get()
             && let Some(since) = now.checked_duration_since(asked)

@@ -82,7 +82,7 @@ pub(crate) fn build_and_start(build: &Call, name: &str, words: &[String]) -> Res
     }
 }
 
-/// What cargo tells about the workspace.
+/// The output of cargo about the workspace.
 pub(crate) fn output(arguments: &str) -> Result<String, String> {
     let output = command(&root())
         .args(arguments.split(' '))
@@ -95,7 +95,7 @@ pub(crate) fn output(arguments: &str) -> Result<String, String> {
     Err(format!("cargo {arguments} failed: {said}"))
 }
 
-/// What cargo says when it fails in the package at `root`, or that it does not.
+/// The errors of cargo when it fails in the package at `root`; an error if it does not fail.
 pub(crate) fn errors_in(
     root: &Path,
     arguments: &str,
@@ -114,7 +114,7 @@ pub(crate) fn errors_in(
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Whether a subcommand such as `fmt` is installed.
+/// `true` if a subcommand such as `fmt` is installed.
 pub(crate) fn has(subcommand: &str) -> bool {
     command(&root())
         .args([subcommand, "--version"])
@@ -126,8 +126,9 @@ pub(crate) fn has(subcommand: &str) -> bool {
 
 /// The cargo that runs this program, so that every step uses the same toolchain; in `folder`.
 ///
-/// What cargo has told this program about its package is taken away: `ring` looks at these variables when it
-/// is built, and would be built anew, with all that depends on it, after each call by hand.
+/// Without the variables by which cargo has described its package to this program: `ring` looks at
+/// them when it is built, and would be built anew, with all that depends on it, after each call by
+/// hand.
 pub(crate) fn command(folder: &Path) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(program);

@@ -122,7 +122,7 @@ fn lane_of(core: &Engine) -> Option<Handle> {
 struct Running {
     core: Arc<Engine>,
     generation: u64,
-    /// Whether it has got past a timer, which a runtime need not have.
+    /// `true` once it has got past a timer, which a runtime need not have.
     has_waited: bool,
 }
 
@@ -239,7 +239,7 @@ fn jump(
     (ahead > JUMP).then_some(ahead)
 }
 
-/// Whether the machine was suspended between two moments.
+/// `true` if the machine was suspended between two moments.
 fn slept(earlier: Moment, later: Moment) -> bool {
     let by_boot = later.boot.saturating_sub(earlier.boot);
     let by_monotonic = later.monotonic.saturating_duration_since(earlier.monotonic);

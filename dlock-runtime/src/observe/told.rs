@@ -1,4 +1,4 @@
-//! How what is told of locks reaches the user's recorders and subscribers.
+//! Calls of the user's recorders and subscribers, which may panic.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

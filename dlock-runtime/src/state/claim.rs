@@ -1,4 +1,4 @@
-//! What the store may know of this process: one owner, which several attempts bear in turn.
+//! The claim of this process at the store: one owner, which several attempts bear in turn.
 //!
 //! **Safety.** All requests of a claim carry the same TTL, whichever attempt bears it. So one that is carried
 //! out late never leaves the lease less time than an earlier answer has promised.
@@ -19,7 +19,7 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The pause after the first failed request; it doubles up to [`LOOK_AGAIN`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// How many answers are kept that a hint may be believed with: they are about a second apart, and a
+/// The number of answers that are kept to believe a hint with: they are about a second apart, and a
 /// lease that was granted earlier than three seconds ago has ended.
 const KEPT_REFRESHES: usize = 4;
 
@@ -69,14 +69,14 @@ pub(super) struct Claim {
 /// The time that a claim leaves to others before it asks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnPause {
-    /// Whose release tells them.
+    /// The owner whose release notifies the others.
     pub(super) after: OwnerId,
     /// When it was sent.
     pub(super) since: Moment,
     pub(super) until: Moment,
 }
 
-/// What was last heard of the store.
+/// The last answer of the store.
 #[derive(Clone, Debug)]
 pub(super) enum LastAnswer {
     NotAsked,
@@ -161,13 +161,13 @@ impl Claim {
         }
     }
 
-    /// Whether a section has held a lease of this claim.
+    /// `true` if a body has held a lease of this claim.
     pub(super) fn is_spent(&self) -> bool {
         self.last_token.is_some()
     }
 
-    /// What has to be left of a lease for a section to begin with it: enough for a renewal, and for
-    /// another if the first gets no answer.
+    /// The time that a lease must have left for a body to begin with it: enough for a renewal, and
+    /// for another if the first gets no answer.
     pub(super) fn least(&self) -> Duration {
         self.ttl.min(GRANT_TTL) / 3
     }

@@ -66,7 +66,7 @@ impl Node {
         self.query(&command).await
     }
 
-    /// Whether the node has accepted an order.
+    /// Gives an order; `true` if the node has accepted it.
     pub(super) async fn try_order(&self, words: &[&str]) -> bool {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);

@@ -127,7 +127,7 @@ fn with_mistakes(file: &Path, mutants: &[Mutant]) -> Result<Vec<u8>, String> {
     Ok(text.into_bytes())
 }
 
-/// Whether this is the file from which all others of the package are reached.
+/// `true` if this is the file from which all others of the package are reached.
 fn is_root_of(file: &Path, package: &str) -> bool {
     let sources = Path::new(package).join("src");
     file == sources.join("lib.rs") || file == sources.join("main.rs")

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::text::printable;
 
-/// How wide lines may be, and whether they may have colours.
+/// The width of lines, and the choice of colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     pub(crate) width: usize,

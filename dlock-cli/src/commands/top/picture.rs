@@ -23,7 +23,7 @@ pub(crate) struct Server {
 pub(crate) struct Picture {
     pub(crate) locks: Vec<Lock>,
     pub(crate) processes: usize,
-    /// How often all keys are looked at, if that is less often than the user wants.
+    /// The time between two looks at all keys, if it is longer than the user wants.
     pub(crate) lag: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! How many hand-offs there were in each of the last seconds.
+//! The number of hand-offs in each of the last seconds.
 
 use std::collections::VecDeque;
 

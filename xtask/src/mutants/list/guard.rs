@@ -505,7 +505,7 @@ impl Drop for Leak {
 }
 ",
     ),
-    // What outlives the task.
+    // The parts that outlive the task.
     Mutant::new(
         "release-ends-with-runtime",
         "A release does not go on where its runtime has ended",

@@ -459,7 +459,7 @@ pub(super) const ALL: &[Mutant] = &[
         "{ let _ = pending; false }",
         VOTES,
     ),
-    // Who is in the way.
+    // The holder in a refusal.
     Mutant::new(
         "split-told-as-held",
         "A vote that nobody has won is told as held",
