@@ -8,9 +8,9 @@
 //! # Permissions
 //!
 //! On a server with access control lists, a user that may lock can [look at a lock](Inspector::lock)
-//! and [take it away](Inspector::unlock) with the rights that it has. To list locks and processes it
-//! needs `+scan` as well, to watch how they are handed on `+psubscribe`, and to learn how a server is
-//! set up `+info`. Without raw keys, this one can do all of it and nothing else:
+//! and [take it away](Inspector::unlock) with the permissions that it has. It needs `+scan` as well to
+//! list locks and processes, `+psubscribe` to watch grants, and `+info` to read how a server is set
+//! up. Without raw keys, this user can do all of it and nothing else:
 //!
 //! ```text
 #![doc = include_str!("admin/permissions.txt")]
@@ -80,14 +80,14 @@ pub struct LockInfo {
 ///
 /// /// Returns `true` if only an operator can free this lock.
 /// fn is_stuck(holder: &HolderInfo) -> bool {
-///     holder.ttl.is_none() // which only a client of another make leaves behind
+///     holder.ttl.is_none() // only a third-party client leaves such a lock behind
 /// }
 /// # let _ = is_stuck;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// The attempt, `None` for a foreign client's lock.
+    /// The owner id, `None` for a third-party client's lock.
     pub owner: Option<OwnerId>,
     /// The label that the process writes into the lock: `billing@host-3/4711`. `None` for a
     /// third-party client, and for a lease that the store granted a moment ago.
@@ -96,12 +96,13 @@ pub struct HolderInfo {
     pub function: Option<String>,
     /// The process, if it has published what it is.
     pub process: Option<ProcessInfo>,
-    /// The fence of the lease, 0 for a foreign client.
+    /// The fence of the lease, 0 for a third-party client.
     pub fence: u64,
-    /// When the process got the lease, by the server's clock, to which fences are tied; `None` for a
-    /// foreign client. The tasks of a process may have handed it on since, for some milliseconds.
+    /// The time when the process got the lease, by the server's clock, to which fences are tied;
+    /// `None` for a third-party client. The tasks of a process may have handed it over since, for some
+    /// milliseconds.
     pub since: Option<SystemTime>,
-    /// When the lease ends unless it is renewed; `None` if it never does.
+    /// The time after which the lease ends unless it is renewed; `None` if it never does.
     pub ttl: Option<Duration>,
 }
 
@@ -112,7 +113,7 @@ pub struct HolderInfo {
 /// use std::time::Duration;
 /// use dlock::admin::WaiterInfo;
 ///
-/// /// For how long the first that is alive has waited.
+/// /// The time for which the first waiter that is alive has waited.
 /// fn longest(waiters: &[WaiterInfo]) -> Option<Duration> {
 ///     waiters.iter().find(|waiter| waiter.is_alive).map(|waiter| waiter.waiting)
 /// }
@@ -121,7 +122,7 @@ pub struct HolderInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// The attempt. Other tasks of the same process may wait behind it, which no server knows.
+    /// The owner id. Other tasks of the same process may wait behind it, unknown to the server.
     pub owner: OwnerId,
     /// The process, if it has published what it is.
     pub process: Option<ProcessInfo>,
@@ -137,7 +138,7 @@ pub struct WaiterInfo {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::ProcessInfo;
 ///
-/// /// Where to look for it.
+/// /// The place of the process.
 /// fn place(process: &ProcessInfo) -> String {
 ///     format!("process {} on {}, dlock {}", process.pid, process.host, process.version)
 /// }
@@ -156,7 +157,7 @@ pub struct ProcessInfo {
     pub host: String,
     /// The process id on that host.
     pub pid: u32,
-    /// When the manager was made, by the clock of its host.
+    /// The time when the manager was made, by the clock of its host.
     pub started: SystemTime,
     /// The version of dlock in it.
     pub version: String,
@@ -168,7 +169,7 @@ pub struct ProcessInfo {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::Overview;
 ///
-/// /// One line for all of it.
+/// /// A summary in one line.
 /// fn line(seen: &Overview) -> String {
 ///     let waiting: usize = seen.locks.iter().map(|lock| lock.waiter_count).sum();
 ///     format!("{} locks, {waiting} wait, {} processes", seen.locks.len(), seen.processes.len())
@@ -207,7 +208,7 @@ pub enum Unlocked {
     Freed,
     /// The lock was taken away, and the first waiter has it now.
     HandedOn,
-    /// It was not the lease that was looked at any more, and nothing was done.
+    /// The lease that was looked at had ended, and nothing was done.
     Changed,
 }
 
@@ -232,8 +233,8 @@ pub struct HandOff {
     pub key: String,
     /// The new holder, or the waiter that was notified.
     pub owner: OwnerId,
-    /// The fence of the new lease. 0 if there is none, which is so only in a quorum: its waiters are
-    /// told that they may ask, and a holder whose lock was taken away is told in the same words.
+    /// The fence of the new lease. It is 0 only in a quorum, where there is none yet: waiters are
+    /// notified that they may ask, and a holder whose lock was taken away gets the same message.
     pub fence: u64,
 }
 
@@ -252,11 +253,11 @@ pub struct HandOff {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerReport {
-    /// Where it is, without a password.
+    /// The server's address, without a password.
     pub server: String,
-    /// Why nothing can be told of it.
+    /// The reason why nothing is known of it.
     pub failure: Option<StoreError>,
-    /// All that `INFO` tells, by name; empty if that is not allowed.
+    /// All fields of `INFO`, by name; empty if that is not allowed.
     pub info: BTreeMap<String, String>,
     /// The setting `appendfsync` of its append-only file, if it has one and `CONFIG GET` is
     /// allowed.
@@ -267,8 +268,8 @@ pub struct ServerReport {
     pub round_trips: Vec<Duration>,
     /// The permissions that locks need and the user does not have.
     pub denied: Vec<Denied>,
-    /// Why scripts cannot publish the messages that wake waiters, while clients can: so it is where
-    /// pub/sub is sharded. Each hand-over to another process takes one round trip more then.
+    /// The reason why scripts cannot publish wake-up messages although clients can, as where pub/sub
+    /// is sharded. Each grant to another process then takes one round trip more.
     pub unpublished: Option<String>,
     /// The replicas that could take its place behind Sentinels and in a cluster, as far as `INFO`
     /// lists them.
@@ -291,7 +292,7 @@ pub struct ReplicaReport {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::ClockReading;
 ///
-/// /// Whether the clock is certainly wrong by more than a second.
+/// /// Returns `true` if the clock is certainly wrong by more than a second.
 /// fn is_off(clock: ClockReading) -> bool {
 ///     clock.ahead_us.unsigned_abs() > 1_000_000 + clock.uncertainty.as_micros() as u64
 /// }
@@ -300,13 +301,13 @@ pub struct ReplicaReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockReading {
-    /// By how much the server's clock is ahead, negative if it is behind, in microseconds.
+    /// The microseconds by which the server's clock is ahead, negative if it is behind.
     pub ahead_us: i64,
-    /// By how much that may be wrong: half of the round trip.
+    /// The possible error of that: half of the round trip.
     pub uncertainty: Duration,
 }
 
-/// A right that locks need and the user of the server lacks.
+/// A permission that locks need and the user of the server lacks.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

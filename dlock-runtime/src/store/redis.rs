@@ -57,7 +57,7 @@ use crate::{
     owner::{ClientId, OwnerId},
 };
 
-/// A [`LockStore`] in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name,
+/// A [`LockStore`](super::LockStore) in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name,
 /// or a cluster.
 ///
 /// It keeps one connection to each master, for requests and hints alike, and makes a new one when

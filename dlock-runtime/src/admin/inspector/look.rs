@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl Inspector {
-    /// The locks that are held or waited for, in the order of their keys; with a `pattern` those whose
-    /// keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
+    /// Lists the locks that are held or waited for, in the order of their keys; with a `pattern` those
+    /// whose keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
     ///
     /// It goes through all keys of the server, a thousand in a step, so that other clients do not
     /// have to wait. All such looks of an inspector together take a server at most 5 % of its time,
@@ -32,11 +32,11 @@ impl Inspector {
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it, however far it has got.
+    /// It changes nothing, however far it has got.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -56,17 +56,17 @@ impl Inspector {
         Ok(self.describe(locks, known, servers).await)
     }
 
-    /// Those of the given locks that are held or waited for, in the order of their keys. This costs
+    /// Lists those of the given locks that are held or waited for, in the order of their keys. This costs
     /// no walk through the keys of a server, and otherwise keeps to the same pace as
     /// [`locks`](Self::locks).
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it, however far it has got.
+    /// It changes nothing, however far it has got.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -92,16 +92,16 @@ impl Inspector {
         Ok(self.describe(snapshots, Presences::new(), servers).await)
     }
 
-    /// All [locks](Self::locks) and all [processes](Self::processes) with one walk through the keys instead
+    /// Lists all [locks](Self::locks) and all [processes](Self::processes) with one walk through the keys instead
     /// of two.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it, however far it has got.
+    /// It changes nothing, however far it has got.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -121,16 +121,16 @@ impl Inspector {
         Ok(Overview { locks, processes })
     }
 
-    /// One lock; `None` if it has neither a holder nor waiters.
+    /// Returns one lock; `None` if it has neither a holder nor waiters.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when the server does not tell, of a quorum when none does; and of the kind
-    /// [`WrongType`](crate::StoreErrorKind::WrongType) if what lies there is no lock.
+    /// [`StoreError`] when the server does not answer, of a quorum when none does; and of the kind
+    /// [`WrongType`](crate::StoreErrorKind::WrongType) if the value there is not a lock.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it.
+    /// It changes nothing.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -166,16 +166,16 @@ impl Inspector {
         Ok(self.describe(by_key, Presences::new(), servers).await.pop())
     }
 
-    /// The processes that have a manager, in the order of their labels: each says every ten seconds
-    /// that it is there, and is forgotten after thirty.
+    /// Lists the processes that have a manager, in the order of their labels: each publishes its
+    /// presence every ten seconds, and is forgotten after thirty.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it.
+    /// It changes nothing.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;

@@ -15,7 +15,7 @@ impl Inspector {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it.
+    /// It changes nothing.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;

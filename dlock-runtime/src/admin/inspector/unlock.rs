@@ -23,17 +23,18 @@ impl Inspector {
     /// holder only at its deadline: until then two bodies may run. The same is true of a
     /// third-party client, which is not notified.
     ///
-    /// Of a lease that was renewed or handed on inside its process since it was seen, it is still
-    /// the same. Another client's lock is known by its whole value.
+    /// A lease that was renewed, or handed over inside its process, since it was seen counts as the
+    /// same. A third-party client's lock is recognised by its whole value.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server did not tell, or so many of a quorum did not when the lock was looked
-    /// at that it may still be held: it may have been done. Look again.
+    /// [`StoreError`] when a server did not answer, or when so many of a quorum did not at the time of the
+    /// look that the lease may still be held. The lock may have been taken away: look again.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before its answer, it may be done or not; at each server it is one step.
+    /// If the future is dropped before its answer, the lock may have been taken away or not; at each
+    /// server it is one step.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;

@@ -58,7 +58,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // Whatever its body does, no lease is longer than a minute.
+    /// // No lease is longer than a minute, even if its body runs on.
     /// let builder = LockManager::builder().ttl(Duration::from_secs(60)).renew(false);
     /// let manager = builder.connect_lazy("memory://")?;
     /// # drop(manager);
@@ -87,7 +87,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// After this a lease is given up, even if its body still runs. If not set, never.
+    /// Cancels the body and releases the lease after this time. If not set, never.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -109,8 +109,8 @@ impl LockManagerBuilder {
     /// Sets whether a lease that is still fresh is handed over from one task of this process to the
     /// next without a request, for at most 10 ms and 4095 bodies in a row. If not set, it is.
     ///
-    /// Every section has its own fencing token either way. Without it each section costs two
-    /// requests, and processes take turns after every section.
+    /// Every body has its own fencing token either way. Without hand-overs each call costs two
+    /// requests, and processes take turns after every call.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -154,8 +154,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The name under which others see this process hold a lock, beside host and process id. If
-    /// not set, only those.
+    /// Sets the name that others see for this process when it holds a lock, beside host and process
+    /// id. If not set, they see only those.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -180,7 +180,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The prefix of all keys in the store: managers with different ones never meet, unless they use
+    /// Sets the prefix of all keys in the store: managers with different ones never meet, unless they use
     /// [raw keys](Self::raw_keys). If not set, `dlock`. It is 1 to 64 printable ASCII characters
     /// without spaces and braces. Each namespace keeps up to 16384 fences in the server for good, so
     /// do not make new ones on the fly.

@@ -83,7 +83,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// As [`credentials`](Self::credentials), with a provider that exists already.
+    /// Sets [`credentials`](Self::credentials) by a provider that exists already.
     #[cfg(feature = "redis")]
     #[doc(hidden)]
     pub fn credentials_provider(mut self, provider: CredentialsProvider) -> Self {
@@ -91,7 +91,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Certificates for a server that is reached over TLS, by `rediss://` and the like. If not
+    /// Sets the certificates for a server that is reached over TLS, by `rediss://` and the like. If not
     /// set, the machine's authorities are trusted and no certificate is shown; a URL may name
     /// files as well, as `?ca=/path.pem`.
     ///
@@ -116,9 +116,9 @@ impl LockManagerBuilder {
     /// it counts. If not set, none: a failover may then lose a lease while its holder trusts it.
     ///
     /// With too few of them in time a lock is [`Unavailable`](crate::LockError::Unavailable), and a
-    /// lease that is held ends at its deadline. Each question and renewal costs a round trip to the
-    /// replicas more. Only a replica that has confirmed the lease knows it: if there are more than
-    /// `replicas`, one of the others may be promoted. A URL can say the same, with
+    /// lease that is held ends at its deadline. Each acquire request and renewal costs one more round
+    /// trip, to the replicas. Only a replica that has confirmed the lease knows it: if there are more
+    /// than `replicas`, one of the others may be promoted. A URL can set the same, with
     /// `?min_replicas=1`; the greater number counts.
     ///
     /// ```no_run

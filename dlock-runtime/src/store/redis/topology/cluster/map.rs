@@ -1,4 +1,4 @@
-//! Which node a slot belongs to, as far as is known, and the nodes themselves.
+//! The map of a cluster: the node of each slot, as far as is known, and the nodes themselves.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -82,7 +82,7 @@ pub(super) struct Map {
     others: HashSet<Address>,
     /// The number of redirects by which a node said that a slot has moved.
     lessons: u64,
-    /// The last of these for a slot, since the last map that nodes agreed about.
+    /// The last lesson for each slot since the last map that nodes agreed about.
     learnt: HashMap<u16, u64>,
 }
 
@@ -104,7 +104,7 @@ impl Map {
         named.into_values().cloned().collect()
     }
 
-    /// All that may know the cluster.
+    /// All nodes that may know the cluster.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.members.keys().chain(&self.others)
     }
@@ -139,7 +139,7 @@ impl Map {
         member
     }
 
-    /// A node has said that the slot is another's.
+    /// Notes that a node has redirected a request for the slot to another.
     pub(super) fn moved(&mut self, slot: u16, member: Arc<Member>) {
         self.slots.resize(SLOTS, None);
         self.slots[usize::from(slot)] = Some(member);
@@ -262,7 +262,7 @@ mod tests {
             assert_eq!(owner(&map, 6), address(1));
             assert!(!new.is_gone());
         }
-        // Two nodes that were asked later say otherwise.
+        // Two nodes that were asked later disagree.
         assert!(map.apply(old(), map.lessons(), start));
         assert_eq!(owner(&map, 5), address(1));
         assert!(new.is_gone());

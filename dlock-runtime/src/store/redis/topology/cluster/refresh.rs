@@ -1,4 +1,4 @@
-//! Keeps up with which node has which slots.
+//! Keeps the map of slots: says when the nodes are asked, and what their answers change.
 //!
 //! A task asks when a request casts doubt on the map (a redirect, a node that does not serve), when
 //! a node cannot be reached, and from time to time. One round is under way at a time, and the
@@ -45,7 +45,7 @@ const WHILE_UNSETTLED: Duration = Duration::from_secs(5);
 /// While no request casts doubt.
 const WHILE_HEALTHY: Duration = Duration::from_secs(30);
 
-/// The task.
+/// The task that keeps the map.
 pub(super) struct Watcher {
     shared: Arc<ClusterState>,
     events: Events,
@@ -56,7 +56,7 @@ impl Watcher {
         Self { shared, events }
     }
 
-    /// No node has told the slots.
+    /// Notes that no node has answered.
     fn failed(&mut self, error: StoreError) {
         self.events.failed(&error);
         self.shared.knowledge.send_if_modified(|knowledge| {

@@ -38,14 +38,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Route<'a> {
     command: &'a Command,
     slot: u16,
-    /// When the request must be over, whatever comes.
+    /// The time at which the request must be over in any case.
     end: Instant,
     /// The limit, from the beginning.
     limit: Duration,
     to: Target,
     in_a_row: u32,
     pause: Duration,
-    /// Why it has had to pause.
+    /// The reason of its last pause.
     put_off: Option<String>,
 }
 
@@ -152,7 +152,7 @@ impl Cluster {
             let handle = match timeout_at(route.end, member.node.handle()).await {
                 Ok(Ok(handle)) => handle,
                 Ok(Err(_)) if member.is_gone() => {
-                    // It left the map between two looks at it.
+                    // The node left the map between two looks at it.
                     route.to = Target::Owner;
                     route.rest_if_lost().await?;
                     continue;
@@ -183,7 +183,7 @@ impl Cluster {
         }
     }
 
-    /// Where to go on after `member` has not carried out the request, or the answer.
+    /// Finds the next place after `member` has not carried out the request; or returns the answer.
     async fn turn(
         &self,
         route: &mut Route<'_>,
@@ -299,7 +299,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Goes on at once, unless the nodes send it round in circles.
+    /// Goes on at once, unless the nodes redirect it in a circle.
     fn rest_if_lost(&mut self) -> impl Future<Output = Result<(), StoreError>> {
         self.in_a_row += 1;
         let is_lost = self.in_a_row > MOST_IN_A_ROW || matches!(self.to, Target::Owner);
