@@ -18,7 +18,7 @@ const UNITS: &str = "units are `ms`, `s`, `m`, `h` and `d`";
 const LONGEST_NUMBER: usize = 12;
 const LONGEST_TEXT: usize = 64;
 
-/// Which option the duration is for: their limits differ.
+/// The option that the duration is for: their limits differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Ttl,

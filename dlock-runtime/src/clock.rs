@@ -154,7 +154,7 @@ impl Moment {
     }
 }
 
-/// Where a manager reads the time.
+/// The clock of a manager.
 ///
 /// Handed in, so that a test can let one clock run away from the other. It must not panic: a guard
 /// that is dropped in such a moment stays held.

@@ -12,7 +12,7 @@ use crate::{
     store::{Holder, StoreError},
 };
 
-/// Why a critical section was not entered, or not left in good order.
+/// The reason why a critical section was not entered, or not left in good order.
 ///
 /// The text names the key and what to do; it is meant for logs, not for the clients of a service.
 ///

@@ -81,7 +81,7 @@ impl From<&LockKey> for LockKey {
     }
 }
 
-/// Why a text or a value cannot be (part of) a key.
+/// The reason why a text or a value cannot be (part of) a key.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

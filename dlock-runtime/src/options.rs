@@ -299,7 +299,7 @@ pub const fn check_min_hold(min_hold: Duration) -> Duration {
     min_hold
 }
 
-/// Why a time cannot be the limit for an answer or for a connection.
+/// The reason why a time cannot be the limit for an answer or for a connection.
 pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
     /// Sums and multiples of limits are moments in the future, which have to exist.
     const LONGEST: Duration = Duration::from_secs(60 * 60);

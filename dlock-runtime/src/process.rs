@@ -21,7 +21,7 @@ pub(crate) use self::here::here;
 
 use crate::store::{StoreError, StoreErrorKind};
 
-/// For how long a thread need not ask for its process again.
+/// The time for which a thread need not ask for its process again.
 ///
 /// Asking is a system call, and a lock in memory takes little longer than some of them. The thread
 /// that forks is the only one that the child has, and the call by itself takes it more than four

@@ -24,9 +24,9 @@ pub struct SentinelShape {
     pub password: Option<&'static str>,
     /// The password that the Sentinels want of a client.
     pub sentinel_password: Option<&'static str>,
-    /// After what silence a server counts as down.
+    /// The silence after which a server counts as down.
     pub down_after: Duration,
-    /// After what time a Sentinel tries again, or sets right a replica of a wrong master.
+    /// The time after which a Sentinel tries again, or corrects a replica of a wrong master.
     pub failover_timeout: Duration,
 }
 

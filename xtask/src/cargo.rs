@@ -142,7 +142,7 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// Where compilers put what they make.
+/// The folder for the output of compilers.
 pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |it| root().join(it))
 }

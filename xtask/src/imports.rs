@@ -82,7 +82,7 @@ impl Package {
         Some(module)
     }
 
-    /// Which module imports which.
+    /// The imports of each module.
     fn edges(&self) -> BTreeMap<&Module, BTreeSet<&Module>> {
         let edges = self.modules.iter().map(|(module, names)| {
             let of_child = |path: &Module| path.len() > module.len() && path.starts_with(module);

@@ -102,7 +102,7 @@ fn version(server: &Path) -> Result<String, String> {
     }
 }
 
-/// Why the server that says `said` of its version will not do.
+/// The reason why the server that reports `said` as its version will not do.
 ///
 /// Asked here because the tests would only show it one failure at a time, late, and in words about
 /// something else. What cannot be read is let through: the tests will tell.

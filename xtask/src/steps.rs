@@ -159,7 +159,7 @@ impl Step {
 
 enum Done {
     Checked,
-    /// Why nothing was checked.
+    /// The reason why nothing was checked.
     LeftOut(String),
 }
 

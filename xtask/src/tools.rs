@@ -31,7 +31,7 @@ enum Kind {
     /// of the tool.
     Program {
         file: &'static str,
-        /// Which of several packages of the version, if not that of this Python.
+        /// The choice among several packages of the version, if it is not that of this Python.
         built_for: &'static [&'static str],
     },
     /// A package for Python to import, with all that it needs itself.

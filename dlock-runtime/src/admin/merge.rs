@@ -12,7 +12,7 @@ use crate::{
     store::redis::{HolderSnapshot, LeaseIdentity, LockSnapshot, Presence},
 };
 
-/// Where fences count from: the beginning of 2024.
+/// The moment from which fences count: the beginning of 2024.
 const FENCE_EPOCH: Duration = Duration::from_secs(1_704_067_200);
 
 /// An answer, with the number of the server that gave it.

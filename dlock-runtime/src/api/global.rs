@@ -1,4 +1,4 @@
-//! Which manager an annotated function uses: the one in scope, else the installed one.
+//! The manager that an annotated function uses: the one in scope, else the installed one.
 
 use std::{future::Future, time::Duration};
 

@@ -104,7 +104,7 @@ struct AcquireAll {
 
 type KeyResult = Result<Taken, LockError>;
 
-/// Why a way through the keys has not led to its end.
+/// The reason why a way through the keys has not led to its end.
 enum Setback {
     Refused(LockError),
     /// A lease ended before the others were there. No body has seen it, so only time is lost.
@@ -153,8 +153,7 @@ impl AcquireAll {
         let Some(error) = failure.or_else(lost) else {
             return Ok(taken);
         };
-        // Waited for: a caller that learns that one key is busy is not to find the others busy with
-        // this call.
+        // Waited for: a caller that finds one key busy must not find the others busy with this call.
         give_back(taken).await;
         Err(error)
     }

@@ -53,7 +53,7 @@ pub(crate) struct Acquisition {
     pub(crate) setting_ttl: Option<Arc<Mutex<()>>>,
     /// Of the body under its guard.
     pub(crate) polls: Polls,
-    /// Where the attempt was made, and where what outlives its task runs.
+    /// The runtime where the attempt was made, and where its work goes on when its task has ended.
     runtime: Handle,
 }
 

@@ -226,7 +226,8 @@ impl Running {
     }
 }
 
-/// By how much the time of day has run ahead of the monotonic clock since the last call, if it has jumped.
+/// The time by which the time of day has run ahead of the monotonic clock since the last call, if
+/// it has jumped.
 fn jump(
     last: &mut Option<(SystemTime, Instant)>,
     day: Option<SystemTime>,

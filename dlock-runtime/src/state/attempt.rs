@@ -76,7 +76,7 @@ impl<T> Attempt<T> {
         Self::waiting(waiter, claim, context.now)
     }
 
-    /// One whose predecessor in this process has given back its claim.
+    /// An attempt whose predecessor in this process has released its claim.
     pub(super) fn after_others(waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
         let mut attempt = Self::new(waiter, context);
         attempt.claim.last_answer = LastAnswer::Busy(Holder::here());
@@ -120,7 +120,7 @@ impl<T> Attempt<T> {
         })
     }
 
-    /// For how long the lease can be trusted, if it is held.
+    /// The time for which the lease can be trusted, if it is held.
     pub(super) fn remaining(&self, now: Moment) -> Option<Duration> {
         self.holding().map(|hold| hold.remaining(now))
     }

@@ -34,7 +34,8 @@ pub(crate) struct Validity {
 }
 
 impl Validity {
-    /// By how much two clocks may disagree over a time is the store's to say.
+    /// Takes the TTL of a request, and the store's `drift`: the disagreement of two clocks over a
+    /// time.
     pub(crate) fn new(ttl: Duration, drift: impl Fn(Duration) -> Duration) -> Self {
         let trusted = |ttl: Duration| ttl.saturating_sub(drift(ttl));
         Self {
@@ -50,7 +51,7 @@ pub(super) struct Claim {
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
     pub(super) validity: Validity,
-    /// Until when the store may keep something of this owner without another request.
+    /// The time until which the store may keep something of this owner without another request.
     pub(super) traces_until: Option<Moment>,
     /// The last answer that was no grant, for the error if a wait ends.
     pub(super) last_answer: LastAnswer,
@@ -60,7 +61,7 @@ pub(super) struct Claim {
     last_token: Option<FencingToken>,
     /// The fence of the last lease, and when it came from the store.
     granted: Option<(u64, Moment)>,
-    /// Since when this process has had the lock, with this claim and those before it.
+    /// The moment since when this process has had the lock, with this claim and those before it.
     pub(super) turn: Option<Moment>,
     /// Others go first.
     pub(super) pause: Option<TurnPause>,
@@ -131,7 +132,7 @@ impl Claim {
         self.last_answer = LastAnswer::Busy(holder);
     }
 
-    /// Until when the lease may be believed in that a hint says was granted with `fence`.
+    /// The time until which a lease may be trusted that a hint says was granted with `fence`.
     ///
     /// When that was is not known here, only that it was after every answer that knew a smaller
     /// fence. Simply the latest answer would not do: a hint of a lease that has expired meanwhile

@@ -115,7 +115,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) next: Option<T>,
 }
 
-/// Why an attempt ended without a lease.
+/// The reason why an attempt ended without a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Denial {
     Busy {

@@ -53,7 +53,7 @@ impl<T: Clone> KeyState<T> {
         self.behind.len() + usize::from(is_waiting)
     }
 
-    /// Until when the store may have something of attempt `id`.
+    /// The time until which the store may have something of attempt `id`.
     pub(crate) fn traces_until(&self, id: AttemptId) -> Option<Moment> {
         self.find(id)?.claim.traces_until
     }
@@ -75,7 +75,7 @@ impl<T: Clone> KeyState<T> {
         self.find(id)?.loss()
     }
 
-    /// For how long from `now` the store has to keep the lease that attempt `id` gives back.
+    /// The time from `now` for which the store has to keep the lease that attempt `id` releases.
     pub(crate) fn kept_for(&self, id: AttemptId, now: Moment) -> Option<Duration> {
         self.find(id)?.kept_for(now)
     }

@@ -101,7 +101,7 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// Why the waiter at `place` does not have the lock yet.
+    /// The reason why the waiter at `place` does not have the lock yet.
     fn known_in_front(&self, place: usize, now: Moment) -> LastAnswer {
         let Some(front) = self.front.as_ref().filter(|front| front.is_active()) else {
             return LastAnswer::Busy(Holder::here());

@@ -116,7 +116,7 @@ impl OwnStore {
         }
     }
 
-    /// Where requests are sent to that are made at `now`.
+    /// Returns the store for requests that are made at `now`.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ pub struct Hint<'a> {
     pub fence: u64,
 }
 
-/// Where a store sends hints: into one manager, as long as that lives.
+/// The receiver of a store's hints: one manager, as long as it lives.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

@@ -83,7 +83,7 @@ pub(crate) struct Me {
     schedule: Arc<Schedule>,
     index: usize,
     runtime: Option<Runtime>,
-    /// By how much its clock has been put forward.
+    /// The time by which its clock has been put forward.
     ahead: Duration,
     drawn: u64,
 }

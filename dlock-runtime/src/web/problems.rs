@@ -173,8 +173,9 @@ pub struct ProblemsBuilder {
 }
 
 impl ProblemsBuilder {
-    /// Where the types of problems are described: the member `type` is `uri` and the code. If not set,
-    /// it is `about:blank`, and the member `title` the phrase of the status.
+    /// Sets the base of the URIs that describe the types of problems: the member `type` is `uri`
+    /// and the code. If not set, it is `about:blank`, and the member `title` the phrase of the
+    /// status.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -301,7 +302,7 @@ impl ProblemsBuilder {
     }
 }
 
-/// Why `uri` followed by a code is no URI that clients everywhere understand alike.
+/// The reason why `uri` followed by a code is no URI that clients everywhere understand alike.
 fn fault_in_base(uri: &str) -> Option<&'static str> {
     let is_allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte);
@@ -323,7 +324,7 @@ fn fault_in_base(uri: &str) -> Option<&'static str> {
     }
 }
 
-/// Why clients cannot be told this.
+/// The reason why a problem cannot be configured like this.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

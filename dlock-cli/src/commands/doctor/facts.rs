@@ -103,7 +103,7 @@ pub(crate) struct ServerFacts {
     pub(crate) clock: Option<Reading>,
     pub(crate) round_trips: Vec<Duration>,
     pub(crate) denied: Vec<Missing>,
-    /// Why scripts cannot publish, if clients can.
+    /// The reason why scripts cannot publish, if clients can.
     pub(crate) unpublished: Option<String>,
     /// The clocks of its replicas, by their addresses, or why they are unknown.
     pub(crate) replica_clocks: Vec<(String, Result<Reading, String>)>,

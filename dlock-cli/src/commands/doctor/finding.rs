@@ -82,7 +82,7 @@ pub(crate) struct Finding {
     /// The server that it is about, `None` for all of them together.
     pub(crate) server: Option<String>,
     pub(crate) what: String,
-    /// Why that matters.
+    /// The reason why that matters.
     pub(crate) why: Option<String>,
     /// Advice: a command or a setting.
     #[serde(rename = "do")]

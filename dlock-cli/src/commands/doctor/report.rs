@@ -17,7 +17,7 @@ pub(crate) struct Page {
     pub(crate) colours: bool,
 }
 
-/// Where the text of a finding begins: after two spaces, the severity and the topic.
+/// The column where the text of a finding begins: after two spaces, the severity and the topic.
 const INDENT: usize = 24;
 
 /// Text that is narrower than this is worse than text that the terminal wraps.

@@ -53,7 +53,7 @@ pub(crate) enum Mode {
     Help,
 }
 
-/// By what locks are sorted.
+/// The order of locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Column {
     Key,
@@ -100,7 +100,7 @@ pub(crate) struct Model {
     pub(crate) namespace: String,
     pub(crate) server: Server,
     pub(crate) picture: Option<Picture>,
-    /// Why the picture is old, if it is.
+    /// The reason why the picture is old, if it is.
     pub(crate) outage: Option<String>,
     /// The age of the picture in seconds.
     pub(crate) age: u64,
@@ -205,7 +205,7 @@ impl Model {
         rows
     }
 
-    /// Where the chosen lock is among the rows.
+    /// The place of the chosen lock among the rows.
     pub(crate) fn chosen_row(&self) -> Option<usize> {
         let rows = self.rows();
         let chosen = self.chosen.as_ref()?;

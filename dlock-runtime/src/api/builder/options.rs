@@ -294,7 +294,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Where the manager reads the time, for tests. If not set, the machine's clocks.
+    /// Sets the clock of the manager, for tests. If not set, the machine's clocks.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

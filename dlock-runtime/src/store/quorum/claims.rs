@@ -32,7 +32,8 @@ use crate::{
     store::{ALIVE, GRANT_TTL},
 };
 
-/// For how long a request may be under way before it is carried out, as far as memory is concerned.
+/// The time for which a request may be under way before it is carried out, as far as memory is
+/// concerned.
 const UNDER_WAY: Duration = Duration::from_secs(5);
 
 /// The attempts that nodes may know of.
@@ -58,7 +59,7 @@ struct NodeClaim {
     touched: NodeSet,
     /// The fence that it was granted with.
     fence: Option<u64>,
-    /// Until when a majority may keep the lease with this fence.
+    /// The time until which a majority may keep the lease with this fence.
     held_until: Instant,
     /// The number of renewals that were begun.
     renewals: u64,
@@ -76,7 +77,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// By what id the node knows the attempt.
+    /// The id by which the node knows the attempt.
     pub(super) fn at(&self, node: usize) -> OwnerId {
         let other = self.others.iter().find(|(it, _)| *it == node);
         other.map_or(self.all, |(_, id)| *id)

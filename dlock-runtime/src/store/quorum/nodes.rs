@@ -41,7 +41,7 @@ pub(super) struct Ask {
 /// The answer of one node.
 pub(super) struct Reply<T> {
     pub(super) node: usize,
-    /// By what id it was asked.
+    /// The id by which it was asked.
     pub(super) id: OwnerId,
     pub(super) answer: Result<T, StoreError>,
 }

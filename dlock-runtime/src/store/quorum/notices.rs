@@ -28,7 +28,7 @@ use crate::{
     store::{Hint, HintReceiver, HintSink},
 };
 
-/// For how long, and up to a quarter more, the rest of a majority is waited for.
+/// The time for which the rest of a majority is waited for; up to a quarter more is added.
 const PATIENCE: Duration = Duration::from_millis(4);
 
 /// More waiters than this are told at once.
@@ -79,7 +79,7 @@ impl Notices {
         })
     }
 
-    /// Where `node` is to send what it has for the manager.
+    /// The sink to which `node` sends its hints for the manager.
     pub(super) fn of(self: &Arc<Self>, node: usize) -> HintSink {
         HintSink::new(Arc::new(FromNode {
             notices: self.clone(),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::store::{Holder, StoreError, StoreErrorKind};
 
-/// Why a round ended without a grant.
+/// The reason why a round ended without a grant.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// Another claim has a majority, or no node has answered otherwise.

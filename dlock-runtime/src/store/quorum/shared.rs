@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// Where the latest manager was made, which is where its own work goes on.
+    /// The runtime where the latest manager was made, on which its own work goes on.
     pub(super) fn home(&self) -> MutexGuard<'_, Option<Handle>> {
         // Nothing under the mutex can panic half-way.
         self.home.lock().unwrap_or_else(PoisonError::into_inner)

@@ -53,7 +53,7 @@ struct Way {
     swallows: bool,
     /// Requests are refused.
     fails: bool,
-    /// By how much more than usual the clocks may disagree.
+    /// The time by which the clocks may disagree more than usual.
     drift: Duration,
     /// After so many questions no other is sent.
     down_after: Option<usize>,

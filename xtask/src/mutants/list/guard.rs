@@ -70,7 +70,7 @@ pub(super) const ALL: &[Mutant] = &[
         "released-twice",
         "A guard that was released is given back once more",
         RELEASE,
-        "// Whether it arrived is unknown: dropping the place repeats it. return Ok(()); }; «place.left = true;»",
+        "// The release may not have arrived: dropping the place repeats it. return Ok(()); }; «place.left = true;»",
         "",
         LIFE,
     )
@@ -94,7 +94,7 @@ pub(super) const ALL: &[Mutant] = &[
         "unanswered-release-not-repeated",
         "A release that got no answer is not repeated",
         RELEASE,
-        "«»// Whether it arrived is unknown: dropping the place repeats it.",
+        "«»// The release may not have arrived: dropping the place repeats it.",
         "place.left = true;",
         LIFE,
     )

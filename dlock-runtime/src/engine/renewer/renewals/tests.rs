@@ -1,4 +1,4 @@
-//! Which of several threads sends what is due: no renewal is left behind.
+//! Renewals that several threads bring and send: none is left behind.
 
 use std::time::Duration;
 

@@ -470,7 +470,7 @@ impl World {
         }
     }
 
-    /// Everybody goes, and the store answers. Whether it knows nothing of them any more.
+    /// All tasks go, and the store answers. Returns `true` if it knows nothing of them any more.
     pub(super) fn end(&mut self) -> bool {
         for task in 0..self.tasks.len() {
             self.drop_task(task);

@@ -9,7 +9,7 @@ use crate::{error::ConnectError, label::label, options::fault_of_limit, store::S
 
 const LONGEST_NAMESPACE: usize = 64;
 
-/// Where the server is, and how long to wait for it.
+/// The servers of a store, and the options of its connections and requests.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -23,7 +23,7 @@ const LONGEST_NAMESPACE: usize = 64;
 /// ```
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// Which server it is, or which servers:
+    /// The URL of the server or servers:
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `redis+unix:///path[?db=0&user=...&pass=...]`

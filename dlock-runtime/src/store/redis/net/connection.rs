@@ -47,7 +47,7 @@ const QUEUED_REQUESTS: usize = 1024;
 pub(crate) struct Connection {
     handle: Handle,
     session: Session,
-    /// Where hints come from, if not over the same connection.
+    /// The connection from which hints come, if not the same one.
     subscriber: Option<Subscriber>,
     pushes: bool,
     namespace: String,

@@ -17,7 +17,7 @@ const TARGET: &str = "dlock";
 pub(crate) struct Events {
     /// The URL without its password.
     server: String,
-    /// Since when there is no connection, if there should be one.
+    /// The moment since when there is no connection, if there should be one.
     down_since: Option<Instant>,
     outage: Outage,
     /// `true` if the log or a caller has been told of that.

@@ -186,7 +186,7 @@ impl Node {
         &self.shown
     }
 
-    /// Where it is at this moment, for a connection besides the one that is kept.
+    /// The place of the server at this moment, for a connection besides the one that is kept.
     #[cfg(feature = "admin")]
     pub(crate) async fn place(&self) -> Result<Endpoint, StoreError> {
         self.source.find(self.response_timeout).await

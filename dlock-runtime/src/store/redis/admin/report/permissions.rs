@@ -146,7 +146,7 @@ pub(super) async fn denied(
     Ok(denied.list)
 }
 
-/// Why the user may not say this; any other answer is as good as one.
+/// The refusal, if the user lacks the permission for this; any other answer is as good as one.
 async fn refusal(node: &Node, command: &Cmd) -> Result<Option<StoreError>, StoreError> {
     match node.ask(command).await {
         Err(error) if error.kind() == StoreErrorKind::Denied => Ok(Some(error)),

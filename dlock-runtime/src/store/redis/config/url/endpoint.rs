@@ -73,7 +73,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// Where it has to and cannot: nothing may be sent in plain text then.
+    /// An error if TLS is required and impossible: nothing may be sent in plain text then.
     pub(crate) fn connector(&self) -> Result<Option<&Connector>, StoreError> {
         let connector = self.security.connector.as_ref();
         if self.security.over_tls && connector.is_none() {

@@ -142,7 +142,7 @@ impl Handle {
     }
 }
 
-/// Why a server has not carried out a command.
+/// The reason why a server has not carried out a command.
 pub(crate) enum Stop {
     /// Another server will, or this one later; the error is for callers that know one server only.
     Redirected(Redirect, StoreError),

@@ -1,4 +1,4 @@
-//! Which master is chosen, and what is said when there is none.
+//! The choice of the master, and the error when there is none.
 
 mod news;
 
@@ -39,7 +39,7 @@ fn a_stale_sentinel_does_not_lead_to_an_old_master() {
     assert_eq!(chosen, Some(new.clone()));
     let chosen = choose(&[old.clone(), old.clone(), new.clone()], Some(&old), true);
     assert_eq!(chosen, Some(new.clone()), "epochs go before votes");
-    // Where epochs may not be asked for, most of them are right.
+    // Without permission to ask for epochs, the address that most name counts.
     let blind = [master(0, 1), master(0, 2), master(0, 2)];
     assert_eq!(choose(&blind, Some(&blind[0]), true), Some(master(0, 2)));
     assert_eq!(choose(&[], Some(&new), false), None, "nobody has answered");
