@@ -1,4 +1,4 @@
-//! How commands reach the store that the arguments name.
+//! Connects commands to the store that the arguments name.
 
 use dlock::{
     LockManager, LockManagerBuilder,

@@ -1,4 +1,4 @@
-//! How the program ends: what its exit codes mean, and the failures behind them.
+//! The end of the program: its exit codes, and the failures behind them.
 
 use std::{
     fmt,
@@ -70,7 +70,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do its work.
+/// The reason why a command could not do its work.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,

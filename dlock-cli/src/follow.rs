@@ -20,7 +20,7 @@ use tokio::{
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) locks: Vec<LockInfo>,
-    /// How many processes there were when all keys had been looked at.
+    /// The number of processes when all keys had been looked at.
     pub(crate) processes: usize,
     /// The time that a walk through all keys takes, if that is longer than the interval: a change without a message
     /// is seen that late.
@@ -33,11 +33,11 @@ pub(crate) struct Follower {
     /// The walk that is under way, if one is; it goes on between two calls.
     /// It yields how long it took as well.
     walk: JoinSet<Result<(Overview, Duration), StoreError>>,
-    /// How many walks have begun.
+    /// The number of walks that have begun.
     walks: u64,
     /// Locks to look at meanwhile, by the last walk during which there was something to see.
     known: BTreeMap<LockKey, u64>,
-    /// Whether all keys have been looked at once.
+    /// `true` if all keys have been looked at once.
     knows_all: bool,
     processes: usize,
     lag: Option<Duration>,

@@ -27,7 +27,7 @@ pub(crate) fn start(global: &Global) {
 }
 
 impl Global {
-    /// Whether to use colours for a stream of which it is known whether it is a terminal.
+    /// `true` if the output to a stream has colours; `is_terminal` says which kind of stream it is.
     pub(crate) fn has_color(&self, is_terminal: bool) -> bool {
         match self.color {
             ColorChoice::Always => true,

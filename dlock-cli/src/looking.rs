@@ -45,7 +45,7 @@ pub(crate) async fn with_progress<T>(
     }
 }
 
-/// How far the look that is under way has got.
+/// The progress of the look that is under way.
 pub(crate) fn percent(inspector: &Inspector) -> Option<u8> {
     let parts = inspector.progress()? * 100.0;
     // The end is not a number but the result.

@@ -41,12 +41,12 @@ fn print(parts: &[&[u8]]) -> Result<(), Failure> {
     })
 }
 
-/// Whether people read it.
+/// `true` if the output is a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether the reader has closed the output, which a program that writes seldom would not notice.
+/// `true` if the reader has closed the output, which a program that writes seldom would not notice.
 #[cfg(unix)]
 pub(crate) fn is_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

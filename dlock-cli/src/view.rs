@@ -106,7 +106,7 @@ impl HolderView {
         }
     }
 
-    /// Whether a client of another make holds it.
+    /// `true` if a third-party client holds it.
     pub(crate) fn is_foreign(&self) -> bool {
         self.owner.is_none()
     }

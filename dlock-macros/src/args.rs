@@ -53,7 +53,7 @@ const OPTIONS: &[(Opt, &str, &str)] = &[
 /// One `name = value`.
 pub(crate) struct Given {
     pub(crate) opt: Opt,
-    /// How many options came before.
+    /// The number of options that came before.
     pub(crate) position: usize,
     /// The name as written: what a mistake about the option points at.
     pub(crate) name: Ident,

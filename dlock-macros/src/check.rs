@@ -177,12 +177,12 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
     }
 }
 
-/// Whether both are known, and the first is longer.
+/// `true` if both are known, and the first is longer.
 fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
     matches!((a, b), (Some(Length::Fixed(a)), Some(Length::Fixed(b))) if a > b)
 }
 
-/// Which parameters the body's future must own from its start.
+/// The parameters that the body's future must own from its start.
 ///
 /// The other parameters drop after the release, and a field that the body moves out leaves the rest of its
 /// parameter behind. A use in generated code would silence rustc's warning about a name that nothing else

@@ -18,7 +18,7 @@ const UNITS: &str = "units are `ms`, `s`, `m`, `h` and `d`";
 const LONGEST_NUMBER: usize = 12;
 const LONGEST_TEXT: usize = 64;
 
-/// Which option the duration is for: their limits differ.
+/// The option that the duration is for: their limits differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Ttl,
@@ -321,7 +321,7 @@ mod tests {
 
     const ROLES: [Role; 4] = [Role::Ttl, Role::Wait, Role::MaxHold, Role::MinHold];
 
-    /// Whatever comes, what is nearly a duration, and what is one.
+    /// Any text, near durations, and durations.
     fn texts() -> impl Strategy<Value = String> {
         prop_oneof![
             any::<String>(),

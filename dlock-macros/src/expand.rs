@@ -301,12 +301,12 @@ fn hint(plan: &Plan) -> TokenStream {
     }
 }
 
-/// Whether expressions of the user's stand before the body: they may return, and have a `?`.
+/// `true` if expressions of the user's stand before the body: they may return, and have a `?`.
 fn evaluates(plan: &Plan) -> bool {
     plan.manager.is_some() || plan.on_busy.is_some() || settings::computed(plan).next().is_some()
 }
 
-/// Whether a body may be a lone expression: it has no `;` and does not begin with an item.
+/// `true` if a body may be a lone expression: it has no `;` and does not begin with an item.
 fn is_one_expression(body: &TokenStream) -> bool {
     let is_semicolon = |tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';');
     !begins_with_item(body) && !body.clone().into_iter().any(is_semicolon)

@@ -22,7 +22,7 @@ pub(crate) fn names(tokens: TokenStream) -> HashSet<String> {
     names
 }
 
-/// Whether any identifier of `tokens`, at any depth, is `wanted`.
+/// `true` if any identifier of `tokens`, at any depth, is `wanted`.
 pub(crate) fn mentions(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> bool {
     tokens.into_iter().any(|tree| match tree {
         TokenTree::Ident(ident) => wanted(&ident),

@@ -1,4 +1,4 @@
-//! Where in the source a part of a string literal stands.
+//! The place in the source of a part of a string literal.
 //!
 //! Stable compilers have no span for a part of a literal. There the message draws the part; where
 //! `Literal::subspan` works, the compiler underlines it and nothing is drawn. For names there is

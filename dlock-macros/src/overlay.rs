@@ -51,7 +51,8 @@ fn stands_in_source(literal: &LitStr) -> bool {
     text.is_none_or(|text| text == literal.token().to_string())
 }
 
-/// Whether what is at `place` is in brackets, or followed by more of a path, and may be captured.
+/// `true` if the text at `place` is in brackets, or followed by more of a path, and may be
+/// captured.
 fn can_show(source: &str, place: &Range<usize>) -> bool {
     let before = source[..place.start].ends_with('<');
     let after = source[place.end..].starts_with(['>', '.']);

@@ -37,7 +37,7 @@ fn fault() -> Fault {
     Fault::new("`on_cancel = detach` needs arguments that the function owns")
 }
 
-/// Whether a lifetime other than `'static` is part of `ty`. Those of the arguments of a function
+/// `true` if a lifetime other than `'static` is part of `ty`. Those of the arguments of a function
 /// type, as in `fn(&str)`, are not: they belong to its calls.
 fn is_borrowed(ty: &Type) -> bool {
     match ty {

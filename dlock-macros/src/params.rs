@@ -15,13 +15,14 @@ pub(crate) struct Param {
     pub(crate) ident: Ident,
     /// The `#[cfg]`s of the parameter, which attribute macros see before they take effect.
     pub(crate) cfgs: Vec<Attribute>,
-    /// Whether the name stands for what was passed, or a part of it.
+    /// The way in which the name is bound to the argument, or to a part of it.
     pub(crate) binding: Binding,
-    /// Whether its type, as written, may be one that identifies something: `u64`, `&str`, `OrderId`.
+    /// `true` if its type, as written, may be one that identifies something: `u64`, `&str`,
+    /// `OrderId`.
     pub(crate) could_identify: bool,
 }
 
-/// How a name is bound, as far as it matters to the lint about unused ones.
+/// The binding of a name, as far as it matters to the lint about unused ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// By value, and nothing is said about lints.

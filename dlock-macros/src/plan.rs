@@ -10,7 +10,7 @@ use crate::params::Param;
 
 /// Everything `expand` needs to know besides the function itself.
 pub(crate) struct Plan {
-    /// Where the facade is; `None` is `::dlock`.
+    /// The path of the facade; `None` is `::dlock`.
     pub(crate) krate: Option<Path>,
     /// At least one.
     pub(crate) keys: Vec<Key>,
@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     pub(crate) on_error: Option<Expr>,
     /// The body's name for the lease.
     pub(crate) lease: Option<Ident>,
-    /// Where `on_cancel = detach` asks for a section that outlives its caller.
+    /// The place of `on_cancel = detach`, which asks for a body that outlives its caller.
     pub(crate) detach: Option<Span>,
     /// Parameters that the body's future must own as a whole, so that they drop before the release.
     pub(crate) captures: Vec<Param>,

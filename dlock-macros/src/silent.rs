@@ -118,7 +118,8 @@ fn marked(text: &str, path: &Range<usize>) -> Option<Range<usize>> {
     (sigil == '$' || (begins && ends)).then_some(start..path.end)
 }
 
-/// Whether `path` is all that stands between two delimiters, and not the first of several segments.
+/// `true` if `path` is all that stands between two delimiters, and not the first of several
+/// segments.
 fn is_alone(text: &str, path: &Range<usize>) -> bool {
     let (before, after) = (&text[..path.start], &text[path.end..]);
     let has_words = |text: &str| text.contains(|c| !is_delimiter(c));
@@ -128,7 +129,7 @@ fn is_alone(text: &str, path: &Range<usize>) -> bool {
     !is_first && begins && ends
 }
 
-/// Whether the value is one that people name things by, and not what a function works with.
+/// `true` if the value may name something, and is not one that a function works with.
 fn could_identify(param: &Param, path: &Range<usize>, name: &Range<usize>) -> bool {
     path != name || param.could_identify
 }

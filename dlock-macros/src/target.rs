@@ -136,7 +136,7 @@ fn mentions_hidden_argument(tokens: TokenStream) -> bool {
     idents::mentions(tokens, &|ident| is_hidden_argument(&ident.to_string()))
 }
 
-/// Whether the attribute stands on an expression, where no attribute may stand.
+/// `true` if the attribute is on an expression, where no attribute may be.
 pub(crate) fn is_expression(item: &TokenStream) -> bool {
     let is_item =
         syn::parse2::<Item>(item.clone()).is_ok_and(|item| !matches!(item, Item::Verbatim(_)));

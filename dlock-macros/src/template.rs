@@ -26,7 +26,7 @@ pub(crate) enum Piece {
 pub(crate) struct Slot {
     /// The placeholder without its brackets.
     pub(crate) range: Range<usize>,
-    /// Where the name of the parameter stands, with an `r#`.
+    /// The place of the parameter's name, with an `r#`.
     pub(crate) name: Range<usize>,
     pub(crate) root: String,
     pub(crate) path: Vec<Access>,
@@ -42,7 +42,7 @@ pub(crate) enum Access {
 #[derive(Debug, Default)]
 pub(crate) struct Template {
     pub(crate) pieces: Vec<Piece>,
-    /// Where names stand in fixed text, without those that are quoted.
+    /// The places of names in fixed text, without those that are quoted.
     pub(crate) names: Vec<Range<usize>>,
     pub(crate) faults: Vec<(Range<usize>, Fault)>,
 }

@@ -54,7 +54,7 @@ pub(crate) fn patience(value: &Expr, params: &[Param]) -> syn::Result<Patience> 
 
 const WAITS: [&str; 2] = ["never", "forever"];
 
-/// Whether a word is no duration and no name of one, but a wrong one of [`WAITS`].
+/// `true` if a word is no duration and no name of one, but a wrong one of [`WAITS`].
 fn is_meant_for_wait(word: &str, is_quoted: bool) -> bool {
     const OTHERS: &[&str] = &["none", "no", "zero", "nowait", "infinite", "unlimited"];
     // `Never` may be a variant that is imported, and `NEVER` a constant.
@@ -172,7 +172,7 @@ enum Constant {
     Associated,
 }
 
-/// Whether a value is surely a constant, by its name in capitals.
+/// The kind of constant that a value surely is, by its name in capitals.
 fn constant(value: &Expr) -> Option<Constant> {
     let Expr::Path(path) = value else {
         return None;

@@ -1,15 +1,16 @@
-//! What people who run services can see of the locks in a server, and do about them.
+//! The locks in a server, for operators: who holds and waits for them, and how to release one by
+//! force.
 //!
-//! An [`Inspector`] looks at a server, takes no locks, and holds nobody up: it goes through the
-//! keys in small steps that take at most 5 % of the server's time, and looks at each lock by a script that
-//! only reads.
+//! An [`Inspector`] looks at a server and takes no locks. Other clients do not have to wait for it:
+//! it goes through the keys in small steps that take at most 5 % of the server's time, and looks at
+//! each lock by a script that only reads.
 //!
 //! # Permissions
 //!
 //! On a server with access control lists, a user that may lock can [look at a lock](Inspector::lock)
-//! and [take it away](Inspector::unlock) with the rights that it has. To list locks and processes it
-//! needs `+scan` as well, to watch how they are handed on `+psubscribe`, and to learn how a server is
-//! set up `+info`. Without raw keys, this one can do all of it and nothing else:
+//! and [take it away](Inspector::unlock) with the permissions that it has. It needs `+scan` as well to
+//! list locks and processes, `+psubscribe` to watch grants, and `+info` to read how a server is set
+//! up. Without raw keys, this user can do all of it and nothing else:
 //!
 //! ```text
 #![doc = include_str!("admin/permissions.txt")]
@@ -36,7 +37,7 @@ use crate::{
     store::{StoreError, redis::LeaseIdentity},
 };
 
-/// A lock that somebody holds or waits for.
+/// A lock that is held or waited for.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -54,63 +55,65 @@ use crate::{
 pub struct LockInfo {
     /// The lock.
     pub key: String,
-    /// Who holds it; of a quorum who holds it at most servers. `None` if only waiters are there.
+    /// The holder; of a quorum the one that holds the lock at most servers. `None` if there are
+    /// only waiters.
     pub holder: Option<HolderInfo>,
-    /// Who waits, the next one first: of each server at most the first 4096.
+    /// The waiters, the next one first: of each server at most the first 4096.
     pub waiters: Vec<WaiterInfo>,
-    /// How many wait, be they among [`waiters`](Self::waiters) or not.
+    /// The number of waiters, including those that are not among [`waiters`](Self::waiters).
     pub waiter_count: usize,
-    /// The last fence that was given in the slot of the lock, 0 if none was.
+    /// The last fence of the lock's slot, 0 if there was none.
     pub last_fence: u64,
-    /// At how many servers the holder has it.
+    /// The number of servers at which the holder has the lock.
     pub held_at: usize,
-    /// At how many it could be looked for: 1, unless this is a quorum.
+    /// The number of servers that answered: 1, unless this is a quorum.
     pub servers: usize,
-    /// By what the holder's lease is known again, at each server that has it.
+    /// The identity of the holder's lease, at each server that has it.
     seen: Vec<(usize, LeaseIdentity)>,
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::HolderInfo;
 ///
-/// /// Whether nothing but somebody's hand will ever free this lock.
+/// /// Returns `true` if only an operator can free this lock.
 /// fn is_stuck(holder: &HolderInfo) -> bool {
-///     holder.ttl.is_none() // which only a client of another make leaves behind
+///     holder.ttl.is_none() // only a third-party client leaves such a lock behind
 /// }
 /// # let _ = is_stuck;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// The attempt, `None` for a foreign client's lock.
+    /// The owner id, `None` for a third-party client's lock.
     pub owner: Option<OwnerId>,
-    /// What the process calls itself in the lock: `billing@host-3/4711`. `None` for a foreign client,
-    /// and for a lease that was handed on a moment ago.
+    /// The label that the process writes into the lock: `billing@host-3/4711`. `None` for a
+    /// third-party client, and for a lease that the store granted a moment ago.
     pub label: Option<String>,
     /// The function under the attribute that took it, if one did.
     pub function: Option<String>,
     /// The process, if it has published what it is.
     pub process: Option<ProcessInfo>,
-    /// The fence of the lease, 0 for a foreign client.
+    /// The fence of the lease, 0 for a third-party client.
     pub fence: u64,
-    /// When the process got the lease, by the server's clock, to which fences are tied; `None` for a
-    /// foreign client. The tasks of a process may have handed it on since, for some milliseconds.
+    /// The time when the process got the lease, by the server's clock, to which fences are tied;
+    /// `None` for a third-party client. The tasks of a process may have handed it over since, for some
+    /// milliseconds.
     pub since: Option<SystemTime>,
-    /// When the lease ends unless it is renewed; `None` if it never does.
+    /// The time after which the lease ends unless it is renewed; `None` if it never does.
     pub ttl: Option<Duration>,
 }
 
-/// Who waits for a lock.
+/// A waiter for a lock.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::time::Duration;
 /// use dlock::admin::WaiterInfo;
 ///
-/// /// For how long the first that is alive has waited.
+/// /// The time for which the first waiter that is alive has waited.
 /// fn longest(waiters: &[WaiterInfo]) -> Option<Duration> {
 ///     waiters.iter().find(|waiter| waiter.is_alive).map(|waiter| waiter.waiting)
 /// }
@@ -119,13 +122,13 @@ pub struct HolderInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// The attempt. Other tasks of the same process may wait behind it, which no server knows.
+    /// The owner id. Other tasks of the same process may wait behind it, unknown to the server.
     pub owner: OwnerId,
     /// The process, if it has published what it is.
     pub process: Option<ProcessInfo>,
-    /// How long it has been in the queue.
+    /// The time that it has been in the queue.
     pub waiting: Duration,
-    /// Whether it has given a sign of life in time. The dead are passed over.
+    /// `true` if it has given a sign of life in time. Dead waiters are passed over.
     pub is_alive: bool,
 }
 
@@ -135,7 +138,7 @@ pub struct WaiterInfo {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::ProcessInfo;
 ///
-/// /// Where to look for it.
+/// /// The place of the process.
 /// fn place(process: &ProcessInfo) -> String {
 ///     format!("process {} on {}, dlock {}", process.pid, process.host, process.version)
 /// }
@@ -146,7 +149,7 @@ pub struct WaiterInfo {
 pub struct ProcessInfo {
     /// The manager.
     pub client: ClientId,
-    /// What it writes into its locks: `billing@host-3/4711`.
+    /// The label that it writes into its locks: `billing@host-3/4711`.
     pub label: String,
     /// The name given to [`LockManagerBuilder::application`](crate::LockManagerBuilder::application).
     pub application: Option<String>,
@@ -154,7 +157,7 @@ pub struct ProcessInfo {
     pub host: String,
     /// The process id on that host.
     pub pid: u32,
-    /// When the manager was made, by the clock of its host.
+    /// The time when the manager was made, by the clock of its host.
     pub started: SystemTime,
     /// The version of dlock in it.
     pub version: String,
@@ -166,7 +169,7 @@ pub struct ProcessInfo {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::Overview;
 ///
-/// /// One line for all of it.
+/// /// A summary in one line.
 /// fn line(seen: &Overview) -> String {
 ///     let waiting: usize = seen.locks.iter().map(|lock| lock.waiter_count).sum();
 ///     format!("{} locks, {waiting} wait, {} processes", seen.locks.len(), seen.processes.len())
@@ -176,13 +179,13 @@ pub struct ProcessInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overview {
-    /// Those that are held or waited for, in the order of their keys.
+    /// The locks that are held or waited for, in the order of their keys.
     pub locks: Vec<LockInfo>,
-    /// Those that have a manager, in the order of their labels.
+    /// The processes that have a manager, in the order of their labels.
     pub processes: Vec<ProcessInfo>,
 }
 
-/// How an attempt to end somebody's lease went.
+/// The outcome of an attempt to end a holder's lease.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -205,11 +208,11 @@ pub enum Unlocked {
     Freed,
     /// The lock was taken away, and the first waiter has it now.
     HandedOn,
-    /// It was not the lease that was looked at any more, and nothing was done.
+    /// The lease that was looked at had ended, and nothing was done.
     Changed,
 }
 
-/// A lock went to the next waiter; or, in a quorum, somebody was told to ask about it.
+/// A lock was granted to the next waiter; or, in a quorum, a waiter was notified that it may ask.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -228,20 +231,20 @@ pub enum Unlocked {
 pub struct HandOff {
     /// The lock.
     pub key: String,
-    /// Who has it now, or was told.
+    /// The new holder, or the waiter that was notified.
     pub owner: OwnerId,
-    /// The fence of the new lease. 0 if there is none, which is so only in a quorum: its waiters are
-    /// told that they may ask, and a holder whose lock was taken away is told in the same words.
+    /// The fence of the new lease. It is 0 only in a quorum, where there is none yet: waiters are
+    /// notified that they may ask, and a holder whose lock was taken away gets the same message.
     pub fence: u64,
 }
 
-/// What one server tells of itself, as far as the user is allowed to ask.
+/// The state of one server, as far as the user is allowed to read it.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::ServerReport;
 ///
-/// /// Whether this server can be trusted with locks while its memory is full.
+/// /// Returns `true` if this server can be trusted with locks while its memory is full.
 /// fn keeps_locks(report: &ServerReport) -> Option<bool> {
 ///     report.info.get("maxmemory_policy").map(|policy| policy == "noeviction")
 /// }
@@ -250,45 +253,46 @@ pub struct HandOff {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerReport {
-    /// Where it is, without a password.
+    /// The server's address, without a password.
     pub server: String,
-    /// Why nothing can be told of it.
+    /// The reason why nothing is known of it.
     pub failure: Option<StoreError>,
-    /// All that `INFO` tells, by name; empty if that is not allowed.
+    /// All fields of `INFO`, by name; empty if that is not allowed.
     pub info: BTreeMap<String, String>,
-    /// How often it flushes its append-only file, if it has one: what `CONFIG GET appendfsync` tells, if
-    /// that is allowed.
+    /// The setting `appendfsync` of its append-only file, if it has one and `CONFIG GET` is
+    /// allowed.
     pub appendfsync: Option<String>,
-    /// How its clock differs from this machine's.
+    /// The difference of its clock from this machine's.
     pub clock: Option<ClockReading>,
-    /// How long each of some `PING`s took.
+    /// The round trips of some `PING`s.
     pub round_trips: Vec<Duration>,
-    /// What locks need and the user is not allowed to do.
+    /// The permissions that locks need and the user does not have.
     pub denied: Vec<Denied>,
-    /// Why scripts cannot publish the messages that wake waiters, while clients can: so it is where
-    /// pub/sub is sharded. Each hand-over to another process takes one round trip more then.
+    /// The reason why scripts cannot publish wake-up messages although clients can, as where pub/sub
+    /// is sharded. Each grant to another process then takes one round trip more.
     pub unpublished: Option<String>,
-    /// Those that could take its place behind Sentinels and in a cluster, as far as `INFO` tells.
+    /// The replicas that could take its place behind Sentinels and in a cluster, as far as `INFO`
+    /// lists them.
     pub replicas: Vec<ReplicaReport>,
 }
 
-/// What a replica tells of itself.
+/// The state of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplicaReport {
     /// Host and port, as its master knows them.
     pub address: String,
-    /// How its clock differs from this machine's, or why it does not tell.
+    /// The difference of its clock from this machine's, or the reason why it is unknown.
     pub clock: Result<ClockReading, StoreError>,
 }
 
-/// How a server's clock differs from this machine's.
+/// The difference of a server's clock from this machine's.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::ClockReading;
 ///
-/// /// Whether the clock is certainly wrong by more than a second.
+/// /// Returns `true` if the clock is certainly wrong by more than a second.
 /// fn is_off(clock: ClockReading) -> bool {
 ///     clock.ahead_us.unsigned_abs() > 1_000_000 + clock.uncertainty.as_micros() as u64
 /// }
@@ -297,13 +301,13 @@ pub struct ReplicaReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockReading {
-    /// By how much the server's clock is ahead, negative if it is behind, in microseconds.
+    /// The microseconds by which the server's clock is ahead, negative if it is behind.
     pub ahead_us: i64,
-    /// By how much that may be wrong: half of the round trip.
+    /// The possible error of that: half of the round trip.
     pub uncertainty: Duration,
 }
 
-/// A right that locks need and the user of the server lacks.
+/// A permission that locks need and the user of the server lacks.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -319,10 +323,10 @@ pub struct ClockReading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {
-    /// What the user's rule lacks, as `ACL SETUSER` takes it: `+publish`, `~dlock:*`.
+    /// The rule that the user lacks, as `ACL SETUSER` takes it: `+publish`, `~dlock:*`.
     pub rule: String,
-    /// What does not work without it.
+    /// The part of dlock that does not work without it.
     pub purpose: String,
-    /// Whether locks do not work at all without it.
+    /// `true` if locks do not work at all without it.
     pub is_required: bool,
 }

@@ -101,7 +101,7 @@ impl StoreToken {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::LockError;
 ///
-/// /// What to tell whoever finds the lock held.
+/// /// The message for a caller that finds the lock held.
 /// fn why(error: &LockError) -> Option<String> {
 ///     let LockError::Busy { holder, .. } = error else {
 ///         return None;
@@ -123,10 +123,11 @@ pub struct Holder {
     /// When its lease ends unless it is renewed; `None` if it never does, which only a foreign
     /// client can cause.
     pub ttl: Option<Duration>,
-    /// The asker's place in the queue, 0 being the next; `None` if it does not wait. A quorum tells the
-    /// greatest that a majority of its nodes may have for it: 0 if nobody is before it on a majority.
+    /// The caller's place in the queue, 0 being the next; `None` if it does not wait. A quorum
+    /// returns the greatest place that a majority of its nodes may have for it: 0 if no claim is
+    /// before it on a majority.
     pub position: Option<u64>,
-    /// Whether the label is this manager's own: another task of the process holds it, or a guard
+    /// `true` if the label is this manager's own: another task of the process holds it, or a guard
     /// that it keeps.
     pub is_here: bool,
     /// The fence of its lease; 0 if that is not known. Stores of a quorum tell by it and the label
@@ -259,7 +260,7 @@ pub enum Raised {
     NotOwner,
 }
 
-/// How long a waiter counts as alive after its last question.
+/// The time for which a waiter counts as alive after its last request.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -273,7 +274,7 @@ pub enum Raised {
 /// ```
 pub const ALIVE: Duration = Duration::from_secs(3);
 
-/// How long a lease lasts that is handed to the next waiter, unless the waiter renews it or asks.
+/// The TTL of a lease that is granted to the next waiter, unless the waiter renews it or asks.
 ///
 /// Neither longer, as the waiter may have died, nor shorter, as it trusts that much, see [`Hint`](crate::store::Hint).
 ///

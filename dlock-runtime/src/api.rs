@@ -1,4 +1,4 @@
-//! What users and generated code call: managers, requests, guards.
+//! The interface for users and generated code: managers, requests, guards.
 
 pub(crate) mod builder;
 pub(crate) mod detach;

@@ -52,7 +52,7 @@ impl Moment {
         }
     }
 
-    /// Whether this moment has been reached at `now` by either clock.
+    /// Returns `true` if this moment has been reached at `now` by either clock.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -71,7 +71,8 @@ impl Moment {
         now.monotonic >= self.monotonic || now.boot >= self.boot
     }
 
-    /// What is left until this moment at `now`, by the clock that gets there first.
+    /// Returns the time that is left until this moment at `now`, by the clock that gets there
+    /// first.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -89,8 +90,8 @@ impl Moment {
         monotonic.min(self.boot.saturating_sub(now.boot))
     }
 
-    /// What is left until this moment at `now`, by the clock that gets there last: for what is not
-    /// to happen before.
+    /// The time that is left until this moment at `now`, by the clock that gets there last: for
+    /// events that must not happen before.
     pub(crate) fn longest_remaining(self, now: Self) -> Duration {
         let monotonic = self.monotonic.saturating_duration_since(now.monotonic);
         monotonic.max(self.boot.saturating_sub(now.boot))
@@ -134,7 +135,7 @@ impl Moment {
         }
     }
 
-    /// How long ago this moment was at `now`, by the clock that ran further.
+    /// Returns the time that has passed since this moment at `now`, by the clock that ran further.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -153,7 +154,7 @@ impl Moment {
     }
 }
 
-/// Where a manager reads the time.
+/// The clock of a manager.
 ///
 /// Handed in, so that a test can let one clock run away from the other. It must not panic: a guard
 /// that is dropped in such a moment stays held.

@@ -1,4 +1,4 @@
-//! What can go wrong with a lock, by what the caller can do about it.
+//! The errors of a lock: one variant for each way in which the caller can respond.
 
 mod forms;
 mod manager;
@@ -16,7 +16,7 @@ use crate::{
     key::{KeyFault, LockKey},
 };
 
-/// Why a critical section was not entered, or not left in good order.
+/// The reason why a critical section was not entered, or not left in good order.
 ///
 /// The text names the key and what to do; it is meant for logs, not for the clients of a service.
 ///
@@ -38,37 +38,37 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else held the lock, or one of several, for all of the wait. The body did not run.
+    /// Another holder had the lock, or one of several, for the whole wait. The body did not run.
     #[error("lock `{key}` is busy after {waited:.0?}: {holder}; try again later or raise `wait`")]
     Busy {
         /// The lock; of several the one that was held.
         key: LockKey,
-        /// How long the caller waited.
+        /// The time for which the caller waited.
         waited: Duration,
-        /// Who holds it, as far as the store knows. Boxed, so that the error stays small.
+        /// The holder, as far as the store knows it. Boxed, so that the error stays small.
         holder: Box<Holder>,
     },
-    /// The store did not tell within the wait whether the lock is free. The body did not run.
+    /// The store gave no usable answer within the wait. The body did not run.
     #[error("lock `{key}` is unavailable after {waited:.0?}: {reason}")]
     Unavailable {
         /// The lock.
         key: LockKey,
-        /// How long the caller waited.
+        /// The time for which the caller waited.
         waited: Duration,
         /// The last failure. It is part of the message and therefore not a `source`.
         reason: StoreError,
     },
-    /// The lease ended before the body did. The body was cancelled, or had just ended: what it
-    /// wrote without its fencing token may have met another holder's writes.
+    /// The lease ended before the body did. The body was cancelled, or had just ended. Its writes
+    /// without a fencing token may have met those of another holder.
     #[error(
         "lock `{key}` was lost after {held_for:.0?}: {cause}; check what the section has written"
     )]
     Lost {
         /// The lock; of several the first that was lost.
         key: LockKey,
-        /// How long it was held.
+        /// The time for which it was held.
         held_for: Duration,
-        /// How it was lost.
+        /// The cause of the loss.
         cause: LostCause,
     },
     /// The calling task already holds this lock and would wait for itself.
@@ -85,7 +85,7 @@ pub enum LockError {
     InvalidKey {
         /// The beginning of the text, or the template.
         key: String,
-        /// What is wrong with it.
+        /// The fault of the text or the template.
         reason: KeyFault,
     },
     /// An option is out of bounds.
@@ -95,7 +95,7 @@ pub enum LockError {
         key: LockKey,
         /// The option at fault.
         option: &'static str,
-        /// What is wrong with it.
+        /// The reason why the value is refused.
         reason: Cow<'static, str>,
     },
     /// No manager is installed in this process.
@@ -138,7 +138,7 @@ impl LockError {
         }
     }
 
-    /// Whether somebody else held the lock, which is no incident.
+    /// Returns `true` if another holder had the lock, which is not an incident.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -214,7 +214,7 @@ impl From<Infallible> for LockError {
     }
 }
 
-/// How a lease ended before its time.
+/// The cause for which a lease ended before its release.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -229,28 +229,29 @@ impl From<Infallible> for LockError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostCause {
-    /// The store said that the key is not ours: it expired there, or somebody deleted it.
+    /// The store answered that this owner does not hold the key: the lease expired there, was
+    /// revoked, or its key was deleted.
     #[error("the store says that it is not ours any more")]
     TakenAway,
-    /// It could not be renewed before its deadline.
+    /// The lease could not be renewed before its deadline.
     #[error("it could not be renewed in time ({reason})")]
     NotRenewed {
         /// The last failure.
         reason: StoreError,
     },
-    /// It ended after its TTL, since it was not to be renewed.
+    /// The lease ended after its TTL, as it was not to be renewed.
     #[error("it ended after its `ttl`, as `renew = false` asks")]
     NotToBeRenewed,
-    /// Its deadline passed before it was renewed: the process was held up.
+    /// The deadline passed before the lease was renewed: the process was held up.
     #[error("its deadline passed; raise `ttl`, or look for what held the process up")]
     Expired,
-    /// It was held for all of `max_hold`.
+    /// The lease was held for all of `max_hold`.
     #[error("it was held for all of `max_hold`")]
     MaxHold,
-    /// The manager was shut down and did not wait longer.
+    /// The manager was shut down, and did not wait for the body any longer.
     #[error("its manager was shut down")]
     ShutDown,
-    /// This process is a fork of the one that holds it.
+    /// This process is a fork of the one that holds the lease.
     #[error(
         "it belongs to the process that this one was forked from; lock in each process, after the fork"
     )]

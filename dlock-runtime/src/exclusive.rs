@@ -1,11 +1,11 @@
-//! Makes what is only reached by `&mut` `Sync`: boxed futures, of which nobody knows whether they are.
+//! Makes a value `Sync` that is only reached by `&mut`: boxed futures, which are not known to be.
 
 use std::{
     fmt,
     sync::{Mutex, PoisonError},
 };
 
-/// A value that nobody can share.
+/// A value that is never shared.
 ///
 /// The mutex is never locked, and costs eight bytes; the standard library has a type without them,
 /// which is not stable.

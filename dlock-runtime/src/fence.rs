@@ -8,7 +8,7 @@ use std::{
 /// Seconds from 1970 to 2024, where fences start to count.
 const FENCE_EPOCH: u64 = 1_704_067_200;
 
-/// What a store would count as a fence at this moment, by this machine's clock.
+/// The number that a store would count as a fence at this moment, by this machine's clock.
 pub(crate) fn fence_by_the_clock() -> u64 {
     fence_at(SystemTime::now())
 }
@@ -81,8 +81,8 @@ impl FencingToken {
         Some(Self(next))
     }
 
-    /// Whether it is that of the section to which the store has granted the lease, and not of one that
-    /// has taken it over.
+    /// `true` if it is the token of the attempt to which the store has granted the lease, and not
+    /// of one that has taken it over.
     pub(crate) const fn is_first_of_lease(self) -> bool {
         self.0.trailing_zeros() >= Self::SEQUENCE_BITS
     }

@@ -1,7 +1,8 @@
-//! What must be true whatever comes from outside: for the tests here, and for the targets in `fuzz/`.
+//! Rules that hold for all outside input: for the tests here, and for the targets in `fuzz/`.
 //!
 //! It is compiled for those alone. Each function takes any bytes and panics where a rule is broken.
-//! What is expected is written from the definition, and shares no code with what it judges.
+//! The expected result is written from the definition, and shares no code with the code that it
+//! judges.
 
 mod key;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a lock is called: keys, and the encoding that keeps different values apart.
+//! The names of locks: keys, and the encoding that keeps different values apart.
 //!
 //! A key is literal text with values in between. The text is the programmer's and stays as it is;
 //! a value's every ASCII character outside `A-Z a-z 0-9 - _ . ~` is written `%XX`, and so are
@@ -81,7 +81,7 @@ impl From<&LockKey> for LockKey {
     }
 }
 
-/// Why a text or a value cannot be (part of) a key.
+/// The reason why a text or a value cannot be (part of) a key.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

@@ -1,4 +1,4 @@
-//! How a process is called where others see it.
+//! The name of a process where others see it.
 
 /// `application@host/pid`, in printable ASCII without spaces and `#`, behind which functions stand.
 pub(crate) fn label(application: Option<&str>) -> String {

@@ -1,4 +1,5 @@
-//! What logs and metrics say of locks, in one place: spans, events and their fields, and what is counted.
+//! All that logs and metrics contain of locks, in one place: spans, events and their fields, and
+//! counters.
 //!
 //! A driver calls one function for each thing that happens, with values: no driver is known here. Every event goes to
 //! the target `dlock` and names its `key`. Those of a store's connection are the store's.

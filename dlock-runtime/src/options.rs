@@ -1,4 +1,4 @@
-//! How a lock is taken and kept: the options of one call, and what they come to.
+//! The options of one call, and the settings that result from them.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// ```
 pub const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// How long to wait for a lock that is held.
+/// The time to wait for a lock that is held.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -58,7 +58,7 @@ impl From<Duration> for Wait {
     }
 }
 
-/// What becomes of the body when its lease is lost.
+/// The treatment of a body whose lease is lost.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -109,28 +109,28 @@ impl Options {
         }
     }
 
-    /// How long the store keeps the lease without a sign of life.
+    /// Sets how long the store keeps the lease without a sign of life.
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long to wait for a lock that is held.
+    /// Sets how long to wait for a lock that is held.
     #[must_use]
     pub const fn wait(mut self, wait: Wait) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Whether the lease is kept alive while the body runs.
+    /// Sets whether the lease is renewed while the body runs.
     #[must_use]
     pub const fn renew(mut self, renew: bool) -> Self {
         self.renew = Some(renew);
         self
     }
 
-    /// What becomes of the body when its lease is lost.
+    /// Sets what happens to the body when its lease is lost.
     #[must_use]
     pub const fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.on_lost = Some(on_lost);
@@ -144,7 +144,7 @@ impl Options {
         self
     }
 
-    /// For at least this long after it was got, nobody else gets the lock.
+    /// Keeps the lock from all others for at least this long after it was acquired.
     #[must_use]
     pub const fn min_hold(mut self, min_hold: Duration) -> Self {
         self.min_hold = Some(min_hold);
@@ -205,7 +205,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Whether the lease is renewed as long as it is held.
+    /// `true` if the lease is renewed as long as it is held.
     pub(crate) fn renews(&self) -> bool {
         // Until all of several keys are there, the first must not run out.
         self.renew || self.on_trial
@@ -299,7 +299,7 @@ pub const fn check_min_hold(min_hold: Duration) -> Duration {
     min_hold
 }
 
-/// Why a time cannot be the limit for an answer or for a connection.
+/// The reason why a time cannot be the limit for an answer or for a connection.
 pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
     /// Sums and multiples of limits are moments in the future, which have to exist.
     const LONGEST: Duration = Duration::from_secs(60 * 60);

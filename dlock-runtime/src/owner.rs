@@ -48,8 +48,8 @@ impl fmt::Display for ClientId {
 
 /// The id by which a store knows one claim on a key, written `client.number`.
 ///
-/// It is made before the first request is sent, so that a retry can recognise what an earlier,
-/// unanswered request has already done. It proves ownership to the store only; anyone who may
+/// It is made before the first request is sent, so that a retry can recognise the effect of an
+/// earlier request without an answer. It proves ownership to the store only: any client that may
 /// write to the store can read it.
 ///
 /// ```

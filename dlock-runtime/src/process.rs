@@ -21,7 +21,7 @@ pub(crate) use self::here::here;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// For how long a thread need not ask for its process again.
+/// The time for which a thread need not ask for its process again.
 ///
 /// Asking is a system call, and a lock in memory takes little longer than some of them. The thread
 /// that forks is the only one that the child has, and the call by itself takes it more than four
@@ -43,7 +43,7 @@ impl Process {
         Self(process::id())
     }
 
-    /// Whether it is the one that runs this at `now`, or else a parent of it.
+    /// `true` if it is the process that runs this at `now`; `false` in a forked child.
     pub(crate) fn is_this(self, now: Instant) -> bool {
         if let Some((asked, this)) = KNOWN.get()
             && let Some(since) = now.checked_duration_since(asked)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Where a manager gets its random bits: the identity of the client, and jitter. It must not panic.
+/// The source of a manager's random bits: the identity of the client, and jitter. It must not
+/// panic.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

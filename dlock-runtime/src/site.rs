@@ -30,7 +30,8 @@ pub struct LockSite {
 }
 
 impl LockSite {
-    /// What the attribute knows while compiling; `computed` names the options that it does not.
+    /// Takes the values that the attribute knows while compiling; `computed` names the options that
+    /// it does not know.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(
@@ -124,7 +125,7 @@ impl LockSite {
         self.options.ttl
     }
 
-    /// How long to wait; `None` if that is the manager's, or [computed](Self::computed).
+    /// Returns how long to wait; `None` if that is the manager's, or [computed](Self::computed).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -166,7 +167,7 @@ impl LockSite {
     }
 }
 
-/// What logs and metrics say of where a call comes from.
+/// The origin of a call, for logs and metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) site: Option<&'static LockSite>,

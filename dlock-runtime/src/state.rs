@@ -1,4 +1,4 @@
-//! What this process knows of one key: a plain value, changed by events only.
+//! This process's knowledge of one key: a plain value, changed by events only.
 //!
 //! Every task that wants the key makes an *attempt*. One of them at a time is in front and bears the
 //! *claim* of this process, which is all that the store sees; the others wait behind it in the order

@@ -1,4 +1,4 @@
-//! The contract between dlock and whatever decides who holds a key.
+//! The contract between dlock and the store that decides who holds a key.
 //!
 //! A store knows keys, owners and time; it knows nothing of tasks, guards or renewal. *Busy* and
 //! *not yours* are answers. An `Err` always means that the outcome is unknown: the request may or

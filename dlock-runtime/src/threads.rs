@@ -1,4 +1,4 @@
-//! What threads decide between each other, tried in many orders: for tests alone.
+//! Races between threads, tried in many orders: for tests alone.
 //!
 //! `schedule` lets one thread run at a time and chooses by a seed which, at each of the places where
 //! [`interrupt`] is called: before and after every mutex, clock and request. `shaken` lets them run at once, and makes
@@ -31,11 +31,11 @@ pub(crate) use self::{
 thread_local! {
     /// The schedule that this thread is in, and its number there.
     static PLACE: RefCell<Option<(Arc<Schedule>, usize)>> = const { RefCell::new(None) };
-    /// What a shaken thread draws from; 0 in any other.
+    /// The random state of a shaken thread; 0 in any other.
     static SHAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many tests shake the threads that they have used.
+/// The number of tests that shake the threads that they have used.
 static SHAKING: AtomicUsize = AtomicUsize::new(0);
 
 /// Another thread may go first here. Says whether a schedule decides about that.

@@ -15,8 +15,8 @@
 //! | `code` | status | `Retry-After` |
 //! |---|---|---|
 //! | `busy` | 409 | when the holder's lease ends, at most 1 s |
-//! | `unavailable` | 503 | 1 s; 30 s if somebody has to mend something first |
-//! | `lost` | 503 | none: part of the work may be done, so nobody should repeat it blindly |
+//! | `unavailable` | 503 | 1 s; 30 s if an operator has to fix something first |
+//! | `lost` | 503 | none: part of the work may be done, so a blind repetition is unsafe |
 //! | `invalid-key` | 400 | none |
 //! | `closed` | 503 | 5 s |
 //! | `would-deadlock`, `invalid-option`, `not-installed` | 500 | none |
@@ -25,8 +25,8 @@
 //! a [`LockError`](crate::LockError) are for logs. A failure to get a lock is logged by the lock, so
 //! an answer logs nothing more.
 //!
-//! What an application wants otherwise it says once, by [`Problems`] and [`install`], or for one
-//! answer, by the methods of [`Problem`]:
+//! Override the defaults once, for the whole application, by [`Problems`] and [`install`], or for
+//! one answer, by the methods of [`Problem`]:
 //!
 //! ```
 //! # extern crate dlock_runtime as dlock;
@@ -50,7 +50,8 @@
 //! `on_cancel = detach`, the body goes on under its lock. When it notices is up to the framework:
 //!
 //! - **axum** (by hyper, HTTP/1): as soon as the client closes its side, unless the client has sent
-//!   another request behind the first, or a body that nobody reads. Extractors such as `Json` read it.
+//!   another request behind the first, or a body that is not read. Extractors such as `Json` read
+//!   it.
 //! - **actix-web** (HTTP/1): only with `HttpServer::h1_allow_half_closed(false)`. By default a client
 //!   that has closed its side is taken for one that still listens: the handler ends, and the lock is
 //!   held until then. A reset of the connection is noticed in any case.
@@ -80,7 +81,7 @@ use actix_web::http::StatusCode;
 
 /// The media type of a problem.
 const CONTENT_TYPE: &str = "application/problem+json";
-/// The next one who asks may get the lock: no answer is worth keeping.
+/// The next request may get the lock: no answer is worth keeping.
 const CACHE_CONTROL: &str = "no-store";
 
 /// The phrase that belongs to `status`.
@@ -91,7 +92,7 @@ fn phrase(status: u16) -> &'static str {
         .unwrap_or("Error")
 }
 
-/// Whether an error may be answered with `status`.
+/// `true` if an error may be answered with `status`.
 fn is_error(status: u16) -> bool {
     (400..600).contains(&status)
 }

@@ -25,7 +25,7 @@ impl OwnedChild {
         self.0.id()
     }
 
-    /// How the process ended, or `None` while it lives.
+    /// The exit status of the process, or `None` while it lives.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
         let status = self.0.try_wait().expect("a child of ours can be asked");
         if status.is_some() {

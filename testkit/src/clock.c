@@ -2,7 +2,7 @@
 // first eight bytes of the file DLOCK_CLOCK name.
 //
 // Loaded before the C library's own functions. The monotonic clocks stay as they are, as they do
-// when somebody sets the clock of a machine.
+// when the clock of a machine is set.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ __attribute__((constructor)) static void find(void) {
     const char *path = getenv("DLOCK_CLOCK");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     void *page = file < 0 ? MAP_FAILED : mmap(0, sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);
-    // Whoever asks for another clock must not get the machine's without knowing.
+    // A process that asks for another clock must not get the machine's unnoticed.
     if (page == MAP_FAILED) abort();
     close(file);
     ahead = page;

@@ -145,7 +145,7 @@ impl Cluster {
         format!("redis-cluster://{login}{at}{hosts}")
     }
 
-    /// How many nodes there are, killed ones included.
+    /// The number of nodes, killed ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -318,7 +318,7 @@ impl Cluster {
         keys
     }
 
-    /// How often the nodes that are up have run a command since they started.
+    /// The number of times that the nodes that are up have run a command since they started.
     pub async fn command_count(&self, name: &str) -> u64 {
         let mut count = 0;
         for node in self.up() {
@@ -366,7 +366,7 @@ impl Cluster {
         self.views().await.iter().all(condition)
     }
 
-    /// Whether all have the same masters for the same slots.
+    /// `true` if all have the same masters for the same slots.
     async fn agree(&self) -> bool {
         let views = self.views().await;
         views.windows(2).all(|pair| pair[0].agrees_with(&pair[1]))

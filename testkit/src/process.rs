@@ -53,7 +53,7 @@ impl Worker {
         self.process().id()
     }
 
-    /// How the process ended, if it has.
+    /// The exit status of the process, if it has ended.
     #[must_use]
     pub fn ended(&self) -> Option<ExitStatus> {
         self.process().exited()

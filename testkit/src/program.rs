@@ -1,4 +1,4 @@
-//! Where the programs lie that tests start.
+//! The places of the programs that tests start.
 
 use std::env;
 use std::ffi::OsString;

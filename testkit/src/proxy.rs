@@ -134,7 +134,7 @@ impl Proxy {
         self.faults.set_trap(Trap::new(text, TrapAt::Request));
     }
 
-    /// Whether a request that one of the `cut_before_…` methods waits for is still to come.
+    /// `true` if a request that one of the `cut_before_…` methods waits for is still to come.
     #[must_use]
     pub fn is_trap_set(&self) -> bool {
         self.faults.is_trap_set()

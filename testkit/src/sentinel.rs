@@ -26,13 +26,13 @@ pub struct SentinelShape {
     pub replicas: usize,
     /// Most of them have to agree before a replica becomes the master.
     pub sentinels: usize,
-    /// What the master and its replicas want of a client, and of each other.
+    /// The password that the master and its replicas want of a client, and of each other.
     pub password: Option<&'static str>,
-    /// What the Sentinels want of a client.
+    /// The password that the Sentinels want of a client.
     pub sentinel_password: Option<&'static str>,
-    /// After what silence a server counts as down.
+    /// The silence after which a server counts as down.
     pub down_after: Duration,
-    /// After what time a Sentinel tries again, or sets right a replica of a wrong master.
+    /// The time after which a Sentinel tries again, or corrects a replica of a wrong master.
     pub failover_timeout: Duration,
 }
 
@@ -201,7 +201,7 @@ impl Sentinels {
         self.at(named.expect("it was waited for"))
     }
 
-    /// The port of the master that the latest of those names who answer.
+    /// The port of the master that the latest answer names.
     async fn named(&self) -> Option<u16> {
         let mut latest = None;
         for sentinel in &self.watching {
@@ -230,7 +230,7 @@ impl Sentinels {
         self.master().await
     }
 
-    /// Those that are not `master`.
+    /// The servers other than `master`.
     pub fn others<'a>(&'a self, master: &RedisServer) -> impl Iterator<Item = &'a RedisServer> {
         let port = master.port();
         self.servers.iter().filter(move |it| it.port() != port)
@@ -279,7 +279,7 @@ impl Sentinels {
     pub async fn cut_off(&self, replica: &RedisServer) {
         self.is_disturbed.store(true, Ordering::Relaxed);
         let mut connection = replica.connection().await;
-        // Nobody listens there.
+        // No server listens there.
         redis::cmd("REPLICAOF")
             .arg("127.0.0.1")
             .arg(1)
@@ -302,7 +302,7 @@ impl Sentinels {
     pub async fn until_replicated(&self, master: &RedisServer, count: usize) {
         let mut connection = master.connection().await;
         after_a_while(START_DEADLINE, "replicas have it all", async || {
-            // What counts is what this connection has written.
+            // Only the writes of this connection count.
             let mut written = redis::pipe();
             written.cmd("SET").arg("testkit:mark").arg(1).ignore();
             written.cmd("DEL").arg("testkit:mark").ignore();

@@ -263,7 +263,7 @@ impl RedisServer {
         keys
     }
 
-    /// Where processes that use locks say what they are.
+    /// The keys under which processes that use locks publish their presence.
     pub async fn processes(&self) -> Vec<String> {
         let mut keys = self.all_keys("*:process:{*}").await;
         keys.retain(|key| says_who_it_is(key));

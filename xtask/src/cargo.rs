@@ -104,7 +104,7 @@ pub(crate) fn build_and_start(build: &Call, name: &str, words: &[String]) -> Res
     }
 }
 
-/// What cargo tells about the workspace.
+/// The output of cargo about the workspace.
 pub(crate) fn output(arguments: &str) -> Result<String, String> {
     let output = command(&root())
         .args(arguments.split(' '))
@@ -117,7 +117,7 @@ pub(crate) fn output(arguments: &str) -> Result<String, String> {
     Err(format!("cargo {arguments} failed: {said}"))
 }
 
-/// What cargo says when it fails in the package at `root`, or that it does not.
+/// The errors of cargo when it fails in the package at `root`; an error if it does not fail.
 pub(crate) fn errors_in(
     root: &Path,
     arguments: &str,
@@ -136,7 +136,7 @@ pub(crate) fn errors_in(
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Whether a subcommand such as `fmt` is installed.
+/// `true` if a subcommand such as `fmt` is installed.
 pub(crate) fn has(subcommand: &str) -> bool {
     command(&root())
         .args([subcommand, "--version"])
@@ -148,8 +148,9 @@ pub(crate) fn has(subcommand: &str) -> bool {
 
 /// The cargo that runs this program, so that every step uses the same toolchain; in `folder`.
 ///
-/// What cargo has told this program about its package is taken away: `ring` looks at these variables when it
-/// is built, and would be built anew, with all that depends on it, after each call by hand.
+/// Without the variables by which cargo has described its package to this program: `ring` looks at
+/// them when it is built, and would be built anew, with all that depends on it, after each call by
+/// hand.
 pub(crate) fn command(folder: &Path) -> Command {
     prepared(Command::new(program()), folder)
 }
@@ -179,7 +180,7 @@ fn prepared(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-/// Where compilers put what they make.
+/// The folder for the output of compilers.
 pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |it| root().join(it))
 }

@@ -46,7 +46,7 @@ impl Component {
     }
 }
 
-/// What speaks against installing a component.
+/// The obstacle to installing a component.
 fn obstacle(rustup: bool, forbidden: bool) -> Option<&'static str> {
     match (rustup, forbidden) {
         (_, true) => Some("is missing, and DLOCK_NO_INSTALL is set"),

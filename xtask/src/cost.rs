@@ -1,4 +1,4 @@
-//! What the attribute costs those who compile it, against the same written by hand.
+//! The cost of the attribute for compile times, against the same written by hand.
 //!
 //! Nothing is asserted: times depend on the machine and on what else it does. The programs are
 //! built in turn, so that a busy minute meets all of them, and the median counts.
@@ -96,7 +96,7 @@ fn measure(folder: &Path, (_, arguments): Build, program: Program) -> Result<Sam
         .args([command, "--quiet", "--package", program.name()])
         .args(["--target-dir", "target"])
         .args(rest)
-        // What is left of the last build would be used by chance.
+        // The rest of the last build would be used by chance.
         .env("CARGO_INCREMENTAL", "0")
         .stdout(Stdio::null());
     let (used, start) = (processor_time(), Instant::now());
@@ -131,7 +131,8 @@ fn sizes(shown: &'static str, folder: &Path, profile: &str) -> Result<Row, Strin
     Ok(Row::bytes(shown, [attribute?, by_hand?, unlocked?]))
 }
 
-/// What the children of this process have used, where the system tells by a file.
+/// The processor time that the children of this process have used, where the system has a file for
+/// it.
 fn processor_time() -> Option<Duration> {
     // `cutime` and `cstime`, in units that Linux has kept at 10 ms for all programs. The name of
     // the program stands before them and may contain anything.

@@ -41,7 +41,7 @@ impl Crate {
         Err(format!("{} {} could not be built", self.name, self.version))
     }
 
-    /// Whether this is the program, in its version.
+    /// `true` if this is the program, in its version.
     fn is(&self, program: &Path) -> bool {
         let said = machine::output(program, &["--version"]).unwrap_or_default();
         said.split_whitespace().any(|word| word == self.version)

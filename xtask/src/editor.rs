@@ -1,4 +1,4 @@
-//! What an editor makes of a key: from a name in it to the parameter, and back.
+//! An editor's view of a key: from a name in it to the parameter, and back.
 //!
 //! rust-analyzer is asked, as an editor would ask it, about a small crate. It learns of the names
 //! through a literal that relies on what compilers and editors happen to do, so a new release of

@@ -1,4 +1,5 @@
-//! What shows that locks hold, beyond single tests: a model, a simulation, and chaos among real parts.
+//! Evidence that locks hold, beyond single tests: a model, a simulation, and chaos among real
+//! parts.
 //!
 //! Each is a program of its own under `evidence/`; a short part of each is among its tests. Here it is
 //! built for release, and told.

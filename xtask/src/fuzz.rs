@@ -19,7 +19,7 @@ const CARGO_FUZZ: Crate = Crate {
     install: Call::new("install --locked cargo-fuzz --version 0.13.2"),
 };
 
-/// What a message of the fuzzer begins with.
+/// The beginning of a message of the fuzzer.
 const REPRODUCER: &str = "Test unit written to ";
 
 #[derive(Args)]
@@ -120,7 +120,7 @@ fn try_out(fuzzer: &Path, target: &str, seconds: u32) -> Result<Seen, String> {
         .arg("--")
         .args(["-print_final_stats=1", "-timeout=10", "-max_len=4096"])
         .arg(format!("-max_total_time={seconds}"))
-        // What was wrong would drown in it.
+        // The finding would drown in it.
         .env("RUST_BACKTRACE", "0")
         .stderr(Stdio::piped())
         .spawn()
@@ -134,7 +134,7 @@ fn try_out(fuzzer: &Path, target: &str, seconds: u32) -> Result<Seen, String> {
     Ok(seen)
 }
 
-/// What the fuzzer has said.
+/// The output of the fuzzer so far.
 #[derive(Debug, Default)]
 struct Seen {
     executions: u64,
@@ -142,7 +142,7 @@ struct Seen {
     covered: u64,
     inputs: u64,
     reproducer: Option<String>,
-    /// The end of it, for who wants to know what was wrong.
+    /// The end of it, which shows the cause of a failure.
     last: Vec<String>,
     is_well: bool,
 }

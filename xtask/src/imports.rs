@@ -41,7 +41,7 @@ type Module = Vec<String>;
 
 #[derive(Default)]
 struct Names {
-    /// What is named, from the root of the crate, and whether it is a re-export.
+    /// The paths that are named, from the root of the crate, each with `true` if it is a re-export.
     paths: Vec<(Module, bool)>,
 }
 
@@ -95,7 +95,7 @@ impl Package {
         Some(module)
     }
 
-    /// Which module imports which.
+    /// The imports of each module.
     fn edges(&self) -> BTreeMap<&Module, BTreeSet<&Module>> {
         let edges = self.modules.iter().map(|(module, names)| {
             let of_child = |path: &Module| path.len() > module.len() && path.starts_with(module);
@@ -188,7 +188,7 @@ fn is_mark(token: Option<&TokenTree>, mark: char) -> bool {
 }
 
 impl Names {
-    /// What the items of `module` name, in its file or in a block.
+    /// Adds the names in the items of `module`, in its file or in a block.
     fn of_items(&mut self, module: &Module, tokens: &[TokenTree]) {
         let mut at = 0;
         let (mut is_test, mut is_public) = (false, false);
@@ -207,7 +207,7 @@ impl Names {
                 }
                 TokenTree::Ident(word) if *word == "pub" => {
                     is_public = true;
-                    // What follows in parentheses names no item.
+                    // The content of the parentheses names no item.
                     if matches!(tokens.get(at + 1), Some(TokenTree::Group(_))) {
                         at += 1;
                     }
@@ -298,7 +298,7 @@ fn is_root(word: &str) -> bool {
     matches!(word, "crate" | "super" | "self")
 }
 
-/// How many tokens a path has.
+/// The number of tokens of a path.
 fn path_len(tokens: &[TokenTree]) -> usize {
     let mut len = 1;
     while is_mark(tokens.get(len), ':')

@@ -1,4 +1,4 @@
-//! What this machine has, and what may be done to it.
+//! The programs of this machine, and the permission to install more.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether `DLOCK_NO_INSTALL` is set.
+/// `true` if `DLOCK_NO_INSTALL` is set.
 pub(crate) fn nothing_may_be_installed() -> bool {
     variable("DLOCK_NO_INSTALL").is_some()
 }
@@ -23,7 +23,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|it| it.is_file())
 }
 
-/// Whether a program can be run and ends well; what it says is not shown.
+/// `true` if a program can be run and ends well; its output is not shown.
 pub(crate) fn succeeds(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
     Command::new(program)
         .args(arguments)
@@ -34,7 +34,7 @@ pub(crate) fn succeeds(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// What a program says, if it ends well.
+/// The output of a program, if it ends well.
 pub(crate) fn output(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::machine::{self, find, succeeds};
 
-/// How packages can be installed.
+/// The way in which packages can be installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rights {
     #[default]
@@ -26,7 +26,7 @@ impl Rights {
     }
 }
 
-/// What speaks for and against installing packages.
+/// The facts for and against installing packages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts {
     /// A Debian or Ubuntu with `apt-get`.
@@ -45,7 +45,7 @@ impl Facts {
         }
     }
 
-    /// Whether sudo is needed, or what hinders, to be put behind `no … found`.
+    /// `true` if sudo is needed; or the obstacle, to be put behind `no … found`.
     pub(crate) fn plan(self) -> Result<bool, &'static str> {
         match self.rights {
             _ if self.forbidden => Err(", and DLOCK_NO_INSTALL is set"),

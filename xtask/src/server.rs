@@ -16,7 +16,7 @@ or name a binary: DLOCK_REDIS_SERVER=/path/to/redis-server";
 /// The first Redis that dlock works with, as its documentation says.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// What the decision depends on.
+/// The facts that the decision depends on.
 #[derive(Clone, Debug, Default)]
 struct Facts {
     /// The value of `DLOCK_REDIS_SERVER`, if that is no file.
@@ -26,7 +26,7 @@ struct Facts {
     packages: packages::Facts,
 }
 
-/// What is to be done.
+/// The decision.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
     Use(PathBuf),
@@ -90,7 +90,7 @@ fn install(sudo: bool) -> Result<PathBuf, String> {
     })
 }
 
-/// What a server says of its version.
+/// The version that a server reports.
 fn version(server: &Path) -> Result<String, String> {
     let shown = server.display();
     match Command::new(server).arg("--version").output() {
@@ -102,7 +102,7 @@ fn version(server: &Path) -> Result<String, String> {
     }
 }
 
-/// Why the server that says `said` of its version will not do.
+/// The reason why the server that reports `said` as its version will not do.
 ///
 /// Asked here because the tests would only show it one failure at a time, late, and in words about
 /// something else. What cannot be read is let through: the tests will tell.

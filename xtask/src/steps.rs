@@ -52,7 +52,7 @@ impl Step {
         }
     }
 
-    /// What most mistakes of style are found by.
+    /// The check that finds most mistakes of style.
     pub(crate) const fn clippy() -> Call {
         Call::new("clippy --workspace --all-targets --all-features --locked -- -D warnings")
     }
@@ -71,12 +71,12 @@ impl Step {
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --lib --locked -- -D warnings",
                 ),
-                // What stands in for TLS.
+                // Without TLS: its stand-in.
                 Call::new(
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --features redis --lib --locked -- -D warnings",
                 ),
-                // What is only there for a server.
+                // The parts that are only there for a server.
                 Call::new(
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --features metrics,axum,actix,registry --lib --locked -- -D warnings",
@@ -107,7 +107,7 @@ impl Step {
         }
     }
 
-    /// What does not come with every toolchain.
+    /// The component that does not come with every toolchain.
     pub(crate) fn component(self) -> Option<Component> {
         match self {
             Self::Fmt => Some(Component {

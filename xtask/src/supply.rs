@@ -1,4 +1,4 @@
-//! What dlock brings along, against `deny.toml`: licences, sources, versions and wildcards.
+//! The dependencies of dlock, against `deny.toml`: licences, sources, versions and wildcards.
 //!
 //! `cargo deny` knows all of that and more, but takes minutes to build, and its advisories come from
 //! outside. So every run of the tests looks at what cargo tells here, and `cargo xtask deny` runs
@@ -153,8 +153,8 @@ struct Package {
     wildcards: Vec<String>,
 }
 
-/// What a user's build may contain: the facade and the command, with all features and all that they need,
-/// on any platform.
+/// The crates that a user's build may contain: the facade and the command, with all features and
+/// all that they need, on any platform.
 #[derive(Debug)]
 struct Graph {
     packages: Vec<Package>,

@@ -1,4 +1,4 @@
-//! How long each test takes: as the runner of cargo, it watches what a test executable prints.
+//! The time of each test: as the runner of cargo, it watches the output of a test executable.
 //!
 //! The test harness of stable Rust tells only which tests have ended. It starts them in the order of
 //! `--list`, so many at a time, and the next one whenever one has ended: from the lines and the moments at
@@ -21,7 +21,7 @@ use crate::cargo;
 /// Names the file to which each executable adds its times.
 const TIMES: &str = "DLOCK_TEST_TIMES";
 
-/// How many tests are shown.
+/// The number of tests that are shown.
 const SHOWN: usize = 10;
 
 /// How often the file is looked at while the tests are built.
@@ -39,7 +39,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Nothing where the runner is somebody else's, or cannot be named to cargo.
+    /// `None` where another runner is set, or this one cannot be named to cargo.
     pub(crate) fn start() -> Option<Self> {
         let variable = runner_of(&cargo::output("-vV").ok()?)?;
         let program = env::current_exe().ok()?;
@@ -56,7 +56,7 @@ impl Times {
         })
     }
 
-    /// What cargo needs, so that it runs the tests by this program.
+    /// The variables by which cargo runs the tests by this program.
     pub(crate) fn variables(&self) -> Vec<(String, OsString)> {
         let program = env::current_exe().expect("it was known before");
         let mut runner = program.into_os_string();
@@ -187,7 +187,7 @@ fn name(program: &Path) -> String {
     name[..end].to_owned()
 }
 
-/// What the harness does when, as far as it is known.
+/// The harness's work over time, as far as it is known.
 struct Schedule {
     waiting: VecDeque<String>,
     threads: usize,

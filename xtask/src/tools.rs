@@ -31,7 +31,7 @@ enum Kind {
     /// of the tool.
     Program {
         file: &'static str,
-        /// Which of several packages of the version, if not that of this Python.
+        /// The choice among several packages of the version, if it is not that of this Python.
         built_for: &'static [&'static str],
     },
     /// A package for Python to import, with all that it needs itself.
@@ -57,7 +57,7 @@ const TOOLS: [Tool; 3] = [
         version: "6.2.912183",
         kind: Kind::Program {
             file: "redis-server",
-            // Whatever runs pip: only the server in it is of use.
+            // The machine's own Python may be any: only the server in the package is used.
             built_for: &[
                 "--python-version",
                 "311",
@@ -79,23 +79,23 @@ const TOOLS: [Tool; 3] = [
     },
 ];
 
-/// What the decision depends on.
+/// The facts that the decision depends on.
 #[derive(Clone, Debug, Default)]
 struct Facts {
-    /// What the variable names, if that does not exist.
+    /// The file that the variable names, if that does not exist.
     wrongly_named: Option<String>,
-    /// What the variable names, if it will do.
+    /// The file that the variable names, if it will do.
     named: Option<String>,
-    /// Whether the right version lies in `target/tools`.
+    /// `true` if the right version lies in `target/tools`.
     is_there: bool,
-    /// What else there is on this machine.
+    /// The server that was found elsewhere on this machine.
     elsewhere: Option<String>,
-    /// Whether Python has pip.
+    /// `true` if Python has pip.
     pip: bool,
     packages: packages::Facts,
 }
 
-/// What is to be done.
+/// The decision.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
     Use(String),
@@ -211,7 +211,7 @@ impl Tool {
             }
         }
         let staging = folder.staging(self);
-        // What an earlier run may have left.
+        // The rest of an earlier run.
         remove(&staging);
         let got = python
             .install(&package, &self.kind, &staging)
@@ -283,7 +283,7 @@ impl Folder {
     }
 }
 
-/// Whatever it is, if it is there.
+/// Removes a file or a folder, if it is there.
 fn remove(path: &Path) {
     if path.is_dir() {
         std::fs::remove_dir_all(path).ok();

@@ -58,7 +58,7 @@ pub(crate) async fn run(global: &Global, args: &BenchArgs) -> Result<Exit, Failu
         measured = measure_all(global, args, &inspector, &managers, &prefix) => measured,
         code = interrupted() => Err(Failure::new(Exit::Command(code), "interrupted")),
     };
-    // Whatever happened, nothing is left behind.
+    // In any case, nothing is left behind.
     for manager in &managers {
         manager.shutdown(SHUTDOWN).await;
     }

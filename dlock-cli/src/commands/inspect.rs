@@ -75,7 +75,7 @@ pub(super) fn described(lock: &LockView) -> String {
     lines.0
 }
 
-/// An explanation for readers who have not met such a lock before.
+/// An explanation of locks that look unusual.
 fn hint(holder: &HolderView) -> Option<&'static str> {
     match (holder.is_foreign(), holder.ttl_ms) {
         (true, None) => Some(

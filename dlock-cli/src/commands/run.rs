@@ -44,7 +44,7 @@ use crate::{
     text::rough,
 };
 
-/// How long to wait for a server that does not confirm a release.
+/// The time to wait for a server that does not confirm a release.
 const RELEASE_LIMIT: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure> {
@@ -142,7 +142,7 @@ impl RunArgs {
         format!("dlock-run:{}", name.to_string_lossy())
     }
 
-    /// How long the command has between the two signals.
+    /// The time that the command has between the two signals.
     fn kill_after(&self) -> Duration {
         self.kill_after.unwrap_or(self.ttl / 3)
     }

@@ -127,7 +127,7 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
     }
 }
 
-/// How long it takes to look at all keys, where that is longer than the user wants.
+/// The time of a look at all keys, where it is longer than the user wants.
 #[derive(Default)]
 struct Lag(Option<Duration>);
 

@@ -3,7 +3,7 @@
 //! Keys and JSON then show a state by one name. Only ASCII letters change, and a new word begins at
 //! every capital: `HttpGet` is `http_get`, `HTTPGet` is `h_t_t_p_get`.
 
-/// How variants are named in a key.
+/// The names of variants in a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Case {
     Lower,

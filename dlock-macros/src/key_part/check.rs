@@ -151,7 +151,7 @@ fn ends(ty: &Type) -> (Span, Span) {
     (first, last)
 }
 
-/// Whether a bound on `ty` is needed for it to be a `KeyPart`.
+/// `true` if a bound on `ty` is needed for it to be a `KeyPart`.
 ///
 /// A type that contains the one derived for gets none: the bound would ask for itself. That the
 /// other fields have theirs is enough for rustc to find the impl in the making.
@@ -162,7 +162,7 @@ fn depends(ty: &Type, generics: &Generics, own: &Ident) -> bool {
         && !mentions(tokens, &|ident| ident == own || ident == "Self")
 }
 
-/// Whether a name that `wanted` knows stands in `tokens`, other than after a `::`.
+/// `true` if `tokens` contain a name that `wanted` knows, other than after a `::`.
 fn mentions(tokens: TokenStream, wanted: &impl Fn(&Ident) -> bool) -> bool {
     let mut colons = 0;
     for tree in tokens {

@@ -57,7 +57,7 @@ const OPTIONS: [(Opt, &str, &str); 4] = [
 ];
 
 impl Opt {
-    /// Why the option is of no use there, and what is; `None` if it is.
+    /// The reason why the option is of no use there, and the advice; `None` if it is of use.
     fn misplaced(self, place: Place) -> Option<&'static str> {
         const NO_NAMES: &str = "remove it; names of types and fields are not part of a key";
         match (self, place) {

@@ -5,7 +5,7 @@ use syn::{Generics, Member, Path, Type};
 
 /// Everything `expand` needs to know.
 pub(super) struct Plan {
-    /// Where the facade is; `None` is `::dlock`.
+    /// The path of the facade; `None` is `::dlock`.
     pub(super) krate: Option<Path>,
     pub(super) name: Ident,
     pub(super) generics: Generics,

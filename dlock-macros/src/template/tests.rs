@@ -249,7 +249,7 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
     })
 }
 
-/// Whatever comes, and what is nearly a template.
+/// Any text, and near templates.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),

@@ -1,11 +1,11 @@
-//! Who gets locks, as it happens.
+//! The messages about new holders, as they are published.
 
 use std::fmt;
 
 use super::HandOff;
 use crate::store::redis::Listener;
 
-/// What the waiters of a namespace are told, from now on.
+/// The wake-up messages of a namespace, from now on.
 ///
 /// Made by [`Inspector::hand_offs`](super::Inspector::hand_offs). Dropping it ends the connections.
 ///
@@ -13,7 +13,7 @@ use crate::store::redis::Listener;
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::HandOffs;
 ///
-/// /// Shows who gets which lock, until a connection breaks.
+/// /// Shows each new holder, until a connection breaks.
 /// async fn watch(mut hand_offs: HandOffs) {
 ///     while let Some(hand_off) = hand_offs.next().await {
 ///         println!("{} goes to {}", hand_off.key, hand_off.owner);
@@ -23,7 +23,7 @@ use crate::store::redis::Listener;
 /// ```
 pub struct HandOffs {
     listener: Listener,
-    /// Whether waiters are told without being made the holder.
+    /// `true` if waiters are notified without being made the holder.
     of_quorum: bool,
 }
 
@@ -35,8 +35,9 @@ impl HandOffs {
         }
     }
 
-    /// The next lock that went to a waiter; `None` when a connection has broken, and always from
-    /// then on. A lock that was free when somebody asked for it is not among them.
+    /// Returns the next lock that was granted to a waiter; `None` when a connection has broken, and
+    /// always from then on. A lock that was free when its new holder asked for it is not among
+    /// them.
     ///
     /// # Cancel safety
     ///
@@ -63,7 +64,7 @@ impl HandOffs {
     pub async fn next(&mut self) -> Option<HandOff> {
         loop {
             let told = self.listener.next().await?;
-            // One server tells so only somebody whose lock was taken away.
+            // A fence of 0 from a single server is for a holder whose lock was taken away.
             if told.fence > 0 || self.of_quorum {
                 return Some(HandOff {
                     key: told.key,

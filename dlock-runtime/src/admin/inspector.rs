@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Looks at the locks of a namespace in one server, the master that Sentinels name, a cluster, or a
-/// quorum of independent servers; and takes one away from its holder.
+/// quorum of independent servers; and releases one by force.
 ///
 /// ```no_run
 /// # extern crate dlock_runtime as dlock;
@@ -33,10 +33,10 @@ use crate::{
 /// # Ok(()) }
 /// ```
 pub struct Inspector {
-    /// One, or those of a quorum.
+    /// One store, or those of a quorum.
     stores: Vec<RedisStore>,
     of_quorum: bool,
-    /// Under whose name locks are taken away.
+    /// The id under which locks are taken away.
     me: ClientId,
     unlocked: AtomicU64,
 }
@@ -78,8 +78,8 @@ impl Inspector {
         })
     }
 
-    /// From now on looks at all locks take the servers as much of their time as they can get, one step of
-    /// about a millisecond after the other, instead of 5 %.
+    /// Lifts the pace: from now on a look at all locks uses as much of the servers' time as it can get,
+    /// one step of about a millisecond after the other, instead of 5 %.
     ///
     /// For a single look at servers that have time to spare.
     ///
@@ -100,10 +100,11 @@ impl Inspector {
         self
     }
 
-    /// How much of a walk through all keys is done, from 0 to 1; `None` while none is under way.
+    /// Returns the part of a walk through all keys that is done, from 0 to 1; `None` while none is
+    /// under way.
     ///
-    /// It is what the server's cursor says, or in a cluster how many nodes are done. Of a quorum it is the
-    /// server that is behind the others.
+    /// It is read from the server's cursor, or in a cluster from the number of nodes that are done. Of a
+    /// quorum it is that of the slowest server.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -137,8 +138,8 @@ impl Inspector {
         of_stores.min_by(f64::total_cmp)
     }
 
-    /// What waiters are told from now on: who gets which lock. In a quorum a waiter is only told that
-    /// it may ask, and so is a holder whose lock was taken away.
+    /// Listens to the messages about new holders from now on. In a quorum a waiter is only notified
+    /// that it may ask, and so is a holder whose lock was taken away.
     ///
     /// # Errors
     ///

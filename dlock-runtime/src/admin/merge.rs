@@ -12,16 +12,16 @@ use crate::{
     store::redis::{HolderSnapshot, LeaseIdentity, LockSnapshot, Presence},
 };
 
-/// Where fences count from: the beginning of 2024.
+/// The moment from which fences count: the beginning of 2024.
 const FENCE_EPOCH: Duration = Duration::from_secs(1_704_067_200);
 
-/// What one server tells.
+/// An answer, with the number of the server that gave it.
 pub(super) struct At<T> {
     pub(super) server: usize,
     pub(super) it: T,
 }
 
-/// Everybody who holds the lock there or waits for it.
+/// All clients that hold the lock there or wait for it.
 pub(super) fn clients(snapshot: &LockSnapshot) -> impl Iterator<Item = ClientId> {
     let holder = snapshot.occupant.as_ref().and_then(|it| match it.seen {
         LeaseIdentity::Ours { owner, .. } => Some(owner),
@@ -57,7 +57,7 @@ pub(super) fn lock(
     LockInfo {
         key: key.as_str().to_owned(),
         holder: holder(&same, majority, now, known),
-        // Those of several servers may be told by one each.
+        // Waiters of several servers may each be known at one server only.
         waiter_count: waiter_count.unwrap_or(0).max(waiters.len()),
         waiters,
         last_fence,
@@ -67,8 +67,8 @@ pub(super) fn lock(
     }
 }
 
-/// Where the one has it who has it at most servers, of several the one with the greatest fence; that
-/// one first.
+/// The places of the holder that has the lock at most servers, the greatest fence first. Among
+/// holders at as many servers, the one with the greatest fence counts.
 fn most(holders: Vec<At<HolderSnapshot>>) -> Vec<At<HolderSnapshot>> {
     let mut groups: Vec<Vec<At<HolderSnapshot>>> = Vec::new();
     for occupant in holders {
@@ -194,7 +194,7 @@ fn process_of(client: ClientId, known: &BTreeMap<ClientId, Presence>) -> Option<
     Some(process(client, said))
 }
 
-/// What a process has said of itself, part by part: `application@host/pid`, or `host/pid`.
+/// The parts of a process's label: `application@host/pid`, or `host/pid`.
 pub(super) fn process(client: ClientId, said: Presence) -> ProcessInfo {
     let Presence {
         label,

@@ -1,4 +1,4 @@
-//! How a manager is made: defaults, limits, and the store.
+//! Makes a manager of defaults, limits and a store.
 
 // Documentation shows methods in the order of these.
 mod entry;

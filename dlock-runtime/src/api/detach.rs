@@ -17,7 +17,7 @@ use crate::{
     exclusive::Exclusive,
 };
 
-/// What a section needs to go on without its caller.
+/// The parts of a locked call that go on without its caller.
 pub struct Detach {
     acquisition: Arc<Acquisition>,
     /// The manager in scope, which a new task does not inherit.

@@ -1,4 +1,4 @@
-//! Which manager an annotated function uses: the one in scope, else the installed one.
+//! The manager that an annotated function uses: the one in scope, else the installed one.
 
 use std::{future::Future, time::Duration};
 
@@ -51,7 +51,7 @@ pub fn install(manager: LockManager) -> Result<&'static LockManager, AlreadyInst
 ///
 /// # Errors
 ///
-/// What `make` failed with.
+/// The error of `make`.
 pub fn install_with<E>(
     make: impl FnOnce() -> Result<LockManager, E>,
 ) -> Result<&'static LockManager, E> {

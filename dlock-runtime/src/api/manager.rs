@@ -27,7 +27,7 @@ use crate::{
 #[derive(Clone)]
 pub struct LockManager(Arc<Engine>);
 
-/// How a shutdown went.
+/// The outcome of a shutdown.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -40,14 +40,14 @@ pub struct LockManager(Arc<Engine>);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
-    /// How many sections were still running at the limit and lost their lease.
+    /// The number of bodies that were still running at the limit and lost their lease.
     pub cut_short: usize,
-    /// How many keys the store had not confirmed as released; their TTL frees them.
+    /// The number of keys that the store had not confirmed as released; their TTL frees them.
     pub unreleased: usize,
 }
 
 impl LockManager {
-    /// How many keys this process holds, waits for or is giving back.
+    /// The number of keys that this process holds, waits for or is releasing.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -93,7 +93,7 @@ impl LockManager {
     pub async fn shutdown(&self, limit: Duration) -> Shutdown {
         let core = &self.0;
         if !core.store.is_ours(core.clock.now()) {
-            // A fork has nothing to give back, and copies of mutexes that nobody may ever unlock.
+            // A fork has nothing to release, and its copies of mutexes may never be unlocked.
             return Shutdown::default();
         }
         core.table.close();

@@ -52,8 +52,8 @@ impl LockRequest {
         }
     }
 
-    /// How long the store keeps the lease without a sign of life, 100 ms to 24 h. If not set, the
-    /// manager's.
+    /// Sets how long the store keeps the lease without a sign of life, 100 ms to 24 h. If not set,
+    /// the manager's.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -72,8 +72,8 @@ impl LockRequest {
         self
     }
 
-    /// How long to wait while somebody else holds the lock, of several keys for all of them together.
-    /// If not set, the manager's.
+    /// Sets how long to wait while another holder has the lock, of several keys for all of them
+    /// together. If not set, the manager's.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -92,7 +92,7 @@ impl LockRequest {
         self
     }
 
-    /// Whether the lease is kept alive until it is released. If not set, the manager's.
+    /// Sets whether the lease is renewed until it is released. If not set, the manager's.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -100,7 +100,7 @@ impl LockRequest {
     /// use std::time::Duration;
     ///
     /// # let manager = dlock::LockManager::memory();
-    /// // Nobody is to wait for a body that hangs: after 5 s the lock is free.
+    /// // Other callers do not wait for a body that hangs: after 5 s the lock is free.
     /// let lock = manager.lock("probe").ttl(Duration::from_secs(5)).renew(false);
     /// lock.run(async |_lease| println!("asks")).await?;
     /// # Ok(()) }
@@ -110,7 +110,7 @@ impl LockRequest {
         self
     }
 
-    /// What becomes of the body of [`run`](Self::run) when the lease is lost. If not set, the
+    /// Sets what happens to the body of [`run`](Self::run) when the lease is lost. If not set, the
     /// manager's.
     ///
     /// ```
@@ -149,8 +149,9 @@ impl LockRequest {
         self
     }
 
-    /// For at least this long after it was got, nobody else gets the lock: it is not given back
-    /// before, whatever becomes of the guard. At most 24 h. If not set, it is given back at once.
+    /// Keeps the lock from all others for at least this long after it was acquired: it is not
+    /// released before, whatever becomes of the guard. At most 24 h. If not set, it is released at
+    /// once.
     ///
     /// For a job that each of several replicas starts by its own clock, and that must run once. When
     /// the process is killed, the TTL alone counts: the job has then not been done.
@@ -179,8 +180,8 @@ impl LockRequest {
         self
     }
 
-    /// What keys of this kind have in common, such as `order:<id>`: logs show it, and metrics count by
-    /// it, since there may be millions of keys. If not set, they count under `none`.
+    /// Sets the template of keys of this kind, such as `order:<id>`: logs show it, and metrics
+    /// count by it, since there may be millions of keys. If not set, they count under `none`.
     ///
     /// An annotated function has its own. Of several keys it is one text for all of them.
     ///
@@ -215,8 +216,8 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`] when somebody else held it, or one of several, for all of the wait,
-    /// [`LockError::Unavailable`] when the store did not tell,
+    /// [`LockError::Busy`] when another holder had it, or one of several, for all of the wait,
+    /// [`LockError::Unavailable`] when the store gave no usable answer,
     /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOption`] and
     /// [`LockError::Closed`] at once. A lock that is held through a bare guard is not found by the
     /// deadlock check, since a guard may move to another task: it is waited for.
@@ -242,7 +243,7 @@ impl LockRequest {
         }
     }
 
-    /// Takes the lock if it is free, without waiting; `None` if somebody else holds it.
+    /// Acquires the lock if it is free, without waiting; `None` if another holder has it.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -327,11 +328,11 @@ impl LockManager {
 
     /// Several locks to be taken together: all of them, or none.
     ///
-    /// They are asked for at once. If somebody else holds one, those that come before it in the
-    /// order of keys are kept while it is waited for, and the others given back: in whatever order
-    /// calls name their keys, they never deadlock. That is so of the keys of one call: a call in the
-    /// body of another one waits while that holds its own. A key that is named twice
-    /// counts once; a list without any is an error when it is to be taken.
+    /// All keys are asked for at once. If another holder has one, the leases of keys that come
+    /// before it in the order of keys are kept while it is waited for, and the others released: in
+    /// whatever order calls name their keys, they never deadlock. This is true of the keys of one
+    /// call: a call inside the body of another one waits while that holds its own. A key that is
+    /// named twice counts once; a list without any key is an error when it is acquired.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -1,4 +1,5 @@
-//! What generated code calls. Hidden, and outside the promises of semantic versioning.
+//! The functions that generated code calls. Hidden, and outside the promises of semantic
+//! versioning.
 
 use std::{
     fmt,
@@ -139,7 +140,7 @@ pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, Lock
         };
     }
     builder.finish().map_err(|error| match error {
-        // What has been rendered so far says less, and may be long.
+        // The part that has been rendered so far says less, and may be long.
         LockError::InvalidKey { reason, .. } => LockError::InvalidKey {
             key: template.to_owned(),
             reason,
@@ -222,7 +223,7 @@ impl fmt::Debug for Acquire {
     }
 }
 
-/// Whether another holder had the lock.
+/// Returns `true` if another holder had the lock.
 #[must_use]
 pub fn is_busy(error: &LockError) -> bool {
     error.is_busy()

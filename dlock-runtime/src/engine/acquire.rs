@@ -1,4 +1,4 @@
-//! How a task gets a lock: asks, waits, asks again, until it holds it or its wait is over.
+//! Gets a lock for a task: asks, waits, asks again, until it holds the lock or its wait is over.
 
 use std::{
     future::{Future, poll_fn},
@@ -140,8 +140,8 @@ pub(super) async fn one(
                 return Ok(Got { taken, waited, now });
             }
             Effect::Refuse(denial) => return Err(refusal(&acquisition, denial)),
-            // Only a shutdown comes between two steps; every other effect is for another driver.
-            // Whatever it was, the body must not run.
+            // Only a shutdown comes between two steps; every other effect is for another driver. In
+            // either case the body must not run.
             other => {
                 debug_assert!(false, "{other:?} is not for a waiting task");
                 let key = key.clone();
@@ -153,8 +153,8 @@ pub(super) async fn one(
     }
 }
 
-/// What `question` yields, unless the manager closes first, or another task goes on in place of this
-/// one: then the answer matters no more, and what has not been sent yet must not be.
+/// The result of `question`, unless the manager closes first, or another task goes on in place of
+/// this one: then the answer matters no more, and a request that was not sent yet must not be.
 async fn unless_in_vain<T>(
     acquisition: &Acquisition,
     question: impl Future<Output = T>,

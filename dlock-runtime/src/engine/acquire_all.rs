@@ -1,5 +1,4 @@
-//! How a task gets several locks together: all or none, and never two tasks that wait for each
-//! other.
+//! Gets several locks for a task: all or none, and never two tasks that wait for each other.
 //!
 //! All keys have one order, the same in every process. A task asks for all of them at once, which
 //! is one round trip when they are free. If one is not, it keeps those that come before it, gives
@@ -105,7 +104,7 @@ struct AcquireAll {
 
 type KeyResult = Result<Taken, LockError>;
 
-/// Why a way through the keys has not led to its end.
+/// The reason why a way through the keys has not led to its end.
 enum Setback {
     Refused(LockError),
     /// A lease ended before the others were there. No body has seen it, so only time is lost.
@@ -154,7 +153,7 @@ impl AcquireAll {
         let Some(error) = failure.or_else(lost) else {
             return Ok(taken);
         };
-        // Waited for: who hears that one key is busy is not to find the others busy with this call.
+        // Waited for: a caller that finds one key busy must not find the others busy with this call.
         give_back(taken).await;
         Err(error)
     }
@@ -258,7 +257,7 @@ impl AcquireAll {
         self.began.elapsed(self.core.clock.now())
     }
 
-    /// What is left of the wait; `None` if the caller waits no longer.
+    /// The rest of the wait; `None` if the caller waits no longer.
     fn rest_of_wait(&self) -> Option<Wait> {
         match self.timing.wait {
             Wait::Never => None,

@@ -34,7 +34,7 @@ use crate::{
     state::{Effect, Event, HeldLease, LocalWaiter, Loss, Outcome, RenewAt, Validity},
 };
 
-/// What the acquisitions of one manager share.
+/// The state that the acquisitions of one manager share.
 pub(crate) type Engine = Core<Acquisition>;
 
 /// An attempt, from its first question until the store has nothing of it left.
@@ -42,18 +42,18 @@ pub(crate) struct Acquisition {
     pub(crate) core: Arc<Engine>,
     pub(crate) timing: Timing,
     pub(crate) trail: Trail,
-    /// What others are told of it besides the process; empty if it is under no attribute.
+    /// The function that others are shown besides the process; empty if it is under no attribute.
     function: Cow<'static, str>,
     entry: Arc<KeyEntry<Arc<Acquisition>>>,
     id: AttemptId,
     wakes: Notify,
-    /// Whether it counts as a waiter of its manager.
+    /// `true` while it counts as a waiter of its manager.
     waits: AtomicBool,
     /// Held by what sets the TTL of a lease with a `min_hold`: its renewal, or what keeps it for that.
     pub(crate) setting_ttl: Option<Arc<Mutex<()>>>,
     /// Of the body under its guard.
     pub(crate) polls: Polls,
-    /// Where the attempt was made, and where what outlives its task runs.
+    /// The runtime where the attempt was made, and where its work goes on when its task has ended.
     runtime: Handle,
 }
 
@@ -122,7 +122,7 @@ impl Acquisition {
         &self.entry.key
     }
 
-    /// What logs and metrics are told of this acquisition.
+    /// The events of this acquisition, for logs and metrics.
     pub(crate) fn events(&self) -> LeaseEvents<'_> {
         LeaseEvents {
             key: self.key(),
@@ -223,7 +223,7 @@ impl Acquisition {
         held
     }
 
-    /// How a forked child loses what it has a copy of.
+    /// The loss of a lease of which a forked child has a copy.
     fn left_to_parent(&self, now: Moment) -> Loss {
         let state = self.entry.try_state();
         let held = state.and_then(|state| state.lease(self.id));
@@ -271,7 +271,7 @@ impl Acquisition {
         self.entry.state().kept_for(self.id, now)
     }
 
-    /// Whether the answer to a question is still of use: neither has the manager closed, nor has
+    /// `true` if the answer to a question is still of use: neither has the manager closed, nor has
     /// another task gone on in place of this one.
     pub(crate) fn is_asking(&self) -> bool {
         self.entry.state().is_asking(self.id)
@@ -282,7 +282,7 @@ impl Acquisition {
         self.entry.state().bearer(owner)
     }
 
-    /// Whether a section of this key has the lease of `owner`, as far as anybody has looked.
+    /// `true` if a body under this key has the lease of `owner`, as far as its task has looked.
     pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
         self.entry.state().is_held_by(owner)
     }

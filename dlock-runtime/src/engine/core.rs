@@ -1,4 +1,4 @@
-//! What all clones, guards and tasks of a manager share.
+//! The state that all clones, guards and tasks of a manager share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ use crate::{
     store::OwnStore,
 };
 
-/// What all clones, guards and tasks of a manager share.
+/// The state that all clones, guards and tasks of a manager share.
 pub(crate) struct Core<A> {
     pub(crate) store: OwnStore,
     pub(crate) attempts: AttemptIds,
     pub(crate) owners: Owners,
     pub(crate) defaults: Timing,
-    /// What others are told about the holder.
+    /// The label that others are shown of the holder.
     pub(crate) label: String,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
@@ -31,9 +31,9 @@ pub(crate) struct Core<A> {
     pub(crate) response_limit: Duration,
     /// The runtime the manager was made on, if any.
     pub(crate) home: Option<Handle>,
-    /// Whether a lease may go from one task of this process to the next.
+    /// `true` if a lease may go from one task of this process to the next.
     pub(crate) handover: bool,
-    /// Whether leases are renewed on a thread of their own, where that was said.
+    /// The user's choice whether leases are renewed on a thread of their own, if there is one.
     pub(crate) renewal_thread: Option<bool>,
     pub(crate) table: Table<Arc<A>>,
     pub(crate) renewer: Renewer<A>,
@@ -65,7 +65,7 @@ impl<A> Core<A> {
         })
     }
 
-    /// Whether no timer is needed for a request to end within `limit`.
+    /// `true` if a request ends within `limit` without a timer.
     pub(crate) fn store_gives_up_within(&self, limit: Duration) -> bool {
         let by_itself = self.store.gives_up_after();
         by_itself.is_some_and(|by_itself| by_itself <= limit)

@@ -42,7 +42,8 @@ fn start() -> io::Result<Handle> {
     Ok(handle)
 }
 
-/// Whether tokio's clock is not the machine's where this is called: a test has paused or advanced it.
+/// `true` if tokio's clock is not the machine's where this is called: a test has paused or advanced
+/// it.
 ///
 /// The thread would then measure leases by another clock than their bodies.
 pub(crate) fn has_virtual_clock() -> bool {

@@ -95,7 +95,7 @@ impl Bounds {
         self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether one more may wait for `key`, for which so many wait in this process.
+    /// Refuses one more waiter for `key` in this process if there are too many.
     pub(crate) fn may_wait_behind(&self, waiters: usize, key: &LockKey) -> Result<(), LockError> {
         let bound = self.limits.waiters_per_key;
         if waiters < bound {

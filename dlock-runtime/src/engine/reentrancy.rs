@@ -51,7 +51,7 @@ pub(crate) fn enter<'a>(id: usize, keys: impl Iterator<Item = &'a LockKey>) -> S
     })
 }
 
-/// Whether the running code is inside a [`Scope`] of `key`, in the same task.
+/// `true` if the running code is inside a [`Scope`] of `key`, in the same task.
 pub(crate) fn contains(id: usize, key: &LockKey) -> bool {
     HELD.with_borrow(|held| {
         let mut of_key = held.iter().filter(|held| held.id == id && held.key == *key);

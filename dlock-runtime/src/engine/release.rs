@@ -21,7 +21,7 @@ use crate::{
     store::Released,
 };
 
-/// What an attempt occupies; dropping it gives everything back in the background.
+/// The place of an attempt in the table; dropping it releases everything in the background.
 pub(crate) struct Occupied {
     pub(crate) acquisition: Arc<Acquisition>,
     left: bool,
@@ -68,7 +68,7 @@ pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
         return Ok(());
     };
     let Answered::Over(released) = send(&acquisition, owner, now, true).await else {
-        // Whether it arrived is unknown: dropping the place repeats it.
+        // The release may not have arrived: dropping the place repeats it.
         return Ok(());
     };
     place.left = true;
@@ -103,7 +103,7 @@ fn begin(acquisition: &Acquisition, now: Moment) -> Option<OwnerId> {
     Some(owner)
 }
 
-/// What the answer to a release leaves to be done.
+/// The work that the answer to a release leaves.
 enum Answered {
     /// Nothing; the store's last word, if any.
     Over(Option<Released>),

@@ -122,7 +122,7 @@ fn lane_of(core: &Engine) -> Option<Handle> {
 struct Running {
     core: Arc<Engine>,
     generation: u64,
-    /// Whether it has got past a timer, which a runtime need not have.
+    /// `true` once it has got past a timer, which a runtime need not have.
     has_waited: bool,
 }
 
@@ -226,7 +226,8 @@ impl Running {
     }
 }
 
-/// By how much the time of day has run ahead of the monotonic clock since the last call, if it has jumped.
+/// The time by which the time of day has run ahead of the monotonic clock since the last call, if
+/// it has jumped.
 fn jump(
     last: &mut Option<(SystemTime, Instant)>,
     day: Option<SystemTime>,
@@ -239,7 +240,7 @@ fn jump(
     (ahead > JUMP).then_some(ahead)
 }
 
-/// Whether the machine was suspended between two moments.
+/// `true` if the machine was suspended between two moments.
 fn slept(earlier: Moment, later: Moment) -> bool {
     let by_boot = later.boot.saturating_sub(earlier.boot);
     let by_monotonic = later.monotonic.saturating_duration_since(earlier.monotonic);

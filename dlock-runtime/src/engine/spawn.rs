@@ -1,4 +1,4 @@
-//! What is true of the runtimes that tasks are spawned on.
+//! The properties of the runtimes that tasks are spawned on.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -15,7 +15,8 @@ pub(crate) fn let_others_take_it() {
     }
 }
 
-/// Whether a runtime has workers of its own: one of a single thread may be kept without being run.
+/// `true` if a runtime has workers of its own: one of a single thread may be kept without being
+/// run.
 pub(crate) fn runs_by_itself(runtime: &Handle) -> bool {
     runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
 }

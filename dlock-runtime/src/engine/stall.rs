@@ -21,7 +21,7 @@ pub(crate) struct Polls {
     is_told: AtomicBool,
 }
 
-/// What has become of a body.
+/// The state of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
     /// It was polled not long ago, or there is none.
@@ -43,7 +43,7 @@ impl Polls {
         self.last.store(0, Ordering::Relaxed);
     }
 
-    /// How the body of a lease with this TTL is; called at least three times in a TTL.
+    /// The state of the body of a lease with this TTL; called at least three times in a TTL.
     pub(crate) fn look(&self, now: Moment, ttl: Duration) -> Liveness {
         let last = self.last.load(Ordering::Relaxed);
         let since = (milliseconds(now) + 1).saturating_sub(last);

@@ -62,7 +62,7 @@ impl<T: Clone> Table<T> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `enter` makes of the slot of `key`, into which it puts an attempt; `None` after
+    /// The result of `enter`, which puts an attempt into the entry of `key`; `None` after
     /// [`close`].
     ///
     /// [`close`]: Self::close
@@ -117,7 +117,7 @@ impl<T: Clone> Table<T> {
         all
     }
 
-    /// How many keys are held or wanted.
+    /// The number of keys that are held or wanted.
     pub(crate) fn len(&self) -> usize {
         self.entries().by_key.len()
     }

@@ -1,4 +1,5 @@
-//! What errors have in common: a word for each variant, and a `Debug` with the advice of the text.
+//! The forms that all errors have: a word for each variant, and a `Debug` with the advice of the
+//! text.
 
 /// Gives each variant a word of its own, and lists those words: one that is forgotten does not compile.
 macro_rules! codes {

@@ -1,4 +1,4 @@
-//! Why there is no manager, or no second one.
+//! The errors of making a manager, and of installing a second one.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub enum ConnectError {
     InvalidUrl {
         /// The URL without its password.
         url: String,
-        /// What is wrong with it.
+        /// The reason why the URL is refused.
         reason: String,
     },
     /// `from_env` found no `DLOCK_URL`.
@@ -37,7 +37,7 @@ pub enum ConnectError {
     InvalidOption {
         /// The option at fault.
         option: &'static str,
-        /// What is wrong with it.
+        /// The reason why the value is refused.
         reason: Cow<'static, str>,
     },
     /// A certificate or a key cannot be used.
@@ -47,7 +47,7 @@ pub enum ConnectError {
         option: &'static str,
         /// The file, or where else it comes from.
         origin: String,
-        /// What is wrong with it, without any of its text.
+        /// The reason, without any text of the certificate or key.
         reason: String,
     },
     /// The store did not answer as it should.
@@ -55,7 +55,7 @@ pub enum ConnectError {
     Unavailable {
         /// The URL without its password.
         url: String,
-        /// What happened.
+        /// The last failure.
         reason: StoreError,
     },
 }

@@ -20,14 +20,14 @@ pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
     effect: RequestFate,
-    /// Whether the message says what to do, and better than its kind can.
+    /// `true` if the message gives better advice than its kind can.
     is_advice: bool,
 }
 
-/// What is known of the effect of a request that failed.
+/// The possible effect of a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestFate {
-    /// What its kind says.
+    /// The effect that its kind implies.
     ByKind,
     /// There was none: it was never sent.
     Unsent,
@@ -129,7 +129,7 @@ impl StoreError {
         )
     }
 
-    /// What sort of failure it is.
+    /// Returns the kind of failure.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -147,13 +147,13 @@ impl StoreError {
         self.kind
     }
 
-    /// What happened, without what to do about it.
+    /// Returns the message without advice.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do, after the message if that does not say it.
+    /// The advice that follows the message, if the message contains none.
     fn advice(&self) -> String {
         if self.is_advice {
             return String::new();
@@ -161,7 +161,7 @@ impl StoreError {
         format!("; {}", self.kind.remedy())
     }
 
-    /// Whether asking again cannot help before somebody changes something.
+    /// Returns `true` if asking again cannot help before an operator changes something.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -191,17 +191,17 @@ impl StoreError {
         )
     }
 
-    /// Whether the store has answered so that the same request need not be sent again.
+    /// `true` if the store's answer means that the same request need not be sent again.
     ///
-    /// What is wrong with the connection is another matter: that is tried again without the request.
+    /// A fault of the connection is another matter: connecting is tried again without the request.
     pub(crate) fn is_refusal_for_good(&self) -> bool {
         use StoreErrorKind::{BadAnswer, Denied, Unsupported, WrongType};
         let is_about_request = matches!(self.kind, BadAnswer | Denied | Unsupported | WrongType);
         is_about_request && self.effect != RequestFate::Unsent
     }
 
-    /// Whether the request has certainly had no effect: it was never sent, or it was refused
-    /// before the first write.
+    /// `true` if the request certainly had no effect: it was never sent, or it was refused before
+    /// the first write.
     pub(crate) fn left_nothing(&self) -> bool {
         use StoreErrorKind::{
             Forked, Loading, NoCredentials, NoRuntime, Overloaded, ReadOnly, Tls, Unauthenticated,
@@ -241,7 +241,7 @@ impl StoreError {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::{LockError, StoreErrorKind};
 ///
-/// /// Whether somebody has to be woken up.
+/// /// Returns `true` if an operator has to act.
 /// fn is_ours_to_mend(error: &LockError) -> bool {
 ///     matches!(error, LockError::Unavailable { reason, .. }
 ///         if matches!(reason.kind(), StoreErrorKind::Denied | StoreErrorKind::Unauthenticated))

@@ -1,4 +1,4 @@
-//! What the fuzzer has found worth keeping breaks no rule.
+//! Inputs that the fuzzer has found and that are worth keeping break no rule.
 
 use std::{fs, path::Path, thread};
 

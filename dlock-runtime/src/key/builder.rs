@@ -1,4 +1,4 @@
-//! How a key is made: of a text, or of text and values.
+//! Makes a key: of a text, or of text and values.
 
 use super::{
     KeyFault, LockKey,

@@ -57,7 +57,7 @@ pub struct PartWriter<'a> {
     start: usize,
     /// In how many values this one is a part: so many times more than once it is encoded.
     depth: usize,
-    /// How many parts this value has so far; a text has none.
+    /// The number of parts of this value so far; a text has none.
     parts: usize,
 }
 

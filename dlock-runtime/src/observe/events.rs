@@ -1,4 +1,4 @@
-//! What logs and metrics are told of calls and of single leases, one function for each thing that happens.
+//! Events of calls and of single leases, for logs and metrics: one function for each.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
     telemetry::{TARGET, milliseconds, told},
 };
 
-/// What is told of one lease, as a part of its call.
+/// The events of one lease, as a part of its call.
 #[derive(Clone, Copy)]
 pub(crate) struct LeaseEvents<'a> {
     pub(crate) key: &'a LockKey,

@@ -1,5 +1,5 @@
-//! What is counted, through the facade `metrics`: by the template of the key, never by the key, so
-//! that the number of series is bounded.
+//! Counters through the facade `metrics`: by the template of the key, never by the key, so that the
+//! number of series is bounded.
 //!
 //! A call counts once, however many keys it has. What happens to a single lease (it is lost, renewed,
 //! handed over) counts for each key.
@@ -73,7 +73,7 @@ fn describe_to(recorder: &dyn Recorder) {
     }
 }
 
-/// What every section needs, of one template.
+/// The metrics of every call, for one template.
 struct Keys {
     template: &'static str,
     waiting: Key,
@@ -86,7 +86,8 @@ struct Keys {
 }
 
 impl Keys {
-    /// Those of a template, which are kept for good: a program has so many templates and no more.
+    /// The metrics of a template, which are kept for good: a program has so many templates and no
+    /// more.
     fn of(template: Option<&'static str>) -> &'static Self {
         static ALL: RwLock<Option<HashMap<&str, &Keys>>> = RwLock::new(None);
         let template = template.unwrap_or(NO_TEMPLATE);

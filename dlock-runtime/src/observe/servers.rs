@@ -1,4 +1,4 @@
-//! What logs and metrics are told of a server.
+//! Events of a server, for logs and metrics.
 
 use tracing::warn;
 

@@ -1,4 +1,5 @@
-//! What one call leaves in logs and metrics: all that happens to its sections is told as a part of it.
+//! The trail of one call in logs and metrics: all events of its attempts are recorded as a part of
+//! it.
 
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use crate::{
 pub(crate) struct Trail {
     /// From the first question until the last lease has been given back.
     span: Span,
-    /// What the caller is in, if no subscriber wants the span: a filter that lets only warnings pass must not
-    /// cut them off from what they belong to.
+    /// The caller's span, if no subscriber wants the call's own: a filter that lets only warnings
+    /// pass must not cut them off from the request that they belong to.
     caller: Option<Span>,
     counts: CallCounts,
     site: Option<&'static LockSite>,
@@ -52,7 +53,7 @@ impl Trail {
         }
     }
 
-    /// What the body runs in.
+    /// The span in which the body runs.
     pub(crate) fn span(&self) -> &Span {
         &self.span
     }

@@ -1,8 +1,8 @@
-//! What is told of a lease and of a request.
+//! The values of leases and requests that logs and metrics show.
 
 use std::fmt;
 
-/// How an acquisition has come to its lease.
+/// The origin of an acquisition's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseOrigin {
     /// The store has said yes to its request.
@@ -23,7 +23,7 @@ impl LeaseOrigin {
     }
 }
 
-/// What a store is asked for.
+/// The request that is sent to a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestKind {
     Acquire,

@@ -23,7 +23,7 @@ pin_project! {
     }
 }
 
-/// What a task does with sockets, so that a child does nothing with them.
+/// Wraps a task's work with sockets, so that a forked child does nothing with them.
 pub(crate) fn here<F: Future>(work: F) -> Here<F> {
     Here {
         work,

@@ -55,7 +55,7 @@ enum Phase {
     Leaving,
 }
 
-/// What the store says while its answer is under way, and may be older.
+/// A hint that came while the answer to a question is under way, and may be older.
 #[derive(Clone, Copy, Debug)]
 enum EarlyHint {
     Granted { fence: u64 },
@@ -76,7 +76,7 @@ impl<T> Attempt<T> {
         Self::waiting(waiter, claim, context.now)
     }
 
-    /// One whose predecessor in this process has given back its claim.
+    /// An attempt whose predecessor in this process has released its claim.
     pub(super) fn after_others(waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
         let mut attempt = Self::new(waiter, context);
         attempt.claim.last_answer = LastAnswer::Busy(Holder::here());
@@ -96,17 +96,17 @@ impl<T> Attempt<T> {
         self.waiter.id
     }
 
-    /// Whether the claim is still of use: neither lost nor being given back.
+    /// `true` if the claim is still of use: neither lost nor being released.
     pub(super) fn is_active(&self) -> bool {
         !matches!(self.phase, Phase::Lost(_) | Phase::Leaving)
     }
 
-    /// Whether there is a lease, even if the task has not looked at it yet.
+    /// `true` if there is a lease, even if the task has not looked at it yet.
     pub(super) fn is_holding(&self) -> bool {
         self.holding().is_some()
     }
 
-    /// Whether the answer to a question is waited for.
+    /// `true` if the answer to a question is waited for.
     pub(super) fn is_asking(&self) -> bool {
         matches!(self.phase, Phase::Asking { .. })
     }
@@ -120,7 +120,7 @@ impl<T> Attempt<T> {
         })
     }
 
-    /// For how long the lease can be trusted, if it is held.
+    /// The time for which the lease can be trusted, if it is held.
     pub(super) fn remaining(&self, now: Moment) -> Option<Duration> {
         self.holding().map(|hold| hold.remaining(now))
     }

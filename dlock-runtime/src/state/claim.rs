@@ -1,4 +1,4 @@
-//! What the store may know of this process: one owner, which several attempts bear in turn.
+//! The claim of this process at the store: one owner, which several attempts bear in turn.
 //!
 //! **Safety.** All requests of a claim carry the same TTL, whichever attempt bears it. So one that is carried
 //! out late never leaves the lease less time than an earlier answer has promised.
@@ -20,7 +20,7 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The pause after the first failed request; it doubles up to [`LOOK_AGAIN`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// How many answers are kept that a hint may be believed with: they are about a second apart, and a
+/// The number of answers that are kept to believe a hint with: they are about a second apart, and a
 /// lease that was granted earlier than three seconds ago has ended.
 const KEPT_REFRESHES: usize = 4;
 
@@ -35,7 +35,8 @@ pub(crate) struct Validity {
 }
 
 impl Validity {
-    /// By how much two clocks may disagree over a time is the store's to say.
+    /// Takes the TTL of a request, and the store's `drift`: the disagreement of two clocks over a
+    /// time.
     pub(crate) fn new(ttl: Duration, drift: impl Fn(Duration) -> Duration) -> Self {
         let trusted = |ttl: Duration| ttl.saturating_sub(drift(ttl));
         Self {
@@ -51,7 +52,7 @@ pub(super) struct Claim {
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
     pub(super) validity: Validity,
-    /// Until when the store may keep something of this owner without another request.
+    /// The time until which the store may keep something of this owner without another request.
     pub(super) traces_until: Option<Moment>,
     /// The last answer that was no grant, for the error if a wait ends.
     pub(super) last_answer: LastAnswer,
@@ -61,7 +62,7 @@ pub(super) struct Claim {
     last_token: Option<FencingToken>,
     /// The fence of the last lease, and when it came from the store.
     granted: Option<(u64, Moment)>,
-    /// Since when this process has had the lock, with this claim and those before it.
+    /// The moment since when this process has had the lock, with this claim and those before it.
     pub(super) turn: Option<Moment>,
     /// Others go first.
     pub(super) pause: Option<TurnPause>,
@@ -70,14 +71,14 @@ pub(super) struct Claim {
 /// The time that a claim leaves to others before it asks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnPause {
-    /// Whose release tells them.
+    /// The owner whose release notifies the others.
     pub(super) after: OwnerId,
     /// When it was sent.
     pub(super) since: Moment,
     pub(super) until: Moment,
 }
 
-/// What was last heard of the store.
+/// The last answer of the store.
 #[derive(Clone, Debug)]
 pub(super) enum LastAnswer {
     NotAsked,
@@ -132,7 +133,7 @@ impl Claim {
         self.last_answer = LastAnswer::Busy(holder);
     }
 
-    /// Until when the lease may be believed in that a hint says was granted with `fence`.
+    /// The time until which a lease may be trusted that a hint says was granted with `fence`.
     ///
     /// When that was is not known here, only that it was after every answer that knew a smaller
     /// fence. Simply the latest answer would not do: a hint of a lease that has expired meanwhile
@@ -162,13 +163,13 @@ impl Claim {
         }
     }
 
-    /// Whether a section has held a lease of this claim.
+    /// `true` if a body has held a lease of this claim.
     pub(super) fn is_spent(&self) -> bool {
         self.last_token.is_some()
     }
 
-    /// What has to be left of a lease for a section to begin with it: enough for a renewal, and for
-    /// another if the first gets no answer.
+    /// The time that a lease must have left for a body to begin with it: enough for a renewal, and
+    /// for another if the first gets no answer.
     pub(super) fn least(&self) -> Duration {
         self.ttl.min(GRANT_TTL) / 3
     }

@@ -1,4 +1,4 @@
-//! What happens to an attempt, and what follows: the values between the state and its drivers.
+//! Events of an attempt and their effects: the values between the state and its drivers.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ pub(crate) struct HeldLease {
     pub(crate) deadline: Moment,
 }
 
-/// How and when a lease was lost.
+/// The cause and the time of a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) cause: LostCause,
     pub(crate) held_for: Duration,
 }
 
-/// What happened to an attempt.
+/// An event of an attempt.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The store answered, or failed to, the question sent at `sent`.
@@ -61,7 +61,7 @@ pub(crate) enum Event {
     Abandoned,
 }
 
-/// What the driver of the attempt has to do next.
+/// The next work of the attempt's driver.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Effect {
     /// Ask the store for `owner`, and wait for the answer no longer than `limit`.
@@ -76,7 +76,7 @@ pub(crate) enum Effect {
     Queue(Moment),
     /// The lease is ours.
     Enter {
-        /// What the renewer has to know, if it does not yet.
+        /// The note for the renewer, if it does not have it yet.
         renew_at: Option<RenewAt>,
     },
     /// Tell the caller that it will not get the lock.
@@ -107,7 +107,7 @@ pub(crate) struct RenewAt {
     pub(crate) at: Moment,
 }
 
-/// What follows from an event.
+/// The consequences of an event.
 #[derive(Debug)]
 pub(crate) struct Outcome<T> {
     pub(crate) effect: Effect,
@@ -115,7 +115,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) next: Option<T>,
 }
 
-/// Why an attempt ended without a lease.
+/// The reason why an attempt ended without a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Denial {
     Busy {
@@ -129,15 +129,15 @@ pub(crate) enum Denial {
     Closed,
 }
 
-/// What the state does not know by itself.
+/// The facts that the state does not know by itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) now: Moment,
     /// The longest time to wait for one answer.
     pub(crate) response_limit: Duration,
-    /// Whether a lease may go from one task of this process to the next.
+    /// `true` if a lease may go from one task of this process to the next.
     pub(crate) handover: bool,
-    /// Whether the store makes the first waiter the holder when a lease is given back.
+    /// `true` if the store makes the first waiter the holder at a release.
     pub(crate) grants: bool,
     pub(crate) random: &'a dyn Random,
     pub(crate) owners: &'a Owners,

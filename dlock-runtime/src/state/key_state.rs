@@ -41,19 +41,19 @@ impl<T: Clone> KeyState<T> {
         }
     }
 
-    /// Whether no task of this process holds or wants the key.
+    /// `true` if no task of this process holds or wants the key.
     pub(crate) fn is_idle(&self) -> bool {
         self.front.is_none() && self.behind.is_empty() && self.aside.is_empty()
     }
 
-    /// How many of this process want the key and have no lease.
+    /// The number of attempts of this process that want the key and have no lease.
     pub(crate) fn waiting(&self) -> usize {
         let front = self.front.as_ref();
         let is_waiting = front.is_some_and(|it| it.is_active() && !it.is_holding());
         self.behind.len() + usize::from(is_waiting)
     }
 
-    /// Until when the store may have something of attempt `id`.
+    /// The time until which the store may have something of attempt `id`.
     pub(crate) fn traces_until(&self, id: AttemptId) -> Option<Moment> {
         self.find(id)?.claim.traces_until
     }
@@ -70,23 +70,23 @@ impl<T: Clone> KeyState<T> {
         self.find(id)?.lease()
     }
 
-    /// How attempt `id` lost its lease, if it did.
+    /// The loss of attempt `id`'s lease, if it was lost.
     pub(crate) fn loss(&self, id: AttemptId) -> Option<Loss> {
         self.find(id)?.loss()
     }
 
-    /// For how long from `now` the store has to keep the lease that attempt `id` gives back.
+    /// The time from `now` for which the store has to keep the lease that attempt `id` releases.
     pub(crate) fn kept_for(&self, id: AttemptId, now: Moment) -> Option<Duration> {
         self.find(id)?.kept_for(now)
     }
 
-    /// Whether the answer to a question of attempt `id` is still of use.
+    /// `true` if the answer to a question of attempt `id` is still of use.
     pub(crate) fn is_asking(&self, id: AttemptId) -> bool {
         let front = self.front.as_ref();
         front.is_some_and(|front| front.id() == id && front.is_asking())
     }
 
-    /// Whether a section has the lease of the claim `owner`, or is about to look at it.
+    /// `true` if a body has the lease of the claim `owner`, or is about to look at it.
     pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
         let front = self.front.as_ref();
         front.is_some_and(|front| front.claim.owner == owner && front.is_holding())

@@ -31,6 +31,6 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(30);
 const DRIFT: Duration = Duration::from_millis(302);
-/// For how long a confirmed lease may be trusted.
+/// The time for which a confirmed lease may be trusted.
 const TRUSTED: Duration = TTL.saturating_sub(DRIFT);
 const SECOND: Duration = Duration::from_secs(1);

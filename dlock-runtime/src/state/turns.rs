@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl<T: Clone> KeyState<T> {
-    /// What happens to a waiter behind others.
+    /// An event of a waiter behind others.
     pub(super) fn on_waiter(
         &mut self,
         place: usize,
@@ -65,7 +65,7 @@ impl<T: Clone> KeyState<T> {
         effect
     }
 
-    /// Whether no attempt is in front, or none that looks.
+    /// `true` if no attempt is in front, or one that does not look.
     fn front_gives_way(&self, now: Moment) -> bool {
         let front = self.front.as_ref().filter(|front| front.is_active());
         front.is_none_or(|front| front.is_absent(now))
@@ -101,7 +101,7 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// Why the waiter at `place` does not have the lock yet.
+    /// The reason why the waiter at `place` does not have the lock yet.
     fn known_in_front(&self, place: usize, now: Moment) -> LastAnswer {
         let Some(front) = self.front.as_ref().filter(|front| front.is_active()) else {
             return LastAnswer::Busy(Holder::here());

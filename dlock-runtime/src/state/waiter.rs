@@ -14,8 +14,8 @@ use crate::{
     options::{Timing, Wait},
 };
 
-/// How long before the end of a wait the store is asked once more, besides the time that two answers take; a
-/// quarter of the wait that is left if that is less.
+/// The time before the end of a wait at which the store is asked once more, besides the time that
+/// two answers take; a quarter of the wait that is left if that is less.
 const LAST_LOOK: Duration = Duration::from_millis(50);
 
 /// The last question of a wait.
@@ -38,7 +38,7 @@ enum LastLook {
 #[derive(Debug)]
 pub(crate) struct LocalWaiter<T> {
     pub(super) id: AttemptId,
-    /// How its task is woken; opaque to the state.
+    /// The handle that wakes its task; opaque to the state.
     pub(super) task: T,
     pub(super) timing: Timing,
     pub(super) validity: Validity,
@@ -80,7 +80,7 @@ impl<T> LocalWaiter<T> {
         }
     }
 
-    /// Whether the caller waits no longer.
+    /// `true` if the caller waits no longer.
     pub(super) fn is_over(&self, now: Moment) -> bool {
         self.give_up.is_some_and(|give_up| give_up.is_reached(now))
     }
@@ -108,7 +108,7 @@ impl<T> LocalWaiter<T> {
         Some(at)
     }
 
-    /// Whether the last question of the wait was planned and is not asked yet.
+    /// `true` if the last question of the wait was planned and is not asked yet.
     pub(super) fn owes_last_look(&self) -> bool {
         matches!(self.last_look, LastLook::Planned { .. })
     }
@@ -125,12 +125,12 @@ impl<T> LocalWaiter<T> {
         }
     }
 
-    /// Whether it wants the lock only if that is free.
+    /// `true` if it wants the lock only if that is free.
     pub(super) fn asks_once(&self) -> bool {
         self.timing.wait == Wait::Never && !self.refused
     }
 
-    /// Whether the lock is still of use to the caller, and it looks like coming for it.
+    /// `true` if the lock is still of use to the caller, and it looks like coming for it.
     pub(super) fn is_waiting(&self, now: Moment) -> bool {
         !self.refused && !self.absent && !self.is_over(now)
     }

@@ -102,7 +102,7 @@ impl OwnStore {
         }
     }
 
-    /// Where requests are sent to that are made at `now`.
+    /// Returns the store for requests that are made at `now`.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl OwnStore {
         Ok(&*self.store)
     }
 
-    /// Whether this process may use it, and what was got of it.
+    /// `true` unless this process is a fork of the one that made the store.
     pub(crate) fn is_ours(&self, now: Moment) -> bool {
         self.process.is_this(now.monotonic)
     }

@@ -40,8 +40,8 @@ use super::{
 ///
 /// # Cancel safety
 ///
-/// The manager drops a request's future at any await when its time is up or its caller is gone.
-/// What was sent by then may be carried out, before anything that is sent later for that owner.
+/// The manager drops a request's future at any await when its time is up or its caller is gone. A
+/// request that was sent by then may be carried out, before any later request of that owner.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -185,8 +185,8 @@ pub trait LockStore: Send + Sync + 'static {
         request: ReleaseRequest<'_>,
     ) -> impl Future<Output = Result<Released, StoreError>> + Send;
 
-    /// What a manager has to know of the store. It asks once, when it is made, for all but the
-    /// [hooks](StoreProperties::hooks).
+    /// Returns the properties that a manager needs to know. It asks once, when it is made, for all
+    /// but the [hooks](StoreProperties::hooks).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -32,7 +32,7 @@ pub struct Hint<'a> {
     pub fence: u64,
 }
 
-/// Where a store sends hints: into one manager, as long as that lives.
+/// The receiver of a store's hints: one manager, as long as it lives.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -44,14 +44,14 @@ pub struct Hint<'a> {
 /// struct Sinks(Mutex<Vec<HintSink>>);
 ///
 /// impl Sinks {
-///     /// The key is free, or has been made the owner's: `fence` says which.
+///     /// The key is free, or has been made the owner's: `fence` tells which.
 ///     fn tell(&self, key: &str, owner: OwnerId, fence: u64) {
 ///         let hint = Hint { key, owner, fence };
 ///         let mut sinks = self.0.lock().expect("nobody panics with it");
 ///         sinks.retain(|sink| sink.hint(&hint));
 ///     }
 ///
-///     /// The connection was lost, and with it what was said meanwhile.
+///     /// The connection was lost, and with it the messages sent meanwhile.
 ///     fn reconnected(&self) {
 ///         let mut sinks = self.0.lock().expect("nobody panics with it");
 ///         sinks.retain(HintSink::look_again);

@@ -53,7 +53,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// How many keys are held or waited for.
+    /// Returns the number of keys that are held or waited for.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -73,7 +73,7 @@ impl MemoryStore {
         tables.len()
     }
 
-    /// Whether no key is held or waited for.
+    /// Returns `true` if no key is held or waited for.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -210,9 +210,7 @@ impl StoreHooks for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    use crate::{fence::fence_by_the_clock, random::SystemRandom};
+    use crate::{fence::fence_by_the_clock, key::LockKey, owner::OwnerId, random::SystemRandom};
 
     #[tokio::test]
     async fn a_proposal_of_the_moment_in_which_the_store_was_made_is_counted_as_it_is() {

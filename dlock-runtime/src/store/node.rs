@@ -6,8 +6,9 @@ use super::{AcquireOutcome, LockStore, Proposal, RaiseRequest, Raised, StoreErro
 
 /// A store that can be a node of a [quorum](super::quorum).
 ///
-/// A node must not decide by itself who is next, and counts the fences that the quorum proposes. A
-/// store without these requests cannot be a node: a quorum of such stores does not compile.
+/// A node must not choose the next holder by itself, and counts the fences that the quorum
+/// proposes. A store without these requests cannot be a node: a quorum of such stores does not
+/// compile.
 ///
 /// ```compile_fail,E0277
 /// # extern crate dlock_runtime as dlock;

@@ -8,7 +8,7 @@ use crate::{
     owner::ClientId,
 };
 
-/// What a manager has to know of a store, and the store's [hooks](StoreHooks).
+/// The properties of a store that a manager needs to know, and the store's [hooks](StoreHooks).
 ///
 /// [`new`](Self::new) describes a minimal store; the setters say where a store differs. A wrapper
 /// passes on the properties of the store that it wraps. So limits, drift and hooks survive a wrapper
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct StoreProperties<'a> {
-    /// Whether a release makes the first waiter the holder. If not set, it does not.
+    /// `true` if a release makes the first waiter the holder. If not set, it does not.
     ///
     /// Where it does not, a process that has had the lock for a while lets some milliseconds pass
     /// before its next task asks, so that others can.
@@ -234,7 +234,7 @@ impl Drift {
 /// The future of [`StoreHooks::detach`].
 pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What a store does for its managers beside requests.
+/// The services of a store to its managers beside requests.
 ///
 /// A store names its hooks in its [properties](StoreProperties::hooks). All methods are required, so
 /// that a wrapper which replaces the hooks decides about each of them. Hooks go past a wrapper:

@@ -4,8 +4,8 @@
 //!
 //! All stores, the *nodes*, are asked at once, each with the same owner id, TTL and proposed fence.
 //! A lock is held when a majority of them holds it; a minority that is down, hangs, answers late or
-//! has lost its data does not hinder. A node gets far less time to answer than the TTL, and nobody
-//! waits for one whose answer does not matter any more.
+//! has lost its data does not hinder. A node gets far less time to answer than the TTL, and callers
+//! do not wait for answers that no longer matter.
 //!
 //! **Fences.** The client proposes a number, its clock in units of 10 µs, but always more than every
 //! fence it has seen, and a node counts `max(last + 1, proposal)`. The fence of the lock is the
@@ -33,19 +33,20 @@
 //!
 //! # Waiting
 //!
-//! A node only tells a waiter that the lock is free there; it makes nobody the holder, since
-//! different nodes would choose different waiters. Who is told asks all nodes, in competition with
-//! whoever else asks at that time. So locks are given in no order. If several ask at the same time
-//! and none gets a majority, all give back what they have got, and try again after a random pause.
+//! A node only notifies a waiter that the lock is free there. It makes no waiter the holder, since
+//! different nodes would choose different waiters. A notified waiter asks all nodes, in competition
+//! with every other claim that asks at that time. So locks are given in no order. If several claims
+//! ask at the same time and none gets a majority, all release what they have got, and try again
+//! after a random pause.
 //!
-//! A process of which several tasks want the lock gives it back after 10 ms, and they ask again only
-//! after about two round trips and 5 ms more, so that who was told can have it. That is
-//! so whether anybody waits or not, since nobody knows. Beyond that nothing is promised: of several
-//! processes that ask at the same time the one that is nearest to the nodes wins more often, and a
-//! task that asks as soon as its own release was answered can win each time.
+//! A process in which several tasks want the lock releases it after 10 ms, and they ask again only
+//! after about two round trips and 5 ms more, so that a notified waiter can have it. It does so
+//! whether there are other waiters or not, since it cannot know. Beyond that nothing is promised:
+//! of several processes that ask at the same time the one that is nearest to the nodes wins more
+//! often, and a task that asks as soon as its own release was answered can win each time.
 //!
-//! A waiter of a quorum at the head of a node's queue gets nothing, nor do those behind it: they have to
-//! look by themselves. So nobody but the quorum should lock the same keys on its nodes. Servers that
+//! A waiter of a quorum at the head of a node's queue is not granted the lock, nor are those behind
+//! it: they have to poll. So only the quorum should lock the same keys on its nodes. Servers that
 //! others lock on as well need a namespace of their own for it.
 //!
 //! # Rounds
@@ -105,9 +106,10 @@ use crate::{
 /// A [`LockStore`] of several others, of which a majority decides.
 ///
 /// The stores have to be independent of each other: servers without replication between them, on
-/// different machines. Three or five are usual; an even number tolerates no more than one less.
-/// Every process has to name the same ones, and each of them once: a store that is named twice has
-/// two votes, which nobody can see from here. The [module](self) says what holds.
+/// different machines. Three or five are usual; an even number tolerates no more failures than one
+/// less. Every process has to name the same ones, and each of them once: a store that is named
+/// twice has two votes, which cannot be detected from here. The [module](self) lists the
+/// guarantees.
 ///
 /// Clones share what they know of the locks that are held.
 ///
@@ -157,8 +159,9 @@ impl Quorum {
         })
     }
 
-    /// How long to wait for one store, at most a quarter of the TTL. If not set, 500 ms; a request
-    /// to the quorum takes up to twice as long. A renewal waits as long as its lease allows.
+    /// Sets how long to wait for one store, at most a quarter of the TTL. If not set, 500 ms; a
+    /// request to the quorum takes up to twice as long. A renewal waits as long as its lease
+    /// allows.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -206,7 +209,7 @@ impl Quorum {
     }
 }
 
-/// What is certain when some of `count` stores are ready and others have failed.
+/// The certain outcome when some of `count` stores are ready and others have failed.
 #[cfg(feature = "redis")]
 pub(crate) fn outcome_of_connecting(
     count: usize,

@@ -54,7 +54,7 @@ pub(crate) use self::{
 use super::{Detaching, HintSink, ReleaseRequest, StoreHooks};
 use crate::{error::ConnectError, owner::ClientId};
 
-/// A [`LockStore`] in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name,
+/// A [`LockStore`](super::LockStore) in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name,
 /// or a cluster.
 ///
 /// It keeps one connection to each master, for requests and hints alike, and makes a new one when
@@ -63,13 +63,13 @@ use crate::{error::ConnectError, owner::ClientId};
 ///
 /// # In a cluster
 ///
-/// Each lock lies on the master of its slot, and follows the slot when that moves. While it does,
-/// leases are renewed and released as ever, and who wants the lock waits for some milliseconds,
-/// since a lock and its fence are at two nodes then. A slot that is left half moved is named in the
-/// error. When a master dies, its replica takes over what it had been told: replication is
-/// asynchronous, so a lease that was granted in the last moment may be lost, and somebody else may
-/// get the lock. The holder is told at the next renewal, and tokens grow also then, as long as
-/// the clocks of the nodes agree better than a fail-over takes.
+/// Each lock lies on the master of its slot, and follows the slot when it moves. During a move,
+/// leases are renewed and released as ever, and new holders wait for some milliseconds, since a
+/// lock and its fence are at two nodes then. The error names a slot that is left half moved. When a
+/// master dies, its replica takes over the data that it had received: replication is asynchronous,
+/// so a lease that was granted in the last moment may be lost, and another client may get the lock.
+/// The holder notices at the next renewal, and tokens grow also then, as long as the clocks of the
+/// nodes agree better than a failover takes.
 ///
 /// # Permissions
 ///

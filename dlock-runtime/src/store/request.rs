@@ -49,7 +49,7 @@ pub struct AcquireRequest<'a> {
     pub ttl: Duration,
     /// The kind of lease.
     pub mode: LockMode,
-    /// Whether the owner waits in the queue if the key is held.
+    /// The place of the owner if the key is held: in the queue, or none.
     pub queue: Queue,
     /// The holder as others are to see it: printable ASCII without spaces.
     pub label: &'a str,
@@ -155,7 +155,7 @@ pub enum LockMode {
     Exclusive,
 }
 
-/// Whether an owner waits in the queue of a key that is held.
+/// The choice whether an owner waits in the queue of a key that is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Queue {

@@ -22,13 +22,13 @@ use tokio::{runtime::Runtime, task::yield_now, time::Instant};
 
 use super::{PLACE, draw, row, world::start};
 
-/// What one of the threads does.
+/// The work of one of the threads.
 pub(crate) type Body = Box<dyn FnOnce(&mut Me) + Send>;
 
 /// More turns than this are no progress: some threads wait for each other's mutex.
 const MOST_TURNS: u32 = 200_000;
 
-/// How often each has had a turn while nobody could go on, before nobody will.
+/// The number of turns that each thread gets while none can go on, before the schedule gives up.
 const ROUNDS_OF_REST: usize = 4;
 
 /// Lets the threads run in the order of `seed` until all are done and no task of theirs goes on, and then `check` look at
@@ -83,7 +83,7 @@ pub(crate) struct Me {
     schedule: Arc<Schedule>,
     index: usize,
     runtime: Option<Runtime>,
-    /// By how much its clock has been put forward.
+    /// The time by which its clock has been put forward.
     ahead: Duration,
     drawn: u64,
 }
@@ -114,7 +114,7 @@ impl Me {
         (self.drawn >> 20) % end
     }
 
-    /// What `work` yields on this thread's runtime.
+    /// Runs `work` on this thread's runtime, and returns its result.
     pub(crate) fn block_on<F: Future>(&mut self, work: F) -> F::Output {
         let polled = self.poll_until(work, u64::MAX);
         polled.unwrap_or_else(|| unreachable!("it has been polled to its end"))
@@ -156,7 +156,7 @@ impl Me {
     /// Ends the runtime of this thread, with the tasks that are on it, and goes on with another one.
     pub(crate) fn end_runtime(&mut self) {
         let next = runtime();
-        // Whatever its end starts reads the clock there.
+        // The work that its end starts reads the clock there.
         let inside = next.handle().clone();
         let _inside = inside.enter();
         drop(self.runtime.replace(next));
@@ -191,7 +191,7 @@ impl Wake for Flag {
     }
 }
 
-/// What a thread does when it is not its turn.
+/// The state of a thread when it is not its turn.
 #[derive(Clone)]
 enum State {
     /// It would go on.
@@ -214,21 +214,21 @@ impl State {
 
 pub(super) struct Schedule {
     turn: Mutex<Turn>,
-    /// One for each thread, and the last for who has started them.
+    /// One for each thread, and the last for the thread that has started them.
     bells: Vec<Condvar>,
 }
 
 struct Turn {
-    /// Whose turn it is.
+    /// The thread whose turn it is.
     whose: Option<usize>,
     states: Vec<State>,
     begun: usize,
     drawn: u64,
-    /// How rarely another one goes on, and how rarely that may be one that only lends its turn.
+    /// A change of turns is so rare; one to a thread that only lends its turn is as rare as `lends`.
     stays: u64,
     lends: u64,
     turns: u32,
-    /// Turns that were lent since somebody could go on.
+    /// Turns that were lent since a thread could go on.
     lent: usize,
     over: Option<Result<(), String>>,
     ends: bool,
@@ -366,7 +366,7 @@ impl Schedule {
             if turn.ends {
                 return false;
             }
-            // After a failure nobody goes on.
+            // After a failure no thread goes on.
             if turn.whose == Some(me) && turn.over.is_none() {
                 // Also one that only lends it: a task that was begun is to get on.
                 turn.states[me] = State::Ready;
@@ -390,7 +390,7 @@ impl Turn {
     }
 }
 
-/// What a panic has said.
+/// The text of a panic.
 fn text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

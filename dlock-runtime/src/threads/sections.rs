@@ -23,7 +23,7 @@ use crate::{
 
 const KEYS: [&str; 2] = ["a", "b"];
 
-/// What a lock protects.
+/// The resource that a lock protects.
 #[derive(Default)]
 pub(super) struct Resource {
     is_used: AtomicBool,
@@ -84,7 +84,7 @@ impl World {
         self.each(lease, |resource, _| resource.end());
     }
 
-    /// What was got, or nothing after a shutdown.
+    /// The value, or nothing after a shutdown.
     fn of<T>(&self, got: Result<T, LockError>) -> Option<T> {
         match got {
             Ok(got) => Some(got),
@@ -181,7 +181,8 @@ impl World {
     }
 }
 
-/// No timer fires: who is not woken by the one before, whichever thread that leaves on, waits for ever.
+/// No timer fires: an attempt that is not woken by the one before, on whichever thread that leaves,
+/// waits for ever.
 #[test]
 fn everybody_gets_on_alone_and_leaves_nothing() {
     for seed in seeds(200) {

@@ -29,7 +29,7 @@ use crate::{
     store::memory::MemoryStore,
 };
 
-/// What a machine that is short of processors may take from a lease, and more.
+/// Longer than a machine that is short of processors delays a renewal.
 const TTL: Duration = Duration::from_secs(5);
 
 /// Sections that are renewed are longer than that.
@@ -157,7 +157,7 @@ impl World {
                         self.end(&guard);
                         guard.release().await.unwrap();
                     }
-                    // Unavailable, if who is before it has no answer by then.
+                    // Unavailable, if the attempt before it has no answer by then.
                     Err(LockError::Busy { .. } | LockError::Unavailable { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }

@@ -96,8 +96,8 @@ impl Keys {
     }
 }
 
-/// A shutdown that misses the end of the last key would wait for its whole limit, and a key that is forgotten while
-/// somebody is in it would have two states, of which each sees a free lock.
+/// A shutdown that misses the end of the last key would wait for its whole limit, and a key that is
+/// forgotten while a task is in it would have two states, of which each sees a free lock.
 #[test]
 fn nobody_is_forgotten_and_nobody_enters_behind_a_shutdown() {
     for seed in seeds(400) {

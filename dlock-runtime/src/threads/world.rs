@@ -1,4 +1,5 @@
-//! What managers under a schedule are made of: a clock that goes on when it is told to, and a store that takes its time.
+//! The parts of managers under a schedule: a clock that advances when the test says so, and a slow
+//! store.
 
 use std::{
     collections::BTreeMap,
@@ -63,7 +64,7 @@ impl Clock for StillClock {
 #[derive(Clone)]
 pub(crate) struct Requests {
     pub(crate) store: MemoryStore,
-    /// Whether it answers no question for a lease.
+    /// `true` if it answers no request for a lease.
     is_silent: bool,
     drawn: Arc<AtomicU64>,
     renewed: Arc<Mutex<BTreeMap<String, usize>>>,
@@ -91,7 +92,7 @@ impl Requests {
         builder.over(self.clone()).unwrap()
     }
 
-    /// How often each lease was renewed.
+    /// The number of renewals of each lease.
     pub(crate) fn renewed(&self) -> BTreeMap<String, usize> {
         let renewed = self.renewed.lock();
         renewed.unwrap_or_else(PoisonError::into_inner).clone()

@@ -40,13 +40,13 @@ pub fn install(problems: Problems) -> Result<&'static Problems, ProblemsError> {
         .map_err(|_| ProblemsError::AlreadyInstalled)
 }
 
-/// What was installed, or else what is told without that.
+/// The installed problems, or else the default.
 fn current() -> &'static Problems {
     INSTALLED.get().unwrap_or(&STANDARD)
 }
 
 impl Problem {
-    /// What a client is told of `error`, as [`install`](super::install) has set it, or else as the
+    /// Makes the problem of `error`, as [`install`](super::install) has set it, or else as the
     /// [module](super) says.
     ///
     /// ```

@@ -14,7 +14,7 @@ const STANDARD: [&str; 5] = ["type", "title", "status", "detail", "instance"];
 /// The `type` of a problem that says no more than its status.
 const ABOUT_BLANK: &str = "about:blank";
 
-/// What a client is told of a [`LockError`](crate::LockError): the problem details of RFC 9457.
+/// The answer to a client for a [`LockError`](crate::LockError): the problem details of RFC 9457.
 ///
 /// It is a response of axum and of actix-web, and as an error of a function it becomes one. Its
 /// JSON is that of its `Serialize`.
@@ -305,7 +305,7 @@ impl From<&LockError> for Problem {
     }
 }
 
-/// What a client may read, and no more.
+/// The fields that a client may read, and no more.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.status(), self.title(), self.detail())

@@ -1,4 +1,4 @@
-//! What an application tells its clients of each error.
+//! The answers of an application to each error.
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
@@ -15,15 +15,15 @@ pub(super) static STANDARD: Problems = Problems {
     changes: BTreeMap::new(),
 };
 
-/// When to ask again if the store says that somebody has to mend something.
+/// The time after which to ask again if an operator has to fix something first.
 const AFTER_A_MENDING: Duration = Duration::from_secs(30);
 /// When to ask again if this process is about to end: another one may have begun by then.
 const AFTER_A_RESTART: Duration = Duration::from_secs(5);
 
-/// What clients are told of each error, by its [code](LockError::code).
+/// The answers to clients for each error, by its [code](LockError::code).
 ///
-/// The default is what the [module](super) says. [`install`](super::install) makes another one count for the whole
-/// process; without that it answers for whoever has it.
+/// The default is that of the [module](super). [`install`](super::install) makes another one count
+/// for the whole process; without that it counts where it is used.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -40,7 +40,7 @@ pub struct Problems {
     changes: BTreeMap<&'static str, Change>,
 }
 
-/// What is to be otherwise for one code.
+/// The overrides for one code.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Change {
     status: Option<u16>,
@@ -49,7 +49,7 @@ struct Change {
     retry: Retry,
 }
 
-/// Whether clients are told when to ask again.
+/// The advice to clients when to ask again.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Retry {
     #[default]
@@ -67,7 +67,7 @@ impl Problems {
         }
     }
 
-    /// What a client is told of `error`.
+    /// Makes the problem that answers `error`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -95,7 +95,7 @@ impl Problems {
     }
 }
 
-/// What is told of `error` if nobody wants it otherwise. No text of the error is part of it.
+/// The default answer to `error`. No text of the error is part of it.
 fn standard(error: &LockError) -> Parts {
     const MISTAKE: (&str, &str) = (
         "Mistake of the server",
@@ -173,8 +173,9 @@ pub struct ProblemsBuilder {
 }
 
 impl ProblemsBuilder {
-    /// Where the types of problems are described: the member `type` is `uri` and the code. If not set,
-    /// it is `about:blank`, and the member `title` the phrase of the status.
+    /// Sets the base of the URIs that describe the types of problems: the member `type` is `uri`
+    /// and the code. If not set, it is `about:blank`, and the member `title` the phrase of the
+    /// status.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -301,7 +302,7 @@ impl ProblemsBuilder {
     }
 }
 
-/// Why `uri` followed by a code is no URI that clients everywhere understand alike.
+/// The reason why `uri` followed by a code is no URI that clients everywhere understand alike.
 fn fault_in_base(uri: &str) -> Option<&'static str> {
     let is_allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte);
@@ -323,7 +324,7 @@ fn fault_in_base(uri: &str) -> Option<&'static str> {
     }
 }
 
-/// Why clients cannot be told this.
+/// The reason why a problem cannot be configured like this.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -338,15 +339,15 @@ pub enum ProblemsError {
     /// No code can be added to this base.
     #[error("{uri:?} cannot be the base of problem types: {reason}")]
     InvalidBase {
-        /// What was given.
+        /// The given value.
         uri: String,
-        /// What is wrong with it.
+        /// The reason why it is refused.
         reason: &'static str,
     },
     /// No [`LockError`] has this code.
     #[error("{code:?} is no code of a lock error; the codes are `{}`", LockError::CODES.join("`, `"))]
     UnknownCode {
-        /// What was given.
+        /// The given value.
         code: String,
     },
     /// The status is none of an error.
@@ -354,7 +355,7 @@ pub enum ProblemsError {
     InvalidStatus {
         /// The code it was meant for.
         code: String,
-        /// What was given.
+        /// The given value.
         status: u16,
     },
     /// Problems are installed already; this is about the second ones.

@@ -11,7 +11,7 @@ use crate::{
     store::{Holder, StoreError, StoreErrorKind},
 };
 
-/// What stands in every text of the errors below, and never in an answer.
+/// A part of every text of the errors below, and of no answer.
 const SECRET: &str = "S3CR3T";
 
 fn key(text: &str) -> LockKey {
@@ -130,7 +130,7 @@ fn told_by_actix(response: actix_web::HttpResponse) -> Told {
     }
 }
 
-/// What the frameworks tell of `error`, each by the error itself and by its problem.
+/// The answers of the frameworks to `error`, each by the error itself and by its problem.
 fn told(error: &LockError) -> Vec<Told> {
     let mut answers = Vec::new();
     #[cfg(feature = "axum")]

@@ -75,7 +75,7 @@ impl Node {
         reports.expect("a running node knows its cluster")
     }
 
-    /// Whether the node has accepted an order.
+    /// Gives an order; `true` if the node has accepted it.
     pub(super) async fn try_order(&self, words: &[&str]) -> bool {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);

@@ -26,7 +26,7 @@ impl View {
         }
     }
 
-    /// Whether there are so many nodes, and all can be talked to.
+    /// `true` if there are so many nodes, and all can be talked to.
     pub(super) fn knows(&self, count: usize) -> bool {
         let usable = |member: &&Member| member.is_linked && !member.is("handshake");
         self.members.iter().filter(usable).count() >= count

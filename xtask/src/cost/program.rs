@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use super::shapes::SHAPES;
 
-/// How the functions of a program get their locks.
+/// The way in which the functions of a program get their locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     Attribute,

@@ -2,10 +2,10 @@
 
 use super::program::Program;
 
-/// How many functions are made of each shape.
+/// The number of functions of each shape.
 const COPIES: usize = 25;
 
-/// How many locked functions a program has.
+/// The number of locked functions of a program.
 pub(super) const FUNCTIONS: usize = SHAPES.len() * COPIES;
 
 /// One kind of locked function; `$N` stands for the number of the copy.

@@ -1,4 +1,5 @@
-//! What the functions of a measured program share: an error of its own, and data to work on.
+//! The parts that the functions of a measured program share: an error of its own, and data to work
+//! on.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,7 +31,7 @@ impl std::error::Error for Error {}
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The installed manager, as whoever takes locks by hand would ask for it.
+/// The installed manager, as code that takes locks by hand asks for it.
 pub fn locks() -> Result<&'static LockManager> {
     dlock::installed().ok_or(Error::NoLocks)
 }

@@ -1,4 +1,4 @@
-//! What the editor is shown: in each function, every `wanted` is one parameter.
+//! The code that the editor is shown: in each function, every `wanted` is one parameter.
 
 use dlock::{LockError, distributed_lock};
 

@@ -29,7 +29,7 @@ pub(super) struct Found {
     pub(super) took: Duration,
 }
 
-/// Where the programs are tried.
+/// The copy in which the programs are tried.
 pub(super) struct Bench {
     programs: Programs,
     /// The first seed of the simulation.

@@ -1,6 +1,6 @@
 //! The mistakes, and what has to notice each.
 //!
-//! Each is a small change that somebody could make in good faith. Those that break a rule of
+//! Each is a small change that could be made in good faith. Those that break a rule of
 //! `ARCHITECTURE.md` quote it.
 
 mod cluster;

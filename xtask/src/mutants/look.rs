@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// Whether its tests start servers.
+    /// `true` if its tests start servers.
     pub(super) fn needs_server(self) -> bool {
         self.test.is_some()
     }

@@ -27,7 +27,7 @@ pub(super) struct Mutant {
     pub(super) items: &'static str,
     /// The looks that have to notice, in the order in which they are tried.
     pub(super) looks: &'static [Look],
-    /// Why no test can tell it from the right code, if none can.
+    /// The reason why no test can tell it from the right code, if none can.
     pub(super) equivalent: Option<&'static str>,
 }
 

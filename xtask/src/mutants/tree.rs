@@ -8,7 +8,7 @@ use super::mutant::Mutant;
 use super::switch::{module, switched};
 use crate::cargo;
 
-/// Where a script gets its text, and what chooses that with a mistake in it.
+/// The code that reads a script's text, and the code that chooses the one with a mistake in it.
 const SCRIPTS: &str = "dlock-runtime/src/store/redis/protocol/scripts.rs";
 const SCRIPT: &str = "key_count: usize) -> Self {\n";
 const CHOSEN: &str = "let source = crate::mistakes::in_script(name, source);\n";
@@ -127,7 +127,7 @@ fn with_mistakes(file: &Path, mutants: &[Mutant]) -> Result<Vec<u8>, String> {
     Ok(text.into_bytes())
 }
 
-/// Whether this is the file from which all others of the package are reached.
+/// `true` if this is the file from which all others of the package are reached.
 fn is_root_of(file: &Path, package: &str) -> bool {
     let sources = Path::new(package).join("src");
     file == sources.join("lib.rs") || file == sources.join("main.rs")

@@ -12,13 +12,13 @@ use std::{env, io, process, thread};
 
 use super::leftovers::{self, Mark};
 
-/// How long a run may take as a whole.
+/// The limit of a run as a whole.
 const LONGEST: Duration = Duration::from_secs(1200);
 
-/// How long a test may take after the harness has reported that it takes more than a minute.
+/// The limit of a test after the harness has reported that it takes more than a minute.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a run has ended.
+/// The end of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// It has found nothing, in so many tests.

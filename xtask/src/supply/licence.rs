@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Whether one can do what the expression asks for with these licences; not if it cannot be read.
+/// `true` if these licences meet the expression; `false` if it cannot be read.
 pub(super) fn is_met(text: &str, allowed: &BTreeSet<String>) -> bool {
     let words = words(text);
     let mut reader = Reader {

@@ -30,7 +30,7 @@ impl Python {
         machine::succeeds(&self.program, &["-m", "pip", "--version"])
     }
 
-    /// Whether it finds a module, also in `folder`.
+    /// `true` if it finds a module, also in `folder`.
     pub(super) fn imports(&self, module: &str, folder: Option<&Path>) -> bool {
         // As an argument, so that nothing in the path has to be quoted.
         let code = format!("import sys; sys.path[:0] = sys.argv[1:]; import {module}");

@@ -1,9 +1,9 @@
-//! What is got where, and what is said where nothing is.
+//! The decisions where to get a tool, and the message where there is none.
 
 use super::*;
 use crate::packages::Rights;
 
-/// A machine on which all can be installed, by a user who may.
+/// A machine on which all can be installed, by a user with the permission.
 fn debian() -> Facts {
     Facts {
         pip: true,

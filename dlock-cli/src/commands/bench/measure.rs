@@ -30,12 +30,12 @@ pub(super) struct Measured {
     pub(super) what: String,
     /// Nanoseconds.
     pub(super) times: Histogram<u64>,
-    /// How often it happened in a second, if that was measured.
+    /// The number of operations in a second, if that was measured.
     pub(super) per_second: Option<f64>,
 }
 
-/// How long a server takes to answer when there is nothing to do: of a quorum the one that makes the
-/// majority.
+/// The time in which a server answers when there is nothing to do: of a quorum the server that
+/// makes the majority.
 pub(super) async fn pings(
     inspector: &Inspector,
     is_quorum: bool,

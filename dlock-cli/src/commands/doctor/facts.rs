@@ -7,7 +7,7 @@ use dlock::{
     admin::{ClockReading, LockInfo, ProcessInfo, ServerReport},
 };
 
-/// How the servers belong together, by the URL.
+/// The relation of the servers to each other, by the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Single,
@@ -56,14 +56,14 @@ pub(crate) fn user(url: &str, environment: Option<String>) -> String {
     }
 }
 
-/// How many hosts the URL names.
+/// The number of hosts that the URL names.
 pub(crate) fn hosts(url: &str) -> usize {
     let (_, rest) = url.split_once("://").unwrap_or_default();
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     authority.split(',').filter(|it| !it.is_empty()).count()
 }
 
-/// How many replicas have to confirm, by the URL.
+/// The number of replicas that have to confirm, by the URL.
 pub(crate) fn min_replicas(url: &str) -> u32 {
     let (_, query) = url.split_once('?').unwrap_or_default();
     let named = query
@@ -78,9 +78,9 @@ pub(crate) struct Facts {
     pub(crate) layout: Layout,
     /// The shortest TTL that the user's locks have.
     pub(crate) ttl: Duration,
-    /// How many replicas have to confirm a lease, by the URL.
+    /// The number of replicas that have to confirm a lease, by the URL.
     pub(crate) min_replicas: u32,
-    /// How many hosts the URL names, which are Sentinels if it is one of those.
+    /// The number of hosts that the URL names, which are Sentinels if it is one of those.
     pub(crate) sentinels: usize,
     /// The user name for the servers.
     pub(crate) user: String,
@@ -95,15 +95,15 @@ pub(crate) struct Facts {
 pub(crate) struct ServerFacts {
     pub(crate) server: String,
     pub(crate) failure: Option<String>,
-    /// Whether it failed by not answering at all.
+    /// `true` if it failed by not answering at all.
     pub(crate) is_silent: bool,
     pub(crate) info: BTreeMap<String, String>,
-    /// How often its append-only file is flushed.
+    /// The setting after which its append-only file is flushed.
     pub(crate) appendfsync: Option<String>,
     pub(crate) clock: Option<Reading>,
     pub(crate) round_trips: Vec<Duration>,
     pub(crate) denied: Vec<Missing>,
-    /// Why scripts cannot publish, if clients can.
+    /// The reason why scripts cannot publish, if clients can.
     pub(crate) unpublished: Option<String>,
     /// The clocks of its replicas, by their addresses, or why they are unknown.
     pub(crate) replica_clocks: Vec<(String, Result<Reading, String>)>,
@@ -167,7 +167,7 @@ pub(crate) struct LockFacts {
     pub(crate) foreign: Vec<String>,
     /// Locks that a minority of a quorum has, by their keys.
     pub(crate) at_a_minority: Vec<String>,
-    /// How many processes there are of each version of dlock.
+    /// The number of processes of each version of dlock.
     pub(crate) versions: BTreeMap<String, usize>,
 }
 
@@ -203,12 +203,12 @@ impl ServerFacts {
             .map(Replica::read)
     }
 
-    /// Whether it could be talked to.
+    /// `true` if it has answered.
     pub(crate) fn answers(&self) -> bool {
         self.failure.is_none()
     }
 
-    /// Whether locks are written here.
+    /// `true` if locks are written here.
     pub(crate) fn is_master(&self) -> bool {
         self.answers() && !self.is("role", "slave")
     }

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How bad it is, the worst last.
+/// The severity of a finding, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
@@ -82,12 +82,12 @@ pub(crate) struct Finding {
     /// The server that it is about, `None` for all of them together.
     pub(crate) server: Option<String>,
     pub(crate) what: String,
-    /// Why that matters.
+    /// The reason why that matters.
     pub(crate) why: Option<String>,
     /// Advice: a command or a setting.
     #[serde(rename = "do")]
     pub(crate) advice: Option<String>,
-    /// Whether the user has said that it is known.
+    /// `true` if the user has accepted it.
     pub(crate) accepted: bool,
 }
 
@@ -139,7 +139,7 @@ impl Finding {
         Self { server, ..self }
     }
 
-    /// Whether it lets a check fail.
+    /// `true` if it lets a check fail.
     pub(crate) fn counts(&self) -> bool {
         self.severity >= Severity::Unknown && !self.accepted
     }

@@ -10,14 +10,14 @@ use super::{
 };
 use crate::text::printable;
 
-/// How wide lines may be, and whether they may have colours.
+/// The width of lines, and the choice of colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     pub(crate) width: usize,
     pub(crate) colours: bool,
 }
 
-/// Where the text of a finding begins: after two spaces, the severity and the topic.
+/// The column where the text of a finding begins: after two spaces, the severity and the topic.
 const INDENT: usize = 24;
 
 /// Text that is narrower than this is worse than text that the terminal wraps.

@@ -17,7 +17,7 @@ use tokio::{
 use super::signals::number_of;
 use crate::exit::{Exit, Failure};
 
-/// How often to look whether processes are gone that are not our children.
+/// The interval of looking for processes that are not our children.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The processes that have to end with the lock.
@@ -68,7 +68,8 @@ impl Target {
 pub(super) struct RunningCommand {
     child: Child,
     target: Target,
-    /// Whether a signal was passed on by which the command should end, and all that it has started.
+    /// `true` if a signal was passed on by which the command should end, and all that it has
+    /// started.
     told_to_end: bool,
 }
 
@@ -163,7 +164,7 @@ fn code_of(status: ExitStatus) -> u8 {
     code.and_then(Result::ok).unwrap_or_else(by_signal)
 }
 
-/// Whether this process has a controlling terminal.
+/// `true` if this process has a controlling terminal.
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

@@ -18,7 +18,7 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The time by which the watchdog is later than `dlock` in killing a command that was asked to end.
 const SLACK: Duration = Duration::from_millis(500);
 
-/// Why the command has to end.
+/// The reason why the command has to end.
 enum Reason {
     /// The lease is lost.
     Lost(LockError),

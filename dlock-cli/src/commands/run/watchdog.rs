@@ -24,7 +24,7 @@ use tokio::{
 use super::{command::Target, signals::Signals};
 use crate::exit::{Exit, Failure, note};
 
-/// How long to wait for a watchdog that has nothing left to do.
+/// The time to wait for a watchdog that has nothing left to do.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The watchdog, as `dlock` sees it.
@@ -111,7 +111,7 @@ pub(crate) struct WatchdogArgs {
 enum Told {
     Process(i32),
     Group(i32),
-    /// How long it may hear nothing, and how long the lease is good for.
+    /// The time for which it may hear nothing, and the validity of the lease.
     Left([u64; 2]),
     Over,
 }

@@ -35,7 +35,7 @@ pub(crate) enum Message {
     Closed,
 }
 
-/// Whether to go on.
+/// The choice to go on or to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the user may want to leave"]
 pub(crate) enum Step {
@@ -53,7 +53,7 @@ pub(crate) enum Mode {
     Help,
 }
 
-/// By what locks are sorted.
+/// The order of locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Column {
     Key,
@@ -100,16 +100,16 @@ pub(crate) struct Model {
     pub(crate) namespace: String,
     pub(crate) server: Server,
     pub(crate) picture: Option<Picture>,
-    /// Why the picture is old, if it is.
+    /// The reason why the picture is old, if it is.
     pub(crate) outage: Option<String>,
-    /// How many seconds ago it was taken.
+    /// The age of the picture in seconds.
     pub(crate) age: u64,
-    /// How far the look is that is under way.
+    /// The progress of the look that is under way, in percent.
     pub(crate) progress: Option<u8>,
     pub(crate) rates: Rates,
     pub(crate) mode: Mode,
     pub(crate) paused: bool,
-    /// Whether the chosen lock is shown in full.
+    /// `true` if the chosen lock is shown in full.
     pub(crate) details: bool,
     pub(crate) sort: Column,
     /// The other way round than usual for the column.
@@ -121,7 +121,7 @@ pub(crate) struct Model {
     row: usize,
 }
 
-/// How far a page goes.
+/// The number of rows of a page.
 const PAGE: usize = 10;
 
 impl Model {
@@ -205,7 +205,7 @@ impl Model {
         rows
     }
 
-    /// Where the chosen lock is among the rows.
+    /// The place of the chosen lock among the rows.
     pub(crate) fn chosen_row(&self) -> Option<usize> {
         let rows = self.rows();
         let chosen = self.chosen.as_ref()?;

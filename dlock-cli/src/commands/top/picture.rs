@@ -7,7 +7,7 @@ use dlock::{
     admin::{HolderInfo, Inspector, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
 };
 
-/// Where the locks are.
+/// The server or servers that have the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Server {
     /// The address, or how many there are.
@@ -23,7 +23,7 @@ pub(crate) struct Server {
 pub(crate) struct Picture {
     pub(crate) locks: Vec<Lock>,
     pub(crate) processes: usize,
-    /// How often all keys are looked at, if that is less often than the user wants.
+    /// The time between two looks at all keys, if it is longer than the user wants.
     pub(crate) lag: Option<Duration>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Lock {
     /// All waiters, also those that are not listed.
     pub(crate) waiter_count: usize,
     pub(crate) last_fence: u64,
-    /// At how many of the servers it is held.
+    /// The number of servers at which it is held.
     pub(crate) held_at: usize,
     pub(crate) servers: usize,
 }

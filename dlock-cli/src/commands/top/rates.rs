@@ -1,4 +1,4 @@
-//! How many hand-offs there were in each of the last seconds.
+//! The number of hand-offs in each of the last seconds.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ const MINUTE: usize = 60;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rates {
     seconds: VecDeque<u64>,
-    /// Why nothing is known.
+    /// The reason why nothing is known.
     blind: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Rates {
         self.blind = None;
     }
 
-    /// Why nothing is known, if that is so.
+    /// The reason why nothing is known, if that is so.
     pub(crate) fn reason(&self) -> Option<&str> {
         self.blind.as_deref()
     }

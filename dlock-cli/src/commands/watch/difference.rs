@@ -17,7 +17,7 @@ pub(super) struct Event {
     pub(super) holder: Option<HolderView>,
     /// The waiter that has begun or ceased to wait.
     pub(super) waiter: Option<WaiterView>,
-    /// How many wait after it.
+    /// The number of waiters after it.
     pub(super) waiters: Option<usize>,
     pub(super) message: Option<String>,
     /// The time at which the holder of a released lock was last seen with it.
@@ -131,7 +131,7 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
     found
 }
 
-/// Whether it is one lease. Leases of third-party clients cannot be told apart.
+/// `true` if it is one lease. Leases of third-party clients cannot be told apart.
 fn is_same(old: &HolderView, new: &HolderView) -> bool {
     (&old.owner, old.fence) == (&new.owner, new.fence)
 }

@@ -19,23 +19,24 @@ use crate::{
 };
 
 impl Inspector {
-    /// The locks that are held or waited for, in the order of their keys; with a `pattern` those whose
-    /// keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
+    /// Lists the locks that are held or waited for, in the order of their keys; with a `pattern` those
+    /// whose keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
     ///
-    /// It goes through all keys of the server, a thousand in a step, so that nobody else has to
-    /// wait. All such looks of an inspector together take a server at most 5 % of its time, by its own clock: a
-    /// million keys of others take about 20 s, or one without [that pace](Self::at_full_speed).
-    /// What comes or goes meanwhile may be seen or not. Of one lock the first 4096 waiters
-    /// are told, and how many there are. A string of another client is a lock as well, but with raw keys only if somebody
-    /// waits for it; data of other types is left out.
+    /// It goes through all keys of the server, a thousand in a step, so that other clients do not
+    /// have to wait. All such looks of an inspector together take a server at most 5 % of its time,
+    /// by its own clock: a million other keys take about 20 s, or one without [that
+    /// pace](Self::at_full_speed). A lock that comes or goes meanwhile may be listed or not. The
+    /// first 4096 waiters of a lock are listed, and all are counted. A string of a third-party
+    /// client is a lock as well, but with raw keys only if it has waiters; data of other types is
+    /// left out.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it, however far it has got.
+    /// It changes nothing, however far it has got.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -55,16 +56,17 @@ impl Inspector {
         Ok(self.describe(locks, known, servers).await)
     }
 
-    /// Those of some locks that are held or waited for, in the order of their keys. A look at them costs no
-    /// walk through the keys of a server, and else goes by the same pace as [`locks`](Self::locks).
+    /// Lists those of the given locks that are held or waited for, in the order of their keys. This costs
+    /// no walk through the keys of a server, and otherwise keeps to the same pace as
+    /// [`locks`](Self::locks).
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it, however far it has got.
+    /// It changes nothing, however far it has got.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -90,16 +92,16 @@ impl Inspector {
         Ok(self.describe(snapshots, Presences::new(), servers).await)
     }
 
-    /// All [locks](Self::locks) and all [processes](Self::processes) with one walk through the keys instead
+    /// Lists all [locks](Self::locks) and all [processes](Self::processes) with one walk through the keys instead
     /// of two.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it, however far it has got.
+    /// It changes nothing, however far it has got.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -119,16 +121,16 @@ impl Inspector {
         Ok(Overview { locks, processes })
     }
 
-    /// One lock; `None` if nobody holds it or waits for it.
+    /// Returns one lock; `None` if it has neither a holder nor waiters.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when the server does not tell, of a quorum when none does; and of the kind
-    /// [`WrongType`](crate::StoreErrorKind::WrongType) if what lies there is no lock.
+    /// [`StoreError`] when the server does not answer, of a quorum when none does; and of the kind
+    /// [`WrongType`](crate::StoreErrorKind::WrongType) if the value there is not a lock.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it.
+    /// It changes nothing.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -164,16 +166,16 @@ impl Inspector {
         Ok(self.describe(by_key, Presences::new(), servers).await.pop())
     }
 
-    /// The processes that have a manager, in the order of their labels: each says every ten seconds
-    /// that it is there, and is forgotten after thirty.
+    /// Lists the processes that have a manager, in the order of their labels: each publishes its
+    /// presence every ten seconds, and is forgotten after thirty.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not tell; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it.
+    /// It changes nothing.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -192,7 +194,7 @@ impl Inspector {
         Ok(sorted(known))
     }
 
-    /// What is found in all servers, and how many tell.
+    /// Locks and processes from all servers, and the number of servers that answered.
     async fn survey(
         &self,
         wanted: Wanted<'_>,
@@ -208,7 +210,7 @@ impl Inspector {
         Ok((snapshots, known, servers))
     }
 
-    /// What has been seen of locks, with the processes that are in it.
+    /// Describes locks by their snapshots, with the processes that hold and wait for them.
     async fn describe(
         &self,
         by_key: Snapshots,
@@ -223,7 +225,7 @@ impl Inspector {
             .collect();
         let asked = self.stores.iter();
         let asked = asked.map(|store| store.presences(&clients));
-        // Who they are is good to know, and no more.
+        // The names of processes are useful, but the locks are shown without them too.
         let told = of_some(join_all(asked).await).unwrap_or_default();
         known.extend(told.into_iter().flat_map(|(_, known)| known));
         let majority = self.stores.len() / 2 + 1;
@@ -234,13 +236,13 @@ impl Inspector {
     }
 }
 
-/// What was seen of each lock, at each server.
+/// The snapshots of each lock, at each server.
 type Snapshots = BTreeMap<LockKey, Vec<At<LockSnapshot>>>;
 
-/// What processes have said of themselves.
+/// The presences that processes have published.
 type Presences = BTreeMap<ClientId, Presence>;
 
-/// What one server has shown.
+/// Adds the snapshots of one server.
 fn collect(snapshots: &mut Snapshots, server: usize, found: BTreeMap<LockKey, LockSnapshot>) {
     for (key, it) in found {
         snapshots.entry(key).or_default().push(At { server, it });
@@ -259,7 +261,7 @@ fn sorted(known: Presences) -> Vec<ProcessInfo> {
     processes
 }
 
-/// What the servers answer, with their numbers; an error if none of them does.
+/// The answers with the numbers of their servers; an error if there is no answer.
 fn of_some<T>(answers: Vec<Result<T, StoreError>>) -> Result<Vec<(usize, T)>, StoreError> {
     let mut failure = None;
     let mut told = Vec::new();

@@ -9,13 +9,13 @@ use crate::{
 };
 
 impl Inspector {
-    /// What each server tells of itself: its settings, its clock, how long it takes to answer, and what
-    /// the user is not allowed to do. That is tried out on a key and a channel that nobody
-    /// uses, and changes nothing; the server's own log may note what it has refused.
+    /// Reports on each server: its settings, its clock, its round trips, and the permissions that
+    /// the user lacks. Permissions are tried out on a key and a channel that are not used
+    /// otherwise, which changes nothing; the server's own log may note the refusals.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed by it.
+    /// It changes nothing.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;

@@ -13,26 +13,28 @@ use crate::{
 };
 
 impl Inspector {
-    /// Takes a lock away from who was `seen` with it, if it is still that lease, and gives it to the
-    /// first waiter.
+    /// Takes a lock away from the holder that was `seen` with it, if it is still that lease, and
+    /// grants it to the first waiter.
     ///
-    /// The fence of the slot is raised first, so a resource that checks fencing tokens refuses what
-    /// the old holder still writes as soon as it has seen a newer one. The holder is told,
-    /// and its body ends as [`Lost`](crate::LockError::Lost) within about a round trip; if it
-    /// cannot be told, with its next renewal. A lease that is not renewed ends for its holder only
-    /// at its deadline: until then two may run. So it is with another client, who is not told.
+    /// The fence of the slot is raised first. So a resource that checks fencing tokens refuses
+    /// later writes of the old holder as soon as it has seen a newer token. The holder is notified,
+    /// and its body ends as [`Lost`](crate::LockError::Lost) within about a round trip; if the
+    /// message does not arrive, with its next renewal. A lease that is not renewed ends for its
+    /// holder only at its deadline: until then two bodies may run. The same is true of a
+    /// third-party client, which is not notified.
     ///
-    /// Of a lease that was renewed or handed on inside its process since it was seen, it is still
-    /// the same. Another client's lock is known by its whole value.
+    /// A lease that was renewed, or handed over inside its process, since it was seen counts as the
+    /// same. A third-party client's lock is recognised by its whole value.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server did not tell, or so many of a quorum did not when the lock was looked
-    /// at that it may still be held: it may have been done. Look again.
+    /// [`StoreError`] when a server did not answer, or when so many of a quorum did not at the time of the
+    /// look that the lease may still be held. The lock may have been taken away: look again.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before its answer, it may be done or not; at each server it is one step.
+    /// If the future is dropped before its answer, the lock may have been taken away or not; at each
+    /// server it is one step.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -43,7 +45,7 @@ impl Inspector {
     ///
     /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
     /// if let Some(seen) = inspector.lock(&LockKey::new("order:42")?).await? {
-    ///     // Not whoever has it by then: only the lease that was seen is ended.
+    ///     // Only the lease that was seen is ended, not that of a later holder.
     ///     println!("{:?}", inspector.unlock(&seen).await?);
     /// }
     /// # Ok(()) }
@@ -69,7 +71,7 @@ impl Inspector {
         }
         let majority = self.stores.len() / 2 + 1;
         let left = seen.seen.len() - taken;
-        // Those that did not tell when the lock was looked at may be of the lease too.
+        // A server that did not answer when the lock was looked at may hold the same lease.
         let untold = self.stores.len().saturating_sub(seen.servers);
         match failure {
             Some(error) if taken == 0 || left + untold >= majority => Err(error),

@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl LockManagerBuilder {
-    /// How long the store keeps a lease without a sign of life, 100 ms to 24 h. If not set, 30 s.
+    /// Sets how long the store keeps a lease without a sign of life, 100 ms to 24 h. If not set, 30
+    /// s.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -29,7 +30,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long to wait while somebody else holds a lock. If not set, 10 s.
+    /// Sets how long to wait while another holder has a lock. If not set, 10 s.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -48,7 +49,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether leases are kept alive while their bodies run. If not set, they are.
+    /// Sets whether leases are renewed while their bodies run. If not set, they are.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -57,7 +58,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // Whatever its body does, no lease is longer than a minute.
+    /// // No lease is longer than a minute, even if its body runs on.
     /// let builder = LockManager::builder().ttl(Duration::from_secs(60)).renew(false);
     /// let manager = builder.connect_lazy("memory://")?;
     /// # drop(manager);
@@ -68,7 +69,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// What becomes of a body whose lease is lost. If not set, it is cancelled.
+    /// Sets what happens to a body whose lease is lost. If not set, it is cancelled.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -86,7 +87,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// After this a lease is given up, even if its body still runs. If not set, never.
+    /// Cancels the body and releases the lease after this time. If not set, never.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -95,7 +96,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // A body that hangs keeps nobody out for longer than this.
+    /// // A body that hangs keeps its lock for no longer than this.
     /// let manager = LockManager::builder().max_hold(Duration::from_secs(300)).connect_lazy("memory://")?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -105,18 +106,18 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether a lease that is still fresh goes from one task of this process to the next without
-    /// asking the store, for at most 10 ms and 4095 sections in a row. If not set, it does.
+    /// Sets whether a lease that is still fresh is handed over from one task of this process to the
+    /// next without a request, for at most 10 ms and 4095 bodies in a row. If not set, it is.
     ///
-    /// Every section has its own fencing token either way. Without it each section costs two
-    /// requests, and processes take turns after every section.
+    /// Every body has its own fencing token either way. Without hand-overs each call costs two
+    /// requests, and processes take turns after every call.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
     /// use dlock::LockManager;
     ///
-    /// // Long sections, in each of which something outside is told who holds the lock.
+    /// // Long bodies, each of which tells something outside the name of the holder.
     /// let manager = LockManager::builder().handover(false).connect("memory://").await?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -126,8 +127,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Whether leases are renewed on a thread of dlock's own, with connections of their own. If not set, they
-    /// are, except where tokio's clock is paused when the manager's first lease comes.
+    /// Sets whether leases are renewed on a thread of dlock's own, with connections of their own.
+    /// If not set, they are, except where tokio's clock is paused when the manager's first lease
+    /// comes.
     ///
     /// One thread serves all managers of the process. It starts with the first lease, its connection with the first
     /// renewal. So a body that blocks its thread loses neither its own lease nor those of others. It
@@ -152,8 +154,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The name under which others see this process hold a lock, beside host and process id. If
-    /// not set, only those.
+    /// Sets the name that others see for this process when it holds a lock, beside host and process
+    /// id. If not set, they see only those.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -178,7 +180,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The prefix of all keys in the store: managers with different ones never meet, unless they use
+    /// Sets the prefix of all keys in the store: managers with different ones never meet, unless they use
     /// [raw keys](Self::raw_keys). If not set, `dlock`. It is 1 to 64 printable ASCII characters
     /// without spaces and braces. Each namespace keeps up to 16384 fences in the server for good, so
     /// do not make new ones on the fly.
@@ -199,8 +201,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long to wait for one answer of the store before asking again, an hour at the most. If
-    /// not set, 1 s.
+    /// Sets how long to wait for one answer of the store before asking again, an hour at the most.
+    /// If not set, 1 s.
     ///
     /// With more than 1.5 s a waiter of a slow store may be taken for dead and lose its place.
     ///
@@ -220,7 +222,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many calls of this manager may wait for locks at once. If not set, 1,000,000.
+    /// Sets how many calls of this manager may wait for locks at once. If not set, 1,000,000.
     ///
     /// Each waiting call takes some hundred bytes. One more is refused at once with
     /// [`Overloaded`](crate::StoreErrorKind::Overloaded), before anything is asked.
@@ -237,7 +239,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many calls of this manager may wait for one key at once. If not set, 10,000.
+    /// Sets how many calls of this manager may wait for one key at once. If not set, 10,000.
     ///
     /// One more is refused at once with [`Overloaded`](crate::StoreErrorKind::Overloaded), before
     /// anything is asked.
@@ -255,7 +257,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many releases of this manager may be pending in the background before new calls are
+    /// Sets how many releases of this manager may be pending in the background before new calls are
     /// refused. If not set, 100,000.
     ///
     /// A release goes to the background when a guard or a call is dropped, or when the store did not
@@ -276,7 +278,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long [`connect`](Self::connect) tries, an hour at the most. If not set, 5 s.
+    /// Sets how long [`connect`](Self::connect) tries, an hour at the most. If not set, 5 s.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -292,7 +294,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Where the manager reads the time, for tests. If not set, the machine's clocks.
+    /// Sets the clock of the manager, for tests. If not set, the machine's clocks.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -18,26 +18,26 @@ use crate::{
 use crate::{error::ConnectError, store::StoreErrorKind};
 
 impl LockManagerBuilder {
-    /// Whether a lock lies in the server at the key's own text, so that it can be shared with
-    /// clients in other languages that lock by `SET key token NX PX ms`, such as the `Lock` of
-    /// redis-py. If not set, it does not, and lies at `dlock:{key}`. The memory store has no other
-    /// clients and takes no notice of it.
+    /// Sets whether a lock is stored at the key's own text in the server, so that it can be shared
+    /// with clients in other languages that lock by `SET key token NX PX ms`, such as the `Lock` of
+    /// redis-py. If not set, it is not, and is stored at `dlock:{key}`. The memory store has no
+    /// other clients and ignores this option.
     ///
     /// Both sides must use the same text. A value in a key template is percent-encoded:
     /// `"file:<name>"` with the name `a/b` is `file:a%2Fb`.
     ///
-    /// **What holds between them.** While another client has the key, a lock is busy, for the TTL
-    /// that the client has set; waiters look every second or so, as a foreign release tells nobody.
-    /// While a manager has it, the `SET … NX` of others fails, and their scripts, which compare a
-    /// token before they delete or prolong, do nothing. A value without a TTL is never overwritten:
-    /// [`Holder`](crate::store::Holder) says so.
+    /// **Guarantees between them.** While a third-party client has the key, a lock is busy, for the
+    /// TTL that the client has set; waiters poll every second or so, since such a client sends no
+    /// message when it releases. While a manager has it, the `SET … NX` of others fails, and their
+    /// scripts, which compare a token before they delete or prolong, do nothing. A value without a
+    /// TTL is never overwritten: [`Holder`](crate::store::Holder) shows it.
     ///
-    /// **What does not.**
-    /// - A foreign holder has no fencing token. Those of managers grow all the same.
-    /// - It has no place in the queue. Managers hand a lock to the first that waits in the queue,
-    ///   so that others get it only when nobody waits there.
-    /// - A client that deletes or overwrites the key without comparing takes the lease away; the
-    ///   next renewal tells.
+    /// **No guarantees.**
+    /// - A third-party holder has no fencing token. Those of managers grow all the same.
+    /// - It has no place in the queue. Managers grant a lock to the first waiter of the queue, so
+    ///   others get it only when the queue is empty.
+    /// - A client that deletes or overwrites the key without comparing ends the lease; the holder
+    ///   notices at the next renewal.
     /// - Managers with and without raw keys do not see each other, and no two managers of one raw key
     ///   should have different [namespaces](Self::namespace): they would have neither a common queue
     ///   nor a common counter of fences.
@@ -88,7 +88,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// As [`credentials`](Self::credentials), with a provider that exists already.
+    /// Sets [`credentials`](Self::credentials) by a provider that exists already.
     #[cfg(feature = "redis")]
     #[doc(hidden)]
     pub fn credentials_provider(mut self, provider: CredentialsProvider) -> Self {
@@ -96,7 +96,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Certificates for a server that is reached over TLS, by `rediss://` and the like. If not
+    /// Sets the certificates for a server that is reached over TLS, by `rediss://` and the like. If not
     /// set, the machine's authorities are trusted and no certificate is shown; a URL may name
     /// files as well, as `?ca=/path.pem`.
     ///
@@ -117,13 +117,13 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How many replicas of the server have to confirm a lease, and each renewal of it, before it
-    /// counts. If not set, none: a fail-over may then lose a lease that is believed in.
+    /// Sets how many replicas of the server have to confirm a lease, and each renewal of it, before
+    /// it counts. If not set, none: a failover may then lose a lease while its holder trusts it.
     ///
     /// With too few of them in time a lock is [`Unavailable`](crate::LockError::Unavailable), and a
-    /// lease that is held ends at its deadline. Each question and renewal costs a round trip to the
-    /// replicas more. Only a replica that has confirmed the lease knows it: if there are more than
-    /// `replicas`, one of the others may be promoted. A URL can say the same, with
+    /// lease that is held ends at its deadline. Each acquire request and renewal costs one more round
+    /// trip, to the replicas. Only a replica that has confirmed the lease knows it: if there are more
+    /// than `replicas`, one of the others may be promoted. A URL can set the same, with
     /// `?min_replicas=1`; the greater number counts.
     ///
     /// ```no_run
@@ -165,8 +165,8 @@ impl LockManagerBuilder {
         Ok(self)
     }
 
-    /// Whether the environment has a password that is not used although nothing else has one; the log says
-    /// so. It is not sent to a server that the environment does not name.
+    /// Returns `true` if the environment has a password that stays unused although there is no
+    /// other; the log says so. It is not sent to a server that the environment does not name.
     #[cfg(feature = "redis")]
     pub(super) fn ignores_environment(&self, url: &str) -> bool {
         if !matches!(self.schemes.find(url), Ok(StoreKind::Redis)) {

@@ -82,7 +82,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::{LockError, LockManager, Wait};
     ///
-    /// // Nobody listens there yet, and the program starts all the same.
+    /// // No server listens there yet, and the program starts all the same.
     /// let manager = LockManager::builder().connect_lazy("redis://127.0.0.1:1")?;
     /// let lock = manager.lock("order:42").wait(Wait::For(Duration::from_millis(50)));
     /// assert!(matches!(lock.acquire().await, Err(LockError::Unavailable { .. })));

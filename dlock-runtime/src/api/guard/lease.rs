@@ -26,7 +26,7 @@ use crate::{
 /// # let manager = dlock::LockManager::memory();
 /// use dlock::{Lease, LockError};
 ///
-/// /// Runs under the lock only: who calls it has to show the lease.
+/// /// Runs under the lock only: its callers have to show the lease.
 /// fn book(lease: &Lease, cents: i64) -> Result<(), LockError> {
 ///     lease.ensure()?;
 ///     println!("{cents} for {}, token {}", lease.key(), lease.fencing_token());
@@ -39,8 +39,8 @@ use crate::{
 pub struct Lease {
     pub(super) place: Occupied,
     pub(super) token: FencingToken,
-    /// Those of the other keys, in the order in which they were named. One pointer, since it lies
-    /// in the future of every locked function.
+    /// The leases of the other keys, in the order of the call. One pointer, since it is part of the
+    /// future of every locked function.
     pub(super) others: Option<Box<OtherLeases>>,
 }
 
@@ -130,7 +130,7 @@ impl Lease {
         tokens.find_map(|(held, token)| (held.as_str() == key).then_some(token))
     }
 
-    /// How long the lease may still be trusted without another renewal; zero once it is lost.
+    /// Returns how long the lease is valid without another renewal; zero once it is lost.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -154,7 +154,7 @@ impl Lease {
         remaining.min().unwrap_or_default()
     }
 
-    /// Whether the lease ended before it was released.
+    /// Returns `true` if the lease ended before it was released.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -85,7 +85,8 @@ pin_project! {
     }
 }
 
-/// What must be alive while a body is polled, or while it is dropped because the lease is lost.
+/// The scopes that are entered while a body is polled, or while it is dropped because the lease is
+/// lost.
 //
 // Fields are dropped from first to last: what was entered last is left first.
 struct Inside<'a> {

@@ -24,16 +24,16 @@ const MOST_UNDER_WAY: usize = 4;
 pub(super) struct Due<A> {
     pub(super) acquisition: Arc<A>,
     pub(super) owner: OwnerId,
-    /// What goes on with the event that the renewal has ended with.
+    /// The continuation with the event that the renewal has ended with.
     pub(super) answered: fn(&A, OwnerId, Event),
-    /// How long to wait for the answer.
+    /// The limit of the answer.
     pub(super) limit: Duration,
     /// When the lease ends without it.
     pub(super) deadline: Instant,
 }
 
 impl<A> Due<A> {
-    /// How long to wait for an answer to what is sent at `now`.
+    /// The limit of the answer to a request that is sent at `now`.
     pub(super) fn limit_at(&self, now: Instant) -> Duration {
         self.limit.min(self.deadline.saturating_duration_since(now))
     }

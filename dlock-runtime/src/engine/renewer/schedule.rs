@@ -34,7 +34,7 @@ pub(crate) struct Renewer<A> {
     /// Woken when something is due before the task would wake.
     pub(super) sooner: Notify,
     pub(super) renewals: Renewals<A>,
-    /// Whether the task was last started on the lane.
+    /// `true` if the task was last started on the lane.
     pub(super) is_on_lane: AtomicBool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Schedule<A> {
 pub(super) struct RenewerTask {
     pub(super) generation: u64,
     pub(super) wakes_at: Instant,
-    /// Whether its runtime was seen to have taken it.
+    /// `true` if its runtime was seen to have taken it.
     pub(super) accepted: bool,
 }
 

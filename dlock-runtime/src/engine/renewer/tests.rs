@@ -31,7 +31,7 @@ struct World {
     manager: LockManager,
     store: Requests,
     clock: StillClock,
-    /// How many threads have done their work.
+    /// The number of threads that have done their work.
     ready: AtomicUsize,
     guards: std::sync::Mutex<Vec<LockGuard>>,
 }
@@ -85,7 +85,7 @@ impl World {
         self.end(me);
     }
 
-    /// With the last of them, all leases are due, and somebody must notice by himself.
+    /// With the last of them, all leases are due, and a thread has to notice by itself.
     fn end(&self, me: &Me) {
         if self.ready.fetch_add(1, Ordering::SeqCst) == THREADS - 1 {
             let time = TTL / 2;

@@ -1,5 +1,5 @@
-//! What the next waiter of this process takes over from the attempt before it: a lease that is still
-//! valid, without a round trip, or the place in the store's queue.
+//! The takeover by the next waiter of this process: of a lease that is still valid, without a round
+//! trip, or of the place in the store's queue.
 //!
 //! The store sees one owner for all the time, as if one section took longer. **Safety.** A lease is
 //! handed over only while it is valid, and each section under it has a greater fencing token. For
@@ -15,11 +15,12 @@ use crate::{
     state::{event::Context, waiter::LocalWaiter},
 };
 
-/// How long after it came from the store a lease is given back rather than handed over.
+/// The age from which a lease is released rather than handed over, counted from its grant by the
+/// store.
 pub(super) const LONGEST_TURN: Duration = Duration::from_millis(10);
 
 impl<T> Attempt<T> {
-    /// Whether `next` can go on with what this attempt leaves.
+    /// `true` if `next` can go on with the lease or the place of this attempt.
     pub(in crate::state) fn can_take_over(
         &self,
         next: &LocalWaiter<T>,
@@ -38,7 +39,7 @@ impl<T> Attempt<T> {
             }
     }
 
-    /// Whether the claim can be `next`'s.
+    /// `true` if the claim can be `next`'s.
     fn suits(&self, next: &LocalWaiter<T>) -> bool {
         // A renewal for another section must not be carried out after what keeps a `min_hold`.
         next.timing.ttl == self.claim.ttl
@@ -53,8 +54,8 @@ impl<T> Attempt<T> {
             && self.claim.next_token(hold.token.fence()).is_some()
     }
 
-    /// Whether the task has not looked for long: it may never do so again, and must not keep others
-    /// out for ever.
+    /// `true` if the task has not looked for long: it may never do so again, and must not block the
+    /// others for ever.
     pub(in crate::state) fn is_absent(&self, now: Moment) -> bool {
         let expected = match &self.phase {
             Phase::Waiting { look_at } => *look_at,
@@ -107,7 +108,7 @@ impl<T> Attempt<T> {
     }
 }
 
-/// Whether the renewer will look early enough for the next section as well.
+/// `true` if the renewer will look early enough for the next body as well.
 fn looks_no_earlier(next: &Timing, last: &Timing) -> bool {
     next.max_hold.is_none() && next.renews() == last.renews()
 }

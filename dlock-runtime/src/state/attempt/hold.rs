@@ -33,11 +33,11 @@ pub(super) struct Hold {
     pub(super) failure: Option<StoreError>,
     pub(super) doubts: Doubts,
     pub(super) entered: bool,
-    /// Whether the renewer would not look, or not early enough.
+    /// `true` if the renewer would not look, or not early enough.
     pub(super) unnoted: bool,
 }
 
-/// What others have said of the lease.
+/// The doubts of others about the lease.
 #[derive(Debug)]
 pub(super) struct Doubts {
     /// That it may be gone, since the last renewal was sent.
@@ -71,7 +71,7 @@ impl Hold {
         }
     }
 
-    /// Whether the section knows that it holds the lease.
+    /// `true` if the task knows that it holds the lease.
     pub(super) fn is_entered(&self) -> bool {
         self.entered
     }
@@ -97,7 +97,7 @@ impl Hold {
         renew_at.earlier(self.deadline())
     }
 
-    /// What is left of the time for which the lease may be trusted.
+    /// The rest of the time for which the lease may be trusted.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
         self.confirmed.remaining(now)
     }

@@ -113,7 +113,7 @@ impl<T> Attempt<T> {
         };
         hold.entered = true;
         hold.since = now;
-        // What is only tried has no body yet whose time could run.
+        // A lease on trial has no body yet whose time could run.
         let max_hold = timing.max_hold.filter(|_| !timing.on_trial);
         hold.end = max_hold.map(|max_hold| now.plus(max_hold));
         self.claim.spend(hold.token);
@@ -206,7 +206,7 @@ impl<T> Attempt<T> {
                     hold.confirm(sent, &self.claim);
                 }
             }
-            // What was asked for before this lease came is no news of it.
+            // Only a renewal that was sent after this lease came says anything about it.
             Ok(Renewal::NotOwner) if hold.granted_at.is_reached(sent) => {
                 return self.lose(LostCause::TakenAway, now);
             }

@@ -20,7 +20,8 @@ use crate::{
     },
 };
 
-/// For how long the notices of some of a quorum's stores wait for those of the others, at most.
+/// The longest time for which the notices of some of a quorum's stores wait for those of the
+/// others.
 const NOTICED_WITHIN: Duration = Duration::from_millis(5);
 
 impl<T> Attempt<T> {

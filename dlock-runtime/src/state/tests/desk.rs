@@ -1,4 +1,4 @@
-//! What rules are tried on, and what the store is made to answer.
+//! A desk on which rules are tried: a state, its time, and the answers of the store.
 
 use super::*;
 
@@ -23,7 +23,7 @@ impl Random for NotRandom {
     }
 }
 
-/// What surrounds the state; a function would borrow the state as well.
+/// The context of the state; a function would borrow the state as well.
 macro_rules! context {
     ($desk:expr) => {
         Context {
@@ -117,7 +117,7 @@ impl Desk {
         self.now = self.now.plus(time);
     }
 
-    /// What follows for attempt `number`, and which task is woken besides.
+    /// The effect for attempt `number`, and the task that is woken besides.
     pub(super) fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
         let id = AttemptId::numbered(number);
         let outcome = self.state.on_event(id, event, context!(self));

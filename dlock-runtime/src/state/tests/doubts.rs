@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the renewer does with a lease that somebody has doubted.
+/// The renewer's work on a lease that was doubted.
 fn is_renewed(desk: &mut Desk, effect: &Effect, answer: Renewal) -> Effect {
     assert!(matches!(effect, Effect::Renew { .. }), "{effect:?}");
     let sent = desk.now;

@@ -1,4 +1,4 @@
-//! What goes along when a claim passes to the next task of the process, and what does not.
+//! The parts of a claim that go along to the next task of the process, and those that do not.
 
 use super::*;
 
@@ -147,7 +147,8 @@ fn an_absent_task_keeps_its_own_claim_also_if_it_could_use_the_one_in_front() {
     desk.handover = false;
     desk.queue([2]);
     assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
-    // The second has had a lease before it becomes absent: who has a `min_hold` cannot use that claim.
+    // The second has had a lease before it becomes absent: an attempt with a `min_hold` cannot use
+    // that claim.
     let sent = desk.now;
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     desk.of(
@@ -171,7 +172,7 @@ fn an_absent_task_keeps_its_own_claim_also_if_it_could_use_the_one_in_front() {
     let fourth = desk.owner(3);
     assert!(matches!(desk.of(4, Event::Woken), Effect::Ask { owner, .. } if owner == fourth));
     assert!(matches!(desk.of(3, Event::Woken), Effect::Queue(_)));
-    // Were it to take over this claim, nobody would give back the one that it has kept.
+    // Were it to take over this claim, the one that it has kept would never be released.
     let (effect, next) = desk.both(4, Event::Left);
     assert_eq!((effect, next), (Effect::Release { owner: fourth }, Some(3)));
     let second = desk.owner(2);

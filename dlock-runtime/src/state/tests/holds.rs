@@ -1,4 +1,4 @@
-//! How long a lease is believed, what a renewal changes, and how it is given back.
+//! The validity of a lease, the effect of a renewal, and the release.
 
 use super::*;
 

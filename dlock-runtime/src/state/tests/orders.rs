@@ -1,4 +1,4 @@
-//! What holds under any order of events.
+//! Rules that hold under any order of events.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever happens in whatever order: a lease is believed only within the TTL of a request
+    /// Whatever the events and their order: a lease is trusted only within the TTL of a request
     /// that the store has confirmed, never again once it is lost, and leaving always ends.
     #[test]
     fn a_lease_is_never_believed_beyond_what_the_store_confirmed(

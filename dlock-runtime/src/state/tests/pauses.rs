@@ -3,7 +3,7 @@
 use super::*;
 
 const TURN: Duration = Duration::from_millis(10);
-/// What a notice takes at most.
+/// The longest time of a notice.
 const NOTICED: Duration = Duration::from_millis(5);
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,4 +1,5 @@
-//! What the store may still have of an attempt, and for how long its release is repeated.
+//! The traces of an attempt that the store may still have, and the time for which its release is
+//! repeated.
 
 use super::*;
 

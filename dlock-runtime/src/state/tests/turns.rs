@@ -1,4 +1,4 @@
-//! Who comes next: the tasks of one process, and a lease that another process hands over.
+//! The order of the tasks of one process, and of other processes to which a lease is granted.
 
 use super::*;
 
@@ -280,7 +280,7 @@ fn a_wait_behind_others_ends_in_time_and_says_who_they_are() {
         Effect::Refuse(Denial::Busy { .. })
     ));
 
-    // Somebody who has given up is not handed anything, though it has not gone yet.
+    // An attempt that has given up is not handed anything, though it has not gone yet.
     desk.queue([4]);
     desk.handover = false;
     assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(4)));
@@ -521,11 +521,11 @@ fn who_cannot_use_the_claim_of_an_absent_task_makes_its_own() {
         desk.enter(3, timing);
         let (asks, woken) = desk.both(3, Event::Woken);
         assert_eq!(woken, Some(2), "it did not look");
-        // Who does not wait has the same TTL, and goes on with the claim.
+        // An attempt that does not wait has the same TTL, and goes on with the claim.
         let suits = timing.wait == Wait::Never;
         let owner = desk.owner(if suits { 1 } else { 2 });
         assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
-        // What the absent one has kept is given back by itself.
+        // The claim that the absent one has kept is released by itself.
         let left = desk.of(2, Event::Left);
         assert_eq!(
             left,
@@ -649,7 +649,7 @@ fn a_lease_is_looked_after_also_before_the_next_one_has_looked() {
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
-    // Whoever notes its next look, or sends its renewal, asks this just now.
+    // A driver that notes the next look, or sends the renewal, asks this just now.
     assert!(desk.state.is_held_by(desk.owner(1)));
     assert_eq!(desk.of(2, Event::Woken), Effect::Enter { renew_at: None });
     assert!(desk.state.is_held_by(desk.owner(1)));

@@ -1,5 +1,5 @@
-//! Several tasks, a store and another process, in any order of events: nobody believes in more than
-//! the store keeps, nobody is forgotten, and nothing stays behind.
+//! Several tasks, a store and another process, in any order of events: no task trusts a lease for
+//! longer than the store keeps it, no waiter is forgotten, and nothing stays behind.
 
 mod process;
 mod store;
@@ -9,7 +9,7 @@ use proptest::{prelude::*, sample::Index};
 use self::process::World;
 use super::*;
 
-/// What happens next, in the order a hostile world likes.
+/// The next event, in the order a hostile world likes.
 #[derive(Clone, Debug)]
 enum Move {
     Pass(u64),
@@ -161,7 +161,7 @@ proptest! {
         prop_assert!(world.end());
     }
 
-    /// A lease is renewed, and its end noticed, whoever holds it by then.
+    /// A lease is renewed, and its end noticed, whichever task holds it by then.
     #[test]
     fn somebody_looks_after_every_lease(
         grants in any::<bool>(),

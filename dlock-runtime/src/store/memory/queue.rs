@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::{owner::OwnerId, store::ALIVE};
 
-/// What a waiter is waiting for.
+/// The event that a waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Awaits {
     /// To be made the holder.

@@ -49,7 +49,7 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// `None` if nobody listens for that waiter.
+    /// `None` if no manager listens for that waiter.
     fn new(
         sinks: &HashMap<ClientId, HintSink>,
         key: &LockKey,
@@ -252,13 +252,13 @@ impl Tables {
 }
 
 impl Lock {
-    /// What `owner` holds; a lease that has run out is forgotten.
+    /// The lease of `owner`; a lease that has expired is forgotten.
     fn held_by(&mut self, owner: OwnerId, now: Instant) -> Option<&mut Held> {
         self.held.take_if(|held| held.until <= now);
         self.held.as_mut().filter(|held| held.owner == owner)
     }
 
-    /// Makes a waiter the holder, who has yet to be heard of.
+    /// Makes a waiter the holder. Its label comes with its first request.
     fn hand_to(&mut self, owner: OwnerId, fence: u64, now: Instant) {
         self.held = Some(Held {
             owner,

@@ -1,4 +1,5 @@
-//! Asks all nodes for a lock, round by round, until the lock is ours or somebody else's.
+//! Asks all nodes for a lock, round by round, until a majority has granted it to us or to another
+//! claim.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,8 +24,8 @@ const MOST_ROUNDS: u32 = 8;
 /// The longest pause after a split vote, if twice the time of the round is not longer.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is left to those nodes that answer after a refusal is certain, at least. What they say is
-/// then known, and a place in their queues is kept.
+/// The time that nodes have at least to answer after a refusal is certain. Their answers are then
+/// known, and a place in their queues is kept.
 const LEAST_GRACE: Duration = Duration::from_millis(1);
 
 enum NodeAnswer {
@@ -83,7 +84,8 @@ pub(super) async fn acquire(
         let is_latest = round.give_back(&tally, limit);
         match outcome::of_round(&tally) {
             Refusal::Held(holder) => return Ok(AcquireOutcome::Busy(holder)),
-            // What this round has left nothing of, an earlier one may have.
+            // A node may still hold something of an earlier round, although this round left
+            // nothing.
             Refusal::Failed(error) if number > 1 || !before.touched.is_empty() => {
                 return Err(error.with_possible_effect());
             }
@@ -91,7 +93,7 @@ pub(super) async fn acquire(
             Refusal::Split(holder) => {
                 let pause = pause_after(number, begun.elapsed(), shared.random.next_u64());
                 let is_last = number == MOST_ROUNDS || Instant::now() + pause >= end;
-                // One more question would take the claim from who has asked since.
+                // One more question would take the claim from a later question of the same owner.
                 if is_last || !is_latest {
                     return Ok(AcquireOutcome::Busy(holder));
                 }
@@ -106,7 +108,7 @@ fn no_room() -> StoreError {
     StoreError::new(StoreErrorKind::Unsupported, message).unsent()
 }
 
-/// Those who have split a vote try again one after the other, if they wait for different times.
+/// Claims that have split a vote try again one after the other if their pauses differ.
 fn pause_after(round: u32, took: Duration, random: u64) -> Duration {
     let longest = (2 * took + LEAST_GRACE).saturating_mul(1 << round.min(10));
     let longest = longest.min(LONGEST_PAUSE.max(2 * took));
@@ -118,7 +120,8 @@ impl Round<'_> {
     /// The fence of the grant, or why there is none.
     async fn run(&self) -> Result<u64, Tally> {
         let shared = self.shared;
-        // Whoever asks again for what it has is to be told the same, also by nodes that have lost it.
+        // A claim that asks again for what it holds has to get the same fence, also from nodes that
+        // have lost it.
         let proposal = self.before.fence.unwrap_or_else(|| shared.propose());
         let mut tally = Tally::new(shared.nodes.len());
         let mut requests = Requests::with_capacity(shared.nodes.len());
@@ -179,14 +182,14 @@ impl Round<'_> {
         Err(tally)
     }
 
-    /// How long to wait for answers that change nothing.
+    /// The time to wait for answers that change nothing.
     fn grace(&self) -> Duration {
         self.begun.elapsed().max(LEAST_GRACE)
     }
 
-    /// Until when to wait for those whose answers decide a vote that looks split. That doubles with
-    /// each round, and in the last one they have all the time there is: they may only be far away, and
-    /// some of the others be held by nobody who is alive.
+    /// The time until which to wait for answers that decide a vote which looks split. It doubles
+    /// with each round, and in the last round it is all the time there is: these nodes may only be
+    /// far away, and some of the others be held by a client that has died.
     fn hurried_until(&self) -> Instant {
         if self.number == MOST_ROUNDS {
             return self.until;
@@ -199,7 +202,8 @@ impl Round<'_> {
         self.before.ids.at(node)
     }
 
-    /// Notes who may have something of it; `false` if it was given back meanwhile, or asked for anew.
+    /// Notes the nodes that may have something of it; `false` if it was released meanwhile, or
+    /// asked for anew.
     fn granted(&self, tally: &Tally, fence: u64) -> bool {
         let nothing = tally.nodes(|vote| match vote {
             Vote::Failed(error) => error.left_nothing(),
@@ -214,8 +218,8 @@ impl Round<'_> {
         claims.granted(owner, key, self.before, touched, fence, until)
     }
 
-    /// The grant is certain without those who have not answered yet. The more nodes have it the
-    /// better, and nobody waits for them.
+    /// The grant is certain without the nodes that have not answered yet. The more nodes have it
+    /// the better, but no caller waits for them.
     fn leave(&self, mut requests: Requests<NodeAnswer>, mut timer: Timer) {
         if requests.is_empty() {
             return;

@@ -1,13 +1,13 @@
-//! Under which owner ids the nodes know the attempts of this process, and what they may have of them.
+//! The owner ids under which the nodes know the attempts of this process, and what they may hold
+//! under them.
 //!
 //! **Safety.** A release that was sent may be carried out late, by a retry or over an old
 //! connection. It must not take what a later round was granted, or the quorum would believe in a
 //! majority that it does not have. So a node that a release was sent to is never again asked under
 //! the same id: an id is the attempt's and a number of its own, see [`OwnerId::in_round`].
 //!
-//! One who gives up on a question and asks again asks under the same ids. So what is known of the
-//! first question alone is no reason to release anything: only the latest has a say in what becomes
-//! of the claim.
+//! A claim whose question was given up asks again under the same ids. So the first question alone
+//! is no reason to release anything: only the latest decides what becomes of the claim.
 //!
 //! Nodes know a claim by its number and a round in the upper 20 bits. Hints reach the attempt under the id of any round.
 
@@ -32,7 +32,8 @@ use crate::{
     store::{ALIVE, GRANT_TTL},
 };
 
-/// For how long a request may be under way before it is carried out, as far as memory is concerned.
+/// The time for which a request may be under way before it is carried out, as far as memory is
+/// concerned.
 const UNDER_WAY: Duration = Duration::from_secs(5);
 
 /// The attempts that nodes may know of.
@@ -54,13 +55,13 @@ struct NodeClaim {
     /// The number of its latest question.
     ask: u64,
     ids: Ids,
-    /// Who may have something of it under its present id.
+    /// The nodes that may have something of it under its present id.
     touched: NodeSet,
     /// The fence that it was granted with.
     fence: Option<u64>,
-    /// Until when a majority may keep the lease with this fence.
+    /// The time until which a majority may keep the lease with this fence.
     held_until: Instant,
-    /// How often it was to be renewed.
+    /// The number of renewals that were begun.
     renewals: u64,
     released: bool,
     /// When the nodes have forgotten it by themselves.
@@ -76,7 +77,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// By what id the node knows the attempt.
+    /// The id by which the node knows the attempt.
     pub(super) fn at(&self, node: usize) -> OwnerId {
         let other = self.others.iter().find(|(it, _)| *it == node);
         other.map_or(self.all, |(_, id)| *id)
@@ -90,12 +91,12 @@ impl Ids {
     }
 }
 
-/// What there is of an attempt.
+/// The state of an attempt.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     /// The number of the latest question.
     ask: u64,
-    /// How often the claim was to be renewed.
+    /// The number of renewals of the claim that were begun.
     renewals: u64,
     pub(super) ids: Ids,
     pub(super) touched: NodeSet,
@@ -104,10 +105,10 @@ pub(super) struct Standing {
     pub(super) until: Instant,
 }
 
-/// What becomes of a question that was not granted.
+/// The outcome of a question that was not granted.
 #[derive(Debug)]
 pub(super) struct GivenBack {
-    /// What is to be released, by node.
+    /// The ids to be released, by node.
     pub(super) ids: Vec<(usize, OwnerId)>,
     /// The claim has been neither released nor asked for anew.
     pub(super) is_latest: bool,
@@ -161,7 +162,7 @@ impl Claims {
         let at = (owner, key.clone());
         if let Some(claim) = known.claims.get_mut(&at).filter(|claim| !claim.released) {
             claim.ask = ask;
-            // What comes after a lease that has ended is a new one.
+            // A grant after the end of a lease is a new lease.
             claim.fence = claim.fence.filter(|_| claim.held_until > now);
             let before = claim.standing();
             claim.touched = all;
@@ -222,9 +223,9 @@ impl Claims {
         granted.unwrap_or(false)
     }
 
-    /// The question that met `before` was not granted: `held` are to be given back, and the nodes in
-    /// `touched` have a place in a queue. Returns what is to be released, before it is sent: who asks
-    /// from now on does so by other ids.
+    /// The question that met `before` was not granted: `held` are to be released, and the nodes in
+    /// `touched` have a place in a queue. Returns the ids to be released, before a release is sent:
+    /// later questions use other ids.
     pub(super) fn give_back(
         &self,
         owner: OwnerId,
@@ -256,7 +257,7 @@ impl Claims {
                     known.claims.remove(&at);
                 }
             }
-            // The later question counts on these, and whoever releases the claim releases them.
+            // The later question counts on these, and the release of the claim includes them.
             Some(later) => given_back
                 .ids
                 .retain(|(node, id)| later.ids.at(*node) != *id),
@@ -293,7 +294,8 @@ impl Claims {
         });
     }
 
-    /// A majority has lost what `before` was: whoever asks again is to have a fence of that time.
+    /// A majority has lost the lease that `before` shows: a later question has to get a fence of
+    /// its own time.
     pub(super) fn lost(&self, owner: OwnerId, key: &LockKey, before: &Standing) {
         self.change(owner, key, |claim| {
             if claim.fence == before.fence {
@@ -302,7 +304,7 @@ impl Claims {
         });
     }
 
-    /// Whether a node may have something of it under this id. If so, it is noted that it may.
+    /// `true` if a node may have something of it under this id. If so, it is noted that it may.
     pub(super) fn touch(&self, owner: OwnerId, key: &LockKey, node: usize, id: OwnerId) -> bool {
         let touched = self.change(owner, key, |claim| claim.touch(node, id));
         touched.unwrap_or(false)
@@ -330,7 +332,7 @@ impl Claims {
         })
     }
 
-    /// Nobody has anything any more of what `released` was, or others see to that.
+    /// No node has anything of `released` any more, or other releases take care of it.
     pub(super) fn forget(&self, owner: OwnerId, key: &LockKey, released: &Standing) {
         let mut known = self.known();
         let at = (owner, key.clone());

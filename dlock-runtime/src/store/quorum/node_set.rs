@@ -42,7 +42,7 @@ impl FromIterator<usize> for NodeSet {
     }
 }
 
-/// How many of `count` nodes are more than the rest.
+/// The least number of `count` nodes that is more than the rest.
 pub(super) fn majority(count: usize) -> usize {
     count / 2 + 1
 }

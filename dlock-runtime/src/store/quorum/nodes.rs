@@ -27,7 +27,7 @@ use crate::{
 /// The stores, each a node.
 pub(super) type Nodes = Arc<[Box<dyn DynNode>]>;
 
-/// What all nodes are asked for.
+/// The request that goes to all nodes.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) key: LockKey,
@@ -38,10 +38,10 @@ pub(super) struct Ask {
     pub(super) function: Box<str>,
 }
 
-/// What one node answered.
+/// The answer of one node.
 pub(super) struct Reply<T> {
     pub(super) node: usize,
-    /// By what id it was asked.
+    /// The id by which it was asked.
     pub(super) id: OwnerId,
     pub(super) answer: Result<T, StoreError>,
 }
@@ -59,7 +59,7 @@ impl<T> fmt::Debug for Reply<T> {
 }
 
 impl Ask {
-    /// What one node is asked for.
+    /// The request for one node.
     pub(super) fn proposal(&self, id: OwnerId, fence: u64) -> Proposal<'_> {
         let request = AcquireRequest::new(&self.key, id, self.ttl);
         let request = request.label(&self.label).function(&self.function);
@@ -124,7 +124,8 @@ pub(super) async fn renew_all(
 
 type Request<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Requests that are under way, and answers that nobody has looked at. Dropped, they are given up.
+/// Requests that are under way, and answers that were not read yet. When it is dropped, they are
+/// given up.
 pub(super) struct Requests<T> {
     /// In the order of sending.
     pending: Vec<Request<T>>,
@@ -206,7 +207,7 @@ impl Timer {
     }
 }
 
-/// Does what nobody waits for, if there is a runtime to do it.
+/// Does work that no caller waits for, if there is a runtime for it.
 ///
 /// It has been begun when this returns: what it sends, it has sent before anything that is sent
 /// later. Without a runtime nothing is begun: a timer would panic, perhaps while something is dropped.

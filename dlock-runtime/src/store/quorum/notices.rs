@@ -1,8 +1,8 @@
 //! Puts together what the nodes tell a waiter: that the lock it waits for is free.
 //!
-//! When a majority has told, the lock can be had, and the waiter asks at once. Less than that may
-//! be a round of somebody else that failed, or the rest of the nodes may be late or away: then it
-//! asks after a moment, in which the others may still tell.
+//! When a majority has sent a notice, the lock can be had, and the waiter asks at once. Fewer
+//! notices may come from a failed round of another claim, or the rest of the nodes may be late or
+//! unreachable: then the waiter asks after a moment, in which the others may still send theirs.
 //!
 //! A majority's notification is passed on at once, a minority's after a few milliseconds. A second notification by the same node
 //! is a new one.
@@ -28,7 +28,7 @@ use crate::{
     store::{Hint, HintReceiver, HintSink},
 };
 
-/// For how long, and up to a quarter more, the rest of a majority is waited for.
+/// The time for which the rest of a majority is waited for; up to a quarter more is added.
 const PATIENCE: Duration = Duration::from_millis(4);
 
 /// More waiters than this are told at once.
@@ -45,7 +45,7 @@ pub(super) struct Notices {
     is_gone: AtomicBool,
 }
 
-/// What has been said of one waiter in the last few milliseconds.
+/// The notices for one waiter in the last few milliseconds.
 struct Told {
     by: NodeSet,
     passed_on: bool,
@@ -62,7 +62,7 @@ impl Told {
         }
     }
 
-    /// Whether the task that would forget it has ended with its runtime.
+    /// `true` if the task that would forget it has ended with its runtime.
     fn is_orphaned(&self, now: Instant) -> bool {
         self.until + PATIENCE <= now
     }
@@ -79,7 +79,7 @@ impl Notices {
         })
     }
 
-    /// Where `node` is to send what it has for the manager.
+    /// The sink to which `node` sends its hints for the manager.
     pub(super) fn of(self: &Arc<Self>, node: usize) -> HintSink {
         HintSink::new(Arc::new(FromNode {
             notices: self.clone(),

@@ -1,4 +1,5 @@
-//! What the answers of several nodes say together: who holds a lock, and why nobody can tell.
+//! The joint meaning of several nodes' answers: the holder of a lock, and the reason why it is
+//! unknown.
 
 use std::{cmp::Reverse, fmt::Write as _, time::Duration};
 
@@ -8,18 +9,18 @@ use super::{
 };
 use crate::store::{Holder, StoreError, StoreErrorKind};
 
-/// Why a round ended without a grant.
+/// The reason why a round ended without a grant.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Somebody else has a majority, or nobody has answered otherwise.
+    /// Another claim has a majority, or no node has answered otherwise.
     Held(Holder),
-    /// We got some of the nodes and others the rest: nobody may have a majority.
+    /// We got some of the nodes and others the rest: perhaps no claim has a majority.
     Split(Holder),
     /// Too few nodes have told.
     Failed(StoreError),
 }
 
-/// What a round that granted nothing says.
+/// The refusal of a round that granted nothing.
 pub(super) fn of_round(tally: &Tally) -> Refusal {
     let votes = tally.votes();
     let majority = majority(votes.len());
@@ -72,7 +73,8 @@ fn late() -> StoreError {
     StoreError::new(StoreErrorKind::TimedOut, "no answer yet")
 }
 
-/// Of those who hold some of `count` nodes, while we have got `got`, what a waiter has to know.
+/// The holder that a waiter is shown, made of the `holders` of some of `count` nodes, while we have
+/// `got` of them.
 fn together(holders: &[&Holder], got: usize, count: usize) -> Holder {
     let majority = majority(count);
     let label = |holder: &&&Holder| {
@@ -96,11 +98,11 @@ fn together(holders: &[&Holder], got: usize, count: usize) -> Holder {
     }
 }
 
-/// The greatest place that a majority of `count` nodes may have for us: 0 only if nobody can be before
-/// us on a majority.
+/// The greatest place that a majority of `count` nodes may have for us: 0 only if no claim can be
+/// before us on a majority.
 ///
-/// A node that has not told may have any place for us. The median of those that have told would be too
-/// small: whoever is before us may have a place on one of them and on all others.
+/// A node that has not answered may have any place for us. The median of the answers would be too
+/// small: a claim before us may have a place on one of those nodes and on all others.
 fn place(holders: &[&Holder], count: usize) -> Option<u64> {
     let mut places: Vec<_> = holders.iter().filter_map(|it| it.position).collect();
     places.sort_unstable_by_key(|place| Reverse(*place));
@@ -133,7 +135,7 @@ pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> Sto
         let message = format!("the {count} stores of the quorum have not agreed in time");
         return StoreError::new(StoreErrorKind::TimedOut, message);
     };
-    // What tells most comes first.
+    // The most telling message comes first.
     let others = failures.iter().filter(|(other, _)| other != node);
     let mut causes = format!("number {}: {}", node + 1, error.message());
     for (other, error) in others {
@@ -217,7 +219,7 @@ mod tests {
         );
         let refusal = round([granted(), held(5), held(5), held(6), held(6)]);
         assert!(matches!(refusal, Refusal::Split(_)), "{refusal:?}");
-        // Whatever the nodes have counted since for other keys.
+        // However far the nodes have counted since for other keys.
         let busy_elsewhere = |last_fence| match held(5) {
             Ok(AcquireOutcome::Busy(holder)) => Ok(AcquireOutcome::Busy(Holder {
                 last_fence,
@@ -274,12 +276,12 @@ mod tests {
         let at = |place| Some(Some(place));
         // It is on the first and on those that have not told, which are a majority.
         assert_eq!(place_of([at(1), at(0), at(0), None, None]), Some(1));
-        // Somebody is before us on two, and no more than that.
+        // Another claim is before us on two nodes, and on no more.
         assert_eq!(place_of([at(0), at(0), at(0), at(1), at(1)]), Some(0));
         assert_eq!(place_of([at(0), at(0), at(0), at(1), None]), Some(0));
         assert_eq!(place_of([at(0), at(2), at(0), at(1), None]), Some(1));
         assert_eq!(place_of([at(2), at(1), at(1), at(0), at(0)]), Some(1));
-        // Who does not wait has no place.
+        // A claim that does not wait has no place.
         assert_eq!(place_of([Some(None); 5]), None);
     }
 

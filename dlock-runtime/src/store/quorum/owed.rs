@@ -1,4 +1,5 @@
-//! Releases that nobody waits for, sent until each node has answered or has forgotten by itself.
+//! Releases that no caller waits for, sent until each node has answered or has forgotten the lease
+//! by itself.
 
 use std::{
     mem,
@@ -47,14 +48,15 @@ impl Shared {
     }
 }
 
-/// What some nodes may have of an attempt. Dropped, it is given back, wherever there is a runtime.
+/// The nodes that may have something of an attempt. When it is dropped, it is released there if
+/// there is a runtime.
 pub(super) struct Owed {
     shared: Arc<Shared>,
     key: LockKey,
     ids: Vec<(usize, OwnerId)>,
     /// When the nodes have forgotten it by themselves.
     until: Instant,
-    /// How long to wait for an answer.
+    /// The limit of one answer.
     limit: Duration,
     /// Runtimes that may be alive when the one it is on has gone.
     elsewhere: Option<Handle>,

@@ -1,4 +1,4 @@
-//! What fence to propose to all nodes: a hybrid of this machine's clock and of all fences seen.
+//! The fence to propose to all nodes: a hybrid of this machine's clock and of all fences seen.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

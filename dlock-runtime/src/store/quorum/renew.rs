@@ -26,7 +26,7 @@ use crate::{
 type Asks = Arc<[(Ask, Standing)]>;
 type Answers = (usize, Vec<Result<Renewal, StoreError>>);
 
-/// What the nodes say of one lease.
+/// The answers of the nodes about one lease.
 #[derive(Default)]
 struct Count {
     renewed: usize,
@@ -61,7 +61,7 @@ pub(super) async fn renew_all(
     } else {
         renew_known(shared, asks.into(), limit, batch.runtime).await
     };
-    // Nobody else's lease is renewed, so who is not known here has none.
+    // A lease of another client is not renewed, so a claim that is unknown here has none.
     let answer =
         |place: Option<usize>| place.map_or(Ok(Renewal::NotOwner), |at| answers[at].clone());
     places.into_iter().map(answer).collect()
@@ -138,7 +138,7 @@ async fn renew_known(
 }
 
 impl Count {
-    /// What is certain while `pending` nodes have not answered.
+    /// The answer that is certain while `pending` nodes have not answered.
     fn verdict(&self, count: usize, pending: usize) -> Option<Result<Renewal, StoreError>> {
         let majority = majority(count);
         if self.renewed >= majority {
@@ -193,7 +193,7 @@ async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: 
     let (id, Some(fence)) = (standing.ids.at(node), standing.fence) else {
         return;
     };
-    // Whoever releases it from now on does so on this node as well. A later renewal sees to it by
+    // A release from now on is sent to this node as well. A later renewal takes care of it by
     // itself: that of a `min_hold` sets a shorter TTL, which must not be prolonged.
     let claims = &shared.claims;
     if !claims.refill(ask.owner, &ask.key, node, standing) {

@@ -15,24 +15,24 @@ use super::{
 };
 use crate::{fence::fence_at, random::Random, store::AcquireOutcome};
 
-/// What all clones and what goes on in the background share.
+/// The state that all clones and background tasks share.
 pub(super) struct Shared {
     pub(super) nodes: Nodes,
     pub(super) claims: Claims,
     pub(super) proposals: Proposals,
-    /// How many releases are being repeated.
+    /// The number of releases that are being repeated.
     pub(super) owed: AtomicUsize,
     home: Mutex<Option<Handle>>,
     pub(super) random: Arc<dyn Random>,
     time_of_day: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
-/// How long one node may take.
+/// The limit of one node's answer.
 pub(super) fn limit_of_one(node_timeout: Duration, ttl: Duration) -> Duration {
     node_timeout.min(ttl / 4)
 }
 
-/// How long a request may take with all its rounds.
+/// The limit of a request with all its rounds.
 pub(super) fn in_all(node_timeout: Duration) -> Duration {
     2 * node_timeout
 }
@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// Where the latest manager was made, which is where its own work goes on.
+    /// The runtime where the latest manager was made, on which its own work goes on.
     pub(super) fn home(&self) -> MutexGuard<'_, Option<Handle>> {
         // Nothing under the mutex can panic half-way.
         self.home.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! What the nodes have answered in one round of asking for a lock, and what follows from that.
+//! The answers of the nodes in one round of asking for a lock, and the conclusion from them.
 //!
 //! **Safety.** The fence of a grant is one that a majority has *while holding the lock for us*:
 //! because each of them counted exactly that one, or was raised to it from what it had counted. For two
@@ -6,8 +6,8 @@
 //! counted at least one more than what it found; so the fences of all grants differ, and one that was
 //! begun after another had been granted has the greater one. A raise that is counted where the lock
 //! is gone, or has been got anew since, breaks both: a third one may have been answered with that
-//! fence before. So does a node that has counted further by itself: that it had a smaller fence
-//! before is no reason to believe that it gave it to nobody else.
+//! fence before. So does a node that has counted further by itself: it had a smaller fence before,
+//! but may have given this one to another claim.
 
 use super::node_set::{NodeSet, majority};
 use crate::store::{AcquireOutcome, Holder, Raised, StoreError};
@@ -16,7 +16,7 @@ use crate::store::{AcquireOutcome, Holder, Raised, StoreError};
 #[derive(Debug)]
 pub(super) struct Tally {
     votes: Vec<Vote>,
-    /// What is to be confirmed, once a majority has granted.
+    /// The fence to be confirmed, once a majority has granted.
     fence: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Vote {
     Failed(StoreError),
 }
 
-/// What follows.
+/// The conclusion from the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// More has to be known.
@@ -104,7 +104,8 @@ impl Tally {
         })
     }
 
-    /// Whether it is known why there is no grant: a majority has told, or will not any more.
+    /// `true` if the reason for the missing grant is known: a majority has answered, or cannot any
+    /// more.
     pub(super) fn has_reason(&self) -> bool {
         let majority = majority(self.votes.len());
         let pending = self.count(|vote| matches!(vote, Vote::Pending));
@@ -121,7 +122,7 @@ impl Tally {
         }
     }
 
-    /// What follows from the answers so far; to be asked after each of them.
+    /// The conclusion from the answers so far; to be asked for after each of them.
     pub(super) fn step(&mut self) -> Step {
         let majority = majority(self.votes.len());
         let pending = self.count(|vote| matches!(vote, Vote::Pending));
@@ -142,7 +143,7 @@ impl Tally {
             if granted + raising + pending < majority {
                 return Step::Refuse;
             }
-            // Those that have counted further confirm nothing but what they have.
+            // Nodes that have counted further confirm only the fence that they have.
             chosen = self.choose();
         }
         let is_behind = |vote: &Vote| matches!(vote, Vote::Granted(it) if *it < chosen);
@@ -157,8 +158,8 @@ impl Tally {
         Step::Raise(behind, chosen)
     }
 
-    /// A majority has answered, and somebody else has some of it, so the rest may not be enough for
-    /// anybody.
+    /// `true` if a majority has answered and another claim has some of it: the rest may not be
+    /// enough for any claim.
     pub(super) fn looks_split(&self) -> bool {
         let busy = self.count(|vote| matches!(vote, Vote::Busy(_)));
         let granted = self.count(|vote| matches!(vote, Vote::Granted(_)));
@@ -298,7 +299,7 @@ mod tests {
         tally.acquired(4, busy());
         assert_eq!(tally.step(), Step::Raise(set([1]), 10));
         assert_eq!(tally.counted(1), 9);
-        // What was raised to the former one meanwhile is raised once more.
+        // A raise to the former fence that was under way is repeated.
         tally.raised(2, Ok(Raised::Raised));
         assert_eq!(tally.step(), Step::Raise(set([2]), 10));
         assert_eq!(tally.counted(2), 9);

@@ -39,28 +39,29 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 const COUNT: usize = 5;
 
-/// What the way to a store is like.
+/// The condition of the connection to a store.
 #[derive(Clone, Copy, Default)]
 struct Way {
-    /// How long a request takes before it is carried out.
+    /// The time before a request is carried out.
     there: Duration,
     /// The same for a raise.
     raise: Duration,
-    /// How long the answer takes.
+    /// The time that the answer takes.
     back: Duration,
     /// No answer comes.
     mute: bool,
-    /// What is sent is carried out by nobody, and no answer comes.
+    /// Requests are not carried out, and no answer comes.
     swallows: bool,
-    /// What is sent is refused.
+    /// Requests are refused.
     fails: bool,
-    /// By how much more than usual the clocks may disagree.
+    /// The time by which the clocks may disagree more than usual.
     drift: Duration,
     /// After so many questions no other is sent.
     down_after: Option<usize>,
 }
 
-/// A store as one process sees it. What was sent is carried out, whoever gives it up.
+/// A store as one process sees it. A request that was sent is carried out, even if its caller gives
+/// up.
 #[derive(Clone)]
 struct View {
     store: MemoryStore,

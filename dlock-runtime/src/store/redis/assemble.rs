@@ -1,4 +1,4 @@
-//! How a store comes into being: from its URL to the connections that it keeps.
+//! Makes a store: from its URL to the connections that it keeps.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -150,7 +150,7 @@ impl RedisStore {
     }
 }
 
-/// Where the connections of the store called `shown` are to run.
+/// The runtime for the connections of the store called `shown`.
 pub(super) fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectError> {
     slot::prepare();
     runtime::Handle::try_current().map_err(|_| ConnectError::Unavailable {

@@ -12,7 +12,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What is answered to the words of a command.
+/// The answer to the words of a command.
 type Answer = Arc<dyn Fn(Vec<String>) -> BoxFuture<'static, String> + Send + Sync>;
 
 /// A server for as long as it lives.
@@ -69,12 +69,12 @@ impl Fake {
         }
     }
 
-    /// How often somebody has logged in.
+    /// The number of logins.
     pub(super) fn logins(&self) -> usize {
         self.logins.load(Ordering::Relaxed)
     }
 
-    /// How many connections there have been.
+    /// The number of connections so far.
     pub(super) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
@@ -117,7 +117,8 @@ async fn length(stream: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
     number.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
 }
 
-/// What a connection asks for itself: who answers, and that it hears of hints.
+/// The answers to the requests of a new connection for itself: the server's identity, and the
+/// subscription to hints.
 pub(super) fn courtesy(words: &[String]) -> String {
     match words[0].as_str() {
         "HELLO" => "%0\r\n".to_owned(),

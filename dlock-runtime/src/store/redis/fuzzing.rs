@@ -1,4 +1,4 @@
-//! What must be true of URLs, of a server's replies and of hints, whatever they say.
+//! The rules that hold for URLs, for a server's replies and for hints, whatever they contain.
 //!
 //! For tests and for the targets in `fuzz/`; see [`crate::fuzzing`].
 
@@ -55,7 +55,7 @@ pub fn url(data: &[u8]) {
     let mut with_secret = text;
     with_secret.insert_str(place, SECRET);
     let shown = match Location::parse(&with_secret) {
-        // What one can refuse to read may be a password anywhere.
+        // A part that cannot be read may be a password anywhere.
         Err(error) => {
             let ConnectError::InvalidUrl { url, .. } = &error else {
                 panic!("{error}");
@@ -75,7 +75,7 @@ pub fn url(data: &[u8]) {
     assert!(shown.len() < 3 * LONGEST_MESSAGE + 27 * with_secret.len());
 }
 
-/// Whether what stands there is before an `@`, or after a `?`.
+/// `true` if the text at this place is before an `@`, or after a `?`.
 fn is_secret(url: &str, place: usize) -> bool {
     let start = url.find("://").expect("it is a URL") + 3;
     let rest = &url[start..];
@@ -85,7 +85,7 @@ fn is_secret(url: &str, place: usize) -> bool {
     (start..login).contains(&place) || place > query
 }
 
-/// It names somebody, and what is shown of it names the same.
+/// A location names a server, and its text names the same one.
 fn check_location(text: &str, location: &Location) {
     assert!(!text.contains(|c: char| c.is_control() || c == ' '));
     let addresses = location.addresses();
@@ -139,7 +139,7 @@ pub(crate) fn one_slot(key: &LockKey) {
     assert_eq!(slot::of_key(key.as_str().as_bytes()), expected);
 }
 
-/// What a node hashes of a key.
+/// The part of a key that a node hashes.
 fn tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|byte| *byte == b'{') else {
         return key;
@@ -254,7 +254,7 @@ fn number_on(wire: &[u8]) -> Option<i64> {
     str::from_utf8(&rest[..end]).ok()?.trim().parse().ok()
 }
 
-/// What servers, nodes and Sentinels say of themselves and others.
+/// Descriptions that servers, nodes and Sentinels give of themselves and of others.
 fn check_descriptions(value: &Value) {
     for in_cluster in [false, true] {
         if let Err(error) = server_check::check_server(value, in_cluster) {
@@ -322,7 +322,7 @@ fn expected_hint(message: &[u8], must_ask: bool) -> Option<(String, u64, String)
     (is_ours && !key.is_empty()).then(|| (owner.to_owned(), fence, key.to_owned()))
 }
 
-/// What a manager hears of what `happens`.
+/// The hints that a manager receives while something `happens`.
 fn hear(must_ask: bool, happens: impl FnOnce(&hints::Hints)) -> Vec<(String, u64, String)> {
     #[derive(Default)]
     struct Ear(Mutex<Vec<(String, u64, String)>>);

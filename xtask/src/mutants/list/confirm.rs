@@ -1,4 +1,4 @@
-//! Mistakes in what replicas confirm, and in who is believed to be the master.
+//! Mistakes in the confirmation by replicas, and in the choice of the master.
 
 use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};

@@ -78,7 +78,7 @@ pub(super) const ALL: &[Mutant] = &[
         "released-twice",
         "A guard that was released is given back once more",
         RELEASE,
-        "// Whether it arrived is unknown: dropping the place repeats it. return Ok(()); }; «place.left = true;»",
+        "// The release may not have arrived: dropping the place repeats it. return Ok(()); }; «place.left = true;»",
         "",
         LIFE,
     )
@@ -102,7 +102,7 @@ pub(super) const ALL: &[Mutant] = &[
         "unanswered-release-not-repeated",
         "A release that got no answer is not repeated",
         RELEASE,
-        "«»// Whether it arrived is unknown: dropping the place repeats it.",
+        "«»// The release may not have arrived: dropping the place repeats it.",
         "place.left = true;",
         LIFE,
     )
@@ -513,7 +513,7 @@ impl Drop for Leak {
 }
 ",
     ),
-    // What outlives the task.
+    // The parts that outlive the task.
     Mutant::new(
         "release-ends-with-runtime",
         "A release does not go on where its runtime has ended",

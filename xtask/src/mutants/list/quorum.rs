@@ -391,7 +391,7 @@ pub(super) const ALL: &[Mutant] = &[
         "further-not-chosen",
         "A fence is not chosen anew when others have counted further",
         TALLY,
-        "// Those that have counted further confirm nothing but what they have. «chosen = self.choose();»",
+        "// Nodes that have counted further confirm only the fence that they have. «chosen = self.choose();»",
         "",
         VOTES,
     ),
@@ -459,7 +459,7 @@ pub(super) const ALL: &[Mutant] = &[
         "{ let _ = pending; false }",
         VOTES,
     ),
-    // Who is in the way.
+    // The holder in a refusal.
     Mutant::new(
         "split-told-as-held",
         "A vote that nobody has won is told as held",

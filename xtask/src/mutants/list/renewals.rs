@@ -1,5 +1,5 @@
-//! Mistakes in what renews: the task that waits, the groups that are sent, the thread and connections of their own,
-//! and what notices bodies that nobody polls.
+//! Mistakes in renewals: the task that waits, the groups that are sent, the thread and connections
+//! of their own, and the detection of bodies that are not polled.
 
 use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, facade};

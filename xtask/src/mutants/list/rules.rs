@@ -20,7 +20,7 @@ const STRANGERS: &[Look] = &[Test(
 )];
 
 pub(super) const ALL: &[Mutant] = &[
-    // How long a lease is believed in.
+    // The validity of a lease.
     Mutant::new(
         "deadline-from-answer",
         "The deadline of a lease counts from the answer",
@@ -87,7 +87,7 @@ pub(super) const ALL: &[Mutant] = &[
         OFTEN,
     )
     .breaks("which looks at the deadline before every poll and drops the body when the lease is lost"),
-    // What a hint is good for.
+    // The validity of a hint.
     Mutant::new(
         "hint-for-whole-ttl",
         "A lease that was handed over is believed for its whole TTL",
@@ -167,7 +167,7 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("No two claims have one owner"),
-    // What is given back.
+    // The releases.
     Mutant::new(
         "question-forgotten",
         "A question that is dropped before its answer is not released",

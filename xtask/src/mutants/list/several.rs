@@ -84,7 +84,7 @@ pub(super) const ALL: &[Mutant] = &[
         "try-keeps-the-rest",
         "A call that does not wait does not give back what it has got",
         SEVERAL,
-        "// Waited for: who hears that one key is busy is not to find the others busy with this call. «give_back(taken).await;»",
+        "// Waited for: a caller that finds one key busy must not find the others busy with this call. «give_back(taken).await;»",
         "drop(taken);",
         KEYS,
     ),

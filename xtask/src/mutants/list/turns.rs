@@ -1,4 +1,4 @@
-//! Mistakes in who of a process comes next, and with what.
+//! Mistakes in the order of a process's attempts, and in the hand-over between them.
 
 use super::super::mutant::Mutant;
 use super::state::STATE;
@@ -10,7 +10,7 @@ const PAUSE: &str = "dlock-runtime/src/state/attempt/pause.rs";
 const LOCAL: &str = "dlock-runtime/src/engine/table.rs";
 
 pub(super) const ALL: &[Mutant] = &[
-    // Who is in front.
+    // The attempt in front.
     Mutant::new(
         "overtakes",
         "Whoever comes goes to the front although somebody is there",
@@ -259,7 +259,7 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         STATE,
     ),
-    // What is handed over.
+    // The lease that is handed over.
     Mutant::new(
         "handed-while-kept",
         "A lease is handed on before its `min_hold` has passed",

@@ -1,4 +1,5 @@
-//! Whether a server can be used at all: its answer, its version, its role, the user's rights.
+//! Judges if a server can be used at all: its answer, its version, its role, the user's
+//! permissions.
 
 use super::super::{
     facts::{Facts, Layout, Missing, ServerFacts},

@@ -1,4 +1,4 @@
-//! Whether answers come fast enough for the TTLs in use.
+//! Judges if answers come fast enough for the TTLs in use.
 
 use std::time::Duration;
 

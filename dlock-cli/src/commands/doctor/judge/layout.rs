@@ -1,4 +1,4 @@
-//! Whether the servers are what their layout needs, taken together.
+//! Judges if the servers together are as their layout needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

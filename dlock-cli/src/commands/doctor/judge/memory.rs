@@ -1,4 +1,4 @@
-//! Whether a server may throw locks away, or has no room for them.
+//! Judges if a server may evict locks, or has no room for them.
 
 use super::super::{
     facts::ServerFacts,

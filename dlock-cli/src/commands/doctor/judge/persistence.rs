@@ -5,7 +5,7 @@ use super::super::{
     finding::{Finding, Topic},
 };
 
-/// Why it is not all lost.
+/// The reason why not all data is lost.
 const FENCES: &str = "Fencing tokens still grow, as they are never below the server's clock";
 
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! Which server it is, how much there is, and what goes on.
+//! The header: the server, the totals, and the present activity.
 
 use ratatui::{
     Frame,
@@ -38,7 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     hand_offs(frame, right, model, wide);
 }
 
-/// Which server it is, and whether what is shown is so now.
+/// The server, and the age of the picture.
 pub(super) fn state(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let bar = Style::new().fg(Color::White).bg(Color::Indexed(236));
     frame.buffer_mut().set_style(area, bar);

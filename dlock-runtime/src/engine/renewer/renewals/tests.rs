@@ -1,4 +1,4 @@
-//! Which of several threads sends what is due: no renewal is left behind.
+//! Renewals that several threads bring and send: none is left behind.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::{
 const KEYS: u32 = 9;
 
 impl Renewals<Acquisition> {
-    /// Whether nothing is due or under way.
+    /// `true` if nothing is due or under way.
     pub(in crate::engine::renewer) fn is_empty(&self) -> bool {
         let queue = self.queue();
         queue.waiting.is_empty() && queue.under_way == 0
     }
 }
 
-/// What is due of all leases of `manager`, so different that each makes a group of its own.
+/// The renewals of all leases of `manager`, so different that each makes a group of its own.
 fn all_due(manager: &LockManager) -> Vec<Due<Acquisition>> {
     let leases = manager.core().renewer.leases().into_iter();
     let due = leases.enumerate().map(|(index, (owner, acquisition))| {
@@ -35,8 +35,8 @@ fn all_due(manager: &LockManager) -> Vec<Due<Acquisition>> {
     due.collect()
 }
 
-/// Threads bring renewals while others send and end some. One that nobody serves would be sent when something
-/// else is due, if that is before the lease ends.
+/// Threads bring renewals while others send and end some. A renewal that no thread serves would be
+/// sent when something else is due, if that is before the lease ends.
 #[test]
 fn whoever_serves_sends_what_others_bring_meanwhile() {
     for seed in seeds(200) {

@@ -15,12 +15,12 @@ pub(super) struct World {
     store: Store,
     pub(super) tasks: Vec<Task>,
     requests: usize,
-    /// Those under way or answered, whoever still waits for the answers.
+    /// The requests that are under way or answered, even if their tasks wait no longer.
     pub(super) sent: Vec<Request>,
     /// Every hint there was: it may come at any time, and more than once.
     pub(super) hints: Vec<(OwnerId, u64)>,
     pub(super) renewals: Vec<Renewing>,
-    /// What the renewer is about to note: the state may change in between.
+    /// The notes that the renewer is about to make: the state may change in between.
     pub(super) noting: Vec<(OwnerId, Moment)>,
     /// When the renewer looks at which lease.
     pub(super) due: BTreeMap<OwnerId, Moment>,
@@ -154,7 +154,7 @@ impl World {
         request.answer.clone()
     }
 
-    /// What a waiting task does.
+    /// The step of a waiting task.
     fn wait(&mut self, task: usize, event: Event) {
         self.tasks[task].woken = false;
         self.tasks[task].at = match self.event(task, event) {
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// What the renewer does.
+    /// The step of the renewer.
     pub(super) fn tend(&mut self, owner: OwnerId, event: Event) {
         let Some((task, outcome)) = self.state.on_claim(owner, event, context!(self)) else {
             return;
@@ -338,7 +338,7 @@ impl World {
         }
     }
 
-    /// What a task waits for does not come in time.
+    /// The answer that a task waits for does not come in time.
     pub(super) fn time_out(&mut self, task: usize) {
         match self.tasks[task].at.clone() {
             At::Asking { sent, .. } => {
@@ -395,7 +395,7 @@ impl World {
         }
     }
 
-    /// What must be true at any time.
+    /// The conditions that hold at any time.
     pub(super) fn check(&mut self) {
         self.store.expire(self.now.boot);
         let held: Vec<_> = (0..self.tasks.len())
@@ -427,7 +427,7 @@ impl World {
         self.check_progress();
     }
 
-    /// Whoever waits has somebody in front of it who will go on.
+    /// A waiter has another attempt in front of it that will go on.
     pub(super) fn check_progress(&self) {
         let waits = |waiter: &LocalWaiter<usize>| waiter.is_waiting(self.now);
         let front = self.state.front.as_ref().filter(|front| front.is_active());
@@ -444,7 +444,7 @@ impl World {
         assert!(goes_on, "the one in front is {:?}", task.at);
     }
 
-    /// Somebody looks after every lease in time.
+    /// The renewer looks at every lease in time.
     pub(super) fn check_care(&self) {
         let front = self.state.front.as_ref();
         let Some(front) = front.filter(|front| front.lease().is_some()) else {
@@ -470,7 +470,7 @@ impl World {
         }
     }
 
-    /// Everybody goes, and the store answers. Whether it knows nothing of them any more.
+    /// All tasks go, and the store answers. Returns `true` if it knows nothing of them any more.
     pub(super) fn end(&mut self) -> bool {
         for task in 0..self.tasks.len() {
             self.drop_task(task);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::answer::{ALIVE, GRANT_TTL};
 
-/// Who holds the key and who waits for it.
+/// The holder of the key and its waiters.
 pub(super) struct Store {
     /// The only owner of another process.
     pub(super) rival: OwnerId,

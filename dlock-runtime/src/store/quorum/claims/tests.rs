@@ -1,4 +1,4 @@
-//! What is known of an attempt, question by question.
+//! The state of an attempt, question by question.
 
 use super::*;
 use crate::{owner::ClientId, random::SystemRandom};

@@ -32,7 +32,7 @@ async fn two_sections_never_have_one_token_however_late_the_nodes_answer() {
     }
 }
 
-/// Whoever holds it with a majority of which each has counted something else is not refused.
+/// A claim that holds a majority of nodes with different fences is not refused.
 #[tokio::test(start_paused = true)]
 async fn a_majority_that_is_raised_once_more_grants() {
     let stores = stores();

@@ -1,4 +1,5 @@
-//! What counts only when a majority has said it, and what is owed to the others.
+//! Answers that count only when a majority has given them, and releases that are owed to the
+//! others.
 
 use std::time::SystemTime;
 
@@ -18,7 +19,7 @@ fn renewal(key: &LockKey, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
     RenewRequest::new(key, owner, ttl)
 }
 
-/// Somebody has a store for itself.
+/// Another client holds one store.
 async fn hold(store: &MemoryStore) {
     let key = key();
     let request = AcquireRequest::new(&key, owner(), TTL);
@@ -361,7 +362,7 @@ async fn a_late_answer_to_a_renewal_prolongs_nothing_that_was_shortened_since() 
 #[tokio::test(start_paused = true)]
 async fn a_split_vote_is_not_repeated_for_who_has_left() {
     let stores = stores();
-    // By three who are not the same, as their fences tell.
+    // By three different clients, as the fences show.
     diverge(&stores, [1, 2, 3, 4, 5]).await;
     for store in &stores[..3] {
         hold(store).await;
@@ -513,7 +514,7 @@ async fn a_split_vote_is_repeated_so_often_and_so_long_and_then_told() {
         let quorum = Quorum::of(seen.clone()).unwrap();
         let quorum = quorum.replayable(SystemTime::now, Always(random));
         let before = Instant::now();
-        // Its time may also end within a round, of which nobody knows then.
+        // Its time may also end within a round, unnoticed.
         let answer = ask(&quorum, owner()).await;
         let is_granted = matches!(answer, Ok(AcquireOutcome::Granted { .. }));
         assert!(!is_granted, "{answer:?}");

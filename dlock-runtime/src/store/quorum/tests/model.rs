@@ -1,7 +1,7 @@
 //! A model of some nodes and clients: messages come in any order, late, more than once or
 //! never, and a node may lose a lock at any moment. Nothing is assumed about time.
 //!
-//! What the clients make of the answers is the real [`Tally`].
+//! The clients draw their conclusions by the real [`Tally`].
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use super::super::{
 };
 use crate::store::{AcquireOutcome, Holder, Raised};
 
-/// How the nodes and clients of the model behave; all but the first are wrong.
+/// The rules of the nodes and clients in the model; all but the first are wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rules {
     /// As they should.
@@ -85,7 +85,7 @@ struct World {
     grants: Vec<Grant>,
     next_id: u64,
     step: usize,
-    /// Whether a client believed in a grant that was taken away by its own late release.
+    /// `true` if a client trusted a grant that was taken away by its own late release.
     robbed: bool,
     losses: bool,
 }
@@ -287,7 +287,7 @@ impl World {
         self.messages.extend(nodes.iter().map(raise));
     }
 
-    /// What is wrong with the grants so far.
+    /// The fault of the grants so far.
     fn fault(&self) -> Option<String> {
         for (at, one) in self.grants.iter().enumerate() {
             for other in &self.grants[at + 1..] {

@@ -4,7 +4,7 @@ use tokio::time::timeout_at;
 
 use super::*;
 
-/// One who has a store for itself, and says no more.
+/// Another client holds one store, and sends nothing else.
 async fn hold(store: &MemoryStore) {
     granted(
         store
@@ -116,8 +116,8 @@ async fn a_node_that_hangs_does_not_cost_its_whole_time_in_each_split_vote() {
     }
 }
 
-/// Two nodes are held by one who has died, or one of them; two are far away: these have to be waited
-/// for, however much farther than the others they are.
+/// A client that has died holds two nodes, or one of them; two are far away: these have to be
+/// waited for, however much farther than the others they are.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_far_away_are_waited_for_when_the_vote_looks_split() {
     for (held, way) in [(2, 40), (1, 100)] {
@@ -196,7 +196,8 @@ async fn a_grant_that_comes_late_is_kept_as_long_as_the_lease_is_held() {
     assert!(stores.iter().all(MemoryStore::is_empty));
 }
 
-/// Whoever has released no longer counts on the answer: it must not believe in a lease that is being given back.
+/// After its release a claim no longer counts on the answer: it must not trust a lease that is
+/// being released.
 #[tokio::test(start_paused = true)]
 async fn a_question_that_was_released_meanwhile_is_granted_nothing() {
     let stores = stores();

@@ -1,4 +1,4 @@
-//! Who waits hears that the lock is free, and gets its turn.
+//! Waiters are notified that the lock is free, and get their turn.
 
 use super::*;
 

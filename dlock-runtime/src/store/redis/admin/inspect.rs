@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// How many locks are looked at in one write.
+/// The number of locks that are looked at in one write.
 const LOCKS_AT_ONCE: usize = 64;
 
 /// The objects of an inspection.
@@ -46,7 +46,7 @@ pub(crate) enum Wanted<'a> {
 /// The outcome of an inspection.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// Those that are held or waited for.
+    /// The locks that are held or waited for.
     pub(crate) locks: BTreeMap<LockKey, LockSnapshot>,
     /// The processes that have written their presence.
     pub(crate) processes: BTreeMap<ClientId, Presence>,
@@ -134,7 +134,7 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Those of some locks that are held or waited for.
+    /// Those of the given locks that are held or waited for.
     pub(crate) async fn snapshots_of(
         &self,
         keys: &[LockKey],
@@ -275,7 +275,7 @@ impl RedisStore {
     }
 }
 
-/// Whether the user may not use the key, rather than a command.
+/// `true` if the user lacks permission for the key, rather than for a command.
 fn is_of_key(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Denied && error.message().contains("key")
 }

@@ -44,7 +44,7 @@ pub(crate) struct PresenceTasks {
     servers: Weak<Servers>,
     home: Handle,
     tasks: Mutex<Vec<PresenceTask>>,
-    /// Whether one of them was interrupted.
+    /// `true` if one of the tasks was interrupted.
     is_interrupted: Arc<AtomicBool>,
 }
 
@@ -96,7 +96,7 @@ impl PresenceTasks {
         // Its last write must not come after the removal.
         while introduced.ended.changed().await.is_ok() {}
         if let Some(servers) = self.servers.upgrade() {
-            // Whatever goes wrong, the server forgets it by itself.
+            // If this fails, the server forgets it by itself.
             let command = Command::remove_presence(&self.config, client);
             servers.execute(&command).await.ok();
         }

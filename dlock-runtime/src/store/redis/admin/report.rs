@@ -27,7 +27,7 @@ use crate::store::{
 
 const PINGS: usize = 20;
 
-/// How often the clock is read, as the quickest answer says most.
+/// The number of readings of the clock: the quickest answer says most.
 const READINGS: usize = 5;
 
 /// The facts about one server.
@@ -41,13 +41,14 @@ pub(crate) struct Facts {
     pub(crate) round_trips: Vec<Duration>,
     /// Rule, purpose, and whether no lock works without it.
     pub(crate) denied: Vec<(String, &'static str, bool)>,
-    /// Why a script cannot publish a wake-up message, if a client can; one answer for all servers.
+    /// The reason why a script cannot publish a wake-up message, if a client can; one answer for
+    /// all servers.
     pub(crate) unpublished: Option<String>,
     /// The clocks of the replicas that would take its place.
     pub(crate) replicas: Vec<(String, Result<ClockOffset, StoreError>)>,
 }
 
-/// By how much a clock is ahead, in microseconds, and by how much that may be wrong.
+/// The microseconds by which a clock is ahead, and the possible error of that.
 type ClockOffset = (i64, Duration);
 
 impl Facts {
@@ -118,7 +119,7 @@ impl RedisStore {
     }
 }
 
-/// Whether a rule that the user lacks is about messages, so that nothing else is to be said of them.
+/// `true` if a rule that the user lacks is about messages: then nothing else is reported of them.
 fn is_about_publishing(rule: &str) -> bool {
     rule == "+publish" || rule.starts_with('&')
 }
@@ -139,7 +140,8 @@ async fn ask_all(
     if let Some(text) = unless_denied(node.ask(info.arg("all")).await)? {
         facts.info = fields(&text);
     }
-    // Whatever is said against it, it is a right that few have. A server that has gone is noticed next.
+    // An error is ignored: few users have this permission, and the next request notices a server
+    // that has gone.
     let mut settings = redis::cmd("CONFIG");
     let told = node.ask(settings.arg("GET").arg("appendfsync")).await;
     facts.appendfsync = told.ok().as_ref().and_then(setting);
@@ -199,7 +201,7 @@ async fn clock_at(replica: Endpoint, limit: Duration) -> (String, Result<ClockOf
     (replica.address().to_string(), read)
 }
 
-/// Where `INFO` says that the replicas are.
+/// The addresses of the replicas in `INFO`.
 fn replicas(info: &BTreeMap<String, String>) -> impl Iterator<Item = Address> {
     let lines = (0..).map_while(|index| info.get(&format!("slave{index}")));
     lines.filter_map(|line| {
@@ -244,7 +246,7 @@ fn time(answer: &Value) -> Option<Duration> {
     Some(Duration::from_secs(seconds) + Duration::from_micros(micros))
 }
 
-/// By how many microseconds one is ahead of the other.
+/// The microseconds by which one is ahead of the other.
 fn difference(one: Duration, other: Duration) -> i64 {
     let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     micros(one).saturating_sub(micros(other))

@@ -59,7 +59,7 @@ pub(crate) fn without_password(url: &str) -> Option<String> {
     (!location.has_password()).then(|| location.to_string())
 }
 
-/// Whether the URL is one of a server and has a password.
+/// `true` if the URL is one of a server and has a password.
 fn has_password(url: &str) -> bool {
     Location::parse(url).is_ok_and(|location| location.has_password())
 }

@@ -62,7 +62,7 @@ pub(crate) fn check(text: &str) -> Result<Names, String> {
     }
 }
 
-/// Whether connections to the servers of a URL are TLS connections.
+/// `true` if connections to the servers of a URL are TLS connections.
 pub(crate) fn is_over_tls(text: &str) -> bool {
     matches!(find(text), Some((_, SchemeUse::OverTls(_))))
 }

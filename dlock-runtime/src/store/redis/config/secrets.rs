@@ -85,7 +85,7 @@ mod tests {
 
     const PASSWORD: &str = "Hunter-2-of-9";
 
-    /// How a server repeats the words of a command.
+    /// The forms in which a server repeats the words of a command.
     const FORMS: [fn(&str) -> String; 7] = [
         |words| format!("ERR unknown command, with args beginning with: {words}"),
         |words| format!("ERR what is {words}?"),

@@ -9,7 +9,7 @@ use crate::{error::ConnectError, label::label, options::fault_of_limit, store::S
 
 const LONGEST_NAMESPACE: usize = 64;
 
-/// Where the server is, and how long to wait for it.
+/// The servers of a store, and the options of its connections and requests.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -23,7 +23,7 @@ const LONGEST_NAMESPACE: usize = 64;
 /// ```
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// Which server it is, or which servers:
+    /// The URL of the server or servers:
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `redis+unix:///path[?db=0&user=...&pass=...]`
@@ -48,15 +48,15 @@ pub struct RedisConfig {
     /// The prefix of all of its keys and channels: 1 to 64 printable ASCII characters without
     /// spaces and braces, not ending in `:fence` or `:process`.
     pub namespace: String,
-    /// How long one request may take, wherever a cluster sends it; an hour at the most.
+    /// The limit of one request, wherever a cluster sends it; an hour at the most.
     pub response_timeout: Duration,
-    /// How long [`RedisStore::connect`](crate::store::redis::RedisStore::connect) may take; an hour
-    /// at the most.
+    /// The limit of [`RedisStore::connect`](crate::store::redis::RedisStore::connect); an hour at
+    /// the most.
     pub connect_timeout: Duration,
-    /// Whether a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
+    /// `true` if a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
     /// meets it: see [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
     pub raw_keys: bool,
-    /// How many replicas have to confirm a lease and each of its renewals; a greater
+    /// The number of replicas that have to confirm a lease and each of its renewals; a greater
     /// `?min_replicas=n` in the URL counts. None with 0.
     pub min_replicas: u32,
 }

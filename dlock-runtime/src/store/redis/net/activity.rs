@@ -1,4 +1,4 @@
-//! Whether anything comes from a server at all.
+//! Notices bytes of any kind that come from a server.
 //!
 //! Answers come in the order of the requests. So the one to a PING says nothing of the server while others
 //! are ahead of it, however long that takes; those others do.

@@ -47,14 +47,14 @@ const QUEUED_REQUESTS: usize = 1024;
 pub(crate) struct Connection {
     handle: Handle,
     session: Session,
-    /// Where hints come from, if not over the same connection.
+    /// The connection from which hints come, if not the same one.
     subscriber: Option<Subscriber>,
     pushes: bool,
     namespace: String,
     /// The name of the connection in the list of clients.
     name: String,
     subscribed: HashSet<ClientId>,
-    /// Whether it is known that channels may be subscribed at all.
+    /// `true` once it is known that channels may be subscribed at all.
     probed: bool,
     evicts: Option<String>,
 }
@@ -239,8 +239,8 @@ impl Connection {
         Ok(new)
     }
 
-    /// Whether the server still answers; what it answers does not matter, nor how many requests are
-    /// ahead of this one.
+    /// Returns when the server answers; neither the answer nor the number of requests ahead of this
+    /// one matters.
     pub(crate) async fn ping(&mut self) -> Result<(), StoreError> {
         let limit = self.handle.limit;
         let question = redis::cmd("PING");

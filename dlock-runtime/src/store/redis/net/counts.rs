@@ -1,4 +1,5 @@
-//! What is counted of a server: the times in which a connection is missing, and messages that had to be sent again.
+//! Counters of a server: the times in which a connection is missing, and messages that had to be
+//! sent again.
 
 use metrics::{Gauge, counter, gauge};
 

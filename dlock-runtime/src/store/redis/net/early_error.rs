@@ -21,7 +21,7 @@ const LONGEST_LINE: usize = 1024;
 pub(crate) struct EarlyError(Arc<OnceLock<Vec<u8>>>);
 
 impl EarlyError {
-    /// Why the server has hung up, if it has said so.
+    /// The reason why the server has hung up, if it has given one.
     pub(crate) fn refusal(&self) -> Option<StoreError> {
         let said = redis::parse_redis_value(self.0.get()?);
         let error = said.and_then(Value::extract_error).err()?;

@@ -16,10 +16,10 @@ use crate::{
 pub(crate) struct Events {
     /// The URL without its password.
     server: String,
-    /// Since when there is no connection, if there should be one.
+    /// The moment since when there is no connection, if there should be one.
     down_since: Option<Instant>,
     outage: Outage,
-    /// Whether the log or a caller has been told of that.
+    /// `true` if the log or a caller has been told of that.
     told: bool,
     /// The eviction policy that the log has named.
     evicts: Option<String>,

@@ -38,7 +38,7 @@ use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 const NOT_TLS: &str = "the server does not speak TLS at this port: write `redis://`, or the port \
                        at which it does";
 
-/// How connections become TLS connections.
+/// Turns connections into TLS connections.
 #[derive(Clone)]
 pub(crate) struct Connector {
     config: Arc<ClientConfig>,
@@ -123,7 +123,7 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// Why there is no TLS connection.
+/// The reason why there is no TLS connection.
 enum Failure {
     /// One side does not accept the other, for this reason.
     Tls(StoreError),
@@ -142,7 +142,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Why a connection broke before the first answer, if TLS has to do with it.
+    /// The reason why a connection broke before the first answer, if TLS has to do with it.
     pub(crate) fn of_broken(&self) -> Option<StoreError> {
         match self.fault.get() {
             Some(error) => Some(self.in_words(error)),

@@ -186,13 +186,13 @@ impl Node {
         &self.shown
     }
 
-    /// Where it is at this moment, for a connection besides the one that is kept.
+    /// The place of the server at this moment, for a connection besides the one that is kept.
     #[cfg(feature = "admin")]
     pub(crate) async fn place(&self) -> Result<Endpoint, StoreError> {
         self.source.find(self.response_timeout).await
     }
 
-    /// How the connection is, and how it changes.
+    /// The state of the connection, and its changes.
     pub(crate) fn state(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }

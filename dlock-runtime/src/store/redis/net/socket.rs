@@ -115,7 +115,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_goes_in_plain_text_where_tls_is_missing() {
-        // Nobody has prepared certificates for it.
+        // No certificates were prepared for it.
         let location = Location::parse("rediss://127.0.0.1:1").unwrap();
         let endpoint = location.endpoint(location.addresses()[0].clone());
         let refused = Socket::connect(&endpoint, Duration::from_secs(5)).await;

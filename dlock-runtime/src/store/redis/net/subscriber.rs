@@ -86,7 +86,7 @@ impl Subscriber {
         self.activity.answered(limit, confirmed).await
     }
 
-    /// Whether the server still answers.
+    /// Returns when the server answers.
     pub(crate) async fn ping(&mut self, limit: Duration) -> Result<(), StoreError> {
         let answer = self.sink.ping::<Value>();
         self.activity.answered(limit, answer).await.map(drop)

@@ -226,9 +226,9 @@ impl Supervisor {
 
 /// A doubt that is to be cleared up.
 enum Doubt {
-    /// Whether the server still answers.
+    /// Does the server still answer?
     Answers,
-    /// Whether every client is subscribed.
+    /// Is every client subscribed?
     Subscriptions,
 }
 
@@ -249,8 +249,8 @@ impl Backoff {
         jittered(pause * 4 / 5, SystemRandom.next_u64())
     }
 
-    /// How long to wait after the loss of a connection that lived so long; `None` if it counts as a
-    /// failed attempt.
+    /// The pause after the loss of a connection that lived so long; `None` if it counts as a failed
+    /// attempt.
     ///
     /// One that has lived longer than the next pause ends the series of them. But a server that drops all
     /// its clients shall not have them back at the same instant. What many lose at once is old as a rule,

@@ -8,10 +8,10 @@ use tokio::{
     time::timeout,
 };
 
-/// How long the peer may leave bytes unacknowledged, or keep-alive probes unanswered.
+/// The time for which the peer may leave bytes unacknowledged, or keep-alive probes unanswered.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
-/// Whether a Redis server answers there that does not want TLS. No secret is sent.
+/// `true` if a Redis server answers there that does not want TLS. No secret is sent.
 #[cfg(feature = "tls")]
 pub(crate) async fn speaks_plainly(host: &str, port: u16, limit: Duration) -> bool {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -85,7 +85,8 @@ pub(crate) fn read_release(answer: &Value) -> Result<Released, StoreError> {
     }
 }
 
-/// Whether a waiter has the lock after `unlock`, `None` if nothing was done.
+/// `true` if a waiter has the lock after `unlock`, `false` if it is free, `None` if nothing was
+/// done.
 #[cfg(feature = "admin")]
 pub(crate) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
     match outcome(answer) {
@@ -117,7 +118,7 @@ pub(crate) fn read_raise(answer: &Value) -> Result<Raised, StoreError> {
 }
 
 pub(crate) fn misshapen(script: &str, answer: &Value) -> StoreError {
-    // Whatever answers may send megabytes.
+    // An answer of any kind may be megabytes long.
     let shown: String = format!("{answer:?}").chars().take(80).collect();
     let shown = errors::quoted(&shown);
     errors::bad_answer(format!("the answer to `{script}` makes no sense: {shown}"))

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// For how long a waiter counts as alive, in milliseconds.
+/// The time for which a waiter counts as alive, in milliseconds.
 fn alive() -> i64 {
     i64::try_from(milliseconds(ALIVE)).expect("three seconds fit")
 }
@@ -34,7 +34,7 @@ fn alive() -> i64 {
 pub(crate) struct Command {
     script: Option<&'static Script>,
     cmd: Cmd,
-    /// Where it goes, if not to the slot of its first key.
+    /// The destination, if that is not the slot of its first key.
     slot: Option<u16>,
 }
 

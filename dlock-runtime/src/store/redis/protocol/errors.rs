@@ -190,10 +190,10 @@ fn of_server(code: &str, detail: &str) -> StoreError {
     sorted
 }
 
-/// Whether the server has refused a request before it wrote anything.
+/// `true` if the server has refused a request before it wrote anything.
 ///
-/// What is not in this table may have been carried out in part: a server does not take back what a script
-/// has done before it failed. Redis 6.2 to 8 and Valkey 7.2 to 9 answer
+/// A request whose error is not in this table may have been carried out in part: a server does not
+/// take back the writes of a script that fails later. Redis 6.2 to 8 and Valkey 7.2 to 9 answer
 ///
 /// | code | of the whole command | inside a script |
 /// |---|---|---|

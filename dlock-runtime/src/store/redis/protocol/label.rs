@@ -34,8 +34,9 @@ fn plain(part: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a holder says of itself and of the function, as far as it can stand in a line of a log: whoever
-/// may write the key may have written anything. Those of dlock are shorter and printable.
+/// The labels of a holder and of its function, as far as a line of a log can contain them: any
+/// client that may write the key may have written anything. Those of dlock are shorter and
+/// printable.
 pub(crate) fn read_label(word: &[u8]) -> (Option<String>, Option<String>) {
     const LONGEST: usize = 128;
     let read = |text: &[u8]| {

@@ -11,7 +11,7 @@ use redis::{Cmd, RedisWrite};
 use super::slot;
 use crate::{key::LockKey, owner::ClientId, store::redis::RedisConfig};
 
-/// How long the name of a lock is, or somewhat less.
+/// The length of a lock's name, or somewhat less.
 pub(crate) fn lock_len(config: &RedisConfig, key: &LockKey) -> usize {
     config.namespace.len() + key.as_str().len()
 }
@@ -33,9 +33,9 @@ pub(crate) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey
     push_fence(command, config, key);
 }
 
-/// How the name of a queue ends.
+/// The end of a queue's name.
 ///
-/// **Safety.** Who gives a lock back makes the first in its queue the holder. A lock at a raw key is
+/// **Safety.** A release grants the lock to the first waiter of its queue. A lock at a raw key is
 /// another than the one of the same name in the namespace, so it has a queue of its own.
 pub(crate) fn queue(config: &RedisConfig) -> &'static str {
     if config.raw_keys { ":rq" } else { ":q" }

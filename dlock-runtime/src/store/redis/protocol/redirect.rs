@@ -15,7 +15,7 @@ pub(crate) enum Redirect {
     TryAgain,
 }
 
-/// Where a node says that another is.
+/// The place of another node, as a node names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Empty where the node means the host that it was reached by itself.

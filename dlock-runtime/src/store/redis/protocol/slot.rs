@@ -1,4 +1,4 @@
-//! Which slot a lock lies in, and the name of that slot's fence.
+//! The slot of a lock, and the name of that slot's fence.
 
 use std::sync::LazyLock;
 

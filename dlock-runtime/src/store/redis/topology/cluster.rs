@@ -1,17 +1,17 @@
 //! A Redis Cluster: several masters, each with slots of its own, and a connection to each.
 //!
-//! Requests are sent to where they belong by this module and not by the client library. That one
-//! sends a command again whose reply was lost, where a lock has to report that nobody knows; it
-//! keeps requests that nobody polls; and it may send two requests of one owner over two connections.
-//! Here every master is a [`Node`] as a single server is: requests of an owner arrive in order,
-//! a broken connection is closed before the next serves, and what was sent without an answer
-//! is an error that says so. Only an answer that nothing was done leads to another node.
+//! This module sends requests to their nodes, not the client library. That library sends a command
+//! again after its reply was lost, where a lock has to report that the outcome is unknown; it keeps
+//! requests whose callers are gone; and it may send two requests of one owner over two connections.
+//! Here every master is a [`Node`] as a single server is: requests of an owner arrive in order, a
+//! broken connection is closed before the next serves, and a request without an answer is an error
+//! that says so. Only an answer that nothing was done leads to another node.
 //!
 //! - `route.rs` sends a request to the master of its slot. **[S]** It goes on to another node only after an answer that nothing
 //!   was done: MOVED (the map is changed for the slot, with one more request), ASK (the request follows `ASKING` in one
 //!   write), TRYAGAIN (after a pause); `protocol/redirect.rs` reads them. A broken connection or no answer is an error, as with one
 //!   server. All of it ends within the time for one request. (`a_lost_reply_is_told_and_nothing_is_sent_twice`)
-//! - `refresh.rs` keeps the map. Nodes are told apart by their addresses alone, which are trusted. A node that is no longer a
+//! - `refresh.rs` keeps the map; `refresh/round.rs` asks for it. Nodes are told apart by their addresses alone, which are trusted. A node that is no longer a
 //!   master is dropped with its connection; the outcome of requests under way there is unknown.
 //! - While a slot moves, its keys are on two nodes. **[S]** An acquire needs the lock and its fence at one node, so that no
 //!   fence is counted by a counter that is left behind; it waits for the end of the move. A renewal needs the lock alone,
@@ -21,7 +21,7 @@
 //!   each master, first from the one that granted. A repeated hint is an old one, which no waiter believes.
 //! - Replication is asynchronous: writes that a dying master had not passed on are lost, a lease among them. The holder learns
 //!   of it at its next renewal. **[S]** Tokens grow all the same, by the clock in the fence, as long as the nodes' clocks
-//!   agree better than a fail-over takes. (`a_lease_that_no_replica_has_is_lost_and_tokens_grow`, chaos)
+//!   agree better than a failover takes. (`a_lease_that_no_replica_has_is_lost_and_tokens_grow`, chaos)
 
 pub(super) mod map;
 mod refresh;
@@ -60,7 +60,7 @@ use crate::store::{
 /// A cluster, for as long as this lives.
 pub(crate) struct Cluster {
     shared: Arc<ClusterState>,
-    /// Keeps up with which node has which slots.
+    /// The task that keeps the map.
     watcher: Service<Watcher>,
 }
 

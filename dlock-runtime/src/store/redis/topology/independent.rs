@@ -122,8 +122,9 @@ impl Independent {
         self.check_identities().await
     }
 
-    /// One server in two places would have two votes. Not every user may ask who it is, and a
-    /// server that does not answer in time does not say it: this finds mistakes, and is no proof.
+    /// One server in two places would have two votes. Not every user may ask for its identity, and
+    /// a server that does not answer in time does not give it: this finds mistakes, and is no
+    /// proof.
     async fn check_identities(&self) -> Result<(), ConnectError> {
         let mut question = ::redis::cmd("INFO");
         question.arg("server");

@@ -4,7 +4,7 @@
 //! other requests. They are opened when the first lease of the store is due.
 //!
 //! A renewal that cannot be sent there goes over the store's other connection: a server may refuse new ones, or a
-//! certificate may have run out, while the old connection goes on. That is only done with what was certainly not
+//! certificate may have run out, while the old connection goes on. That is only done with renewals that were certainly not
 //! carried out. All renewals of a lease carry one TTL, so their order over two connections does not matter; what keeps
 //! a lease for its `min_hold` waits for the renewal before it.
 

@@ -11,11 +11,11 @@
 //!   it when its wait is over, as after any unknown outcome. Until then others find the key held; they could not
 //!   have confirmed it either.
 //! - **[S]** The two connections may reach different masters for a moment. A lease that is not found where replicas are counted
-//!   was not confirmed. *Not yours* from a master with too few replicas is no answer at all: the master may have been replaced,
+//!   was not confirmed. *Not the owner* from a master with too few replicas is no answer at all: the master may have been replaced,
 //!   or have come back empty.
-//! - **[S]** A hint says nothing of replicas. It is passed on with the fence 0, which no answer vouches for, so that the waiter
+//! - **[S]** A hint says nothing about replicas. It is passed on with the fence 0, which no answer confirms, so that the waiter
 //!   asks. (`a_hint_without_a_fence_only_makes_the_waiter_ask`, `a_lease_that_is_handed_on_is_confirmed_too`)
-//! - A release is not confirmed: lost in a fail-over, it costs others one TTL at most. It goes over the first connection;
+//! - A release is not confirmed: lost in a failover, it costs others one TTL at most. It goes over the first connection;
 //!   a renewal that arrives after it finds nothing and does nothing.
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ impl Confirmer {
 struct Group {
     node: Arc<Node>,
     replicas: u32,
-    /// How long replicas have time.
+    /// The time that replicas have.
     patience: Duration,
     inbox: UnboundedReceiver<Pending>,
 }
@@ -233,7 +233,7 @@ impl Group {
         match self.node.over_connection(request).await {
             Ok((answers, waited)) => {
                 let confirmed = waited.and_then(|count| self.is_enough(&count));
-                // Whatever is wrong with it, what comes before it was carried out.
+                // The commands before the `WAIT` were carried out, confirmed or not.
                 (answers, confirmed.map_err(StoreError::with_possible_effect))
             }
             Err(error) => (vec![Err(error.clone()); commands.len()], Err(error)),

@@ -1,16 +1,14 @@
-//! Sentinels: which server is the master of a service, and that it is another one by now.
+//! Finds the master of a service by its Sentinels, and notices when it has moved.
 //!
 //! All of them are asked at once, and of the answers of a majority the one with the greatest
-//! configuration epoch counts, since a Sentinel that was cut off goes on naming an old master. One
-//! that is older than what was known already counts only of a majority, and when everybody has had
-//! the time to name a later one.
+//! configuration epoch counts, since a Sentinel that was cut off goes on naming an old master.
 //!
-//! The epoch is asked for before the address: during a fail-over both change, and an old address
+//! The epoch is asked for before the address: during a failover both change, and an old address
 //! must not be taken for a new one. `SENTINEL MASTER` alone would not do, because the Sentinel that
-//! leads a fail-over names the old address with the new epoch there until it is over.
+//! leads a failover names the old address with the new epoch there until it is over.
 //!
-//! They are asked over connections that are kept, one to each: a fleet that logs in anew for every question
-//! would keep them busy.
+//! The questions go over connections that are kept, one to each Sentinel: a fleet that logs in anew for every
+//! question would keep them busy.
 //!
 //! A master that is older than a known one counts only by a majority, and when the other Sentinels have answered or failed;
 //! that holds for the search for a master and for its watch. A server that answers as a replica is refused, and the
@@ -21,8 +19,8 @@
 //! master has moved, the connection is replaced, and every waiter polls. If no Sentinel can be reached, a known master
 //! stays the master.
 //!
-//! **[S]** A fail-over does not take back a deadline: a lease is believed in as long as the last confirmed request allows. The
-//! new master's answer, *mine* or *not yours*, is the truth from then on. Its clock keeps fences growing although it may
+//! **[S]** A failover does not take back a deadline: a lease is trusted as long as the last confirmed request allows. The
+//! new master's answer, *renewed* or *not the owner*, counts from then on. Its clock keeps fences growing although it may
 //! have missed the last of them. (`tokens_grow_although_the_replica_missed_the_last_writes`)
 
 #[cfg(test)]
@@ -53,7 +51,7 @@ use crate::{
     },
 };
 
-/// Where a Sentinel tells that a service has another master.
+/// The channel on which a Sentinel announces a new master of a service.
 const SWITCHED: &str = "+switch-master";
 
 /// All are asked no more often than this, unless there is news.
@@ -76,7 +74,7 @@ pub(crate) struct Sentinels {
 /// A master as one Sentinel knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NamedMaster {
-    /// It grows with each fail-over; 0 if the user may not ask for it.
+    /// It grows with each failover; 0 if the user may not ask for it.
     epoch: u64,
     address: Address,
 }
@@ -93,8 +91,8 @@ impl Sentinels {
         }
     }
 
-    /// The same Sentinels, and what is known of the master, for somebody on another runtime: over connections of
-    /// its own.
+    /// The same Sentinels and the known master, for use on another runtime: over connections of its
+    /// own.
     pub(crate) fn apart(&self) -> Self {
         let latest = self.latest().clone();
         Self {
@@ -103,7 +101,7 @@ impl Sentinels {
         }
     }
 
-    /// Where the master is, found in a part of `limit`: the rest is for the connection to it.
+    /// The address of the master, found in a part of `limit`: the rest is for the connection to it.
     pub(crate) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
         let address = self.master(share(limit), self.majority()).await?;
         let endpoint = self.location.endpoint(address);
@@ -113,9 +111,9 @@ impl Sentinels {
 
     /// Returns when the master is no longer at `known`. As long as no Sentinel says so, it is.
     ///
-    /// One of them is listened to, and all are asked after each of its words, and after `pause`: it
-    /// may have been cut off itself. They have as much time to answer as when it was found within
-    /// `limit`, or a slow one would be heard of at one time only, and lead to and fro.
+    /// One Sentinel is subscribed to, and all are asked after each of its messages, and after `pause`:
+    /// it may have been cut off itself. They have as much time to answer as in the search within
+    /// `limit`; otherwise a slow one would count at some times only, and lead back and forth.
     pub(crate) async fn moved(
         &self,
         known: &Address,
@@ -163,8 +161,8 @@ impl Sentinels {
         self.all.len() / 2 + 1
     }
 
-    /// What is to be taken for the master's address, once `enough` have named one that is no older
-    /// than what is known, or nobody else will answer.
+    /// The address of the master, once `enough` Sentinels have named one that is no older than the
+    /// known one, or no other Sentinel will answer.
     async fn master(&self, limit: Duration, enough: usize) -> Result<Address, StoreError> {
         let each = self.all.iter().zip(&self.kept);
         let asked = each.map(|(sentinel, kept)| self.ask(sentinel, kept, limit));
@@ -211,7 +209,7 @@ impl Sentinels {
         let asked = async {
             let known = slot().take();
             let over_known = match known {
-                // One that has gone unnoticed leaves time for another.
+                // A connection that broke unnoticed leaves time for another.
                 Some(mut session) => {
                     let answers = put(&mut session, limit / 2).await;
                     answers.ok().map(|answers| (session, answers))
@@ -257,10 +255,10 @@ impl Sentinels {
             let message = format!("no Sentinel knows a service `{service}`");
             return StoreError::new(UnknownService, message);
         }
-        // A Sentinel that can be reached says more than one that cannot.
+        // The answer of a Sentinel that can be reached explains more than the failure of another.
         let told = errors.iter().find(|error| error.is_final());
         let told = told.or_else(|| errors.first());
-        // While one cannot be reached, it may know better.
+        // A Sentinel that cannot be reached may know a later master.
         let hopeless = errors.iter().all(StoreError::is_final);
         let kind = told.filter(|_| hopeless).map(StoreError::kind);
         let why = told.map_or("there is none", StoreError::message);
@@ -290,9 +288,9 @@ fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
     StoreError::new(error.kind(), message)
 }
 
-/// The master to be believed in: of the latest epoch, and of those the one that is known already,
-/// or that most name. Unless they are a majority, and all that will answer, nobody leads back behind
-/// what is known.
+/// The master to be trusted: of the latest epoch, and of those the one that is known already, or
+/// that most name. No Sentinel leads back behind the known master, unless they are a majority and
+/// all that will answer.
 fn choose(
     answers: &[NamedMaster],
     known: Option<&NamedMaster>,
@@ -329,7 +327,7 @@ struct SwitchListener {
 
 impl SwitchListener {
     async fn listen(sentinel: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
-        // One that accepts a connection and never answers must not end the watch.
+        // A Sentinel that accepts a connection and never answers must not end the watch.
         let listening = async {
             let (sender, pushed) = unbounded_channel();
             let settings = AsyncConnectionConfig::new().set_push_sender(sender);
@@ -343,7 +341,7 @@ impl SwitchListener {
         session::named(sentinel, limit, listening).await
     }
 
-    /// Returns when there is a word of `service`, or with `false` when there will be none.
+    /// Returns `true` after a message about `service`, `false` when there will be none.
     async fn of(&mut self, service: &str) -> bool {
         while let Some(push) = self.pushed.recv().await {
             if push.kind == PushKind::Disconnection {

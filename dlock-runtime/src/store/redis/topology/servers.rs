@@ -1,4 +1,4 @@
-//! The servers of a store, however many they are.
+//! The servers of a store: one, or the masters of a cluster.
 
 use std::time::Duration;
 #[cfg(feature = "admin")]
@@ -14,7 +14,7 @@ use crate::store::{
     redis::{net::node::Node, protocol::command::Command},
 };
 
-/// Where requests go.
+/// The destination of requests.
 pub(crate) enum Servers {
     One(Node),
     Cluster(Cluster),

@@ -1,4 +1,4 @@
-//! Where a server is to be found at this moment.
+//! The place of a server at this moment.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -8,9 +8,9 @@ use crate::store::{StoreError, redis::config::url::Endpoint};
 /// Asked before each connection is made.
 #[derive(Clone)]
 pub(crate) enum Source {
-    /// Always at the same place.
+    /// A server that is always at the same place.
     Fixed(Endpoint),
-    /// Wherever the master is at the moment.
+    /// The present master, by its Sentinels.
     Sentinel(Arc<Sentinels>),
 }
 

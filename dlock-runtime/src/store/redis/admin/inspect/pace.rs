@@ -1,4 +1,4 @@
-//! How fast a look goes: it costs a server a small part of its time, by that server's own clock.
+//! The pace of a look: it costs a server a small part of its time, by that server's own clock.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -49,7 +49,7 @@ impl Pace {
         };
     }
 
-    /// How far the walk that is under way has got, from 0 to 1.
+    /// The progress of the walk that is under way, from 0 to 1.
     pub(crate) fn progress(&self) -> Option<f64> {
         self.ledger().progress
     }
@@ -100,9 +100,10 @@ impl Ledger {
 
 /// The answers to commands that are sent in one write, and what they have cost the server.
 ///
-/// That is the time which has passed between them by its own clock: a server answers what one client has
-/// sent together without a look at others in between. `INFO` has such times too, of all clients together,
-/// so that the scan of somebody else would count as ours; and it is a right that not all users have.
+/// This is the time that has passed between them by its own clock: a server answers the requests
+/// that one client has sent together without serving others in between. `INFO` has such times too,
+/// of all clients together, so another client's scan would count as ours; and not all users have
+/// that permission.
 pub(super) async fn run_timed(
     node: &Node,
     commands: &[&Command],

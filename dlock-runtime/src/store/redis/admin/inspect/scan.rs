@@ -79,14 +79,15 @@ impl<'a> Scan<'a> {
         Ok(Some(names.collect()))
     }
 
-    /// How much of the keys is behind, from 0 to 1; `None` if the server's cursor does not say that.
+    /// The part of the keys that is done, from 0 to 1; `None` if the server's cursor does not show
+    /// that.
     pub(super) fn progress(&self) -> Option<f64> {
         self.cursor.as_deref().map_or(Some(1.0), part)
     }
 }
 
-/// How much lies before a cursor: servers count in it from the highest bit of a table's index to the
-/// lowest, so that it stays good when the table grows.
+/// The part of the keys before a cursor: servers count in it from the highest bit of a table's
+/// index to the lowest, so that it stays valid when the table grows.
 fn part(cursor: &str) -> Option<f64> {
     let cursor: u64 = cursor.parse().ok()?;
     let highest = u32::try_from(cursor.reverse_bits() >> 32).ok()?;

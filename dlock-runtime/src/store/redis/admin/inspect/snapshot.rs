@@ -18,7 +18,7 @@ pub(crate) struct LockSnapshot {
     pub(crate) occupant: Option<HolderSnapshot>,
     /// In the order of the queue.
     pub(crate) waiters: Vec<WaiterSnapshot>,
-    /// How many come after those.
+    /// The number of waiters after those.
     pub(crate) untold: usize,
     /// 0 if there was none.
     pub(crate) last_fence: u64,
@@ -32,7 +32,7 @@ impl LockSnapshot {
         occupant.is_some_and(|it| matches!(it.seen, LeaseIdentity::Foreign { .. }))
     }
 
-    /// Whether it has neither holder nor waiters.
+    /// `true` if it has neither holder nor waiters.
     pub(super) fn is_idle(&self) -> bool {
         self.occupant.is_none() && self.waiters.is_empty()
     }

@@ -146,7 +146,7 @@ pub(super) async fn denied(
     Ok(denied.list)
 }
 
-/// Why the user may not say this; any other answer is as good as one.
+/// The refusal, if the user lacks the permission for this; any other answer is as good as one.
 async fn refusal(node: &Node, command: &Cmd) -> Result<Option<StoreError>, StoreError> {
     match node.ask(command).await {
         Err(error) if error.kind() == StoreErrorKind::Denied => Ok(Some(error)),
@@ -171,7 +171,7 @@ async fn refusal(node: &Node, command: &Cmd) -> Result<Option<StoreError>, Store
     }
 }
 
-/// Whether the user may listen to the channels: to that of a client, or to all of them.
+/// Tries to subscribe to the channel of one client, or to those of all clients.
 async fn subscribe(
     endpoint: &Endpoint,
     config: &RedisConfig,
@@ -218,7 +218,7 @@ impl Denials<'_> {
     }
 }
 
-/// Whether the server refuses a command to this user, or does not know it.
+/// `true` if the server refuses a command to this user, or does not know it.
 pub(super) fn is_denial(error: &StoreError) -> bool {
     // A command that was renamed or taken out of the server is not known.
     matches!(

@@ -46,12 +46,12 @@ impl Endpoint {
         &self.address
     }
 
-    /// Whether it should be a node of a cluster.
+    /// `true` if it should be a node of a cluster.
     pub(crate) fn is_in_cluster(&self) -> bool {
         self.in_cluster
     }
 
-    /// Whether the server may push messages over the connection of the requests, as RESP3 allows.
+    /// `true` if the server may push messages over the connection of the requests, as RESP3 allows.
     pub(crate) fn pushes(&self) -> bool {
         self.login.protocol() == ProtocolVersion::RESP3
     }
@@ -69,11 +69,11 @@ impl Endpoint {
         }
     }
 
-    /// How the connection becomes a TLS connection, if it has to.
+    /// The connector that makes the connection a TLS connection, if it has to be one.
     ///
     /// # Errors
     ///
-    /// Where it has to and cannot: nothing may be sent in plain text then.
+    /// An error if TLS is required and impossible: nothing may be sent in plain text then.
     pub(crate) fn connector(&self) -> Result<Option<&Connector>, StoreError> {
         let connector = self.security.connector.as_ref();
         if self.security.over_tls && connector.is_none() {

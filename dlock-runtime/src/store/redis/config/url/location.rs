@@ -35,7 +35,7 @@ pub(crate) struct Location {
     pub(super) shown: String,
 }
 
-/// How several servers belong together.
+/// The relation of several servers to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// There is one.
@@ -97,7 +97,7 @@ impl Location {
         &self.addresses
     }
 
-    /// How many replicas have to confirm a lease.
+    /// The number of replicas that have to confirm a lease.
     pub(crate) fn min_replicas(&self) -> u32 {
         self.min_replicas
     }

@@ -148,7 +148,7 @@ fn parsed(text: &str, url: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Whether host and port have ended before an `@`: then they were part of a password.
+/// `true` if host and port have ended before an `@`: then they were part of a password.
 fn is_cut_short(text: &str) -> bool {
     let (_, rest) = text.split_once("://").unwrap_or_default();
     rest.split_once(['/', '?', '#'])
@@ -169,7 +169,7 @@ fn server(url: Url, default_port: u16) -> Result<(Url, Address), String> {
 
 /// The name of a service that Sentinels watch over.
 fn service(path: &str) -> Result<String, String> {
-    // Those that a Sentinel takes in its configuration.
+    // The characters that a Sentinel accepts in its configuration.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if path.is_empty() || !path.bytes().all(plain) {
         return Err(
@@ -262,7 +262,7 @@ fn check_user(user: bool, password: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// How to speak with the server. With RESP3 hints come over the connection of the requests.
+/// The protocol of the connection. With RESP3 hints come over the connection of the requests.
 fn protocol(options: &UrlOptions) -> Result<ProtocolVersion, String> {
     match options.text("protocol") {
         None | Some("resp3") => Ok(ProtocolVersion::RESP3),

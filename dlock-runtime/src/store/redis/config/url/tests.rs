@@ -1,4 +1,4 @@
-//! What is read from URLs, and what is shown of them.
+//! URLs as they are read, and as they are shown.
 
 use proptest::prelude::*;
 

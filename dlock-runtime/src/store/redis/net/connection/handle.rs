@@ -142,7 +142,7 @@ impl Handle {
     }
 }
 
-/// Why a server has not carried out a command.
+/// The reason why a server has not carried out a command.
 pub(crate) enum Stop {
     /// Another server will, or this one later; the error is for callers that know one server only.
     Redirected(Redirect, StoreError),
@@ -156,7 +156,7 @@ impl Stop {
     }
 }
 
-/// Whether the same server would answer better over a new connection, or another one in its place.
+/// `true` if a new connection to the same server may help, or another server in its place.
 fn needs_new_connection(kind: StoreErrorKind) -> bool {
     use StoreErrorKind::{Disconnected, ReadOnly, Unauthenticated};
     matches!(kind, Disconnected | ReadOnly | Unauthenticated)

@@ -48,7 +48,7 @@ impl Health {
         self.changed.notify_one();
     }
 
-    /// Why the connection is to be replaced, if it is.
+    /// The reason why the connection is to be replaced, if it is.
     pub(super) fn fault(&self) -> Option<StoreError> {
         self.fault.get().cloned()
     }

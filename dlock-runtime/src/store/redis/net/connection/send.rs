@@ -38,7 +38,7 @@ pub(super) async fn send_commands(
     Ok(answers)
 }
 
-/// Whether the server no longer has the script.
+/// `true` if the server no longer has the script.
 pub(super) fn is_forgotten(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }

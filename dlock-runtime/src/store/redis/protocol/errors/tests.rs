@@ -1,4 +1,4 @@
-//! What servers say, and what is made of it.
+//! The kinds of error that the answers of servers become.
 
 use StoreErrorKind as Kind;
 use redis::Value;
@@ -20,7 +20,7 @@ fn sorted(line: &str) -> (StoreErrorKind, String) {
     )
 }
 
-/// What servers say, and what is made of it.
+/// Answers of servers, the kind that each becomes, and its text.
 const ANSWERS: &[(&str, Kind, &str)] = &[
     (
         "READONLY You can't write against a read only replica.",
@@ -183,7 +183,7 @@ fn what_has_certainly_done_nothing_is_known() {
     const IN_SCRIPT: &str =
         " script: 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.";
     const WRAPPED: &str = "ERR Error running script (call to f_6d5d1b7a): @user_script:12: ";
-    // What is said of a whole command, and inside a script.
+    // `true` where it certainly had no effect: as the answer to a whole command, and inside a script.
     for (line, whole, inside) in [
         (
             "NOPERM User me has no permissions to run the 'evalsha' command",

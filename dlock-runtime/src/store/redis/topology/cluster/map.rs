@@ -1,4 +1,4 @@
-//! Which node a slot belongs to, as far as is known, and the nodes themselves.
+//! The map of a cluster: the node of each slot, as far as is known, and the nodes themselves.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +22,7 @@ pub(crate) struct Member {
     /// Its URL without the password.
     pub(super) shown: String,
     pub(super) node: Node,
-    /// Whether a node has named it since the map was made: it may be about to get a slot.
+    /// `true` if a node has named it since the map was made: it may be about to get a slot.
     named: AtomicBool,
     gone: AtomicBool,
 }
@@ -43,12 +43,12 @@ impl Member {
         &self.node
     }
 
-    /// Whether it was dropped from the map; its connection has ended with that.
+    /// `true` if it was dropped from the map; its connection has ended with that.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Whether its last attempt to connect has failed.
+    /// `true` if its last attempt to connect has failed.
     pub(super) fn has_failed(&self) -> bool {
         matches!(&*self.node.state().borrow(), State::Failed(_))
     }
@@ -80,9 +80,9 @@ pub(super) struct Map {
     members: HashMap<Address, Arc<Member>>,
     /// Other nodes that may know the cluster: replicas, for the most part.
     others: HashSet<Address>,
-    /// How often a node has said that a slot is another's.
+    /// The number of redirects by which a node said that a slot has moved.
     lessons: u64,
-    /// The last of these for a slot, since the last map that nodes agreed about.
+    /// The last lesson for each slot since the last map that nodes agreed about.
     learnt: HashMap<u16, u64>,
 }
 
@@ -104,7 +104,7 @@ impl Map {
         named.into_values().cloned().collect()
     }
 
-    /// All that may know the cluster.
+    /// All nodes that may know the cluster.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.members.keys().chain(&self.others)
     }
@@ -139,7 +139,7 @@ impl Map {
         member
     }
 
-    /// A node has said that the slot is another's.
+    /// Notes that a node has redirected a request for the slot to another.
     pub(super) fn moved(&mut self, slot: u16, member: Arc<Member>) {
         self.slots.resize(SLOTS, None);
         self.slots[usize::from(slot)] = Some(member);
@@ -147,8 +147,8 @@ impl Map {
         self.learnt.insert(slot, self.lessons);
     }
 
-    /// Takes over what nodes agree about, who were asked after so many `lessons`. Who is no master any
-    /// more has gone, with its connection.
+    /// Takes over the answer of nodes that agree and were asked after so many `lessons`. A node
+    /// that is no master any more is dropped, with its connection.
     ///
     /// `false` if some were spared because others had named them meanwhile: the next map decides.
     pub(super) fn apply(
@@ -192,8 +192,8 @@ impl Map {
         is_settled
     }
 
-    /// Takes over what a single node knows, which may be old: only for slots that nobody is known to
-    /// serve. Nobody goes.
+    /// Takes over the answer of a single node, which may be old: only for slots that no node is
+    /// known to serve. No node is dropped.
     pub(super) fn fill(&mut self, topology: Topology, start: impl Fn(&Address) -> Member) {
         self.slots.resize(SLOTS, None);
         self.others.extend(topology.replicas);
@@ -225,7 +225,7 @@ mod tests {
         Address::Tcp("127.0.0.1".into(), port)
     }
 
-    /// Nobody listens there.
+    /// No server listens there.
     fn start(address: &Address) -> Member {
         let location = Location::parse("redis-cluster://127.0.0.1").unwrap();
         let config = Arc::new(RedisConfig::new("redis-cluster://127.0.0.1"));
@@ -262,7 +262,7 @@ mod tests {
             assert_eq!(owner(&map, 6), address(1));
             assert!(!new.is_gone());
         }
-        // Two nodes that were asked later say otherwise.
+        // Two nodes that were asked later disagree.
         assert!(map.apply(old(), map.lessons(), start));
         assert_eq!(owner(&map, 5), address(1));
         assert!(new.is_gone());

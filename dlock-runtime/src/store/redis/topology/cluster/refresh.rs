@@ -1,13 +1,14 @@
-//! Keeps up with which node has which slots.
+//! Keeps the map of slots: says when the nodes are asked, and what their answers change.
 //!
-//! A task asks when a request casts doubt on the map (a redirect, a node that does not serve), when a node
-//! cannot be reached, and from time to time. One round is under way at a time, and the rounds have
-//! pauses between them. A round asks a few nodes at once, over the connections there are, and ends
-//! when two agree, so that one that stands still delays nobody.
+//! A task asks when a request casts doubt on the map (a redirect, a node that does not serve), when
+//! a node cannot be reached, and from time to time. One round is under way at a time, and the
+//! rounds have pauses between them. A round asks a few nodes at once, over the connections there
+//! are, and ends when two agree, so that a hanging node causes no delay.
 //!
-//! A node that was cut off goes on telling an old map, and would lead back to old owners. So what
-//! one alone says counts only for slots that nobody else is known to serve, and ends no connection.
-//! An answer that was asked for before a node said that a slot has moved says nothing of that slot.
+//! A node that was cut off keeps announcing an old map, and would lead back to old owners. So the
+//! answer of one node alone counts only for slots that no other node is known to serve, and ends no
+//! connection. An answer that was asked for before a node said that a slot has moved says nothing
+//! of that slot.
 
 mod round;
 
@@ -44,7 +45,7 @@ const WHILE_UNSETTLED: Duration = Duration::from_secs(5);
 /// While no request casts doubt.
 const WHILE_HEALTHY: Duration = Duration::from_secs(30);
 
-/// The task.
+/// The task that keeps the map.
 pub(super) struct Watcher {
     shared: Arc<ClusterState>,
     events: Events,
@@ -55,7 +56,7 @@ impl Watcher {
         Self { shared, events }
     }
 
-    /// No node has told the slots.
+    /// Notes that no node has answered.
     fn failed(&mut self, error: StoreError) {
         self.events.failed(&error);
         self.shared.knowledge.send_if_modified(|knowledge| {

@@ -38,14 +38,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Route<'a> {
     command: &'a Command,
     slot: u16,
-    /// When the request must be over, whatever comes.
+    /// The time at which the request must be over in any case.
     end: Instant,
-    /// How long that is from the beginning.
+    /// The limit, from the beginning.
     limit: Duration,
     to: Target,
     in_a_row: u32,
     pause: Duration,
-    /// Why it has had to pause.
+    /// The reason of its last pause.
     put_off: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl Cluster {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Those that belong to one node; each goes on alone that is sent elsewhere.
+    /// Sends requests for one node together; each that is redirected goes on alone.
     async fn execute_together(
         &self,
         owner: Option<Arc<Member>>,
@@ -152,7 +152,7 @@ impl Cluster {
             let handle = match timeout_at(route.end, member.node.handle()).await {
                 Ok(Ok(handle)) => handle,
                 Ok(Err(_)) if member.is_gone() => {
-                    // It left the map between two looks at it.
+                    // The node left the map between two looks at it.
                     route.to = Target::Owner;
                     route.rest_if_lost().await?;
                     continue;
@@ -183,7 +183,7 @@ impl Cluster {
         }
     }
 
-    /// Where to go on after `member` has not carried out the request, or the answer.
+    /// Finds the next place after `member` has not carried out the request; or returns the answer.
     async fn turn(
         &self,
         route: &mut Route<'_>,
@@ -217,7 +217,8 @@ impl Cluster {
                     return Ok(released);
                 }
                 if released.is_some() && Instant::now() + route.limit / 2 > route.end {
-                    // The lock itself is not the owner's, who is passed over if it is still queued.
+                    // The lock itself is not the owner's. If the owner is still queued, it is
+                    // passed over.
                     return Ok(released);
                 }
                 route.to = Target::Owner;
@@ -227,8 +228,8 @@ impl Cluster {
         Ok(None)
     }
 
-    /// The part of a release that can be carried out while the slot is moved: nobody shall have to
-    /// wait for a lock that is not needed any more.
+    /// The part of a release that can be carried out while the slot is moved, so that waiters do
+    /// not have to wait for a lock that is not needed any more.
     async fn release_alone(&self, route: &Route<'_>) -> Result<Option<Value>, StoreError> {
         let Some(command) = route.command.of_the_lock_alone() else {
             return Ok(None);
@@ -298,7 +299,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Goes on at once, unless the nodes send it round in circles.
+    /// Goes on at once, unless the nodes redirect it in a circle.
     fn rest_if_lost(&mut self) -> impl Future<Output = Result<(), StoreError>> {
         self.in_a_row += 1;
         let is_lost = self.in_a_row > MOST_IN_A_ROW || matches!(self.to, Target::Owner);

@@ -1,4 +1,4 @@
-//! The state of a cluster: its map, whether that may be wrong, and the connections to its masters.
+//! The state of a cluster: its map, the doubts about the map, and the connections to the masters.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
@@ -30,7 +30,7 @@ pub(super) struct ClusterState {
     pub(super) shown: String,
     pub(super) config: Arc<RedisConfig>,
     pub(super) hints: Arc<Hints>,
-    /// Whether other connections to the same nodes tell of their outages.
+    /// `true` if other connections to the same nodes report their outages.
     pub(super) is_second: bool,
     /// The runtime of the tasks of all nodes.
     pub(super) home: runtime::Handle,
@@ -40,13 +40,13 @@ pub(super) struct ClusterState {
     pub(super) is_doubted: Notify,
 }
 
-/// Whether the map is known.
+/// The state of the map.
 pub(super) enum Knowledge {
     /// The outcome of the first question is not there yet.
     Asking,
     /// No node has answered so far.
     Failed(StoreError),
-    /// Perhaps not the latest.
+    /// The map is known, if perhaps not the latest.
     Known,
 }
 
@@ -59,14 +59,14 @@ impl ClusterState {
         change(&mut self.map.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The map is to be made anew.
+    /// Notes that the map may be wrong, so that it is made anew.
     pub(super) fn doubt(&self) {
         self.is_doubted.notify_one();
     }
 
-    /// The same, if the failure of a request may come from going to the wrong node. One that is busy,
-    /// out of memory or refuses us is the right one all the same, and everybody's requests fail
-    /// there: the others must not be flooded with questions.
+    /// The same, if a request may have failed because it went to the wrong node. A node that is busy,
+    /// out of memory or refuses us may be the right one all the same, and all requests to it fail: the
+    /// others must not be flooded with questions.
     pub(super) fn doubt_after(&self, error: &StoreError) {
         if casts_doubt(error) {
             self.doubt();
@@ -98,14 +98,14 @@ fn casts_doubt(error: &StoreError) -> bool {
     }
 }
 
-/// The masters at one moment, and how their connections are.
+/// The masters at one moment, and the states of their connections.
 pub(super) struct Members(Vec<(Arc<Member>, watch::Receiver<State>)>);
 
 /// A summary of the states of some masters.
 pub(super) struct MembersState {
     pub(super) some_ready: bool,
     pub(super) some_connecting: bool,
-    /// The one that says most, which is one that will not go away by itself.
+    /// The most telling one: a failure that will not end by itself, if there is one.
     pub(super) failure: Option<StoreError>,
 }
 
@@ -121,7 +121,7 @@ impl Members {
         })
     }
 
-    /// How they are now; [`change`](Self::change) waits for what comes after that.
+    /// Their state now; [`change`](Self::change) waits for later changes.
     pub(super) fn look(&mut self) -> MembersState {
         let mut seen = MembersState {
             some_ready: false,

@@ -1,4 +1,4 @@
-//! The answer to `CLUSTER SLOTS`: which node is the master of which slots.
+//! The answer to `CLUSTER SLOTS`: the masters with their slots, and the replicas.
 
 use std::{collections::HashSet, ops::RangeInclusive};
 
@@ -11,9 +11,9 @@ use crate::store::redis::{
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology {
-    /// Not all slots need be there: a master may be missing.
+    /// Some slots may be missing, when a master is.
     pub(crate) masters: Vec<(RangeInclusive<u16>, Address)>,
-    /// They take no locks, but know the masters as well.
+    /// Nodes that have no locks, but know the masters as well.
     pub(crate) replicas: HashSet<Address>,
 }
 
@@ -42,25 +42,25 @@ impl Topology {
                 }
             }
         }
-        // Some servers tell them in any order, and whether two agree is to be seen.
+        // Sorted, so that two answers can be compared: some servers list them in any order.
         topology.masters.sort_by_key(|(range, _)| *range.start());
         Some(topology)
     }
 
-    /// Whether no other node could confirm it.
+    /// `true` if no other node could confirm it.
     pub(super) fn is_of_one_node(&self) -> bool {
         let mut masters = self.masters.iter().map(|(_, address)| address);
         let first = masters.next();
         self.replicas.is_empty() && masters.all(|it| Some(it) == first)
     }
 
-    /// Whether both say the same of masters.
+    /// `true` if both name the same masters.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
         self.masters == other.masters
     }
 }
 
-/// The address of a node; `Some(None)` if the answer does not tell it.
+/// The address of a node; `Some(None)` if the answer does not contain it.
 #[expect(
     clippy::option_option,
     reason = "not told and not understood are different"
@@ -77,7 +77,7 @@ fn address(node: &Value, from: &Address) -> Option<Option<Address>> {
         text(host)?
     };
     let known = resolve(host, port, from);
-    // A node without a name may still tell its number, behind its identity.
+    // A node without a name may still have its number, behind its identity.
     let other = || {
         let ip = rest.get(1).and_then(|more| field(more, "ip"))?;
         resolve(ip, port, from)

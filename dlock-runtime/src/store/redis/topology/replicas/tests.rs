@@ -1,4 +1,4 @@
-//! What is said of leases that replicas may not have heard of, with a server that answers on time or never.
+//! Leases that replicas may not have received, with a server that answers on time or never.
 
 use std::{
     future::pending,
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Longer than anything here takes, unless nobody answers.
+/// Longer than anything here takes, unless there is no answer.
 const LONG: Duration = Duration::from_secs(30);
 
 /// A server with all replicas that one asks for, and the keys of the leases that were renewed there.
@@ -140,7 +140,7 @@ async fn a_lease_was_granted_also_if_nobody_could_be_asked_to_confirm_it() {
     assert!(!error.left_nothing(), "{error}");
 }
 
-/// They would write for nobody, and replicas would be waited for.
+/// They would write for no caller, and replicas would be waited for.
 #[tokio::test]
 async fn leases_are_not_renewed_whose_callers_have_given_up() {
     let may_confirm = Arc::new(Notify::new());
@@ -167,7 +167,8 @@ async fn leases_are_not_renewed_whose_callers_have_given_up() {
     assert_eq!(master.renewed(), ["dlock:{first}", "dlock:{last}"]);
 }
 
-/// What was certainly not carried out is sent once more over another connection, or is not released.
+/// A request that was certainly not carried out is sent once more over another connection, or is
+/// not released.
 #[tokio::test]
 async fn what_ends_without_an_answer_may_have_been_carried_out() {
     let master = Master::start(None).await;

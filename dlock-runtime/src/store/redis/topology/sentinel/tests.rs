@@ -1,4 +1,4 @@
-//! Which master is chosen, and what is said when there is none.
+//! The choice of the master, and the error when there is none.
 
 mod news;
 
@@ -39,7 +39,7 @@ fn a_stale_sentinel_does_not_lead_to_an_old_master() {
     assert_eq!(chosen, Some(new.clone()));
     let chosen = choose(&[old.clone(), old.clone(), new.clone()], Some(&old), true);
     assert_eq!(chosen, Some(new.clone()), "epochs go before votes");
-    // Where epochs may not be asked for, most of them are right.
+    // Without permission to ask for epochs, the address that most name counts.
     let blind = [master(0, 1), master(0, 2), master(0, 2)];
     assert_eq!(choose(&blind, Some(&blind[0]), true), Some(master(0, 2)));
     assert_eq!(choose(&[], Some(&new), false), None, "nobody has answered");
@@ -118,7 +118,7 @@ fn answers_are_read_in_either_protocol() {
     assert_eq!(read_address(&Value::Int(1)), None);
 }
 
-/// The one that is listened to stands still, so nobody tells: the others are asked.
+/// The Sentinel that is subscribed to hangs, so no message comes: the others are asked.
 #[tokio::test]
 async fn a_move_that_nobody_tells_of_is_found_out() {
     let all = dlock_testkit::Sentinels::start().await;
@@ -193,7 +193,7 @@ fn over(fakes: &[Fake]) -> Sentinels {
     Sentinels::new(&Location::parse(&url).unwrap(), "m")
 }
 
-/// However often they are asked.
+/// One connection is enough for any number of questions.
 #[tokio::test]
 async fn sentinels_are_asked_over_one_connection_each() {
     const ROUNDS: usize = 4;
@@ -252,7 +252,7 @@ async fn a_sentinel_that_never_answers_does_not_end_the_watch() {
     );
 }
 
-/// A majority that was cut off answers first, and who knows better is slow.
+/// A majority that was cut off answers first, and the Sentinel that knows better is slow.
 #[tokio::test]
 async fn a_stale_majority_that_is_faster_does_not_lead_back() {
     let (old, new) = (master(3, 1), master(4, 2));
@@ -272,12 +272,12 @@ async fn a_stale_majority_that_is_faster_does_not_lead_back() {
         may_answer.notify_one();
         assert_eq!(found.await.unwrap().address(), &new.address);
     }
-    // Whoever watches decides by the same rule.
+    // A watcher decides by the same rule.
     let answers = sentinels.master(LONG, fakes.len());
     may_answer.notify_one();
     assert_eq!(answers.await, Ok(new.address.clone()));
 
-    // Nobody is left that knows the later one: they have been set up anew, perhaps.
+    // No Sentinel knows the later master any more: they have been set up anew, perhaps.
     let fakes = [
         fake(&old, 0, None).await,
         fake(&old, 0, None).await,
@@ -316,7 +316,7 @@ async fn a_master_is_not_believed_in_before_a_majority_has_named_one() {
     let sentinels = over(&fakes);
     let found = sentinels.find(LIMIT).await.unwrap();
     assert_eq!(found.address(), &old.address);
-    // But it does not lead back behind what is known, though nobody else will answer.
+    // But it does not go back behind the known master, although no other Sentinel will answer.
     *sentinels.latest() = Some(new.clone());
     let found = sentinels.find(LIMIT).await.unwrap();
     assert_eq!(found.address(), &new.address);

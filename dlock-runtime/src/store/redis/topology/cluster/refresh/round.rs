@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// A node that has not answered by then need not: others are asked.
+/// The answer of a node is not waited for any longer: others are asked.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
 
 const ASKED_AT_ONCE: usize = 3;
@@ -31,14 +31,14 @@ const GRACE: Duration = Duration::from_millis(200);
 
 /// The outcome of a round.
 pub(super) enum SlotsAnswer {
-    /// Two nodes say so, or one that knows of no other.
+    /// Two nodes agree about it, or a single node knows of no other.
     Agreed(Topology),
-    /// One node says so, and no other confirms it.
+    /// One node has answered so, and no other confirms it.
     Alone(Topology),
 }
 
 impl ClusterState {
-    /// One round. After a `hopeless` one a single node has to do, for as long as it refuses us.
+    /// Asks in one round. After a `hopeless` one a single node is asked, for as long as it refuses us.
     pub(super) async fn ask(&self, hopeless: bool) -> Result<SlotsAnswer, StoreError> {
         let mut failure: Option<StoreError> = None;
         for candidates in self.candidates() {
@@ -106,9 +106,9 @@ impl ClusterState {
         told.or_else(|| failure.map(Err))
     }
 
-    /// The nodes that may know, each list in the order in which it is asked, which is at random. The second is for
-    /// the case that the first does not know: nodes that cannot be reached anyway, and those of the
-    /// URL, whose names may be other ones of nodes that have been asked.
+    /// The nodes that may know the slots, in two lists. Each is asked in its order, which is random. The
+    /// second is asked if the first does not know: nodes that could not be reached before, and those of
+    /// the URL, which may be other names of nodes that were asked.
     fn candidates(&self) -> [Vec<Address>; 2] {
         let (mut known, mut others) = self.read(|map| {
             let fails = |address: &&Address| map.at(address).is_some_and(|it| it.has_failed());
@@ -137,7 +137,7 @@ impl ClusterState {
         question.arg("SLOTS");
         let link = self.read(|map| map.at(endpoint.address())?.link());
         let told = match link {
-            // Hardly any process has to log in for it.
+            // So that few processes have to log in for it.
             Some(link) => timeout(limit, link.ask(&question))
                 .await
                 .unwrap_or_else(|_| Err(StoreError::timed_out(limit))),

@@ -97,7 +97,7 @@ async fn who_is_refused_for_good_asks_one_node_at_a_time() {
     };
     let fakes = [node().await, node().await, node().await];
     let cluster = over(&[&fakes[0], &fakes[1], &fakes[2]]);
-    // Nobody else shall ask.
+    // No other task asks from now on.
     cluster.watcher.close();
     let logins = || fakes.iter().map(Fake::logins).sum::<usize>();
     for (hopeless, number) in [(false, 3), (true, 1), (true, 1)] {

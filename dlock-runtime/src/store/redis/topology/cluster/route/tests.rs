@@ -20,11 +20,11 @@ use crate::{
     },
 };
 
-/// Longer than anything here takes on a loaded machine, unless nobody answers.
+/// Longer than anything here takes on a loaded machine, unless there is no answer.
 const LONG: Duration = Duration::from_secs(30);
 const TTL: Duration = Duration::from_secs(60);
 
-/// What a node answers to a script for one of the keys; none for no answer.
+/// The answer of a node to a script for one of the keys; `None` for no answer.
 type Answer = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The scripts that nodes were asked to run, by their keys, and the word that goes before some of them and before a
@@ -41,7 +41,7 @@ async fn node(owner: &Arc<OnceLock<u16>>, seen: &Seen, answer: Arc<Answer>) -> F
     node_that_tells(told, seen, answer).await
 }
 
-/// A node that answers so to the question who has which slots.
+/// A node that gives this answer to `CLUSTER SLOTS`.
 async fn node_that_tells(
     told: impl Fn() -> String + Send + Sync + 'static,
     seen: &Seen,
@@ -74,7 +74,7 @@ async fn node_that_tells(
     .await
 }
 
-/// What a node tells of slots: from, to, and whose they are.
+/// The answer to `CLUSTER SLOTS`: from, to, and the node that serves them.
 fn slots(masters: &[(u16, u16, u16)]) -> String {
     let master = |(from, to, port): &(u16, u16, u16)| {
         format!("*3\r\n:{from}\r\n:{to}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
@@ -155,7 +155,7 @@ async fn a_request_that_no_connection_took_was_never_sent() {
     }
 }
 
-/// The node says why it lets nobody in, which is no word about the request.
+/// The node gives the reason why it refuses clients, which says nothing about the request.
 #[tokio::test]
 async fn a_request_to_a_node_that_refuses_the_connection_was_never_sent() {
     let port = Arc::new(OnceLock::new());
@@ -176,7 +176,7 @@ async fn a_request_to_a_node_that_refuses_the_connection_was_never_sent() {
     assert!(error.left_nothing(), "{error}");
 }
 
-/// Of those that go to a node together each is answered, and goes on alone if it is sent elsewhere.
+/// Of requests that go to a node together each is answered, and goes on alone if it is redirected.
 #[tokio::test]
 async fn renewals_that_go_together_follow_their_redirects_one_by_one() {
     let port = Arc::new(OnceLock::new());

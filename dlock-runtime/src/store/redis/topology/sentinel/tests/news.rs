@@ -1,4 +1,4 @@
-//! To whom one listens, and what counts as news.
+//! The Sentinel that is subscribed to, and the messages that count as news.
 
 use super::*;
 

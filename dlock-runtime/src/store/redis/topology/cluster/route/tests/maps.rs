@@ -11,7 +11,7 @@ use crate::store::redis::{
     topology::cluster::Topology,
 };
 
-/// Where nobody waits for a connection.
+/// A port without a listener.
 const NOWHERE: u16 = 1;
 
 /// Longer than a loaded machine stands still.
@@ -59,8 +59,8 @@ fn move_away(cluster: &Cluster, command: &Command, port: u16) {
     });
 }
 
-/// What a request yields that has begun to wait for a node when that leaves the map, in which the one at `port`
-/// has all slots then.
+/// The outcome of a request that has begun to wait for a node when that node leaves the map, in
+/// which the one at `port` has all slots then.
 async fn as_its_node_leaves<T>(
     cluster: &Cluster,
     port: u16,
@@ -113,7 +113,7 @@ async fn a_request_whose_time_ends_before_it_has_a_connection_was_never_sent() {
     assert!(error.left_nothing(), "{error}");
 }
 
-/// Whatever their order: each caller has its own answer.
+/// In any order: each caller gets its own answer.
 #[tokio::test]
 async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order() {
     const MIDDLE: u16 = 8191;
@@ -157,9 +157,9 @@ async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order
     }
 }
 
-/// What comes of a request after which somebody has to ask who has which slots.
+/// The outcome of a request that casts doubt on the map.
 async fn doubtful(cluster: &Cluster) -> Result<Value, StoreError> {
-    // Nobody else shall hear of the doubt.
+    // The task that would ask for the slots is closed, so that only this test sees the doubt.
     cluster.watcher.close();
     let answer = cluster
         .execute(&mut Route::to_owner(&renewal("a"), cluster.limit()))
@@ -170,7 +170,7 @@ async fn doubtful(cluster: &Cluster) -> Result<Value, StoreError> {
     answer
 }
 
-/// Nothing was sent, and somebody may serve it by now.
+/// Nothing was sent, and another node may serve it by now.
 #[tokio::test]
 async fn a_slot_that_no_node_serves_is_told_of_and_asked_for() {
     let port = Arc::new(OnceLock::new());
