@@ -1,34 +1,21 @@
-//! Callers that go away: at every await, under every fault, and while what runs in the background is
-//! at each of its own awaits.
+//! Callers that go away: at every await, under every fault, and while the tasks in the background are
+//! at each of their own awaits.
 
 use std::sync::Arc;
 
-use dlock_testkit::{Polled, poll_times, poll_times_then_wake};
+use dlock_testkit::Polled;
 use tokio::time::timeout;
 
-use crate::common::{Fate, Kind, assert_idle, soon};
 use crate::{
-    operations::{ALL, OF_A_QUORUM, Operation},
-    stage::{Count, ETERNITY, PAUSED, Scene, Stage, Tally, Tasks, polls},
-    stepwise::{Steps, steps_until_the_end},
+    common::{Fate, Kind, assert_idle, soon},
+    driver::{
+        Drops, ONE_STORE, QUORUM, at_every_await, at_every_step, counts, every_operation, poll,
+        polls,
+    },
+    operations::{ALL, Operation},
+    stage::{ETERNITY, Stage, Tasks},
+    stepwise::Steps,
 };
-
-/// How a future is dropped: while it waits, or when what it waited for has come.
-#[derive(Clone, Copy)]
-enum Drops {
-    Parked,
-    Woken,
-}
-
-async fn poll(scene: Scene, polls: usize, drops: Drops) -> Polled<()> {
-    let polled = async {
-        match drops {
-            Drops::Parked => poll_times(scene, polls).await,
-            Drops::Woken => poll_times_then_wake(scene, polls).await,
-        }
-    };
-    timeout(ETERNITY, polled).await.expect("it hangs")
-}
 
 /// Whether the operation has ended before it could be dropped.
 async fn dropped_at(
@@ -44,7 +31,7 @@ async fn dropped_at(
         wire.always(*kind, fate.clone());
     }
     let scene = stage.noting((operation.begin)(stage.clone()));
-    let outcome = poll(scene, polls, drops).await;
+    let outcome = timeout(ETERNITY, poll(scene, polls, drops)).await;
     stage.is_over();
     wire.heal();
     soon(around).await.unwrap();
@@ -54,156 +41,53 @@ async fn dropped_at(
     }
     drop((stage, wire));
     tasks.assert_none_is_left().await;
-    outcome == Polled::Finished(())
+    outcome.expect("it hangs") == Polled::Finished(())
 }
 
-/// How often the operation could be dropped, parked and woken.
-async fn dropped_everywhere(
-    operation: &Operation,
-    fault: Option<&(Kind, Fate)>,
-    least: usize,
-) -> [Count; 2] {
-    let mut counts = [Drops::Parked, Drops::Woken].map(|drops| (drops, 0));
-    for (drops, interruptions) in &mut counts {
-        for polls in polls() {
-            if dropped_at(operation, polls, *drops, fault).await {
-                break;
-            }
-            *interruptions += 1;
-        }
-    }
-    counts.map(|(_, interruptions)| Count {
-        interruptions,
-        least,
+/// Drops every operation at each of its awaits; with a fault every request of that kind is lost, or its
+/// answer, with and without a word, until the caller has gone.
+async fn dropped_everywhere(what: &'static str, fault: Option<(Kind, Fate)>) {
+    every_operation(what, ALL, async |operation| {
+        let interruptions = at_every_await(polls(), async |polls, drops| {
+            dropped_at(operation, polls, drops, fault.as_ref()).await
+        });
+        // An operation that fails may have fewer awaits, but has one.
+        let least = if fault.is_none() { operation.awaits } else { 1 };
+        counts(interruptions.await, least)
     })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn whatever_is_dropped_anywhere_leaves_nothing() {
-    let mut tally = Tally::of("dropped, parked and woken");
-    for operation in ALL {
-        let counts = dropped_everywhere(operation, None, operation.awaits).await;
-        tally.note(operation, counts.to_vec());
-    }
-    tally.finish();
+    dropped_everywhere("dropped, parked and woken", None).await;
 }
 
-/// Every request of this kind is lost, or its answer, with and without a word, until the caller has
-/// gone.
-async fn dropped_everywhere_without(kind: Kind, fate: Fate, what: &'static str) {
-    let fault = (kind, fate);
-    let mut tally = Tally::of(what);
-    for operation in ALL {
-        // An operation that fails may have fewer awaits, but has one.
-        let counts = dropped_everywhere(operation, Some(&fault), 1).await;
-        tally.note(operation, counts.to_vec());
-    }
-    tally.finish();
+macro_rules! faults {
+    ($($name:ident: $kind:ident, $fate:ident, $what:literal;)*) => {
+        $(
+            #[tokio::test(start_paused = true)]
+            async fn $name() {
+                dropped_everywhere($what, Some((Kind::$kind, Fate::$fate))).await;
+            }
+        )*
+    };
 }
 
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_questions_are_lost() {
-    dropped_everywhere_without(Kind::Acquire, Fate::Lost, "dropped, questions are lost").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_questions_lose_their_answer() {
-    dropped_everywhere_without(
-        Kind::Acquire,
-        Fate::ReplyLost,
-        "dropped, questions lose their answer",
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_questions_are_swallowed() {
-    dropped_everywhere_without(
-        Kind::Acquire,
-        Fate::Swallowed,
-        "dropped, questions are swallowed",
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_questions_have_their_answer_swallowed() {
-    dropped_everywhere_without(
-        Kind::Acquire,
-        Fate::ReplySwallowed,
-        "dropped, questions have their answer swallowed",
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_renewals_are_lost() {
-    dropped_everywhere_without(Kind::Renew, Fate::Lost, "dropped, renewals are lost").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_renewals_lose_their_answer() {
-    dropped_everywhere_without(
-        Kind::Renew,
-        Fate::ReplyLost,
-        "dropped, renewals lose their answer",
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_renewals_are_swallowed() {
-    dropped_everywhere_without(
-        Kind::Renew,
-        Fate::Swallowed,
-        "dropped, renewals are swallowed",
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_renewals_have_their_answer_swallowed() {
-    dropped_everywhere_without(
-        Kind::Renew,
-        Fate::ReplySwallowed,
-        "dropped, renewals have their answer swallowed",
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_releases_are_lost() {
-    dropped_everywhere_without(Kind::Release, Fate::Lost, "dropped, releases are lost").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_releases_lose_their_answer() {
-    dropped_everywhere_without(
-        Kind::Release,
-        Fate::ReplyLost,
-        "dropped, releases lose their answer",
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_releases_are_swallowed() {
-    dropped_everywhere_without(
-        Kind::Release,
-        Fate::Swallowed,
-        "dropped, releases are swallowed",
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_although_releases_have_their_answer_swallowed() {
-    dropped_everywhere_without(
-        Kind::Release,
-        Fate::ReplySwallowed,
-        "dropped, releases have their answer swallowed",
-    )
-    .await;
+// A test of its own for each, so that they run side by side.
+faults! {
+    nothing_is_left_although_questions_are_lost: Acquire, Lost, "dropped, questions are lost";
+    nothing_is_left_although_questions_lose_their_answer: Acquire, ReplyLost, "dropped, questions lose their answer";
+    nothing_is_left_although_questions_are_swallowed: Acquire, Swallowed, "dropped, questions are swallowed";
+    nothing_is_left_although_questions_have_their_answer_swallowed: Acquire, ReplySwallowed, "dropped, questions have their answer swallowed";
+    nothing_is_left_although_renewals_are_lost: Renew, Lost, "dropped, renewals are lost";
+    nothing_is_left_although_renewals_lose_their_answer: Renew, ReplyLost, "dropped, renewals lose their answer";
+    nothing_is_left_although_renewals_are_swallowed: Renew, Swallowed, "dropped, renewals are swallowed";
+    nothing_is_left_although_renewals_have_their_answer_swallowed: Renew, ReplySwallowed, "dropped, renewals have their answer swallowed";
+    nothing_is_left_although_releases_are_lost: Release, Lost, "dropped, releases are lost";
+    nothing_is_left_although_releases_lose_their_answer: Release, ReplyLost, "dropped, releases lose their answer";
+    nothing_is_left_although_releases_are_swallowed: Release, Swallowed, "dropped, releases are swallowed";
+    nothing_is_left_although_releases_have_their_answer_swallowed: Release, ReplySwallowed, "dropped, releases have their answer swallowed";
 }
 
 /// Whether the operation and all that it leaves behind have ended before the store came so far.
@@ -245,32 +129,12 @@ async fn dropped_when_frozen(
 /// way to the store or back.
 #[tokio::test(start_paused = true)]
 async fn whatever_is_dropped_at_any_step_of_the_store_leaves_nothing() {
-    let mut tally = Tally::of("dropped at each step of the store");
-    for operation in ALL {
-        let count = Count {
-            interruptions: steps_until_the_end(async |step| {
-                dropped_when_frozen(operation, step, Stage::stepwise(PAUSED, false)).await
-            })
-            .await,
-            least: operation.steps,
-        };
-        tally.note(operation, vec![count]);
-    }
-    tally.finish();
+    let what = "dropped at each step of the store";
+    at_every_step(what, ONE_STORE, dropped_when_frozen).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn whatever_is_dropped_at_any_step_of_a_quorum_leaves_nothing() {
-    let mut tally = Tally::of("dropped at each step of a quorum's nodes");
-    for operation in OF_A_QUORUM {
-        let count = Count {
-            interruptions: steps_until_the_end(async |step| {
-                dropped_when_frozen(operation, step, Stage::quorum(PAUSED, false)).await
-            })
-            .await,
-            least: 3 * operation.steps,
-        };
-        tally.note(operation, vec![count]);
-    }
-    tally.finish();
+    let what = "dropped at each step of a quorum's nodes";
+    at_every_step(what, QUORUM, dropped_when_frozen).await;
 }

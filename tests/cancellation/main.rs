@@ -20,6 +20,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod driver;
 mod dropped;
 mod faults;
 mod guards;

@@ -20,11 +20,12 @@ use tokio::{
     time::timeout,
 };
 
-use crate::common::{Kind, TestClock, assert_idle, soon};
 use crate::{
-    operations::{ALL, OF_A_QUORUM, Operation},
-    stage::{Count, ETERNITY, PATIENCE, PAUSED, Scale, Stage, Tally, Tasks},
-    stepwise::{Steps, steps_until_the_end},
+    common::{Kind, TestClock, assert_idle, soon},
+    driver::{ONE_STORE, QUORUM, at_every_step},
+    operations::Operation,
+    stage::{ETERNITY, PATIENCE, PAUSED, Scale, Stage, Tasks},
+    stepwise::Steps,
 };
 
 const ON_PURPOSE: &str = "on purpose";
@@ -94,36 +95,14 @@ async fn store_panics_at(
 #[tokio::test(start_paused = true)]
 async fn a_store_that_panics_once_at_any_step_keeps_no_lock() {
     watch_for_others();
-    let mut tally = Tally::of("the store panics");
-    for operation in ALL {
-        let count = Count {
-            interruptions: steps_until_the_end(async |step| {
-                store_panics_at(operation, step, Stage::stepwise(PAUSED, false)).await
-            })
-            .await,
-            least: operation.steps,
-        };
-        tally.note(operation, vec![count]);
-    }
-    tally.finish();
+    at_every_step("the store panics", ONE_STORE, store_panics_at).await;
     assert_no_others();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_of_a_quorum_that_panics_once_at_any_step_keeps_no_lock() {
     watch_for_others();
-    let mut tally = Tally::of("a node of a quorum panics");
-    for operation in OF_A_QUORUM {
-        let count = Count {
-            interruptions: steps_until_the_end(async |step| {
-                store_panics_at(operation, step, Stage::quorum(PAUSED, false)).await
-            })
-            .await,
-            least: 3 * operation.steps,
-        };
-        tally.note(operation, vec![count]);
-    }
-    tally.finish();
+    at_every_step("a node of a quorum panics", QUORUM, store_panics_at).await;
     assert_no_others();
 }
 

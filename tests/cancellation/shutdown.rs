@@ -4,15 +4,13 @@
 use std::time::Duration;
 
 use dlock::LockError;
-use tokio::{
-    sync::oneshot,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
-use crate::common::{Fate, Kind, soon};
 use crate::{
+    common::{Fate, Kind, soon},
+    driver::{Count, Parking, counts, every_operation, polls, until_the_end},
     operations::{ALL, Operation},
-    stage::{Count, ETERNITY, Parking, Stage, Tally, Tasks, polls},
+    stage::{ETERNITY, Stage, Tasks},
 };
 
 /// How long a manager waits for an answer.
@@ -34,12 +32,8 @@ async fn shut_down_at(
     if let Some((kind, fate)) = fault {
         wire.always(*kind, fate.clone());
     }
-    let (tell, told) = oneshot::channel();
-    let mut parking = Box::pin(Parking {
-        scene: Some(stage.noting((operation.begin)(stage.clone()))),
-        left: polls,
-        tell: Some(tell),
-    });
+    let scene = stage.noting((operation.begin)(stage.clone()));
+    let (mut parking, told) = Parking::after(scene, polls);
     let has_ended = async {
         tokio::select! {
             () = &mut parking => unreachable!("it never ends"),
@@ -85,44 +79,37 @@ async fn shut_down_everywhere(
     fault: Option<&(Kind, Fate)>,
     least: usize,
 ) -> Vec<Count> {
-    let mut counts = Vec::new();
-    for limit in [Duration::ZERO, Duration::from_secs(5)] {
-        let mut interruptions = 0;
-        for polls in polls() {
-            if shut_down_at(operation, polls, limit, fault).await {
-                break;
-            }
-            interruptions += 1;
-        }
-        counts.push(Count {
-            interruptions,
-            least,
-        });
+    let mut interruptions = [0; 2];
+    for (count, limit) in interruptions
+        .iter_mut()
+        .zip([Duration::ZERO, Duration::from_secs(5)])
+    {
+        let shut_down = async |polls| shut_down_at(operation, polls, limit, fault).await;
+        *count = until_the_end(polls(), shut_down).await;
     }
-    counts
+    counts(interruptions, least)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_at_any_await_ends_in_time_and_leaves_nothing() {
-    let mut tally = Tally::of("shut down, with no time and with five seconds");
-    for operation in ALL {
-        let counts = shut_down_everywhere(operation, None, operation.awaits).await;
-        tally.note(operation, counts);
-    }
-    tally.finish();
+    let what = "shut down, with no time and with five seconds";
+    every_operation(what, ALL, async |operation| {
+        shut_down_everywhere(operation, None, operation.awaits).await
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_at_any_await_ends_in_time_although_the_store_does_not_answer() {
-    let mut tally = Tally::of("shut down, and the store is silent");
-    for operation in ALL {
+    let what = "shut down, and the store is silent";
+    every_operation(what, ALL, async |operation| {
         let mut counts = Vec::new();
         for kind in [Kind::Acquire, Kind::Renew, Kind::Release] {
             let fault = (kind, Fate::Swallowed);
             // An operation that fails may have fewer awaits, but has one.
             counts.extend(shut_down_everywhere(operation, Some(&fault), 1).await);
         }
-        tally.note(operation, counts);
-    }
-    tally.finish();
+        counts
+    })
+    .await;
 }

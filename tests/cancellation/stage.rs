@@ -8,7 +8,6 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
@@ -280,13 +279,6 @@ impl Stage {
     }
 }
 
-/// Every poll at first. What fails asks again and again, and then it is enough to go on in longer
-/// and longer steps.
-pub(crate) fn polls() -> impl Iterator<Item = usize> {
-    const EACH: usize = 12;
-    std::iter::successors(Some(0), |polls| Some(polls + 1 + polls / EACH * polls / 4))
-}
-
 /// How many tasks the runtime had before something began.
 pub(crate) struct Tasks {
     metrics: RuntimeMetrics,
@@ -313,84 +305,4 @@ pub(crate) async fn assert_no_task_is_left(metrics: &RuntimeMetrics, before: usi
         metrics.num_alive_tasks() <= before
     })
     .await;
-}
-
-/// How often something was interrupted in one way, and the least that is to be.
-#[derive(Clone, Copy)]
-pub(crate) struct Count {
-    pub(crate) interruptions: usize,
-    pub(crate) least: usize,
-}
-
-/// How many interruptions there were, for each operation.
-pub(crate) struct Tally {
-    what: &'static str,
-    /// With each operation a count for every way in which it was interrupted.
-    tried: Vec<(&'static str, Vec<Count>)>,
-}
-
-impl Tally {
-    pub(crate) fn of(what: &'static str) -> Self {
-        let tried = Vec::new();
-        Self { what, tried }
-    }
-
-    /// Notes how often `operation` was interrupted in each of the ways.
-    pub(crate) fn note(&mut self, operation: &Operation, counts: Vec<Count>) {
-        self.tried.push((operation.name, counts));
-    }
-
-    /// Prints all of them, and looks whether they are enough: an await that is not reached any more
-    /// would not be noticed otherwise. One way does not make up for another.
-    pub(crate) fn finish(self) {
-        let sum = |counts: &[Count]| counts.iter().map(|it| it.interruptions).sum::<usize>();
-        let all: usize = self.tried.iter().map(|(_, counts)| sum(counts)).sum();
-        println!("{}: {all} interruptions", self.what);
-        let mut is_enough = true;
-        for (name, counts) in &self.tried {
-            let ways = counts.iter().map(|it| {
-                let Count {
-                    interruptions,
-                    least,
-                } = it;
-                format!(" {interruptions}/{least}")
-            });
-            println!("{:>6}  {name}:{}", sum(counts), ways.collect::<String>());
-            is_enough &= !counts.is_empty();
-            is_enough &= counts.iter().all(|it| it.interruptions >= it.least);
-        }
-        assert!(is_enough && !self.tried.is_empty(), "{}", self.what);
-    }
-}
-
-/// Polls a future so many times, each time after it was woken, and holds it where it waits then.
-pub(crate) struct Parking {
-    pub(crate) scene: Option<Scene>,
-    pub(crate) left: usize,
-    /// Told once how it is: `true` if it has ended.
-    pub(crate) tell: Option<tokio::sync::oneshot::Sender<bool>>,
-}
-
-impl Future for Parking {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<()> {
-        let mut has_ended = false;
-        if self.left > 0
-            && let Some(scene) = &mut self.scene
-        {
-            has_ended = scene.as_mut().poll(context).is_ready();
-            self.left -= 1;
-        }
-        if has_ended {
-            self.scene = None;
-        }
-        if (has_ended || self.left == 0)
-            && let Some(tell) = self.tell.take()
-        {
-            tell.send(has_ended).ok();
-        }
-        // The runtime is to have it as long as it lives.
-        Poll::Pending
-    }
 }

@@ -277,17 +277,6 @@ impl StoreHooks for Stepwise {
     }
 }
 
-/// Interrupts an operation at one step after the other, until `has_ended` says that it was over before;
-/// how many there were.
-pub(crate) async fn steps_until_the_end(mut has_ended: impl AsyncFnMut(usize) -> bool) -> usize {
-    for step in 0.. {
-        if has_ended(step).await {
-            return step;
-        }
-    }
-    unreachable!("an operation ends")
-}
-
 /// What was carried out is noted in the order in which it was.
 #[test]
 fn a_renewal_that_is_carried_out_before_the_release_is_noted_before_it() {

@@ -1,0 +1,182 @@
+//! Experiments side by side: every operation, on every runtime, at every moment it has.
+
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use super::experiment::{Experiment, Fate, Flavor, Home, Moment};
+use crate::{
+    driver::{Count, Tally},
+    operations::Operation,
+    panics::{assert_no_others, watch_for_others},
+    stage::{Scale, Stage, assert_no_task_is_left},
+    stepwise::Steps,
+};
+
+/// The number of threads: more than there are processors, since experiments wait more than they work.
+const WORKERS: usize = 32;
+
+/// The experiments of one way that may be under way at the same time. Those beyond the end are in vain.
+const AHEAD: usize = 8;
+
+/// Everything that one test interrupts.
+pub(super) struct Series<'a> {
+    /// The name in the output.
+    pub(super) what: &'static str,
+    pub(super) operations: &'a [&'a Operation],
+    pub(super) runtimes: &'a [(Flavor, Home)],
+    pub(super) fate: Fate,
+    /// The least of each kind of moment that an operation is to have.
+    pub(super) least: fn(&Operation) -> [usize; 2],
+}
+
+impl Series<'_> {
+    /// Tries everything, with the result of `prepare` for each thread that works on it.
+    pub(super) fn run<M: Fn(Scale, bool) -> (Stage, Arc<Steps>)>(
+        &self,
+        prepare: impl Fn() -> M + Sync,
+    ) {
+        watch_for_others();
+        let rounds = Mutex::new(self.rounds());
+        let work = || {
+            let elsewhere = Flavor::Threads.runtime();
+            let make = {
+                let _elsewhere = elsewhere.enter();
+                prepare()
+            };
+            loop {
+                let next = take(&mut rounds.lock().unwrap());
+                let Some((way, number)) = next else {
+                    break;
+                };
+                let experiment = Experiment {
+                    operation: self.operations[way.operation],
+                    make: &make,
+                    flavor: way.runtime.0,
+                    home: way.runtime.1,
+                    fate: self.fate,
+                };
+                let was_over = experiment.at(&elsewhere, way.kind.moment(number));
+                rounds.lock().unwrap()[way.place].note(number, was_over);
+            }
+            drop(make);
+            let metrics = elsewhere.metrics();
+            elsewhere.block_on(assert_no_task_is_left(&metrics, 0));
+        };
+        thread::scope(|scope| {
+            for _ in 0..WORKERS {
+                scope.spawn(work);
+            }
+        });
+        let mut tally = Tally::of(self.what);
+        let rounds = rounds.into_inner().unwrap();
+        for (number, operation) in self.operations.iter().enumerate() {
+            let its = rounds.iter().filter(|it| it.way.operation == number);
+            let least = (self.least)(operation);
+            let counts = its.map(|it| Count {
+                interruptions: it.interruptions(),
+                least: least[it.way.kind as usize],
+            });
+            tally.note(operation, counts.collect());
+        }
+        tally.finish();
+        assert_no_others();
+    }
+
+    fn rounds(&self) -> Vec<Round> {
+        let mut rounds = Vec::new();
+        for operation in 0..self.operations.len() {
+            for &runtime in self.runtimes {
+                for kind in [Kind::Polled, Kind::Stepped] {
+                    let place = rounds.len();
+                    rounds.push(Round::of(Way {
+                        place,
+                        operation,
+                        runtime,
+                        kind,
+                    }));
+                }
+            }
+        }
+        rounds
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Polled,
+    Stepped,
+}
+
+impl Kind {
+    fn moment(self, number: usize) -> Moment {
+        match self {
+            Self::Polled => Moment::Polled(number),
+            Self::Stepped => Moment::Stepped(number),
+        }
+    }
+}
+
+/// One way to interrupt an operation, at many moments.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Its place among all of them.
+    place: usize,
+    operation: usize,
+    runtime: (Flavor, Home),
+    kind: Kind,
+}
+
+/// The moments of one way: all of them are tried up to the first that came after the end.
+struct Round {
+    way: Way,
+    /// The number of moments that were handed out, the first being number 0.
+    begun: usize,
+    under_way: usize,
+    /// The first moment, of those tried so far, that came after the end.
+    end: Option<usize>,
+}
+
+impl Round {
+    fn of(way: Way) -> Self {
+        Self {
+            way,
+            begun: 0,
+            under_way: 0,
+            end: None,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.end.is_none() && self.under_way < AHEAD
+    }
+
+    fn begin(&mut self) -> usize {
+        self.begun += 1;
+        self.under_way += 1;
+        self.begun - 1
+    }
+
+    fn note(&mut self, number: usize, was_over: bool) {
+        self.under_way -= 1;
+        if was_over {
+            self.end = Some(self.end.map_or(number, |end| end.min(number)));
+        }
+    }
+
+    /// The number of moments before the end, each of which was tried.
+    fn interruptions(&self) -> usize {
+        let end = self.end.expect("an operation ends");
+        assert!(self.under_way == 0 && end < self.begun, "each was tried");
+        end
+    }
+}
+
+/// The next moment of the first way that has the fewest under way; `None` if there is nothing to begin.
+/// Then the threads that are at work suffice for the rest.
+fn take(rounds: &mut [Round]) -> Option<(Way, usize)> {
+    let open = rounds.iter_mut().filter(|it| it.is_open());
+    let round = open.min_by_key(|it| it.under_way)?;
+    Some((round.way, round.begin()))
+}
