@@ -38,6 +38,7 @@ fn every_operation(
         fate,
         // Two threads that do something at the same time wake it once.
         least: |operation| [operation.awaits.div_ceil(2), operation.steps],
+        workers: 64,
     };
     series.run(|| make);
 }
@@ -121,6 +122,8 @@ fn a_runtime_that_ends_while_a_server_is_asked_leaves_nothing() {
         // The test cannot time an answer: some of its awaits may not be. A server is not stopped at its
         // steps.
         least: |_| [1, 0],
+        // Each connects two managers.
+        workers: 32,
     };
     series.run(|| {
         let connect = async { [env.manager().await, env.manager().await] };

@@ -14,11 +14,8 @@ use crate::{
     stepwise::Steps,
 };
 
-/// The number of threads: more than there are processors, since experiments wait more than they work.
-const WORKERS: usize = 32;
-
 /// The experiments of one way that may be under way at the same time. Those beyond the end are in vain.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 /// Everything that one test interrupts.
 pub(super) struct Series<'a> {
@@ -29,6 +26,8 @@ pub(super) struct Series<'a> {
     pub(super) fate: Fate,
     /// The least of each kind of moment that an operation is to have.
     pub(super) least: fn(&Operation) -> [usize; 2],
+    /// The number of threads: more than there are processors, since experiments wait more than they work.
+    pub(super) workers: usize,
 }
 
 impl Series<'_> {
@@ -39,8 +38,9 @@ impl Series<'_> {
     ) {
         watch_for_others();
         let rounds = Mutex::new(self.rounds());
+        // One for all experiments, as a runtime has threads of its own.
+        let elsewhere = Flavor::Threads.runtime();
         let work = || {
-            let elsewhere = Flavor::Threads.runtime();
             let make = {
                 let _elsewhere = elsewhere.enter();
                 prepare()
@@ -60,15 +60,14 @@ impl Series<'_> {
                 let was_over = experiment.at(&elsewhere, way.kind.moment(number));
                 rounds.lock().unwrap()[way.place].note(number, was_over);
             }
-            drop(make);
-            let metrics = elsewhere.metrics();
-            elsewhere.block_on(assert_no_task_is_left(&metrics, 0));
         };
         thread::scope(|scope| {
-            for _ in 0..WORKERS {
+            for _ in 0..self.workers {
                 scope.spawn(work);
             }
         });
+        let metrics = elsewhere.metrics();
+        elsewhere.block_on(assert_no_task_is_left(&metrics, 0));
         let mut tally = Tally::of(self.what);
         let rounds = rounds.into_inner().unwrap();
         for (number, operation) in self.operations.iter().enumerate() {
