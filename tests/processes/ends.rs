@@ -19,14 +19,14 @@ use tokio::{
 
 use crate::common::{Env, LIMIT, Redis, soon};
 
-/// Set for a process that is not to test: its role, the URL of the server, and where a gate is.
+/// Set for a process that is not to test: its role, the URL of the server, and the address of a gate.
 const ROLE: &str = "DLOCK_TEST_ROLE";
 
 /// Long enough not to run out while the processes start on a loaded machine.
 const TTL: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-#[ignore = "no test: what the other processes do"]
+#[ignore = "no test: the work of the other processes"]
 async fn process() {
     let Ok(role) = env::var(ROLE) else { return };
     let words: Vec<_> = role.split(' ').collect();
@@ -113,25 +113,28 @@ async fn end(manager: &LockManager, role: &str) {
     body.await.unwrap();
 }
 
-/// B11. Nobody is left to release: the TTL frees the lock, and nothing else is needed.
+/// B11. No task is left to release: the TTL frees the lock, and nothing else is needed.
 #[tokio::test]
 async fn a_process_that_ends_without_a_word_leaves_its_lock_to_the_ttl() {
-    use std::os::unix::process::ExitStatusExt;
-
-    for role in ["aborts", "panics", "exits"] {
-        let world = World::start().await;
-        let (worker, token) = world.holder(role, None).await;
-        let status: ExitStatus = worker.wait(LIMIT).await;
-        assert_eq!(status.success(), role == "exits", "{status}");
-        assert_eq!(status.signal().is_some(), role != "exits", "{status}");
-        let next = world.next().await;
-        assert!(next.fencing_token() > token);
-        soon(next.release()).await.unwrap();
-        world.env.assert_clean(1, &[&world.manager]).await;
-    }
+    // Side by side, since each waits for a TTL.
+    tokio::join!(ends_as("aborts"), ends_as("panics"), ends_as("exits"));
 }
 
-/// Writes to what the lock protects, unless somebody with a greater token has.
+async fn ends_as(role: &str) {
+    use std::os::unix::process::ExitStatusExt;
+
+    let world = World::start().await;
+    let (worker, token) = world.holder(role, None).await;
+    let status: ExitStatus = worker.wait(LIMIT).await;
+    assert_eq!(status.success(), role == "exits", "{status}");
+    assert_eq!(status.signal().is_some(), role != "exits", "{status}");
+    let next = world.next().await;
+    assert!(next.fencing_token() > token);
+    soon(next.release()).await.unwrap();
+    world.env.assert_clean(1, &[&world.manager]).await;
+}
+
+/// Writes to what the lock protects, unless a holder with a greater token has.
 fn write(connection: &mut Connection, token: FencingToken) -> bool {
     let script = Script::new(
         "local last = redis.call('GET', KEYS[1])
@@ -157,7 +160,7 @@ async fn write_late(manager: &LockManager, url: &str, gate: &str) {
     let body = manager.lock("order:42").ttl(TTL).run(async |lease| {
         lease.ensure().unwrap();
         tell(lease.fencing_token());
-        // Without an await, nobody can stop it here.
+        // Without an await, nothing can stop it here.
         std::io::Read::read_exact(&mut gate, &mut [0]).unwrap();
         println!("written: {}", write(&mut protected, lease.fencing_token()));
     });
@@ -193,7 +196,7 @@ async fn hold(manager: &LockManager, gate: &str) {
     println!("outcome: {:?}", body.await);
 }
 
-/// C5. Only clocks that nobody sets count.
+/// C5. Only clocks that cannot be set count.
 #[tokio::test]
 async fn a_wall_clock_that_is_set_changes_nothing_for_a_holder() {
     const HOUR: Duration = Duration::from_secs(3600);

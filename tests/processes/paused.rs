@@ -1,5 +1,5 @@
-//! A process that stands still for longer than its lease, as in a long garbage collection: what it
-//! does when it goes on.
+//! A process that stands still for longer than its lease, as in a long garbage collection: it notices when
+//! it goes on.
 #![cfg(feature = "redis")]
 
 use std::{env, process::Command, time::Duration};
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::common::{Env, LIMIT, Redis, soon};
 
-/// Set for the process that holds the lock: the URL of the server, and where the gate is.
+/// Set for the process that holds the lock: the URL of the server, and the address of the gate.
 const HOLDER: &str = "DLOCK_TEST_HOLDER";
 
 /// Long enough not to run out while the processes start on a loaded machine.
@@ -43,7 +43,7 @@ async fn stop_a_holder() {
     let fence: u64 = fence.parse().unwrap();
     holder.pause();
 
-    // It can be had only when the lease has run out, which nobody renews.
+    // It can be had only when the lease has run out, which is not renewed.
     let manager = env.manager().await;
     let lock = manager.lock("order:42").wait(LIMIT);
     let guard = soon(lock.acquire()).await.expect("the lease runs out");

@@ -1,16 +1,15 @@
-//! One body blocks its thread, and another only waits: both keep their leases, wherever the first has been
-//! woken from.
+//! One body blocks its thread, and another only waits: both keep their leases, whatever has woken the first.
 
 use std::{io::Write as _, os::unix::net::UnixStream, thread, time::Duration};
 
 use dlock::LockError;
 use tokio::{io::AsyncReadExt as _, task::yield_now, time::sleep};
 
-use crate::hogs::{BLOCKED, Place, runtime, side_by_side};
+use crate::hogs::{BLOCKED, Place, runtime};
 
-/// What a body awaits before it blocks. A worker that has just driven timers and sockets runs what it has woken
-/// itself, and nobody takes the driving over while that blocks.
-#[derive(Clone, Copy)]
+/// The event that a body awaits before it blocks. A worker that has just driven timers and sockets runs the woken
+/// task itself, and no other worker takes the driving over while that blocks.
+#[derive(Clone, Copy, Debug)]
 enum After {
     Nothing,
     Timer,
@@ -37,18 +36,26 @@ impl After {
     }
 }
 
-fn no_lease_is_lost(place: &Place, workers: Option<usize>) {
-    let each = [After::Nothing, After::Timer, After::Socket].map(|after| {
-        let test = move || no_lease_is_lost_after(place, workers, after);
-        Box::new(test) as Box<dyn FnOnce() + Send>
+/// The shapes of runtimes: so many workers, or one thread that is all there is.
+const SHAPES: [Option<usize>; 4] = [Some(1), Some(2), Some(4), None];
+
+/// On runtimes of every shape, after every event: all at the same time, since they only wait.
+fn no_lease_is_lost(place: &Place) {
+    thread::scope(|scope| {
+        for workers in SHAPES {
+            for after in [After::Nothing, After::Timer, After::Socket] {
+                let case = thread::Builder::new().name(format!("{workers:?} {after:?}"));
+                let test = move || no_lease_is_lost_after(place, workers, after);
+                case.spawn_scoped(scope, test).unwrap();
+            }
+        }
     });
-    side_by_side(each.into());
 }
 
 fn no_lease_is_lost_after(place: &Place, workers: Option<usize>, after: After) {
     runtime(workers).block_on(async {
         let manager = place.manager().await;
-        let name = |role: &str| format!("{role}:{}", after as u8);
+        let name = |role: &str| format!("{role}:{workers:?}:{after:?}");
         let waits = manager.lock(name("waits")).run(async |lease| {
             sleep(BLOCKED).await;
             lease.ensure()
@@ -70,41 +77,11 @@ fn no_lease_is_lost_after(place: &Place, workers: Option<usize>, after: After) {
 }
 
 #[test]
-fn in_memory_on_one_worker() {
-    no_lease_is_lost(&Place::Memory, Some(1));
+fn in_memory() {
+    no_lease_is_lost(&Place::Memory);
 }
 
 #[test]
-fn in_memory_on_two_workers() {
-    no_lease_is_lost(&Place::Memory, Some(2));
-}
-
-#[test]
-fn in_memory_on_four_workers() {
-    no_lease_is_lost(&Place::Memory, Some(4));
-}
-
-#[test]
-fn in_memory_on_the_only_thread() {
-    no_lease_is_lost(&Place::Memory, None);
-}
-
-#[test]
-fn in_redis_on_one_worker() {
-    no_lease_is_lost(&Place::redis(), Some(1));
-}
-
-#[test]
-fn in_redis_on_two_workers() {
-    no_lease_is_lost(&Place::redis(), Some(2));
-}
-
-#[test]
-fn in_redis_on_four_workers() {
-    no_lease_is_lost(&Place::redis(), Some(4));
-}
-
-#[test]
-fn in_redis_on_the_only_thread() {
-    no_lease_is_lost(&Place::redis(), None);
+fn in_redis() {
+    no_lease_is_lost(&Place::redis());
 }

@@ -1,10 +1,10 @@
-//! Bodies that block their threads, on every shape of runtime: they cost nobody a lease.
+//! Bodies that block their threads, on every shape of runtime: they cost no holder a lease.
 
 mod bodies;
 mod reports;
 mod several_runtimes;
 
-use std::{thread, time::Duration};
+use std::time::Duration;
 
 use dlock::LockManager;
 use dlock_testkit::RedisServer;
@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 /// Long enough for a machine that stands still for a second.
 const TTL: Duration = Duration::from_secs(3);
 
-/// How long a body blocks: nothing but renewals gets a lease past it.
+/// The time for which a body blocks: nothing but renewals gets a lease past it.
 const BLOCKED: Duration = Duration::from_secs(5);
 
 /// The shape of a runtime: so many workers, or one thread that is all there is.
@@ -29,7 +29,7 @@ fn runtime(workers: Option<usize>) -> Runtime {
     builder.enable_all().build().unwrap()
 }
 
-/// Where locks are, for as long as this lives.
+/// The store of the locks, for as long as this lives.
 enum Place {
     Memory,
     Redis(RedisServer),
@@ -48,13 +48,4 @@ impl Place {
             Self::Redis(server) => builder.connect(&server.url()).await.unwrap(),
         }
     }
-}
-
-/// Runs these at the same time, each on a thread of its own.
-fn side_by_side(tests: Vec<Box<dyn FnOnce() + Send + '_>>) {
-    thread::scope(|scope| {
-        for test in tests {
-            scope.spawn(test);
-        }
-    });
 }
