@@ -1,4 +1,4 @@
-//! Nothing of a key stays behind when nobody holds or wants it: not after a million of them.
+//! Keys without holder and waiter leave nothing behind: not after a million of them.
 //!
 //! A program of its own, as it looks at the memory of its process.
 #![allow(
@@ -53,14 +53,14 @@ async fn take(manager: &LockManager, next: &Arc<AtomicU32>, end: u32) {
                 match number % ONE_IN {
                     // By the manager, later.
                     0 => drop(guard),
-                    // By one who waits for it meanwhile.
+                    // By a waiter, meanwhile.
                     1 => {
                         let waits = manager.lock(&key).wait(Wait::Forever).acquire();
                         let (next, released) = tokio::join!(waits, guard.release());
                         released.unwrap();
                         next.unwrap().release().await.unwrap();
                     }
-                    // After one who did not wait.
+                    // After a try that did not wait.
                     2 => {
                         let busy = manager.lock(&key).try_acquire().await.unwrap();
                         assert!(busy.is_none());
@@ -83,7 +83,7 @@ async fn leave_nothing_behind() {
     let store = MemoryStore::new();
     let manager = LockManager::builder().store(store.clone()).unwrap();
     let next = Arc::new(AtomicU32::new(0));
-    // Tables have grown to what so many tasks need.
+    // Tables have grown to the size that so many tasks need.
     take(&manager, &next, KEYS / 10).await;
     let before = resident();
     take(&manager, &next, KEYS).await;

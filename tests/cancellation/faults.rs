@@ -89,7 +89,7 @@ async fn giving_up_after_a_lost_answer_releases() {
     }
 }
 
-/// A grant that comes when nobody wants it any more. The release has been sent after it on
+/// A grant that comes when its caller has gone. The release has been sent after it on
 /// the same connection, and so comes after it.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_after_the_wait_is_released() {

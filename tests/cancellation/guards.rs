@@ -31,7 +31,7 @@ impl Drop for Unwinds {
 
 type Way = fn(LockGuard, Handle, Handle);
 
-/// With each the guard, the runtime it was got on and another one.
+/// The arguments are the guard, the runtime it was got on and another one.
 const WAYS: [(&str, Way); 9] = [
     ("by a thread without a runtime", |guard, _, _| drop(guard)),
     ("on the runtime it was got on", |guard, here, _| {

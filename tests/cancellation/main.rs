@@ -1,16 +1,16 @@
 //! Everything that awaits, interrupted at every await: dropped, stopped with its runtime, ended by a
-//! panic, told that its manager shuts down; over connections that fail at any request. Whatever was
+//! panic or by the shutdown of its manager; over connections that fail at any request. Every lock that was
 //! taken is given back, and no lease is relied on that was not confirmed.
 //!
-//! `operations` says what is interrupted, and `dropped`, `guards`, `panics`, `runtimes` and `shutdown`
-//! say how, over a store in memory that can be stopped at every step (`stage`, `stepwise`). After every
-//! single interruption another process gets the lock, without waiting for a TTL where anything lives
-//! that can give it back; the table of keys is empty, the store has forgotten every owner that asked,
-//! and no task is left. Each of these tests prints how many interruptions there were and wants as many
-//! as there are awaits, so that one that is not reached any more is noticed.
+//! `operations` lists what is interrupted, `driver` has the loops over operations and awaits, and `dropped`,
+//! `panics`, `runtimes` and `shutdown` each have one way to interrupt, over a store in memory that can be stopped
+//! at every step (`stage`, `stepwise`). After every single interruption another process gets the lock, without
+//! waiting for a TTL where anything lives that can give it back; the table of keys is empty, the store has
+//! forgotten every owner that asked, and no task is left. Each of these tests prints the number of its
+//! interruptions and wants as many as there are awaits, so that one that is not reached any more is noticed.
 //!
-//! `stores` drops the calls of users over every store; `faults` loses, holds and delays requests and
-//! answers; `redis_behind_a_proxy` and `slow_servers` do it to real servers.
+//! `stores` drops the calls of users over every store, and `guards` guards in every place; `faults` loses, holds
+//! and delays requests and answers; `redis_behind_a_proxy` and `slow_servers` do it to real servers.
 //!
 //! An executable of its own: it counts every panic of its process.
 #![allow(
@@ -40,7 +40,7 @@ use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// How long a lease of [`TTL`] is trusted: less by a hundredth and 2 ms, for clocks that differ.
+/// The validity of a lease of [`TTL`]: less by a hundredth and 2 ms, for clocks that differ.
 const TRUSTED: Duration = Duration::from_millis(29_698);
 
 crate::common::for_every_store! {
@@ -55,7 +55,7 @@ crate::common::for_every_store! {
     }
 }
 
-/// With two connections, of which either may be ahead of the other.
+/// Two connections, of which either may be ahead of the other.
 #[cfg(feature = "redis")]
 mod min_replicas {
     crate::common::cases! { real crate::common::Confirmed:

@@ -1,4 +1,5 @@
-//! What is interrupted: everything a user can await, from before its first request to after its last.
+//! The operations that are interrupted: everything a user can await, from before its first request to after
+//! its last.
 
 use std::future::{Future, Ready, ready};
 
@@ -8,12 +9,12 @@ use tokio::{task::yield_now, time::sleep};
 use crate::common::LIMIT;
 use crate::stage::{Scene, Stage};
 
-/// Something that awaits, and what goes on around it.
+/// Something that awaits, and the world around it.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// How many awaits it has at least, the store's included, if nothing fails.
+    /// The number of its awaits at least, the store's included, if nothing fails.
     pub(crate) awaits: usize,
-    /// How many of these are requests to the store, with two awaits each.
+    /// The number of awaits of requests to the store: two for each request.
     pub(crate) steps: usize,
     pub(crate) begin: fn(Stage) -> Scene,
     /// Prepares the stage, and moves the rest of the world as soon as the operation has begun, or
@@ -25,7 +26,7 @@ pub(crate) struct Operation {
 
 #[cfg(feature = "redis")]
 impl Operation {
-    /// Whether nobody can use the manager any more.
+    /// Whether the manager cannot be used any more.
     pub(crate) fn ends_manager(&self) -> bool {
         self.name.starts_with("a shutdown")
     }
@@ -45,7 +46,7 @@ macro_rules! operations {
     };
 }
 
-/// What is interrupted over one store.
+/// The operations over one store.
 pub(crate) const ALL: &[Operation] = operations! {
     "a section that nobody disturbs": run, alone, 5 awaits, 4 steps;
     "a locked function": call, alone, 5 awaits, 4 steps;
@@ -72,7 +73,7 @@ pub(crate) const ALL: &[Operation] = operations! {
 /// The same without the last one, which takes long where seconds are real.
 pub(crate) const QUICK: &[Operation] = ALL.split_last().unwrap().1;
 
-/// What is interrupted over several stores of which a quorum decides.
+/// The operations over several stores of which a quorum decides.
 pub(crate) const OF_A_QUORUM: &[Operation] = operations! {
     "a section that nobody disturbs": run, alone, 5 awaits, 4 steps;
     "a guard that is dropped": dropped, alone, 4 awaits, 4 steps;
@@ -177,7 +178,7 @@ fn alone(stage: Stage) -> Ready<()> {
     ready(())
 }
 
-/// What comes first, but not after the operation.
+/// Does `what` first, unless the operation is over before.
 async fn unless_over(stage: &Stage, what: impl Future<Output = ()>) {
     tokio::select! {
         () = what => {}
@@ -196,7 +197,7 @@ async fn behind_a_task(stage: Stage) {
     let guard = stage.lock().acquire().await.unwrap();
     stage.is_ready();
     unless_over(&stage, stage.until_polled()).await;
-    // Where it has failed the store is not to blame: a shutdown may have taken the lease.
+    // A failure is not the store's: a shutdown may have taken the lease.
     guard.release().await.ok();
 }
 

@@ -1,4 +1,4 @@
-//! Panics in what the user supplies: the body, the values of a key, the store, the clock and the
+//! Panics in the parts that users supply: the body, the values of a key, the store, the clock and the
 //! randomness. The panic is the caller's or ends a task of the manager; the lock is given back.
 
 use std::{
@@ -30,10 +30,10 @@ use crate::{
 
 const ON_PURPOSE: &str = "on purpose";
 
-/// The TTL where nobody is left who could give back the lock.
+/// The TTL where no task is left that could give back the lock.
 const BRIEF: Duration = Duration::from_secs(3);
 
-/// Panics nobody wanted.
+/// Panics that no test wanted.
 static OTHERS: AtomicUsize = AtomicUsize::new(0);
 
 /// From now on panics that are wanted are not printed, and the others counted.
@@ -56,7 +56,7 @@ fn is_wanted(panic: &PanicHookInfo<'_>) -> bool {
         Some(text) => text,
         None => payload.downcast_ref::<String>().map_or("", String::as_str),
     };
-    // The second is tokio's word to who polls a timer of a runtime that has ended.
+    // The second is tokio's for a poll of a timer whose runtime has ended.
     text.contains(ON_PURPOSE)
         || text.contains("A Tokio 1.x context was found, but it is being shutdown")
 }
@@ -106,7 +106,7 @@ async fn a_node_of_a_quorum_that_panics_once_at_any_step_keeps_no_lock() {
     assert_no_others();
 }
 
-/// Nobody can give back what such a store holds: it ends with its TTL, and here nothing stays.
+/// A lease in such a store cannot be given back: it ends with its TTL, and here nothing stays.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_always_panics_leaves_no_entry_and_no_task() {
     watch_for_others();
@@ -210,7 +210,7 @@ async fn a_body_that_panics_at_any_await_gives_the_lock_back() {
             let tasks = Tasks::counted();
             let (stage, steps) = Stage::stepwise(PAUSED, false);
             steps.count();
-            // Somebody of the same process is behind it.
+            // A task of the same process is behind it.
             let behind = stage.lock();
             let task = begin(stage.clone(), awaits);
             let behind = tokio::spawn(async move {
@@ -285,7 +285,7 @@ impl Random for Faulty {
     }
 }
 
-/// Neither may panic, as nobody can tell a manager without a clock when to stop; but what gets past
+/// Neither may panic, as a manager without a clock does not know when to stop; but a panic that gets past
 /// the caller, or ends a task of the manager, does no lasting harm.
 #[tokio::test(start_paused = true)]
 async fn a_clock_or_randomness_that_panics_once_keeps_no_lock() {

@@ -1,4 +1,4 @@
-//! The same over the network, where the connection is cut between the deed and the answer.
+//! Connections to a real server that are cut between the deed and the answer.
 
 use std::time::Duration;
 
@@ -156,7 +156,7 @@ async fn an_acquisition_dropped_anywhere_leaves_nothing() {
     assert!(parked.max(woken) >= 2, "{parked} {woken}");
 }
 
-/// Whoever is dropped at an unknown moment always sends the release.
+/// A call that is dropped at an unknown moment always sends the release.
 #[tokio::test]
 async fn acquisitions_dropped_at_any_time_leave_nothing() {
     let env = Redis::start().await;

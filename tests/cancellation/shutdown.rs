@@ -13,7 +13,7 @@ use crate::{
     stage::{ETERNITY, Stage, Tasks},
 };
 
-/// How long a manager waits for an answer.
+/// The time for which a manager waits for an answer.
 const RESPONSE: Duration = Duration::from_secs(1);
 
 /// Timers are exact to a millisecond, and there is more than one.
@@ -56,7 +56,7 @@ async fn shut_down_at(
     let ((report, took), ()) = timeout(ETERNITY, both).await.expect("it hangs");
     assert!(took <= limit + RESPONSE + MOMENT, "{took:?}");
     if fault.is_none() {
-        // Who holds a guard and does not look keeps it, and all the time there is was waited for it.
+        // A holder of a guard that does not look keeps it, and the whole time was waited for it.
         let is_kept = took >= limit + RESPONSE;
         assert!(report.unreleased == 0 || is_kept, "{report:?} {took:?}");
         assert!(report.cut_short == 0 || took >= limit, "{report:?}");

@@ -1,5 +1,5 @@
-//! Servers and connections that are slow, stand still or are replaced: what was asked may be carried
-//! out long after anybody waits for it.
+//! Servers and connections that are slow, stand still or are replaced: requests may be carried out long after
+//! their callers have gone.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::common::{Env, LIMIT, OneKey, Redis, is_lost, soon};
 
-/// How long an answer is waited for here.
+/// The time for which an answer is waited for here.
 const RESPONSE: Duration = Duration::from_millis(300);
 
 async fn command(server: &RedisServer, command: &str) {
@@ -76,7 +76,7 @@ async fn refused_for_want_of_time(manager: &LockManager) {
 }
 
 /// A9. A question that was held up on an old connection comes after the release, which took a new
-/// one. Nobody renews what it gets, and it ends with its TTL.
+/// one. Its lease is not renewed, and ends with its TTL.
 #[tokio::test]
 async fn a_question_that_the_release_has_overtaken_lasts_for_its_ttl_only() {
     let env = Redis::start().await;
@@ -109,7 +109,7 @@ async fn a_question_that_the_release_has_overtaken_lasts_for_its_ttl_only() {
 }
 
 /// A12. A question without an answer may have been carried out; the lease that is held goes on, and
-/// so does whoever waits.
+/// so do waiters.
 #[tokio::test]
 async fn a_server_that_is_busy_for_longer_than_an_answer_may_take_loses_nobody_a_lock() {
     let server = RedisServer::start_with(&["--enable-debug-command", "yes"]).await;
@@ -145,7 +145,7 @@ async fn a_server_that_is_busy_for_longer_than_an_answer_may_take_loses_nobody_a
     env.assert_clean(3, &[&manager]).await;
 }
 
-/// A13. Nobody notices that the connection is another one.
+/// A13. No caller notices that the connection is another one.
 #[tokio::test]
 async fn a_connection_that_is_killed_is_no_error_to_anybody() {
     let env = Redis::start().await;
@@ -184,7 +184,7 @@ async fn an_idle_connection_that_has_become_a_black_hole_is_replaced() {
 }
 
 /// A16. There is one connection, over which nothing big ever goes: its worst is a crowd of small
-/// requests, and the server's worst somebody else's big ones.
+/// requests, and the server's worst big requests of other clients.
 #[tokio::test]
 async fn renewals_get_through_a_crowd_and_past_big_requests_of_others() {
     let env = Redis::start().await;
@@ -246,7 +246,7 @@ async fn a_renewal_that_waited_for_a_stopped_server_revives_no_lease() {
         )
     };
     assert!(is_lost(&outcome, not_renewed), "{outcome:?}");
-    next.ensure().expect("whoever came late has not touched it");
+    next.ensure().expect("the late one has not touched it");
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&manager, &other]).await;
 }
@@ -272,7 +272,7 @@ async fn a_stopped_server_says_that_a_lease_has_ended() {
     key.release(next).await;
 }
 
-/// A release grants a lock for 3 s only. Who was woken by it has its whole TTL soon after, and stands a server that
+/// A release grants a lock for 3 s only. A waiter that it woke has its whole TTL soon after, and stands a server that
 /// pauses for longer than that.
 #[tokio::test]
 async fn a_lease_that_came_by_a_grant_stands_a_pause_that_is_longer_than_the_grant() {

@@ -1,5 +1,5 @@
-//! Two processes over one store, and what the one that is interrupted and the rest of the world know
-//! of each other.
+//! Two processes over one store, and the signals between the one that is interrupted and the rest of the
+//! world.
 
 use std::{
     future::{Future, poll_fn},
@@ -37,10 +37,10 @@ pub(crate) const TTL: Duration = Duration::from_secs(30);
 /// Time is paused, so that nothing takes that long unless it hangs.
 pub(crate) const ETERNITY: Duration = Duration::from_secs(600);
 
-/// How long operations wait that need not wait in vain; `operations.rs` says it again.
+/// The longest wait of operations that need not wait in vain; `operations.rs` has it again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where an operation takes place.
+/// The place of an operation.
 #[derive(Clone)]
 pub(crate) struct Stage(Arc<Inner>);
 
@@ -52,22 +52,22 @@ struct Inner {
     keys: Vec<String>,
     scale: Scale,
     ready: watch::Sender<bool>,
-    /// How often the operation has been polled.
+    /// The number of polls of the operation.
     polls: watch::Sender<usize>,
     over: watch::Sender<bool>,
 }
 
-/// How long what takes time may take: it is paused, or real.
+/// The times of operations: of a clock that is paused, or real.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
-    /// The TTL where nothing else is asked for.
+    /// The usual TTL.
     pub(crate) ttl: Duration,
-    /// That of a lease which is to be renewed during the operation; where time is paused it is more
+    /// The TTL of a lease which is to be renewed during the operation; where time is paused it is more
     /// than [`LIMIT`] as well.
     pub(crate) short: Duration,
-    /// That of a lease which is to be lost, or whose end is waited for.
+    /// The TTL of a lease which is to be lost, or whose end is waited for.
     pub(crate) brief: Duration,
-    /// How long somebody waits in vain.
+    /// The time of a wait in vain.
     pub(crate) wait: Duration,
     pub(crate) is_paused: bool,
 }
@@ -181,7 +181,7 @@ impl Stage {
         &self.0.keys[0]
     }
 
-    /// The lock of the first key, for somebody who waits as long as it takes, but not for ever.
+    /// The lock of the first key, with a wait that is long enough, but not for ever.
     pub(crate) fn lock(&self) -> LockRequest {
         self.0.manager.lock(self.key()).wait(PATIENCE)
     }
@@ -203,7 +203,7 @@ impl Stage {
         self.0.ready.subscribe().wait_for(|it| *it).await.unwrap();
     }
 
-    /// Begins what the rest of the world does around the operation, up to where that can begin.
+    /// Begins the part of the rest of the world, and waits until the operation can begin.
     pub(crate) async fn surround(&self, operation: &Operation) -> JoinHandle<()> {
         let around = tokio::spawn((operation.around)(self.clone()));
         soon(self.until_ready()).await;
@@ -271,7 +271,7 @@ impl Stage {
     pub(crate) async fn assert_clean(&self) {
         for key in self.keys() {
             let guard = soon(self.0.other.lock(key).wait(LIMIT).acquire()).await;
-            let guard = guard.unwrap_or_else(|error| panic!("nobody gets it: {error}"));
+            let guard = guard.unwrap_or_else(|error| panic!("no process gets it: {error}"));
             soon(guard.release()).await.unwrap();
         }
         assert_idle(&[&self.0.manager, &self.0.other]).await;

@@ -37,8 +37,8 @@ pub(crate) struct Stepwise {
     last: Arc<Mutex<HashMap<OwnerId, Last>>>,
 }
 
-/// The number of a request. That of each owner has a mutex of its own: to carry out a request may tell
-/// another owner, who then asks for something.
+/// The number of a request. That of each owner has a mutex of its own: to carry out a request may wake
+/// another owner, which then asks for something.
 type Last = Arc<Mutex<u64>>;
 
 /// The awaits of one or several stores.
@@ -91,7 +91,7 @@ impl Steps {
         *self.frozen.borrow()
     }
 
-    /// Waits until somebody has come to the step at which all stops.
+    /// Waits until a request has come to the step at which all stops.
     pub(crate) async fn frozen(&self) {
         let mut frozen = self.frozen.subscribe();
         frozen.wait_for(|it| *it).await.unwrap();
@@ -113,7 +113,7 @@ impl Steps {
         self.plan(|plan| plan.always_panics = Some(kind));
     }
 
-    /// Whoever has asked has given back afterwards, or has left the rest of a `min_hold` to the store.
+    /// Every owner that has asked has given back afterwards, or has left the rest of a `min_hold` to the store.
     pub(crate) fn assert_nothing_is_owed(&self, may_be_kept: bool) {
         let done = self.plan(|plan| plan.done.clone());
         for (kind, owner) in &done {

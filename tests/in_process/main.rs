@@ -1,4 +1,4 @@
-//! What needs neither a server nor a second process: locks in memory, runtimes and threads, keys.
+//! Tests that need neither a server nor a second process: locks in memory, runtimes and threads, keys.
 //!
 //! Nothing here needs Redis, so all of it runs without that feature as well. `lifecycle` installs a
 //! manager for the process.

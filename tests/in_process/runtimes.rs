@@ -50,7 +50,7 @@ fn manager(home: &Runtime, store: impl LockStore) -> LockManager {
     LockManager::builder().ttl(TTL).store(store).unwrap()
 }
 
-/// A body can go on for several TTLs, since somebody renews its lease.
+/// A body can go on for several TTLs, since its lease is renewed.
 async fn assert_kept(guard: LockGuard) {
     let body = guard.watch(tokio::time::sleep(3 * TTL));
     let outcome = timeout(DEADLINE, body).await.unwrap();
@@ -62,11 +62,11 @@ async fn assert_kept(guard: LockGuard) {
 #[derive(Clone, Default)]
 struct Slow {
     store: MemoryStore,
-    /// How long a grant is on its way.
+    /// The time for which a grant is on its way.
     grant: Duration,
-    /// How many renewals are never answered.
+    /// The number of renewals that are never answered.
     deaf_renewals: Arc<AtomicUsize>,
-    /// What releases wait for, if they do.
+    /// The permits that releases wait for, if they do.
     permits: Option<Arc<Semaphore>>,
 }
 
@@ -138,7 +138,7 @@ fn a_loss_is_told_although_the_managers_runtime_has_ended() {
 fn leases_are_kept_although_the_managers_runtime_ended_before_it_ever_ran() {
     let (home, here) = (idle_runtime(), runtime(2));
     let manager = manager(&home, MemoryStore::new());
-    // The renewer is given to a runtime that nobody runs, and that ends without having run it.
+    // The renewer is given to a runtime that is never run, and that ends without having run it.
     here.block_on(async {
         let first = manager.lock("first").acquire().await.unwrap();
         first.release().await.unwrap();
@@ -174,7 +174,7 @@ fn a_lease_is_kept_where_its_body_is_although_the_runtime_it_was_taken_on_has_en
     });
 }
 
-/// What the manager cannot do on its own runtime it does on the attempt's, and does not try again
+/// The manager does on the attempt's runtime what it cannot do on its own, and does not try again
 /// and again.
 #[test]
 fn a_lease_is_kept_although_the_managers_runtime_has_no_timers() {
@@ -184,7 +184,7 @@ fn a_lease_is_kept_although_the_managers_runtime_has_no_timers() {
         .unwrap();
     let here = runtime(2);
     let manager = manager(&home, MemoryStore::new());
-    // What the panic prints comes before the renewal, and may take long.
+    // The panic prints its text before the renewal, and that may take long.
     let ttl = 3 * TTL;
     here.block_on(async {
         let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();

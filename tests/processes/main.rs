@@ -1,4 +1,4 @@
-//! What needs processes: paused ones, those that end without a word, and bodies that block the threads
+//! Tests that need processes: paused ones, those that end without a word, and bodies that block the threads
 //! of theirs.
 #![allow(
     clippy::unwrap_used,

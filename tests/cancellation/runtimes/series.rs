@@ -179,3 +179,37 @@ fn take(rounds: &mut [Round]) -> Option<(Way, usize)> {
     let round = open.min_by_key(|it| it.under_way)?;
     Some((round.way, round.begin()))
 }
+
+/// However late the answer of a moment comes.
+#[test]
+fn every_moment_up_to_the_end_is_tried() {
+    const ENDS: [usize; 3] = [3, 0, 40];
+    for latest_first in [false, true] {
+        let mut rounds = [0, 1, 2].map(|place| {
+            Round::of(Way {
+                place,
+                operation: 0,
+                runtime: (Flavor::OneThread, Home::Here),
+                kind: Kind::Stepped,
+            })
+        });
+        let (mut under_way, mut tried) = (Vec::new(), [const { Vec::new() }; ENDS.len()]);
+        loop {
+            while let Some((way, number)) = take(&mut rounds) {
+                under_way.push((way.place, number));
+            }
+            let next = match under_way.len() {
+                0 => break,
+                count if latest_first => count - 1,
+                _ => 0,
+            };
+            let (place, number) = under_way.remove(next);
+            tried[place].push(number);
+            rounds[place].note(number, number >= ENDS[place]);
+        }
+        assert_eq!(rounds.each_ref().map(Round::interruptions), ENDS);
+        for (tried, end) in tried.iter().zip(ENDS) {
+            assert!((0..=end).all(|number| tried.contains(&number)), "{tried:?}");
+        }
+    }
+}
