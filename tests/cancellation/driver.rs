@@ -40,12 +40,10 @@ pub(crate) async fn until_the_end(
     points: impl IntoIterator<Item = usize>,
     mut has_ended: impl AsyncFnMut(usize) -> bool,
 ) -> usize {
-    let mut interruptions = 0;
-    for point in points {
+    for (interruptions, point) in points.into_iter().enumerate() {
         if has_ended(point).await {
             return interruptions;
         }
-        interruptions += 1;
     }
     unreachable!("an operation ends")
 }
