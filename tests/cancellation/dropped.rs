@@ -63,31 +63,78 @@ async fn whatever_is_dropped_anywhere_leaves_nothing() {
     dropped_everywhere("dropped, parked and woken", None).await;
 }
 
-macro_rules! faults {
-    ($($name:ident: $kind:ident, $fate:ident, $what:literal;)*) => {
-        $(
-            #[tokio::test(start_paused = true)]
-            async fn $name() {
-                dropped_everywhere($what, Some((Kind::$kind, Fate::$fate))).await;
-            }
-        )*
-    };
+// A test of its own for each fault, so that they run side by side.
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_questions_are_lost() {
+    let what = "dropped, questions are lost";
+    dropped_everywhere(what, Some((Kind::Acquire, Fate::Lost))).await;
 }
 
-// A test of its own for each, so that they run side by side.
-faults! {
-    nothing_is_left_although_questions_are_lost: Acquire, Lost, "dropped, questions are lost";
-    nothing_is_left_although_questions_lose_their_answer: Acquire, ReplyLost, "dropped, questions lose their answer";
-    nothing_is_left_although_questions_are_swallowed: Acquire, Swallowed, "dropped, questions are swallowed";
-    nothing_is_left_although_questions_have_their_answer_swallowed: Acquire, ReplySwallowed, "dropped, questions have their answer swallowed";
-    nothing_is_left_although_renewals_are_lost: Renew, Lost, "dropped, renewals are lost";
-    nothing_is_left_although_renewals_lose_their_answer: Renew, ReplyLost, "dropped, renewals lose their answer";
-    nothing_is_left_although_renewals_are_swallowed: Renew, Swallowed, "dropped, renewals are swallowed";
-    nothing_is_left_although_renewals_have_their_answer_swallowed: Renew, ReplySwallowed, "dropped, renewals have their answer swallowed";
-    nothing_is_left_although_releases_are_lost: Release, Lost, "dropped, releases are lost";
-    nothing_is_left_although_releases_lose_their_answer: Release, ReplyLost, "dropped, releases lose their answer";
-    nothing_is_left_although_releases_are_swallowed: Release, Swallowed, "dropped, releases are swallowed";
-    nothing_is_left_although_releases_have_their_answer_swallowed: Release, ReplySwallowed, "dropped, releases have their answer swallowed";
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_questions_lose_their_answer() {
+    let what = "dropped, questions lose their answer";
+    dropped_everywhere(what, Some((Kind::Acquire, Fate::ReplyLost))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_questions_are_swallowed() {
+    let what = "dropped, questions are swallowed";
+    dropped_everywhere(what, Some((Kind::Acquire, Fate::Swallowed))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_questions_have_their_answer_swallowed() {
+    let what = "dropped, questions have their answer swallowed";
+    dropped_everywhere(what, Some((Kind::Acquire, Fate::ReplySwallowed))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_renewals_are_lost() {
+    let what = "dropped, renewals are lost";
+    dropped_everywhere(what, Some((Kind::Renew, Fate::Lost))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_renewals_lose_their_answer() {
+    let what = "dropped, renewals lose their answer";
+    dropped_everywhere(what, Some((Kind::Renew, Fate::ReplyLost))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_renewals_are_swallowed() {
+    let what = "dropped, renewals are swallowed";
+    dropped_everywhere(what, Some((Kind::Renew, Fate::Swallowed))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_renewals_have_their_answer_swallowed() {
+    let what = "dropped, renewals have their answer swallowed";
+    dropped_everywhere(what, Some((Kind::Renew, Fate::ReplySwallowed))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_releases_are_lost() {
+    let what = "dropped, releases are lost";
+    dropped_everywhere(what, Some((Kind::Release, Fate::Lost))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_releases_lose_their_answer() {
+    let what = "dropped, releases lose their answer";
+    dropped_everywhere(what, Some((Kind::Release, Fate::ReplyLost))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_releases_are_swallowed() {
+    let what = "dropped, releases are swallowed";
+    dropped_everywhere(what, Some((Kind::Release, Fate::Swallowed))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_although_releases_have_their_answer_swallowed() {
+    let what = "dropped, releases have their answer swallowed";
+    dropped_everywhere(what, Some((Kind::Release, Fate::ReplySwallowed))).await;
 }
 
 /// Whether the operation and all that it leaves behind have ended before the store came so far.
