@@ -85,29 +85,33 @@ async fn a_deaf_command_and_its_children_are_killed() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_or_stands_still_ends_the_command_before_its_lease() {
+async fn a_server_that_stands_still_ends_the_command_before_its_lease() {
     let server = RedisServer::start().await;
     // So long that its last renewal may still be carried out when the command stops to wait for the release.
     let worker = running(&server, &["--ttl", "9s"], POLITE).await;
     server.pause();
-    let first = ended(&worker).await.with(76);
-    assert!(first.stdout.contains("asked"));
+    let ended = ended(&worker).await.with(76);
+    assert!(ended.stdout.contains("asked"));
     let says = "dlock: the lease cannot be renewed: ending the command, with SIGKILL in";
-    assert!(first.stderr.contains(says), "{}", first.stderr);
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
     assert!(
-        first.stderr.contains("before its lease was"),
+        ended.stderr.contains("before its lease was"),
         "{}",
-        first.stderr
+        ended.stderr
     );
     let says = "the server has not confirmed that `job` is free";
-    assert!(first.stderr.contains(says), "{}", first.stderr);
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
     server.resume();
     eventually_nothing_is_left(&server).await;
+}
 
+#[tokio::test]
+async fn a_server_that_dies_ends_the_command_before_its_lease() {
+    let server = RedisServer::start().await;
     let worker = running(&server, &["--ttl", "6s", "--json"], DEAF).await;
     server.kill();
-    let second = ended(&worker).await.with(76);
-    let last = second
+    let ended = ended(&worker).await.with(76);
+    let last = ended
         .stderr
         .lines()
         .rev()
@@ -173,22 +177,29 @@ async fn a_dlock_that_is_stopped_while_its_command_ends_leaves_it_no_longer_than
 
 #[tokio::test]
 async fn a_killed_dlock_leaves_no_command_behind() {
+    leaves_nothing_behind_when_killed(POLITE).await;
+}
+
+#[tokio::test]
+async fn a_killed_dlock_leaves_no_deaf_command_behind() {
+    leaves_nothing_behind_when_killed(DEAF).await;
+}
+
+async fn leaves_nothing_behind_when_killed(script: &str) {
     let server = RedisServer::start().await;
-    for script in [POLITE, DEAF] {
-        let options = ["--ttl", "3s", "--kill-after", "200ms"];
-        let worker = running(&server, &options, script).await;
-        renewed(&server).await;
-        worker.kill();
-        // The output is complete when its last writer has ended.
-        assert_eq!(ended(&worker).await.code, None);
-        assert_eq!(worker.stdout().contains("asked"), script == POLITE);
-        assert!(
-            worker
-                .stderr()
-                .contains("`dlock run` was killed: ending the command")
-        );
-        eventually_nothing_is_left(&server).await;
-    }
+    let options = ["--ttl", "3s", "--kill-after", "200ms"];
+    let worker = running(&server, &options, script).await;
+    renewed(&server).await;
+    worker.kill();
+    // The output is complete when its last writer has ended.
+    assert_eq!(ended(&worker).await.code, None);
+    assert_eq!(worker.stdout().contains("asked"), script == POLITE);
+    assert!(
+        worker
+            .stderr()
+            .contains("`dlock run` was killed: ending the command")
+    );
+    eventually_nothing_is_left(&server).await;
 }
 
 /// The command of a `dlock` that has told its watchdog of it, and ends in the way that the script says.
