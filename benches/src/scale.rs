@@ -30,6 +30,10 @@ pub(crate) struct Options {
     #[arg(long)]
     cluster: bool,
 
+    /// How long a lease lasts, in seconds
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(3..=600))]
+    ttl: u64,
+
     /// All of it at the same time, which takes less of it and measures less well
     #[arg(long)]
     side_by_side: bool,
@@ -54,7 +58,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     ];
     let at_once = if options.side_by_side { cases.len() } else { 1 };
     let rows: Vec<_> = stream::iter(cases)
-        .map(|(what, n)| case(what, n, options.cluster))
+        .map(|(what, n)| case(what, n, options))
         .buffered(at_once)
         .try_concat()
         .await?;
@@ -71,14 +75,15 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
 }
 
 /// One of them, on servers of its own.
-async fn case(what: &str, n: u32, in_cluster: bool) -> Result<Vec<Row>, Failure> {
+async fn case(what: &str, n: u32, options: &Options) -> Result<Vec<Row>, Failure> {
     println!("{what}: {n}");
-    let servers = Servers::start(in_cluster).await;
+    let servers = Servers::start(options.cluster).await;
     let words = [
         "mode=many".to_owned(),
         format!("what={what}"),
         format!("n={n}"),
         format!("url={}", servers.url()),
+        format!("ttl_s={}", options.ttl),
         "seconds=3".to_owned(),
         "drain_s=900".to_owned(),
     ];
