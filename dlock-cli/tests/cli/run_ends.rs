@@ -242,12 +242,31 @@ async fn a_watchdog_that_is_told_to_end_watches_on() {
     let server = RedisServer::start().await;
     let worker = watched(&server, &[], "echo asked; exit 0").await;
     let watchdog = watchdog_of(&worker);
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    let signals = [Signal::TERM, Signal::INT, Signal::HUP];
+    // It was told of the command by a pipe, which it may not have come to read.
+    eventually(LIMIT, "the watchdog has begun", async || {
+        signals.iter().all(|signal| catches(watchdog, *signal))
+    })
+    .await;
+    for signal in signals {
         kill_process(watchdog, signal).expect("it runs");
     }
     worker.kill();
     assert_eq!(ended(&worker).await.code, None);
     assert!(worker.stdout().contains("asked"), "{}", worker.stderr());
+}
+
+/// Whether the process has a handler for the signal.
+#[cfg(target_os = "linux")]
+fn catches(process: Pid, signal: Signal) -> bool {
+    let path = format!("/proc/{}/status", process.as_raw_nonzero());
+    let status = std::fs::read_to_string(path).expect("the process runs");
+    let caught = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .expect("Linux tells it");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("it is a mask");
+    (caught >> (signal.as_raw() - 1)) & 1 == 1
 }
 
 #[cfg(target_os = "linux")]
