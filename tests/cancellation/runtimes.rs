@@ -1,12 +1,12 @@
 //! Runtimes that end while something is at any of its awaits, on them, and others that live on.
 
 use std::{
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, resume_unwind},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
+    thread::{self, ScopedJoinHandle},
 };
 
 use dlock_testkit::eventually;
@@ -80,10 +80,14 @@ const EVERYWHERE: [(Flavor, Home); 4] = [
 ];
 
 /// Makes what an experiment needs, on the runtime that is entered.
-type Make<'a> = &'a dyn Fn(Scale, bool) -> (Stage, Arc<Steps>);
+type Make<'a> = &'a (dyn Fn(Scale, bool) -> (Stage, Arc<Steps>) + Sync);
 
 /// Experiments wait more than they work, so there are more threads than processors.
 const WORKERS: usize = 32;
+
+/// The number of consecutive moments of one operation that are tried at the same time: how many there are is not known
+/// before, and the longest operation would be the last one to end.
+const AT_ONCE: usize = 4;
 
 struct Experiment<'a> {
     operation: &'a Operation,
@@ -91,6 +95,7 @@ struct Experiment<'a> {
     flavor: Flavor,
     home: Home,
     fate: Fate,
+    at_once: usize,
 }
 
 impl Experiment<'_> {
@@ -188,10 +193,23 @@ impl Experiment<'_> {
         was_over
     }
 
-    /// How often the runtime could end.
+    /// The number of moments at which the runtime could end.
     fn everywhere(&self, elsewhere: &Runtime, moment: fn(usize) -> Moment) -> usize {
-        let mut moments = 0..;
-        let end = moments.find(|count| self.at(elsewhere, moment(*count)));
+        let at = |count| self.at(elsewhere, moment(count));
+        let mut groups = (0..).step_by(self.at_once);
+        let end = groups.find_map(|first| {
+            let were_over = thread::scope(|scope| {
+                let moments =
+                    (first..first + self.at_once).map(|count| scope.spawn(move || at(count)));
+                let moments: Vec<_> = moments.collect();
+                let ended = moments.into_iter().map(ScopedJoinHandle::join);
+                ended
+                    .map(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
+                    .collect::<Vec<_>>()
+            });
+            let end = were_over.into_iter().position(|was_over| was_over);
+            end.map(|end| first + end)
+        });
         end.expect("an operation ends")
     }
 }
@@ -255,13 +273,17 @@ struct Series<'a> {
     operations: &'a [&'a Operation],
     runtimes: &'a [(Flavor, Home)],
     fate: Fate,
+    at_once: usize,
     /// The least of each kind of moment that an operation is to have.
     least: fn(&Operation) -> [usize; 2],
 }
 
 impl Series<'_> {
     /// Tries everything, with what `prepare` makes once for each thread that works on it.
-    fn run<M: Fn(Scale, bool) -> (Stage, Arc<Steps>)>(&self, prepare: impl Fn() -> M + Sync) {
+    fn run<M: Fn(Scale, bool) -> (Stage, Arc<Steps>) + Sync>(
+        &self,
+        prepare: impl Fn() -> M + Sync,
+    ) {
         const MOMENTS: [fn(usize) -> Moment; 2] = [Moment::Polled, Moment::Stepped];
 
         watch_for_others();
@@ -290,6 +312,7 @@ impl Series<'_> {
                     flavor,
                     home,
                     fate: self.fate,
+                    at_once: self.at_once,
                 };
                 let interruptions = experiment.everywhere(&elsewhere, MOMENTS[moment]);
                 let least = (self.least)(experiment.operation)[moment];
@@ -333,6 +356,7 @@ fn every_operation(
         operations: &operations,
         runtimes,
         fate,
+        at_once: AT_ONCE,
         // What two threads do at the same time wakes it once.
         least: |operation| [operation.awaits.div_ceil(2), operation.steps],
     };
@@ -415,6 +439,8 @@ fn a_runtime_that_ends_while_a_server_is_asked_leaves_nothing() {
             (Flavor::Threads, Home::Elsewhere),
         ],
         fate: Fate::EndsWithIt,
+        // Those of one thread share a manager, which has to be idle at the end.
+        at_once: 1,
         // When an answer comes is not for the test to say: some of its awaits may not be. A server
         // is not stopped at its steps.
         least: |_| [1, 0],
