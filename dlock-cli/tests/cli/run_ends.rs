@@ -349,7 +349,7 @@ const DEAF_CHILD: &str = "sh -c 'trap \"\" TERM; echo in; while :; do sleep 0.02
 #[tokio::test]
 async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "1s", "--kill-after", "1h"];
+    let options = ["--ttl", "3s", "--kill-after", "1h"];
     let worker = running(&server, &options, SLOW).await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
     let ended = ended(&worker).await.with(76);
@@ -360,7 +360,7 @@ async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
 #[tokio::test]
 async fn the_watchdog_hears_of_a_lease_that_is_renewed_while_its_command_ends() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "2s", "--max-hold", "200ms", "--kill-after", "1h"];
+    let options = ["--ttl", "3s", "--max-hold", "200ms", "--kill-after", "1h"];
     let worker = running(&server, &options, SLOW).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("ended by itself"), "{}", ended.stdout);
