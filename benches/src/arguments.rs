@@ -99,6 +99,10 @@ pub(crate) struct Settings {
     /// How many, with `mode=many`
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..))]
     pub(crate) n: u32,
+
+    /// How long a lease lasts, with `what=held`: short, so that there are several renewals in it
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(3..=600))]
+    pub(crate) ttl_s: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

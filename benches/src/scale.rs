@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dlock_testkit::{Cluster, RedisServer};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::Failure;
 use crate::compare::Process;
@@ -28,6 +29,14 @@ pub(crate) struct Options {
     /// Over a Redis Cluster of three masters in place of one server
     #[arg(long)]
     cluster: bool,
+
+    /// How long a lease lasts, in seconds
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(3..=600))]
+    ttl: u64,
+
+    /// All of it at the same time, which takes less of it and measures less well
+    #[arg(long)]
+    side_by_side: bool,
 }
 
 /// Much longer than any of it takes.
@@ -47,22 +56,12 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         ("waiters", options.waiters),
         ("distinct", options.keys),
     ];
-    let mut rows = Vec::new();
-    for (what, n) in cases {
-        println!("{what}: {n}");
-        let servers = Servers::start(options.cluster).await;
-        let words = [
-            "mode=many".to_owned(),
-            format!("what={what}"),
-            format!("n={n}"),
-            format!("url={}", servers.url()),
-            "seconds=3".to_owned(),
-            "drain_s=900".to_owned(),
-        ];
-        let report = Process::start(&words)?.outcome(PATIENCE).await?;
-        rows.extend(judge(&report));
-        rows.extend(left_over(&servers.keys().await));
-    }
+    let at_once = if options.side_by_side { cases.len() } else { 1 };
+    let rows: Vec<_> = stream::iter(cases)
+        .map(|(what, n)| case(what, n, options))
+        .buffered(at_once)
+        .try_concat()
+        .await?;
     println!("\n{}", shown(&rows));
     let broken: Vec<_> = rows
         .iter()
@@ -73,6 +72,25 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         return Ok(());
     }
     Err(format!("out of bounds: {}", broken.join(", ")).into())
+}
+
+/// One of them, on servers of its own.
+async fn case(what: &str, n: u32, options: &Options) -> Result<Vec<Row>, Failure> {
+    println!("{what}: {n}");
+    let servers = Servers::start(options.cluster).await;
+    let words = [
+        "mode=many".to_owned(),
+        format!("what={what}"),
+        format!("n={n}"),
+        format!("url={}", servers.url()),
+        format!("ttl_s={}", options.ttl),
+        "seconds=3".to_owned(),
+        "drain_s=900".to_owned(),
+    ];
+    let report = Process::start(&words)?.outcome(PATIENCE).await?;
+    let mut rows = judge(&report);
+    rows.extend(left_over(&servers.keys().await));
+    Ok(rows)
 }
 
 /// Where the locks are.

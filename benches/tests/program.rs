@@ -107,7 +107,8 @@ async fn very_many_of_something_are_counted() {
 
 #[tokio::test]
 async fn very_many_of_something_are_in_a_cluster() {
-    let words = ["--cluster", "--leases=50", "--waiters=50", "--keys=200"];
+    let sizes = ["--ttl=5", "--leases=50", "--waiters=50", "--keys=200"];
+    let words = [&["--cluster", "--side-by-side"], &sizes[..]].concat();
     // It would fail if anything but fences was left on any node.
     let worker = start(&[&["many"], &words[..]].concat());
     let status = worker.wait(DEADLINE).await;

@@ -1,8 +1,8 @@
 //! The contract between dlock and the store that decides who holds a key.
 //!
 //! A store knows keys, owners and time; it knows nothing of tasks, guards or renewal. *Busy* and
-//! *not yours* are answers. An `Err` always means that the outcome is unknown: the request may or
-//! may not have been carried out.
+//! *not yours* are answers. An `Err` means that the outcome is unknown, the request may or may not have been
+//! carried out, unless its kind says that it had no effect.
 
 mod boxed;
 mod contract;

@@ -19,6 +19,7 @@ use dlock::{
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(60);
 const NANOSECOND: Duration = Duration::from_nanos(1);
+const TOO_SHORT: Duration = SHORTEST.checked_sub(NANOSECOND).unwrap();
 
 /// A store of leases from five seconds to a minute.
 #[derive(Clone)]
@@ -73,7 +74,7 @@ async fn a_time_that_the_store_cannot_keep_is_refused_with_the_key_and_the_bound
     let lock = || manager.lock("order:42");
     for (lock, option, words) in [
         (
-            lock().ttl(Duration::from_nanos(4_999_999_999)),
+            lock().ttl(TOO_SHORT),
             "ttl",
             [
                 "4.999999999s is shorter than the store's shortest lease",

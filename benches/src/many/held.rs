@@ -15,10 +15,6 @@ use crate::outcome::count;
 use crate::stats::Stats;
 use crate::usage::Usage;
 
-/// Short, so that there are several renewals of each lease in it.
-const TTL: Duration = Duration::from_secs(10);
-/// A lease is renewed when a third of its TTL has passed: three rounds.
-const HELD_FOR: Duration = TTL;
 /// So many requests are under way at once.
 const AT_ONCE: usize = 256;
 
@@ -37,7 +33,8 @@ pub(crate) struct Held {
 }
 
 pub(super) async fn run(settings: &Settings) -> Result<Held, Failure> {
-    let manager = builder(settings).ttl(TTL).connect(&settings.url).await?;
+    let ttl = Duration::from_secs(settings.ttl_s);
+    let manager = builder(settings).ttl(ttl).connect(&settings.url).await?;
     let mut watchers = connect_to_each(&settings.url).await?;
     let (n, key) = (settings.n, &settings.key);
 
@@ -51,7 +48,8 @@ pub(super) async fn run(settings: &Settings) -> Result<Held, Failure> {
 
     let (held, before) = (Usage::now(), Stats::of_all(&mut watchers).await?);
     let start = Instant::now();
-    sleep(HELD_FOR).await;
+    // A lease is renewed when a third of its TTL has passed: three rounds.
+    sleep(ttl).await;
     let kept_s = start.elapsed().as_secs_f64();
     let (later, after) = (Usage::now(), Stats::of_all(&mut watchers).await?);
     let commands = after.since(&before, &["getex", "pexpire"]);

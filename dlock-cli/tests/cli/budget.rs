@@ -11,13 +11,16 @@ use super::{LIMIT, call, clean, dlock, ended, looks::manager, run_signals::send}
 /// A walk through so many is 200 steps, which takes some seconds.
 const KEYS: u32 = 200_000;
 
-async fn server_with_keys_of_others() -> RedisServer {
+/// A walk through so many takes longer than an interval of `top`.
+const SOME_KEYS: u32 = 100_000;
+
+async fn server_with_keys_of_others(keys: u32) -> RedisServer {
     let server = RedisServer::start().await;
     let fill = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'other:' .. i, 'x') end";
     redis::cmd("EVAL")
         .arg(fill)
         .arg(0)
-        .arg(KEYS)
+        .arg(keys)
         .exec_async(&mut server.connection().await)
         .await
         .expect("it has room");
@@ -53,24 +56,27 @@ async fn scans(server: &RedisServer) -> u32 {
 
 #[tokio::test]
 async fn a_list_says_how_far_it_is_to_whoever_waits_at_a_terminal() {
-    let server = server_with_keys_of_others().await;
+    let server = server_with_keys_of_others(KEYS).await;
     let steps = [
         "see:% of the keys looked at, slowly, to spare the server; `--fast` does not",
         "see:no lock is held or waited for",
     ];
-    let shown = ended(&in_terminal(&server, &["ls"], &steps)).await.with(0);
+    // Each has a pace of its own.
+    let at_terminal = in_terminal(&server, &["ls"], &steps);
+    let elsewhere = Worker::spawn(&mut dlock(&server, &["ls"]));
+    let shown = ended(&at_terminal).await.with(0);
     assert!(shown.stdout.contains("code 0"), "{}", shown.stdout);
+    let slow = ended(&elsewhere).await.with(0);
     let begun = scans(&server).await;
     let fast = call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
     assert_eq!(fast.stderr, "dlock: no lock is held or waited for\n");
     assert!(scans(&server).await - begun >= KEYS / 1000);
-    let slow = call(&mut dlock(&server, &["ls"])).await.with(0);
     assert_eq!(slow.stderr, fast.stderr, "there is no terminal");
 }
 
 #[tokio::test]
 async fn top_says_that_its_looks_are_stretched() {
-    let server = server_with_keys_of_others().await;
+    let server = server_with_keys_of_others(SOME_KEYS).await;
     let billing = manager(&server, "billing").await;
     let guard = billing
         .lock("order:42")
@@ -87,7 +93,7 @@ async fn top_says_that_its_looks_are_stretched() {
 /// What happens to known locks, and what waiters are told, is seen before the walk is through.
 #[tokio::test]
 async fn a_watch_sees_what_it_knows_and_hears_meanwhile() {
-    let server = server_with_keys_of_others().await;
+    let server = server_with_keys_of_others(KEYS).await;
     let billing = manager(&server, "billing").await;
     let known = billing.lock("known").acquire().await.expect("it is free");
     call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);

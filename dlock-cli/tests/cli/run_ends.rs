@@ -85,29 +85,33 @@ async fn a_deaf_command_and_its_children_are_killed() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_or_stands_still_ends_the_command_before_its_lease() {
+async fn a_server_that_stands_still_ends_the_command_before_its_lease() {
     let server = RedisServer::start().await;
     // So long that its last renewal may still be carried out when the command stops to wait for the release.
     let worker = running(&server, &["--ttl", "9s"], POLITE).await;
     server.pause();
-    let first = ended(&worker).await.with(76);
-    assert!(first.stdout.contains("asked"));
+    let ended = ended(&worker).await.with(76);
+    assert!(ended.stdout.contains("asked"));
     let says = "dlock: the lease cannot be renewed: ending the command, with SIGKILL in";
-    assert!(first.stderr.contains(says), "{}", first.stderr);
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
     assert!(
-        first.stderr.contains("before its lease was"),
+        ended.stderr.contains("before its lease was"),
         "{}",
-        first.stderr
+        ended.stderr
     );
     let says = "the server has not confirmed that `job` is free";
-    assert!(first.stderr.contains(says), "{}", first.stderr);
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
     server.resume();
     eventually_nothing_is_left(&server).await;
+}
 
+#[tokio::test]
+async fn a_server_that_dies_ends_the_command_before_its_lease() {
+    let server = RedisServer::start().await;
     let worker = running(&server, &["--ttl", "6s", "--json"], DEAF).await;
     server.kill();
-    let second = ended(&worker).await.with(76);
-    let last = second
+    let ended = ended(&worker).await.with(76);
+    let last = ended
         .stderr
         .lines()
         .rev()
@@ -173,22 +177,29 @@ async fn a_dlock_that_is_stopped_while_its_command_ends_leaves_it_no_longer_than
 
 #[tokio::test]
 async fn a_killed_dlock_leaves_no_command_behind() {
+    leaves_nothing_behind_when_killed(POLITE).await;
+}
+
+#[tokio::test]
+async fn a_killed_dlock_leaves_no_deaf_command_behind() {
+    leaves_nothing_behind_when_killed(DEAF).await;
+}
+
+async fn leaves_nothing_behind_when_killed(script: &str) {
     let server = RedisServer::start().await;
-    for script in [POLITE, DEAF] {
-        let options = ["--ttl", "3s", "--kill-after", "200ms"];
-        let worker = running(&server, &options, script).await;
-        renewed(&server).await;
-        worker.kill();
-        // The output is complete when its last writer has ended.
-        assert_eq!(ended(&worker).await.code, None);
-        assert_eq!(worker.stdout().contains("asked"), script == POLITE);
-        assert!(
-            worker
-                .stderr()
-                .contains("`dlock run` was killed: ending the command")
-        );
-        eventually_nothing_is_left(&server).await;
-    }
+    let options = ["--ttl", "3s", "--kill-after", "200ms"];
+    let worker = running(&server, &options, script).await;
+    renewed(&server).await;
+    worker.kill();
+    // The output is complete when its last writer has ended.
+    assert_eq!(ended(&worker).await.code, None);
+    assert_eq!(worker.stdout().contains("asked"), script == POLITE);
+    assert!(
+        worker
+            .stderr()
+            .contains("`dlock run` was killed: ending the command")
+    );
+    eventually_nothing_is_left(&server).await;
 }
 
 /// The command of a `dlock` that has told its watchdog of it, and ends in the way that the script says.
@@ -231,12 +242,31 @@ async fn a_watchdog_that_is_told_to_end_watches_on() {
     let server = RedisServer::start().await;
     let worker = watched(&server, &[], "echo asked; exit 0").await;
     let watchdog = watchdog_of(&worker);
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    let signals = [Signal::TERM, Signal::INT, Signal::HUP];
+    // It was told of the command by a pipe, which it may not have come to read.
+    eventually(LIMIT, "the watchdog has begun", async || {
+        signals.iter().all(|signal| catches(watchdog, *signal))
+    })
+    .await;
+    for signal in signals {
         kill_process(watchdog, signal).expect("it runs");
     }
     worker.kill();
     assert_eq!(ended(&worker).await.code, None);
     assert!(worker.stdout().contains("asked"), "{}", worker.stderr());
+}
+
+/// Whether the process has a handler for the signal.
+#[cfg(target_os = "linux")]
+fn catches(process: Pid, signal: Signal) -> bool {
+    let path = format!("/proc/{}/status", process.as_raw_nonzero());
+    let status = std::fs::read_to_string(path).expect("the process runs");
+    let caught = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .expect("Linux tells it");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("it is a mask");
+    (caught >> (signal.as_raw() - 1)) & 1 == 1
 }
 
 #[cfg(target_os = "linux")]
@@ -319,7 +349,7 @@ const DEAF_CHILD: &str = "sh -c 'trap \"\" TERM; echo in; while :; do sleep 0.02
 #[tokio::test]
 async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "1s", "--kill-after", "1h"];
+    let options = ["--ttl", "3s", "--kill-after", "1h"];
     let worker = running(&server, &options, SLOW).await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
     let ended = ended(&worker).await.with(76);
@@ -330,7 +360,7 @@ async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
 #[tokio::test]
 async fn the_watchdog_hears_of_a_lease_that_is_renewed_while_its_command_ends() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "2s", "--max-hold", "200ms", "--kill-after", "1h"];
+    let options = ["--ttl", "3s", "--max-hold", "200ms", "--kill-after", "1h"];
     let worker = running(&server, &options, SLOW).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("ended by itself"), "{}", ended.stdout);

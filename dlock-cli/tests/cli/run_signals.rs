@@ -2,6 +2,7 @@
 
 use dlock::LockManager;
 use dlock_testkit::{Proxy, RedisServer, Worker, eventually, python};
+use futures_util::{StreamExt as _, stream};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{
@@ -176,11 +177,13 @@ async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisSer
 #[tokio::test]
 async fn who_is_told_to_end_while_the_grant_is_on_its_way_runs_nothing() {
     // Which of the two is noticed first is different each time.
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)].repeat(10) {
+    let rounds = [(Signal::INT, 130), (Signal::TERM, 143)].repeat(10);
+    let rounds = stream::iter(rounds).for_each_concurrent(5, async |(signal, code)| {
         let (server, ended) = signalled_with_the_grant(signal, &[]).await;
         assert_eq!(ended.with(code).stdout, "");
         assert!(locks(&server).await.is_empty());
-    }
+    });
+    rounds.await;
 }
 
 #[tokio::test]

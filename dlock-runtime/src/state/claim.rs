@@ -1,7 +1,7 @@
 //! The claim of this process at the store: one owner, which several attempts bear in turn.
 //!
-//! **Safety.** All requests of a claim carry the same TTL, whichever attempt bears it. So one that is carried
-//! out late never leaves the lease less time than an earlier answer has promised.
+//! **Safety.** All requests of a claim carry the same TTL, whichever attempt bears it; the last renewal, for the rest of a
+//! `min_hold`, waits for the one before it. So a request that is carried out late never leaves the lease less time than an earlier answer has promised.
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ use super::{
 ///
 /// # Errors
 ///
-/// Every request fails with a [`StoreError`] when the outcome is unknown, see [`StoreErrorKind`].
+/// Every request fails with a [`StoreError`] when the outcome is unknown, or it had no effect, see [`StoreErrorKind`].
 ///
 /// # Cancel safety
 ///

@@ -89,32 +89,39 @@ pub(crate) async fn a_database_that_is_not_there_is_named(make: Make) {
 }
 
 pub(crate) async fn who_gives_up_says_after_how_long(make: Make) {
-    let server = RedisServer::start_make(make).await;
-    let limit = Duration::from_millis(1300);
-
-    let proxy = Proxy::start(server.port());
-    proxy.refuse();
-    let (kind, text) = fails(proxy.url(), limit).await;
-    assert_eq!(kind, StoreErrorKind::Unreachable);
-    let expected = format!("cannot connect to {} for 1.3s: ", proxy.url());
-    assert!(text.starts_with(&expected), "{text}");
-
+    const LIMIT: Duration = Duration::from_millis(1300);
+    let [server, gone] = [
+        RedisServer::start_make(make).await,
+        RedisServer::start_make(make).await,
+    ];
+    let refused = async {
+        let proxy = Proxy::start(server.port());
+        proxy.refuse();
+        let (kind, text) = fails(proxy.url(), LIMIT).await;
+        assert_eq!(kind, StoreErrorKind::Unreachable);
+        let expected = format!("cannot connect to {} for 1.3s: ", proxy.url());
+        assert!(text.starts_with(&expected), "{text}");
+    };
     // Not a failure of the connection.
-    run(&mut server.connection().await, "REPLICAOF 127.0.0.1 1").await;
-    let (kind, text) = fails(server.url(), limit).await;
-    assert_eq!(kind, StoreErrorKind::ReadOnly);
-    let expected = format!(
-        "cannot connect to {} for 1.3s: the server is a",
-        server.url()
-    );
-    assert!(text.starts_with(&expected), "{text}");
-
-    server.kill();
-    let (kind, text) = fails(server.url(), limit).await;
-    assert_eq!(kind, StoreErrorKind::Unreachable);
-    let expected = format!(
-        "cannot connect to {} for 1.3s: connection refused",
-        server.url()
-    );
-    assert_eq!(text, expected);
+    let read_only = async {
+        run(&mut server.connection().await, "REPLICAOF 127.0.0.1 1").await;
+        let (kind, text) = fails(server.url(), LIMIT).await;
+        assert_eq!(kind, StoreErrorKind::ReadOnly);
+        let expected = format!(
+            "cannot connect to {} for 1.3s: the server is a",
+            server.url()
+        );
+        assert!(text.starts_with(&expected), "{text}");
+    };
+    let killed = async {
+        gone.kill();
+        let (kind, text) = fails(gone.url(), LIMIT).await;
+        assert_eq!(kind, StoreErrorKind::Unreachable);
+        let expected = format!(
+            "cannot connect to {} for 1.3s: connection refused",
+            gone.url()
+        );
+        assert_eq!(text, expected);
+    };
+    tokio::join!(refused, read_only, killed);
 }

@@ -60,6 +60,10 @@ struct Arguments {
     #[arg(long, value_enum)]
     kind: Vec<Kind>,
 
+    /// So many crowds side by side with each topology, on servers of their own: they share the kinds out
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    crowds: u8,
+
     /// Lets something be wrong with the crowd, which must be found out
     #[arg(long, value_enum)]
     cheat: Option<Cheat>,
@@ -124,13 +128,18 @@ impl Arguments {
         let reports: Vec<_> = thread::scope(|scope| {
             let start = |topology: &Topology| {
                 let topology = *topology;
-                scope.spawn(move || self.repeat(topology, seed))
+                let crowds = 0..usize::from(self.crowds);
+                let shares = crowds.map(|crowd| self.share(topology, crowd));
+                let shares = shares.filter(|kinds| !kinds.is_empty());
+                let start = |(crowd, kinds): (u64, Vec<Kind>)| {
+                    let seed = seed ^ ((topology as u64) << 32) ^ (crowd << 40);
+                    scope.spawn(move || self.repeat(topology, &kinds, seed))
+                };
+                (0..).zip(shares).map(start).collect::<Vec<_>>()
             };
             let running: Vec<_> = chosen.iter().map(start).collect();
-            let ended = running.into_iter().map(ScopedJoinHandle::join);
-            ended
-                .map(|it| it.expect("rounds panic by themselves"))
-                .collect()
+            let ended = running.into_iter().zip(chosen);
+            ended.map(|(it, topology)| of_all(*topology, it)).collect()
         });
         for report in &reports {
             print!("{report}");
@@ -151,13 +160,13 @@ impl Arguments {
     }
 
     /// Rounds until the time is over, or something is wrong.
-    fn repeat(&self, topology: Topology, seed: u64) -> Report {
-        let mut random = Random::new(seed ^ ((topology as u64) << 32));
+    fn repeat(&self, topology: Topology, kinds: &[Kind], seed: u64) -> Report {
+        let mut random = Random::new(seed);
         let end = Instant::now() + Duration::from_secs_f64(60.0 * self.minutes.max(0.0));
         let mut report = Report::new(topology);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let round = self.round(topology, random.next(), left.min(ROUND));
+            let round = self.round(topology, kinds, random.next(), left.min(ROUND));
             report.add(round);
             println!(
                 "{topology}: {} s, {} sections, {} violations so far",
@@ -175,12 +184,18 @@ impl Arguments {
         kinds
     }
 
-    fn round(&self, topology: Topology, seed: u64, time: Duration) -> Report {
+    /// Those of the kinds that fall to one of the crowds.
+    fn share(&self, topology: Topology, crowd: usize) -> Vec<Kind> {
+        let kinds = self.kinds(topology).into_iter().skip(crowd);
+        kinds.step_by(usize::from(self.crowds)).collect()
+    }
+
+    fn round(&self, topology: Topology, kinds: &[Kind], seed: u64, time: Duration) -> Report {
         let directory = TempDir::with_prefix("round-").expect("a directory can be made");
         let doing = Arc::new(Mutex::new("starting it".to_owned()));
         let round = Round {
             topology,
-            kinds: self.kinds(topology),
+            kinds: kinds.to_vec(),
             seed,
             time,
             cheat: self.cheat,
@@ -208,6 +223,15 @@ impl Arguments {
         }
         report
     }
+}
+
+/// One report of all crowds with the same sort of servers.
+fn of_all(topology: Topology, crowds: Vec<ScopedJoinHandle<'_, Report>>) -> Report {
+    let mut all = Report::new(topology);
+    for crowd in crowds {
+        all.add(crowd.join().expect("rounds panic by themselves"));
+    }
+    all
 }
 
 fn new_seed() -> u64 {

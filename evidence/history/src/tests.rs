@@ -1,3 +1,5 @@
+//! Tests of the judge of histories.
+
 use super::*;
 
 fn section(token: i64, entered: u64, left: u64) -> Section {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock::{LockError, LockManager, LostCause, store::memory::MemoryStore};
 use dlock_testkit::RedisServer;
+use futures_util::{StreamExt as _, stream};
 
 use crate::common::{TestClock, soon};
 use crate::error_page::{KEY, OF_FORKS, PATIENCE, page::Page, run};
@@ -72,7 +73,8 @@ pub(crate) async fn provoke(code: &str) -> LockError {
 async fn each_is_on_the_page() {
     let page = Page::read();
     let here = |code: &&&str| !OF_FORKS.contains(code);
-    for code in LostCause::CODES.iter().filter(here) {
+    let codes = stream::iter(LostCause::CODES.iter().filter(here));
+    let all = codes.for_each_concurrent(None, async |code| {
         let error = soon(provoke(code)).await;
         let LockError::Lost { key, cause, .. } = &error else {
             panic!("`{code}`: {error}");
@@ -80,5 +82,6 @@ async fn each_is_on_the_page() {
         assert_eq!((key.as_str(), cause.code()), (KEY, *code), "{error}");
         page.assert_shows(code, &error);
         page.assert_shows("lost", &error);
-    }
+    });
+    all.await;
 }

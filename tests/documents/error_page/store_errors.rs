@@ -13,6 +13,7 @@ use dlock::{
     store::StoreError,
 };
 use dlock_testkit::{Proxy, RedisServer, Sentinels, eventually};
+use futures_util::{StreamExt as _, stream};
 
 use crate::common::{LIMIT, no_redis, soon};
 use crate::error_page::{KEY, OF_FORKS, PATIENCE, page::Page, refused, run};
@@ -224,7 +225,9 @@ async fn not_made(code: &str) -> Provoked {
 async fn each_is_on_the_page() {
     let page = Page::read();
     let here = |code: &&&str| !OF_FORKS.contains(code);
-    for code in StoreErrorKind::CODES.iter().filter(here) {
+    let codes = stream::iter(StoreErrorKind::CODES.iter().filter(here));
+    // Each on servers of its own, which it mostly waits for.
+    let all = codes.for_each_concurrent(4, async |code| {
         let error = soon(provoke(code)).await;
         let (reason, text) = (error.reason(), error.text());
         assert_eq!(reason.kind().code(), *code, "{text}");
@@ -232,7 +235,8 @@ async fn each_is_on_the_page() {
         page.assert_shows(error.code(), &text);
         let named = error.named();
         assert!(text.to_string().contains(&named), "no `{named}` in: {text}");
-    }
+    });
+    all.await;
 }
 
 /// What a message says is not said again by its kind.

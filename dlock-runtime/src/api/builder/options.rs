@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl LockManagerBuilder {
-    /// Sets how long the store keeps a lease without a sign of life, 100 ms to 24 h. If not set, 30
-    /// s.
+    /// Sets how long the store keeps a lease without a sign of life, 100 ms to 24 h. If not set,
+    /// 30 s.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -1,4 +1,4 @@
-//! Hints from a real server. They are tested in here because only managers can make sinks.
+//! Hints from a real server, and what the store keeps for them: parts that nothing outside of it sees.
 
 use std::{
     sync::{

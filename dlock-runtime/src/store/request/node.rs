@@ -32,7 +32,7 @@ pub struct Proposal<'a> {
     /// The least value of a new fence, in place of the node's own clock, so that several nodes count
     /// the same one. A node that has reached this value before counts a greater one.
     pub fence: u64,
-    /// `true` if the owner waits for a notice when the key is held: a [`Hint`](super::Hint) with a
+    /// `true` if the owner waits for a notice when the key is held: a [`Hint`](crate::store::Hint) with a
     /// fence of 0 when the key is free and the owner is the first. It leaves the queue by that, and
     /// has no precedence: the next request gets the key, from any owner.
     pub notice: bool,

@@ -10,11 +10,11 @@ use super::Expected;
 /// The result of a check.
 #[derive(Debug)]
 pub struct Report {
-    /// See [`Check::protocol`].
+    /// See [`Check::protocol`](super::Check::protocol).
     pub protocol: String,
-    /// See [`Check::claim`].
+    /// See [`Check::claim`](super::Check::claim).
     pub claim: String,
-    /// See [`Check::expected`].
+    /// See [`Check::expected`](super::Check::expected).
     pub expected: Expected,
     /// The actions that lead to a state where the property fails, or where it happens.
     pub path: Option<Vec<String>>,

@@ -44,7 +44,7 @@ pub(super) const ALL: &[Mutant] = &[
         "usual.min(left)",
         MANY,
     )
-    .breaks("An answer is waited for in half of the time that the lease has left"),
+    .breaks("An answer is waited for as long as usual, or for half of what the lease has left"),
     Mutant::new(
         "fewer-answers-are-enough",
         "A lease that a store does not answer for counts as being renewed for ever",

@@ -317,7 +317,7 @@ pub(super) const ALL: &[Mutant] = &[
         "true",
         STATE,
     )
-    .breaks("with a third of its time left"),
+    .breaks("with a third of its TTL left, or a second if that is less"),
     Mutant::new(
         "tokens-run-out",
         "A lease is handed on although there is no greater token",

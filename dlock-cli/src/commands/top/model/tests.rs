@@ -1,3 +1,5 @@
+//! Tests of the model of `dlock top`: what is seen becomes rows.
+
 use std::time::Duration;
 
 use super::*;

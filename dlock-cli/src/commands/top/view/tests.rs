@@ -1,3 +1,5 @@
+//! Tests of the screen of `dlock top`, as text.
+
 #![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod example;
