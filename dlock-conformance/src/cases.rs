@@ -37,7 +37,7 @@ table! { STORES, of_stores, LockStore:
         a_free_key_is_granted_and_a_held_one_is_busy:
             "A free key is granted to the owner that asks, and a held one is busy for every other owner.",
         keys_are_independent:
-            "Each key is a lock of its own.",
+            "Each key is a lock of its own, and two keys are one only if all their bytes are the same.",
         concurrent_requests_get_at_most_one_grant:
             "Of several owners that ask at the same time, no two hold the key.",
         a_repeated_request_returns_the_same_fence_and_restarts_the_ttl:
@@ -49,15 +49,17 @@ table! { STORES, of_stores, LockStore:
         only_the_owner_renews_and_releases:
             "Only the owner renews and releases; a request of another owner is answered and changes nothing.",
         a_lease_expires_after_its_ttl:
-            "A lease ends by itself when its TTL is over, and its owner can then neither renew nor release it.",
+            "A lease ends by itself when its TTL is over, and its owner can then neither renew nor release it, even if nobody else has the key.",
         a_lease_lasts_for_its_ttl:
             "A lease does not end before its TTL is over.",
         fences_grow:
             "A new grant has a fence greater than that of every earlier grant of its key, released or run out.",
+        a_fence_makes_a_token:
+            "A fence is at least 1 and less than 2^51, so that it makes a fencing token.",
         a_request_without_waiting_takes_no_place:
             "An owner that does not wait has no place in a queue, and is not made the holder by a release.",
         advertised_modes_and_ttls_are_granted:
-            "The store grants every mode that its properties name, and leases of every length between the shortest and the longest.",
+            "The store grants every mode that its properties name, and leases of every length between the shortest and the longest, none for less than was asked.",
         an_immediate_release_frees_the_key:
             "If `release_at_once` says that it has released, the key is free.",
     }
@@ -108,6 +110,11 @@ table! { NODES, of_nodes, QuorumNode:
         a_notice_has_no_fence:
             "The manager of the first waiter for a notice gets a hint with a fence of 0 at a release.",
     }
+}
+
+/// Whether the case of this name needs the requests of a node.
+pub(crate) fn is_of_a_node(name: &str) -> bool {
+    NODES.iter().any(|case| case.name == name)
 }
 
 /// All cases, of all levels.

@@ -136,11 +136,12 @@ impl Suite {
     ///
     /// # Panics
     ///
-    /// At [`Level::Node`], which needs [`run_node`](Self::run_node), and when there is no case of the
-    /// name that was asked for.
+    /// At [`Level::Node`] and for a case of that level, which need [`run_node`](Self::run_node), and when there
+    /// is no case of the name that was asked for.
     pub async fn run<S: LockStore>(&self, store: &S) -> Report {
+        let is_of_a_node = self.only.is_some_and(cases::is_of_a_node);
         assert!(
-            self.level < Level::Node,
+            self.level < Level::Node && !is_of_a_node,
             "the cases of a quorum node need `Suite::run_node`"
         );
         self.run_all(store, cases::of_stores()).await
@@ -205,7 +206,9 @@ impl Suite {
             let was_late = trial.is_late();
             // A machine that stands still says nothing of the store.
             if outcome.is_err() {
-                timeout(self.limit, trial.clean_up()).await.ok();
+                // A store that panics here as well has failed this case only.
+                let cleaned = AssertUnwindSafe(trial.clean_up()).catch_unwind();
+                timeout(self.limit, cleaned).await.ok();
             }
             if outcome.is_ok() || !was_late || begun.elapsed() >= self.limit {
                 return (outcome, repeats);

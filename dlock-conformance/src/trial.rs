@@ -2,7 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    fmt::Debug,
+    fmt::{self, Debug},
     future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -25,11 +25,20 @@ pub(crate) const TTL: Duration = Duration::from_secs(30);
 /// What every holder says of itself.
 pub(crate) const LABEL: &str = "conformance@host/1";
 
+/// By how much a store may count less of a lease than is left: it may count in whole seconds.
+const ROUNDING: Duration = Duration::from_secs(1);
+
 /// A rule was broken.
-#[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) expected: String,
     pub(crate) seen: String,
+}
+
+/// The answer as it was seen: a report has its own words for what was expected.
+impl Debug for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.seen)
+    }
 }
 
 impl Broken {
@@ -47,6 +56,14 @@ pub(crate) fn expect(is_kept: bool, expected: &str, seen: impl Debug) -> Result<
         return Ok(());
     }
     Err(Broken::new(expected, format!("{seen:?}")))
+}
+
+/// Ends the case unless `seen` is what is left of a lease of this TTL, which was `asked` for then.
+///
+/// The store counts from some moment since. So a machine that stands still is no fault of the store.
+pub(crate) fn expect_rest(seen: Duration, ttl: Duration, asked: Instant) -> Result<(), Broken> {
+    let is_rest = seen <= ttl && seen + asked.elapsed() + ROUNDING >= ttl;
+    expect(is_rest, &format!("the rest of a TTL of {ttl:?}"), seen)
 }
 
 /// Ends the case unless both are the same.
@@ -99,8 +116,18 @@ impl<'a, S: LockStore> Trial<'a, S> {
 
     /// The same for another key.
     pub(crate) fn elsewhere(&self, number: usize) -> Self {
+        self.at(key(&number.to_string()))
+    }
+
+    /// The same for a key that begins as this trial's.
+    pub(crate) fn beside(&self, rest: &str) -> Self {
+        let text = format!("{}:{rest}", self.key);
+        self.at(LockKey::new(text).expect("it is plain, and no longer than a key may be"))
+    }
+
+    fn at(&self, key: LockKey) -> Self {
         Self {
-            key: key(&number.to_string()),
+            key,
             hurry: Cell::new(None),
             used: RefCell::default(),
             ..*self

@@ -1,5 +1,7 @@
 //! The suite over the stores of the library that need no server, as a whole and side by side.
 
+use std::sync::Arc;
+
 use dlock_conformance::{Level, Suite};
 use dlock_runtime::store::{memory::MemoryStore, quorum::Quorum};
 
@@ -26,4 +28,18 @@ async fn a_quorum_in_memory() {
 #[should_panic(expected = "run_node")]
 async fn a_node_needs_the_requests_of_a_node() {
     drop(Suite::new(Level::Node).run(&MemoryStore::new()).await);
+}
+
+#[tokio::test]
+#[should_panic(expected = "run_node")]
+async fn a_case_of_a_node_needs_the_requests_of_a_node() {
+    let suite = Suite::new(Level::Grants).only("a_notice_has_no_fence");
+    drop(suite.run(&MemoryStore::new()).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_store() {
+    let store = Arc::new(MemoryStore::new());
+    Suite::new(Level::Grants).run_node(&store).await.assert();
+    assert!(store.is_empty(), "it leaves nothing");
 }

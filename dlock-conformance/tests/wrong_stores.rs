@@ -34,17 +34,41 @@ const TABLE: &[(Fault, &[&str])] = &[
             "keys_are_independent",
             "concurrent_requests_get_at_most_one_grant",
             "a_release_grants_in_order_of_arrival",
+            "advertised_modes_and_ttls_are_granted",
         ],
     ),
     (
         Fault::OneLock,
         &[
             "keys_are_independent",
+            "a_lease_expires_after_its_ttl",
             "a_granted_waiter_gets_a_hint",
             "a_notice_has_no_fence",
             "a_batch_of_renewals_has_one_answer_per_request",
         ],
     ),
+    (Fault::LowercasesKeys, &["keys_are_independent"]),
+    (
+        Fault::ClampsTtls,
+        &[
+            "advertised_modes_and_ttls_are_granted",
+            "a_batch_of_renewals_has_one_answer_per_request",
+            "a_busy_answer_names_the_holder",
+        ],
+    ),
+    (
+        Fault::FirstFenceIsZero,
+        &[
+            "a_fence_makes_a_token",
+            "a_newcomer_cannot_overtake_a_waiter",
+            "a_busy_answer_names_the_holder",
+            "a_refused_request_leaves_the_ttl_unchanged",
+            "a_proposal_sets_the_fence",
+            "a_raise_does_not_prolong_a_lease",
+            "only_the_holder_raises_a_fence",
+        ],
+    ),
+    (Fault::RevivesTheDead, &["a_lease_expires_after_its_ttl"]),
     (
         Fault::GrantsAllAtOnce,
         &["concurrent_requests_get_at_most_one_grant"],
@@ -69,6 +93,7 @@ const TABLE: &[(Fault, &[&str])] = &[
         Fault::RenewalKeepsTtl,
         &[
             "a_renewal_restarts_the_ttl",
+            "a_lease_expires_after_its_ttl",
             "a_batch_of_renewals_has_one_answer_per_request",
         ],
     ),
@@ -108,7 +133,7 @@ const TABLE: &[(Fault, &[&str])] = &[
         ],
     ),
     (Fault::ShortLeases, &["a_lease_lasts_for_its_ttl"]),
-    (Fault::FencesFall, &["fences_grow"]),
+    (Fault::FencesFall, &["fences_grow", "a_fence_makes_a_token"]),
     (
         Fault::AlwaysQueues,
         &["a_request_without_waiting_takes_no_place"],
@@ -253,6 +278,7 @@ async fn a_store_that_panics_or_hangs_fails_its_case_and_not_the_run() {
     for (fault, seen) in [
         (Fault::Panics, "a panic: on purpose"),
         (Fault::Hangs, "without an answer"),
+        (Fault::ReleasePanics, "a panic: on purpose"),
     ] {
         let store = Wrong::new(MemoryStore::new(), fault);
         let report = Suite::new(Level::Minimal).only("a_renewal_restarts_the_ttl");

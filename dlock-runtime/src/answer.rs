@@ -21,10 +21,15 @@ use std::{fmt, time::Duration};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireOutcome {
-    /// The key is the owner's for the TTL it asked for.
+    /// The key is the owner's for the TTL it asked for. Made by [`granted`](Self::granted).
     #[non_exhaustive]
     Granted {
-        /// Strictly greater than the fence of every earlier holder of this key.
+        /// Strictly greater than the fence of every earlier holder of this key, at least 1 and less than
+        /// 2<sup>51</sup>: any other makes no [`FencingToken`](crate::FencingToken::from_fence), and the
+        /// manager takes the grant for an error.
+        ///
+        /// Recommended is `max(last + 1, clock)`, see [`fence_by_the_clock`](crate::store::fence_by_the_clock):
+        /// such fences grow even where the store has lost the last one.
         fence: u64,
         /// The store's own name for this grant, if it has one.
         token: Option<StoreToken>,
@@ -120,9 +125,12 @@ pub struct Holder {
     /// that was taken otherwise. A lease that a process has handed from one function to another shows
     /// the earlier one until its next renewal.
     pub function: Option<String>,
-    /// When its lease ends unless it is renewed; `None` if it never does, which only a foreign
-    /// client can cause.
+    /// When its lease ends unless it is renewed; `None` if that is not known, or if it
+    /// [never does](Self::never_ends).
     pub ttl: Option<Duration>,
+    /// `true` if the store knows that the lease has no time to live, which only a foreign client can
+    /// cause. The text of the error then advises to delete the key.
+    pub never_ends: bool,
     /// The caller's place in the queue, 0 being the next; `None` if it does not wait. A quorum
     /// returns the greatest place that a majority of its nodes may have for it: 0 if no claim is
     /// before it on a majority.
@@ -133,8 +141,9 @@ pub struct Holder {
     /// The fence of its lease; 0 if that is not known. Stores of a quorum tell by it and the label
     /// whether they mean the same holder.
     pub fence: u64,
-    /// The last fence given, at the moment of this answer: not less than that of the holder it
-    /// tells of, and less than any that is given later.
+    /// The last fence given for this key, at the moment of this answer: not less than that of the holder it
+    /// tells of, and less than any that is given later. A store that counts the fences of all keys in one
+    /// row may tell the last of these.
     ///
     /// A waiter knows by it which [`Hint`](crate::store::Hint) is about a grant that came after its
     /// question. Too low, and it would take an old grant, which has run out, for a new one.
@@ -181,6 +190,22 @@ impl Holder {
         self
     }
 
+    /// Says that the key is held without a time to live, by a foreign client.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::Holder;
+    ///
+    /// let text = Holder::new(7).never_ends().to_string();
+    /// assert!(text.contains("delete the key if its writer is gone"));
+    /// assert_eq!(Holder::new(7).to_string(), "held by another client");
+    /// ```
+    #[must_use]
+    pub fn never_ends(mut self) -> Self {
+        self.never_ends = true;
+        self
+    }
+
     /// Sets the asker's place in the queue.
     #[must_use]
     pub fn position(mut self, position: u64) -> Self {
@@ -223,9 +248,12 @@ impl fmt::Display for Holder {
             None => f.write_str("held by another client")?,
         }
         match self.ttl {
-            None if self.is_here => Ok(()),
             Some(ttl) => write!(f, ", whose lease ends in {ttl:.0?} unless it is renewed"),
-            None => f.write_str(" without a time to live: delete the key if its writer is gone"),
+            None if self.never_ends && !self.is_here => {
+                f.write_str(" without a time to live: delete the key if its writer is gone")
+            }
+            // To delete a key whose lease ends by itself would only break the lock.
+            None => Ok(()),
         }
     }
 }
@@ -288,3 +316,25 @@ pub const ALIVE: Duration = Duration::from_secs(3);
 /// assert_eq!(ttl.min(GRANT_TTL), Duration::from_secs(3));
 /// ```
 pub const GRANT_TTL: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lease_that_never_ends_comes_with_the_advice_to_delete_its_key() {
+        let unknown = Holder::new(7);
+        assert_eq!(unknown.to_string(), "held by another client");
+        let named = unknown.clone().label("billing@host-3/4711");
+        assert_eq!(named.to_string(), "held by `billing@host-3/4711`");
+        assert_eq!(
+            unknown.clone().never_ends().to_string(),
+            "held by another client without a time to live: delete the key if its writer is gone"
+        );
+        let ends = unknown.ttl(Duration::from_secs(9)).to_string();
+        assert_eq!(
+            ends,
+            "held by another client, whose lease ends in 9s unless it is renewed"
+        );
+    }
+}

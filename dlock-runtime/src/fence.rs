@@ -8,8 +8,26 @@ use std::{
 /// Seconds from 1970 to 2024, where fences start to count.
 const FENCE_EPOCH: u64 = 1_704_067_200;
 
-/// The number that a store would count as a fence at this moment, by this machine's clock.
-pub(crate) fn fence_by_the_clock() -> u64 {
+/// The fence that a store would count at this moment, by this machine's clock: units of 10 µs since 2024.
+///
+/// For a store that counts its fences itself. The greater of this and of one more than the last fence
+/// grows however often a key changes hands, and even where the last fence was lost: at a restart, in a
+/// restored backup, or with a key that was deleted.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{FencingToken, store::fence_by_the_clock};
+///
+/// fn next_fence(last: u64) -> u64 {
+///     (last + 1).max(fence_by_the_clock())
+/// }
+///
+/// let fence = next_fence(0);
+/// assert!(next_fence(fence) > fence);
+/// assert!(FencingToken::from_fence(fence).is_some());
+/// ```
+#[must_use]
+pub fn fence_by_the_clock() -> u64 {
     fence_at(SystemTime::now())
 }
 

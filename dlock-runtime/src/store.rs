@@ -33,4 +33,5 @@ pub(crate) use schemes::{Schemes, StoreKind};
 pub use crate::{
     answer::{ALIVE, AcquireOutcome, GRANT_TTL, Holder, Raised, Released, Renewal, StoreToken},
     error::{StoreError, StoreErrorKind},
+    fence::fence_by_the_clock,
 };

@@ -39,15 +39,16 @@ macro_rules! cases {
 
 cases! { run, LockStore:
     a_free_key_is_granted_and_a_held_one_is_busy of 1,
-    keys_are_independent of 2,
+    keys_are_independent of 14,
     concurrent_requests_get_at_most_one_grant of 1,
     a_repeated_request_returns_the_same_fence_and_restarts_the_ttl of 1,
     a_renewal_restarts_the_ttl of 1,
     a_batch_of_renewals_has_one_answer_per_request of 12,
     only_the_owner_renews_and_releases of 1,
-    a_lease_expires_after_its_ttl of 1,
+    a_lease_expires_after_its_ttl of 2,
     a_lease_lasts_for_its_ttl of 1,
     fences_grow of 1,
+    a_fence_makes_a_token of 1,
     a_request_without_waiting_takes_no_place of 1,
     advertised_modes_and_ttls_are_granted of 1,
     an_immediate_release_frees_the_key of 1,

@@ -36,6 +36,7 @@ macro_rules! cases_of_every_store {
                 a_lease_expires_after_its_ttl,
                 a_lease_lasts_for_its_ttl,
                 fences_grow,
+                a_fence_makes_a_token,
                 a_request_without_waiting_takes_no_place,
                 advertised_modes_and_ttls_are_granted,
                 an_immediate_release_frees_the_key,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_runtime::{
-    LockStore,
+    FencingToken, LockKey, LockStore,
     store::{AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, RenewBatch, Renewal},
 };
 use futures_util::future::join_all;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     Outcome,
-    trial::{Broken, TTL, Trial, expect, expect_eq, fence_of, owner, owners},
+    trial::{Broken, TTL, Trial, expect, expect_eq, expect_rest, fence_of, owner, owners},
 };
 
 pub(super) async fn a_free_key_is_granted_and_a_held_one_is_busy<S: LockStore>(
@@ -38,7 +38,30 @@ pub(super) async fn keys_are_independent<S: LockStore>(trial: &Trial<'_, S>) -> 
     expect_eq(renewal, Renewal::NotOwner, "of the owner of another key")?;
     trial.release_all([here]).await?;
     elsewhere.busy_once(here).await?;
-    elsewhere.release_all([there]).await
+    elsewhere.release_all([there]).await?;
+
+    // What a store may lose of a key when it writes it as a name of its own.
+    let room = LockKey::MAX_LEN - trial.key.as_str().len() - ":".len();
+    let [ends_in_a, ends_in_b] = ["a", "b"].map(|end| "x".repeat(room - 1) + end);
+    let pairs = [
+        ("order", "Order"),
+        ("%3a", "%3A"),
+        ("/", "_"),
+        ("\u{fc}", "\u{f6}"),
+        ("\u{fc}", "u\u{308}"),
+        (&*ends_in_a, &*ends_in_b),
+    ];
+    for (one, other) in pairs {
+        let [one, other] = [one, other].map(|rest| trial.beside(rest));
+        one.granted(here, TTL).await?;
+        let answer = other.ask_once(there).await?;
+        let is_granted = matches!(answer, AcquireOutcome::Granted { .. });
+        let expected = format!("a grant of {} beside {}", other.key, one.key);
+        expect(is_granted, &expected, answer)?;
+        one.release_all([here]).await?;
+        other.release_all([there]).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn concurrent_requests_get_at_most_one_grant<S: LockStore>(
@@ -181,9 +204,11 @@ pub(super) async fn only_the_owner_renews_and_releases<S: LockStore>(
 }
 
 pub(super) async fn a_lease_expires_after_its_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
-    let [holder, other] = owners();
+    let [holder, other, last] = owners();
+    let elsewhere = trial.elsewhere(2);
     trial.hurry(trial.brief);
     let fence = trial.granted(holder, trial.brief).await?;
+    elsewhere.granted(last, trial.brief).await?;
     trial.calm()?;
     let next = trial.until("a lease that has run out", async || {
         Ok(fence_of(trial.ask_once(other).await?))
@@ -202,7 +227,13 @@ pub(super) async fn a_lease_expires_after_its_ttl<S: LockStore>(trial: &Trial<'_
         trial.release(other).await?,
         Released::WasHeld,
         "of its successor",
-    )
+    )?;
+
+    // That lease began a little later, and no request of another owner shows that it is over.
+    sleep(trial.brief).await;
+    let of = "for a lease that ran out, with no successor";
+    expect_eq(elsewhere.renew(last).await?, Renewal::NotOwner, of)?;
+    expect_eq(elsewhere.release(last).await?, Released::WasGone, of)
 }
 
 pub(super) async fn a_lease_lasts_for_its_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
@@ -252,6 +283,17 @@ pub(super) async fn fences_grow<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     expect(grow, "fences that grow with every grant", fences)
 }
 
+pub(super) async fn a_fence_makes_a_token<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
+    for queue in [Queue::ForLease, Queue::No] {
+        let owner = owner();
+        let fence = fence_of(trial.ask(owner, TTL, queue).await?)?;
+        let is_token = FencingToken::from_fence(fence).is_some();
+        expect(is_token, "a fence of 1 to 2^51 - 1", fence)?;
+        trial.release(owner).await?;
+    }
+    Ok(())
+}
+
 pub(super) async fn a_request_without_waiting_takes_no_place<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
@@ -275,13 +317,19 @@ pub(super) async fn advertised_modes_and_ttls_are_granted<S: LockStore>(
     let is_range = properties.shortest_ttl <= properties.longest_ttl;
     expect(is_range, "a shortest TTL below the longest", properties)?;
     expect(!properties.modes.is_empty(), "a mode", properties)?;
+    let other = owner();
     for mode in properties.modes {
         let owner = owner();
         let request = AcquireRequest::new(&trial.key, owner, properties.longest_ttl);
+        let asked = Instant::now();
         let answer = trial.store.acquire(request.mode(*mode)).await;
         let is_granted = matches!(answer, Ok(AcquireOutcome::Granted { .. }));
         expect(is_granted, &format!("a grant in the mode {mode:?}"), answer)?;
-        trial.release(owner).await?;
+        // Where the store tells the TTL.
+        if let Some(rest) = trial.busy_once(other).await?.ttl {
+            expect_rest(rest, properties.longest_ttl, asked)?;
+        }
+        trial.release_all([other, owner]).await?;
     }
     let owner = owner();
     let request = AcquireRequest::new(&trial.key, owner, properties.shortest_ttl);

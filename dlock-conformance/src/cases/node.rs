@@ -45,7 +45,7 @@ pub(super) async fn only_the_holder_raises_a_fence<S: QuorumNode>(trial: &Trial<
     let far = fence + 1_000_000_000;
     let raised = trial.raise(stranger, fence, far).await?;
     expect_eq(raised, Raised::NotOwner, "of another's key")?;
-    let raised = trial.raise(holder, fence - 1, far).await?;
+    let raised = trial.raise(holder, fence.saturating_sub(1), far).await?;
     expect_eq(raised, Raised::NotOwner, "of an earlier grant")?;
     let seen = trial.busy(stranger).await?;
     expect_eq(seen.fence, fence, "as the fence that was not raised")?;

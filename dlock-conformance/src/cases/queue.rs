@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     Outcome,
-    trial::{LABEL, TTL, Trial, expect, expect_eq, fence_of, owners},
+    trial::{LABEL, TTL, Trial, expect, expect_eq, expect_rest, fence_of, owners},
 };
 
 pub(super) async fn waiters_queue_in_order_of_arrival<S: LockStore>(
@@ -37,6 +37,7 @@ pub(super) async fn a_busy_answer_names_the_holder<S: LockStore>(trial: &Trial<'
 
     let [holder, other] = owners();
     let request = AcquireRequest::new(&trial.key, holder, TTL);
+    let asked = Instant::now();
     let request = request
         .label(LABEL)
         .function(FUNCTION)
@@ -49,10 +50,8 @@ pub(super) async fn a_busy_answer_names_the_holder<S: LockStore>(trial: &Trial<'
     let seen = trial.busy_once(other).await?;
     expect_eq(seen.label.as_deref(), Some(LABEL), "as the label")?;
     expect_eq(seen.function.as_deref(), Some(FUNCTION), "as the function")?;
-    let is_right = seen
-        .ttl
-        .is_some_and(|ttl| ttl <= TTL && ttl + trial.limit > TTL);
-    expect(is_right, &format!("the rest of a TTL of {TTL:?}"), seen.ttl)?;
+    expect(seen.ttl.is_some(), "the TTL of the lease", &seen)?;
+    expect_rest(seen.ttl.unwrap_or_default(), TTL, asked)?;
     expect_eq(seen.fence, fence, "as the fence")?;
     trial.expect_fence(seen.last_fence, fence, "as the last fence")?;
     trial.release_all([holder]).await

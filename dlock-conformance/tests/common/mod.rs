@@ -23,10 +23,20 @@ pub(crate) enum Fault {
     None,
     Panics,
     Hangs,
+    /// A renewal and every release panic.
+    ReleasePanics,
     /// A request that does not wait gets a key that is held, if it asks often enough.
     SharesHeldKeys,
     /// All keys are one.
     OneLock,
+    /// Keys that differ in case only are one.
+    LowercasesKeys,
+    /// No lease lasts longer than ten seconds.
+    ClampsTtls,
+    /// The first fence is 0.
+    FirstFenceIsZero,
+    /// A renewal of a lease that has run out, and that no other owner has taken since, takes it again.
+    RevivesTheDead,
     /// Requests at the same time are all granted.
     GrantsAllAtOnce,
     /// A repeated request gets another fence.
@@ -116,6 +126,8 @@ struct Known {
     in_flight: HashMap<LockKey, usize>,
     last_told: HashMap<LockKey, u64>,
     unnamed: HashSet<LockKey>,
+    /// The owner that the first fence was for.
+    first: Option<OwnerId>,
     /// Owners whose leases have run out.
     dead: HashSet<OwnerId>,
     /// Keys that are waited for by notice.
@@ -156,6 +168,24 @@ impl Wrong {
     fn waiters(&self, key: &LockKey) -> Vec<(OwnerId, Instant)> {
         let waiters = self.known().waiters.get(key).cloned();
         waiters.unwrap_or_default()
+    }
+
+    /// The key under which the store keeps the lock.
+    fn key(&self, key: &LockKey) -> LockKey {
+        match self.fault {
+            Fault::OneLock => LockKey::new("one").unwrap(),
+            Fault::LowercasesKeys => LockKey::new(key.as_str().to_lowercase()).unwrap(),
+            _ => key.clone(),
+        }
+    }
+
+    /// The TTL for which the store keeps a lease.
+    fn ttl(&self, ttl: Duration) -> Duration {
+        match self.fault {
+            Fault::ShortLeases if ttl < Duration::from_secs(2) => ttl / 2,
+            Fault::ClampsTtls => ttl.min(Duration::from_secs(10)),
+            _ => ttl,
+        }
     }
 
     fn waits(&self, key: &LockKey, owner: OwnerId) -> bool {
@@ -211,6 +241,11 @@ impl Wrong {
             AcquireOutcome::Granted { fence, .. } => {
                 let is_repeated = before.is_some_and(|it| it.owner == request.owner);
                 match self.fault {
+                    Fault::FirstFenceIsZero => {
+                        let first = *self.known().first.get_or_insert(request.owner);
+                        let is_first = first == request.owner;
+                        AcquireOutcome::granted(if is_first { 0 } else { fence })
+                    }
                     Fault::NewFenceForARepeat if is_repeated => AcquireOutcome::granted(fence + 1),
                     Fault::FencesFall if request.queue == Queue::No => {
                         AcquireOutcome::granted((1 << 60) - fence)
@@ -283,7 +318,7 @@ impl Wrong {
         let (key, owner) = (request.key, request.owner);
         let held = self.held(key);
         match self.fault {
-            Fault::Panics => panic!("on purpose"),
+            Fault::Panics | Fault::ReleasePanics => panic!("on purpose"),
             Fault::Hangs => pending().await,
             Fault::RenewalKeepsTtl if held.is_some_and(|it| it.owner == owner) => {
                 return Ok(Renewal::Renewed);
@@ -298,6 +333,10 @@ impl Wrong {
             }
             _ => {}
         }
+        let request = match self.fault {
+            Fault::ClampsTtls => request.ttl(self.ttl(request.ttl)),
+            _ => request,
+        };
         let answer = self.store.renew_one(request).await?;
         if answer == Renewal::Renewed {
             return Ok(answer);
@@ -307,6 +346,12 @@ impl Wrong {
                 Ok(Renewal::Renewed)
             }
             (Fault::RenewsTheDead, Some(_)) if self.known().dead.contains(&owner) => {
+                Ok(Renewal::Renewed)
+            }
+            (Fault::RevivesTheDead, Some(it)) if it.owner == owner && it.is_over() => {
+                let again = AcquireRequest::new(key, owner, request.ttl);
+                let again = self.store.acquire(again).await?;
+                assert!(matches!(again, AcquireOutcome::Granted { .. }), "{again:?}");
                 Ok(Renewal::Renewed)
             }
             (Fault::StrangersProlong, Some(it)) if it.owner != owner => {
@@ -334,19 +379,11 @@ impl Wrong {
     }
 }
 
-fn one_lock() -> LockKey {
-    LockKey::new("one").unwrap()
-}
-
 impl LockStore for Wrong {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
-        let one = one_lock();
-        let mut asked = request;
+        let key = self.key(request.key);
+        let mut asked = request.key(&key).ttl(self.ttl(request.ttl));
         match self.fault {
-            Fault::OneLock => asked = asked.key(&one),
-            Fault::ShortLeases if asked.ttl < Duration::from_secs(2) => {
-                asked = asked.ttl(asked.ttl / 2);
-            }
             Fault::AlwaysQueues => asked = asked.queue(Queue::ForLease),
             Fault::RefusesModes if asked.ttl == self.properties().longest_ttl => {
                 return Err(StoreError::new(StoreErrorKind::Unsupported, "no such mode"));
@@ -378,13 +415,9 @@ impl LockStore for Wrong {
     }
 
     async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
-        let one = one_lock();
-        let mut answers = renew_each(batch, |request| {
-            self.renew_one(if self.fault == Fault::OneLock {
-                request.key(&one)
-            } else {
-                request
-            })
+        let mut answers = renew_each(batch, async |request| {
+            let key = self.key(request.key);
+            self.renew_one(request.key(&key)).await
         })
         .await;
         match self.fault {
@@ -396,12 +429,9 @@ impl LockStore for Wrong {
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        let one = one_lock();
-        let request = if self.fault == Fault::OneLock {
-            request.key(&one)
-        } else {
-            request
-        };
+        assert!(self.fault != Fault::ReleasePanics, "on purpose again");
+        let key = self.key(request.key);
+        let request = request.key(&key);
         let ReleaseRequest { key, owner, .. } = request;
         let (held, waits) = (self.held(key), self.waits(key, owner));
         let is_holder = held.is_some_and(|it| it.owner == owner && !it.is_over());
@@ -452,11 +482,8 @@ impl LockStore for Wrong {
 
 impl QuorumNode for Wrong {
     async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
-        let one = one_lock();
-        let proposal = match self.fault {
-            Fault::OneLock => proposal.request(proposal.request.key(&one)),
-            _ => proposal,
-        };
+        let key = self.key(proposal.request.key);
+        let proposal = proposal.request(proposal.request.key(&key));
         let (request, notice) = (proposal.request, proposal.notice);
         let answer = match self.fault {
             Fault::IgnoresProposals => {
@@ -476,12 +503,8 @@ impl QuorumNode for Wrong {
     }
 
     async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
-        let one = one_lock();
-        let request = if self.fault == Fault::OneLock {
-            request.key(&one)
-        } else {
-            request
-        };
+        let key = self.key(request.key);
+        let request = request.key(&key);
         let RaiseRequest { key, owner, .. } = request;
         let held = self.held(key).filter(|it| it.owner == owner);
         let request = match (self.fault, held) {
@@ -517,13 +540,8 @@ impl StoreHooks for Wrong {
     }
 
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
-        let one = one_lock();
-        let request = if self.fault == Fault::OneLock {
-            request.key(&one)
-        } else {
-            request
-        };
-        self.fault == Fault::FeignsRelease || self.store.release_at_once(request)
+        let key = self.key(request.key);
+        self.fault == Fault::FeignsRelease || self.store.release_at_once(request.key(&key))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The contract of a store: three requests, and the properties that managers have to know.
 
-use std::{future::Future, iter};
+use std::{future::Future, iter, sync::Arc};
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
@@ -15,9 +15,24 @@ use super::{
 /// is the store's own. The manager limits every request by a timer, unless the store does so
 /// itself, see [`StoreProperties::gives_up_after`].
 ///
+/// A request must not block its thread, on which others run, and perhaps renewals. [`renew`](Self::renew) may come from another
+/// runtime and thread than [`acquire`](Self::acquire).
+///
+/// A lease is never shorter than the TTL asked, by `acquire` or by `renew`. A TTL that the store cannot keep, it
+/// refuses with [`StoreErrorKind::Unsupported`] and does not shorten; managers ask for none outside of the bounds
+/// in its [properties](StoreProperties::ttls).
+///
+/// Fences are numbers of 1 to 2<sup>51</sup> − 1, see [`AcquireOutcome::Granted`]. Those of a key grow for ever: they
+/// survive a restart of the store and the end of every lease and queue. Fences of different keys are not
+/// compared: [`last_fence`](super::Holder::last_fence) is that of its key.
+///
+/// Two keys are one lock only if all their bytes are the same.
+///
 /// All methods but [`renew_one`](Self::renew_one), which is short for a batch of one, are required.
-/// So a wrapper that compiles has lost nothing: batches are the argument of [`renew`](Self::renew), and
-/// limits, drift, hints and whatever is added later are in the [`properties`](Self::properties).
+/// So a wrapper that passes each request on to the same method loses nothing: batches are the argument of
+/// `renew`, and limits, drift, hints and whatever is added later are in the [`properties`](Self::properties).
+/// One that passes on a batch by `renew_one` or [`renew_each`] compiles as well, and loses both the batch and
+/// the [runtime](RenewBatch::runtime) for renewals.
 ///
 /// # Levels
 ///
@@ -128,7 +143,9 @@ pub trait LockStore: Send + Sync + 'static {
     /// [limit](RenewBatch::limit) at the latest.
     ///
     /// A renewal that gets no answer must not keep the others from being renewed. A store that can
-    /// send all of them at once should; [`renew_each`] is for the others.
+    /// send all of them at once should; [`renew_each`] is for the others. A wrapper passes on the batch as it is:
+    /// by `renew_each` or [`renew_one`](Self::renew_one), the store below sees neither the batch nor its
+    /// [runtime](RenewBatch::runtime).
     ///
     /// Errors and cancel safety are those of [the trait](LockStore#errors).
     ///
@@ -201,6 +218,9 @@ pub trait LockStore: Send + Sync + 'static {
 
     /// Renews one lease, with the store's own limit: a [batch](Self::renew) of one.
     ///
+    /// Managers renew by batches. A wrapper that makes single renewals of them loses what a batch has
+    /// beside its requests.
+    ///
     /// Errors and cancel safety are those of [the trait](LockStore#errors).
     ///
     /// ```
@@ -229,6 +249,41 @@ pub trait LockStore: Send + Sync + 'static {
     }
 }
 
+/// One store for several managers, or for a manager and for tests that look into it.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use dlock::{LockManager, store::memory::MemoryStore};
+///
+/// let store = Arc::new(MemoryStore::new());
+/// let manager = LockManager::builder().store(store.clone())?;
+/// manager.lock("order:42").run(async |_lease| assert!(!store.is_empty())).await?;
+/// # Ok(()) }
+/// ```
+impl<S: LockStore> LockStore for Arc<S> {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        S::acquire(self, request).await
+    }
+
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        S::renew(self, batch).await
+    }
+
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        S::release(self, request).await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        S::properties(self)
+    }
+
+    async fn renew_one(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        S::renew_one(self, request).await
+    }
+}
+
 /// The answer to a batch of one.
 pub(super) fn only(mut answers: Vec<Result<Renewal, StoreError>>) -> Result<Renewal, StoreError> {
     answers.pop().unwrap_or_else(|| {
@@ -239,6 +294,9 @@ pub(super) fn only(mut answers: Vec<Result<Renewal, StoreError>>) -> Result<Rene
 
 /// Renews a batch by one request for each lease, all at the same time, each within the batch's limit:
 /// for a store that cannot send several at once.
+///
+/// It is not for a wrapper, whose store may well be able to: what `renew` is given are single requests, without the
+/// batch and its [runtime](RenewBatch::runtime).
 ///
 /// # Cancel safety
 ///

@@ -1,6 +1,6 @@
 //! The contract between a quorum and the stores that it is made of.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use super::{AcquireOutcome, LockStore, Proposal, RaiseRequest, Raised, StoreError};
 
@@ -101,4 +101,14 @@ pub trait QuorumNode: LockStore {
         &self,
         request: RaiseRequest<'_>,
     ) -> impl Future<Output = Result<Raised, StoreError>> + Send;
+}
+
+impl<S: QuorumNode> QuorumNode for Arc<S> {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        S::propose(self, proposal).await
+    }
+
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        S::raise(self, request).await
+    }
 }

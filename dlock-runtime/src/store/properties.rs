@@ -10,7 +10,7 @@ use crate::{
 
 /// The properties of a store that a manager needs to know, and the store's [hooks](StoreHooks).
 ///
-/// [`new`](Self::new) describes a minimal store; the setters say where a store differs. A wrapper
+/// Made by [`new`](Self::new), which describes a minimal store; the setters say where a store differs. A wrapper
 /// passes on the properties of the store that it wraps. So limits, drift and hooks survive a wrapper
 /// that knows nothing of them.
 ///
@@ -47,7 +47,7 @@ pub struct StoreProperties<'a> {
     /// [`LockError::InvalidOption`](crate::LockError::InvalidOption); and is not made if the `ttl` of its builder
     /// is shorter. The rest of a `min_hold` is rounded up to this.
     pub shortest_ttl: Duration,
-    /// The longest lease that the store can keep; [`MAX_TTL`] if not set. Managers refuse a longer `ttl` and a
+    /// The longest lease that the store can keep, and does not shorten; [`MAX_TTL`] if not set. Managers refuse a longer `ttl` and a
     /// longer `min_hold` as they refuse a `ttl` below [`shortest_ttl`](Self::shortest_ttl).
     pub longest_ttl: Duration,
     /// The modes that the store knows; [`LockMode::Exclusive`] if not set. No manager is made over a store without

@@ -174,6 +174,7 @@ impl Tables {
             label: held.and_then(|held| held.label.clone()),
             function: held.and_then(|held| held.function.clone()),
             ttl: held.map(|held| held.until - now),
+            never_ends: false,
             position: lock.queue.position(owner),
             fence: held.map_or(0, |held| held.fence),
             last_fence: self.last_fence,

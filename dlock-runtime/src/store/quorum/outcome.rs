@@ -82,16 +82,18 @@ fn together(holders: &[&Holder], got: usize, count: usize) -> Holder {
         (holder.label.is_some(), same.count())
     };
     let common = holders.iter().max_by_key(label);
-    // None is for ever, and comes last.
-    let mut ends: Vec<_> = holders.iter().map(|holder| holder.ttl).collect();
-    ends.sort_by_key(|ttl| ttl.unwrap_or(Duration::MAX));
+    // One that is not known comes after all that are, and one that never comes is the last.
+    let mut ends: Vec<_> = holders.iter().map(|it| (it.ttl, it.never_ends)).collect();
+    ends.sort_by_key(|(ttl, never)| (ttl.unwrap_or(Duration::MAX), *never));
     // So many of them have to end until a majority can be ours.
     let needed = majority.saturating_sub(got).clamp(1, ends.len());
+    let (ttl, never_ends) = ends[needed - 1];
     Holder {
         label: common.and_then(|holder| holder.label.clone()),
         function: common.and_then(|holder| holder.function.clone()),
         fence: common.map_or(0, |holder| holder.fence),
-        ttl: ends[needed - 1],
+        ttl,
+        never_ends,
         position: place(holders, count),
         last_fence: holders.iter().map(|it| it.last_fence).max().unwrap_or(0),
         is_here: false,
@@ -175,6 +177,7 @@ mod tests {
             label: Some(label.to_owned()),
             function: None,
             ttl: seconds.map(Duration::from_secs),
+            never_ends: seconds.is_none(),
             position,
             fence,
             last_fence: fence,

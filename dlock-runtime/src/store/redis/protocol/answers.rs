@@ -57,6 +57,7 @@ pub(crate) fn read_acquisition(answer: &Value) -> Result<AcquireOutcome, StoreEr
                     function,
                     // Less than zero: no time to live.
                     ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
+                    never_ends: *ttl < 0,
                     position: u64::try_from(*place).ok(),
                     fence: fence(*held)?,
                     last_fence: fence(*last)?,
@@ -147,6 +148,7 @@ mod tests {
                 label: Some("a@b/1".into()),
                 function: Some("shop::settle".into()),
                 ttl: Some(Duration::from_millis(1500)),
+                never_ends: false,
                 position: Some(0),
                 fence: 40,
                 last_fence: 41,
@@ -156,10 +158,7 @@ mod tests {
         for anonymous in ["", "-"] {
             assert_eq!(
                 read_acquisition(&busy(-1, -1, anonymous, 0)),
-                Ok(AcquireOutcome::Busy(Holder {
-                    last_fence: 41,
-                    ..Holder::default()
-                }))
+                Ok(AcquireOutcome::Busy(Holder::new(41).never_ends()))
             );
         }
         for nonsense in [
