@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::cargo::Call;
 use crate::component::Component;
 use crate::gate::seconds;
-use crate::steps::Step;
+use crate::steps::{Step, test_threads};
 use crate::timed::Times;
 
 /// The unit tests, and the executables of `tests/` that start nothing. The few unit tests that start servers
@@ -22,7 +22,7 @@ pub(crate) fn run() -> Result<(), String> {
     let parts = [
         ("fmt", Step::Fmt.component(), Step::Fmt.calls()),
         ("lint", Step::Lint.component(), vec![Step::clippy()]),
-        ("test", None, vec![TESTS]),
+        ("test", None, vec![TESTS.with(test_threads())]),
     ];
     let begun = Instant::now();
     let mut lines = Vec::new();

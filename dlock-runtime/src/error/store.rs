@@ -322,7 +322,9 @@ impl StoreErrorKind {
             Self::TimedOut => "check the server's load and the network to it",
             Self::ReadOnly => "point dlock at the master",
             Self::Loading => "wait until the server has loaded its data",
-            Self::OutOfMemory => "raise the server's `maxmemory`, with the policy `noeviction`",
+            Self::OutOfMemory => {
+                "give the server more memory (Redis: `maxmemory`, with the policy `noeviction`)"
+            }
             Self::Refused => "see the server's log",
             Self::WrongType => {
                 "remove that data, or choose another key or namespace; dlock never deletes it"
@@ -332,13 +334,13 @@ impl StoreErrorKind {
             Self::NoCredentials => "check what the manager's `credentials` were set to",
             Self::Tls => "check the server's certificate, and the `ca`, `cert` and `key` given",
             Self::Unsupported => {
-                "use Redis 6.2 or later, or Valkey, and a URL that fits how it runs"
+                "check the server's version (Redis: at least 6.2), and that the URL fits how it runs"
             }
             Self::Overloaded => "retry later, or raise that bound in the builder",
             Self::TooFewReplicas => "check the server's replicas, or lower `min_replicas`",
             Self::UnknownService => "check the name of the service, after the hosts in the URL",
             Self::Forked => "make a manager in each process, after the fork",
-            Self::BadAnswer => "check that the address is that of a Redis or Valkey server",
+            Self::BadAnswer => "check that the address is that of the lock server, and its version",
             Self::NoRuntime => "make the manager and call it inside a tokio runtime",
         }
     }

@@ -33,8 +33,9 @@ impl Default for StoreOptions {
 /// Makes the stores that URLs of one scheme name.
 ///
 /// A store in a crate of its own implements it, and programs register it with
-/// [`LockManagerBuilder::scheme`](crate::LockManagerBuilder::scheme). Everything behind `://` is the
-/// scheme's own: hosts, options and credentials.
+/// [`LockManagerBuilder::scheme`](crate::LockManagerBuilder::scheme). A URL belongs to a scheme by what is
+/// before its first colon, in whatever case, and is passed on as it was written: `dir:/locks` is one as well as
+/// `dir://locks`. All that follows is the scheme's own: hosts, options and credentials.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -82,12 +83,14 @@ pub trait StoreScheme: Send + Sync + 'static {
 
     /// Waits until the store answers. A store that is always ready needs none of its own.
     ///
+    /// After [`connect_timeout`](StoreOptions::connect_timeout) it is dropped, and connecting has failed.
+    ///
     /// It is called by [`connect`](crate::LockManagerBuilder::connect) and not by
     /// [`connect_lazy`](crate::LockManagerBuilder::connect_lazy).
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Unavailable`] when the store does not answer within the connect timeout.
+    /// [`ConnectError::Unavailable`] when the store cannot be reached, or refuses the connection.
     ///
     /// # Cancel safety
     ///

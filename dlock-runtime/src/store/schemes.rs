@@ -2,12 +2,14 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+use tokio::time::timeout;
+
 use super::{
     boxed::OwnStore,
     scheme::{StoreOptions, StoreScheme},
     url::{shown, why_unknown},
 };
-use crate::error::ConnectError;
+use crate::error::{ConnectError, StoreError};
 
 type Opening<'a> = Pin<Box<dyn Future<Output = Result<OwnStore, ConnectError>> + Send + 'a>>;
 
@@ -48,8 +50,20 @@ impl Schemes {
     ///
     /// # Errors
     ///
-    /// When its scheme is not in the table; the text lists those that are.
+    /// When its scheme is not in the table; the text lists those that are. And when one was registered by a
+    /// name that no URL can have.
     pub(crate) fn find(&self, url: &str) -> Result<&StoreKind, ConnectError> {
+        if let Some((name, _)) = self.0.iter().find(|(name, _)| !is_scheme(name)) {
+            return Err(ConnectError::InvalidOption {
+                option: "scheme",
+                reason: format!(
+                    "`{}` is no scheme of a URL: a letter, followed by letters, digits, `+`, `-` and `.`, \
+                     without `://`",
+                    name.escape_debug()
+                )
+                .into(),
+            });
+        }
         let found = url.split_once(':').and_then(|(scheme, _)| {
             let mut all = self.0.iter();
             all.find(|(name, _)| name.eq_ignore_ascii_case(scheme))
@@ -71,6 +85,14 @@ impl Schemes {
     }
 }
 
+/// Whether a URL can begin with `name` and a colon (RFC 3986, section 3.1).
+fn is_scheme(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name
+            .chars()
+            .all(|it| it.is_ascii_alphanumeric() || "+-.".contains(it))
+}
+
 /// [`StoreScheme`], whose stores are boxed.
 pub(crate) trait DynScheme: Send + Sync {
     /// Makes the store without waiting for it.
@@ -88,7 +110,16 @@ impl<S: StoreScheme> DynScheme for S {
     fn open_ready<'a>(&'a self, url: &'a str, options: &'a StoreOptions) -> Opening<'a> {
         Box::pin(async move {
             let store = StoreScheme::open(self, url, options)?;
-            self.ready(&store, options).await?;
+            let limit = options.connect_timeout;
+            let Ok(ready) = timeout(limit, self.ready(&store, options)).await else {
+                // The URL is not repeated: only its scheme is known to be no password.
+                let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+                return Err(ConnectError::Unavailable {
+                    url: format!("{scheme}://…"),
+                    reason: StoreError::timed_out(limit),
+                });
+            };
+            ready?;
             Ok(OwnStore::new(store))
         })
     }

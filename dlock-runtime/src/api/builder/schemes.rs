@@ -6,7 +6,8 @@ use crate::store::StoreScheme;
 impl LockManagerBuilder {
     /// Registers the scheme `name` for the URLs of [`connect`](Self::connect),
     /// [`connect_lazy`](Self::connect_lazy) and [`connect_env`](Self::connect_env), such as `mongodb` for
-    /// `mongodb://…`. The case of letters does not matter.
+    /// `mongodb://…`. The case of letters does not matter. A name that no URL can begin with is an
+    /// [`InvalidOption`](crate::ConnectError::InvalidOption) once the manager connects.
     ///
     /// A scheme that is registered later replaces an earlier one of the same name, also one of dlock's own.
     /// See [`StoreScheme`] for an example.
@@ -163,6 +164,56 @@ mod tests {
                     "{refused:?}"
                 );
             }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_is_never_ready_is_waited_for_within_the_limit() {
+        struct Never;
+        impl StoreScheme for Never {
+            type Store = MemoryStore;
+
+            fn open(&self, _: &str, _: &StoreOptions) -> Result<MemoryStore, ConnectError> {
+                Ok(MemoryStore::new())
+            }
+
+            async fn ready(&self, _: &MemoryStore, _: &StoreOptions) -> Result<(), ConnectError> {
+                std::future::pending().await
+            }
+        }
+
+        let limit = Duration::from_secs(7);
+        let builder = LockManager::builder().scheme("never", Never);
+        let begun = tokio::time::Instant::now();
+        let late = builder
+            .connect_timeout(limit)
+            .connect("never://s3cret")
+            .await;
+        assert_eq!(begun.elapsed(), limit);
+        let text = late.unwrap_err().to_string();
+        assert!(text.contains("`never://…`"), "{text}");
+        assert!(text.contains("did not answer within 7s"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_no_url_begins_with_is_refused() {
+        for name in ["", "shelf://", "my shelf", "7up", "sch\u{e4}lf", "a_b"] {
+            let builder = LockManager::builder().scheme(name, Shelf::default());
+            let refused = builder.connect_lazy("memory://").unwrap_err();
+            assert!(
+                matches!(
+                    refused,
+                    ConnectError::InvalidOption {
+                        option: "scheme",
+                        ..
+                    }
+                ),
+                "{name}: {refused:?}"
+            );
+        }
+        for name in ["a", "s3+x.y-z", "SHELF"] {
+            let builder = LockManager::builder().scheme(name, Shelf::default());
+            drop(builder.connect_lazy(format!("{name}:a://b")).unwrap());
         }
     }
 

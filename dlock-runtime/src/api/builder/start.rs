@@ -55,12 +55,12 @@ impl LockManagerBuilder {
 
     async fn connect_to(self, url: &str) -> Result<LockManager, ConnectError> {
         match self.schemes.find(url)?.clone() {
-            StoreKind::Memory => self.store(MemoryStore::new()),
+            StoreKind::Memory => self.in_memory(),
             // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
             #[cfg(feature = "redis")]
             StoreKind::Redis => Box::pin(self.connect_redis(url)).await,
             StoreKind::Registered(scheme) => {
-                self.check_for_any_store()?;
+                self.check_for_own_store()?;
                 let store = scheme.open_ready(url, &self.store_options()).await?;
                 self.over_own(store)
             }
@@ -92,11 +92,11 @@ impl LockManagerBuilder {
         let url = url.as_ref();
         self.ignores_environment(url);
         match self.schemes.find(url)?.clone() {
-            StoreKind::Memory => self.store(MemoryStore::new()),
+            StoreKind::Memory => self.in_memory(),
             #[cfg(feature = "redis")]
             StoreKind::Redis => self.lazy_redis(url),
             StoreKind::Registered(scheme) => {
-                self.check_for_any_store()?;
+                self.check_for_own_store()?;
                 let store = scheme.open(url, &self.store_options())?;
                 self.over_own(store)
             }
@@ -152,6 +152,10 @@ impl LockManagerBuilder {
 
     /// A manager over a store of your own.
     ///
+    /// Options of a connection, such as [`namespace`](Self::namespace) and
+    /// [`connect_timeout`](Self::connect_timeout), are that store's business and have no effect here: the keys
+    /// that it gets are without a prefix. Options that only a Redis server has are refused.
+    ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -169,22 +173,29 @@ impl LockManagerBuilder {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidOption`] when a default is out of bounds, or the store's
-    /// [properties](crate::store::StoreProperties) say that it cannot keep to it.
+    /// [`ConnectError::InvalidOption`] when a default is out of bounds, when the store's
+    /// [properties](crate::store::StoreProperties) say that it cannot keep to it, and when
+    /// [`min_replicas`](Self::min_replicas), [`raw_keys`](Self::raw_keys), `credentials` or `tls` is set.
     pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
-        self.check()?;
-        self.check_replicas()?;
+        self.check_for_own_store()?;
         self.over(store)
     }
 
-    /// A registered scheme has none of the options of Redis.
-    fn check_for_any_store(&self) -> Result<(), ConnectError> {
+    /// In memory: a program that is set up for a server can be tried without one.
+    fn in_memory(self) -> Result<LockManager, ConnectError> {
+        self.check()?;
+        self.check_replicas()?;
+        self.over(MemoryStore::new())
+    }
+
+    /// A store that is not of dlock's making has none of the options of Redis.
+    fn check_for_own_store(&self) -> Result<(), ConnectError> {
         self.check()?;
         self.check_replicas()?;
         if let Some(option) = self.redis.first_of_a_server() {
             return Err(ConnectError::InvalidOption {
                 option,
-                reason: "only the URL of a Redis server can have it: the store of this URL takes no notice of it"
+                reason: "only a Redis server, connected to by its URL, can have it: this store takes no notice of it"
                     .into(),
             });
         }
