@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Below the ports that the system gives to outgoing connections. From there, a client that
 /// retries while the server is down could be given the server's own port: the connection
@@ -10,11 +12,17 @@ const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
 /// Listens on a free port of the loopback interface.
+///
+/// A port that this process has used before comes last: its server may be down, and be expected to be.
 pub(crate) fn listen() -> TcpListener {
-    let random = RandomState::new().hash_one(std::process::id());
-    let start = u16::try_from(random % u64::from(COUNT)).expect("the remainder is a u16");
+    static START: OnceLock<u64> = OnceLock::new();
+    static USED: AtomicU64 = AtomicU64::new(0);
+    let start = *START.get_or_init(|| RandomState::new().hash_one(std::process::id()));
     (0..COUNT)
-        .map(|step| FIRST + (start + step) % COUNT)
+        .map(|_| {
+            let place = start.wrapping_add(USED.fetch_add(1, Ordering::Relaxed));
+            FIRST + u16::try_from(place % u64::from(COUNT)).expect("the remainder is a u16")
+        })
         .find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
         .expect("one of twelve thousand ports is free")
 }
