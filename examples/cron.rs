@@ -134,7 +134,7 @@ async fn send_invoices(replica: &Replica, lease: &Lease) -> Result<Night, JobErr
     replica.say(format!("{BEGUN}, token {}", lease.fencing_token()));
     sleep(JOB).await;
     // The last look before the step that cannot be undone.
-    lease.ensure()?;
+    lease.ensure_held()?;
     let mut outbox = fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -202,7 +202,7 @@ async fn run_tasks(cli: &Cli, outbox: &Path) -> Result<(), Box<dyn Error>> {
         let said = said.clone();
         let replica = Replica {
             number,
-            locks: LockManager::builder().store(store.clone())?,
+            locks: LockManager::builder().build_with_store(store.clone())?,
             outbox: outbox.to_owned(),
             say: Box::new(move |text| tell(&said, number, text)),
         };
@@ -314,7 +314,7 @@ async fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
     }
     if has_server {
         // Says once what each replica would say: that the server is not there.
-        LockManager::from_env().await?;
+        LockManager::connect_env().await?;
     }
     let directory = tempfile::TempDir::with_prefix("cron-")?;
     let outbox = directory.path().join("outbox");

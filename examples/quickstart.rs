@@ -124,7 +124,7 @@ impl Run {
 async fn quickstart() -> Result<ExitCode, Box<dyn Error>> {
     // One manager per process, at start-up. The memory store is for trying things out: it locks
     // within this process only, so a service lets `NoUrl` be the error that it is.
-    let manager = match LockManager::from_env().await {
+    let manager = match LockManager::connect_env().await {
         Err(ConnectError::NoUrl) => LockManager::memory(),
         connected => connected?,
     };

@@ -109,7 +109,7 @@ enum TransferError {
     lease = lease
 )]
 async fn transfer(bank: &Bank, from: u64, to: u64, cents: i64) -> Result<(), TransferError> {
-    let token = |id| lease.fencing_token_of(format!("account:{id}"));
+    let token = |id| lease.fencing_token_for(format!("account:{id}"));
     move_money(bank, from, to, cents, &token).await
 }
 
@@ -190,7 +190,7 @@ async fn work_elsewhere(bank: &Path, cli: &Cli) -> Result<(), Box<dyn Error>> {
 
 async fn install() -> Result<(), Box<dyn Error>> {
     // The memory store is for trying things out: a service lets `NoUrl` be the error that it is.
-    let manager = match LockManager::from_env().await {
+    let manager = match LockManager::connect_env().await {
         Err(ConnectError::NoUrl) => LockManager::memory(),
         connected => connected?,
     };

@@ -69,7 +69,7 @@ pub use dlock_macros::KeyPart;
 ///     }
 ///
 ///     fn store(&self, day: u32, lease: &Lease) -> Result<(), LockError> {
-///         lease.ensure()?;
+///         lease.ensure_held()?;
 ///         println!("day {day}, token {}", lease.fencing_token());
 ///         Ok(())
 ///     }
@@ -83,17 +83,17 @@ pub use dlock_macros::KeyPart;
 /// ```
 pub use dlock_macros::distributed_lock;
 pub use dlock_runtime::{
-    AlreadyInstalled, ClientId, Clock, ConnectError, FencingToken, ForeignOwner, Holder, KeyFault,
-    KeyPart, Lease, LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder,
-    LockRequest, LockSite, LockStore, LostCause, MAX_TTL, MIN_TTL, Moment, OnLost, OwnerId,
-    PartWriter, Random, Release, Shutdown, StoreError, StoreErrorKind, SystemClock, SystemRandom,
-    Wait, Watch, install, install_with, installed, shutdown, store, with_manager,
+    AlreadyInstalled, ConnectError, FencingToken, Holder, InvalidKeyReason, KeyPart, Lease,
+    LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder, LockRequest,
+    LockSite, LostCause, MAX_TTL, MIN_TTL, OnLost, PartWriter, Release, RunWhileHeld,
+    ShutdownReport, StoreError, StoreErrorKind, Wait, install, install_with, installed, shutdown,
+    store, testing, with_manager,
 };
 
 #[cfg(feature = "admin")]
 pub use dlock_runtime::admin;
 
-#[cfg(any(feature = "axum", feature = "actix"))]
+#[cfg(any(feature = "axum", feature = "actix-web"))]
 pub use dlock_runtime::web;
 
 #[cfg(feature = "registry")]

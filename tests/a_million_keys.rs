@@ -75,13 +75,18 @@ async fn take(manager: &LockManager, next: &Arc<AtomicU32>, end: u32) {
         task.unwrap();
     }
     next.store(end, Ordering::Relaxed);
-    eventually(LIMIT, "all are given back", async || manager.active() == 0).await;
+    eventually(LIMIT, "all are given back", async || {
+        manager.active_keys() == 0
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn leave_nothing_behind() {
     let store = MemoryStore::new();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     let next = Arc::new(AtomicU32::new(0));
     // Tables have grown to the size that so many tasks need.
     take(&manager, &next, KEYS / 10).await;

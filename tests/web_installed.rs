@@ -1,6 +1,6 @@
 //! What an application has installed is what clients are told, in all frameworks: a process of its own,
 //! as there is one for each process.
-#![cfg(all(feature = "axum", feature = "actix"))]
+#![cfg(all(feature = "axum", feature = "actix-web"))]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that fails there has said what it has to say"

@@ -5,7 +5,7 @@ mod minimal;
 mod node;
 mod queue;
 
-use dlock_runtime::{LockStore, store::QuorumNode};
+use dlock_runtime::store::{LockStore, QuorumNode};
 use futures_util::FutureExt;
 
 use crate::{Attempt, Case, Level};

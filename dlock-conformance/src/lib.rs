@@ -22,7 +22,7 @@ mod trial;
 
 use std::{fmt, panic::AssertUnwindSafe, time::Duration};
 
-use dlock_runtime::{LockStore, store::QuorumNode};
+use dlock_runtime::store::{LockStore, QuorumNode};
 use futures_util::{
     FutureExt,
     future::{LocalBoxFuture, join_all},

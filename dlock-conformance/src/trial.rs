@@ -9,11 +9,13 @@ use std::{
 };
 
 use dlock_runtime::{
-    ClientId, Holder, LockKey, LockStore, OwnerId, StoreError, SystemRandom,
+    Holder, LockKey, StoreError,
     store::{
-        AcquireOutcome, AcquireRequest, Hint, HintReceiver, HintSink, Proposal, Queue, QuorumNode,
-        RaiseRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewal,
+        AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore, OwnerId,
+        Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewRequest,
+        Renewal,
     },
+    testing::SystemRandom,
 };
 use tokio::time::{Instant, sleep};
 

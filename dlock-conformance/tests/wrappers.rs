@@ -15,10 +15,10 @@ use std::{
 
 use dlock_conformance::{Level, Suite};
 use dlock_runtime::{
-    LockError, LockManager, LockStore, StoreError, Wait,
+    LockError, LockManager, StoreError, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, Drift, ReleaseRequest, Released, RenewBatch, Renewal,
-        StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, Drift, LockStore, ReleaseRequest, Released, RenewBatch,
+        Renewal, StoreProperties, memory::MemoryStore,
     },
 };
 use tokio::time::{Instant, sleep};
@@ -105,7 +105,10 @@ impl LockStore for Unlimited {
 }
 
 fn manager(store: impl LockStore) -> LockManager {
-    LockManager::builder().ttl(TTL).store(store).unwrap()
+    LockManager::builder()
+        .ttl(TTL)
+        .build_with_store(store)
+        .unwrap()
 }
 
 #[tokio::test(start_paused = true)]

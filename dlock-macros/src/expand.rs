@@ -142,7 +142,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let body = watched(plan, brace, body);
     let section = quote_spanned! {site()=>
         #lease
-        let __output = #private::LockGuard::watch(#borrowed, #allow #body).await;
+        let __output = #private::LockGuard::run_while_held(#borrowed, #allow #body).await;
     };
     // The value waits here, and may keep the function's future from being `Send`.
     let place = match &plan.output {

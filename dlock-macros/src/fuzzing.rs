@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use dlock_runtime::{KeyFault, LockError, LockKey};
+use dlock_runtime::{InvalidKeyReason, LockError, LockKey};
 
 use crate::duration::{self, Role};
 use crate::template::{self, Piece};
@@ -53,7 +53,11 @@ pub(crate) fn template(data: &[u8]) {
         let key = match key.finish() {
             Ok(key) => key,
             Err(LockError::InvalidKey { reason, .. }) => {
-                assert_eq!(reason, KeyFault::TooLong, "the macro has let it through");
+                assert_eq!(
+                    reason,
+                    InvalidKeyReason::TooLong,
+                    "the macro has let it through"
+                );
                 continue;
             }
             Err(other) => panic!("{other}"),

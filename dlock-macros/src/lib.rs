@@ -67,8 +67,8 @@ use proc_macro::TokenStream;
 /// | `renew = false` | whether the lease is kept alive while the body runs | `true` |
 /// | `max_hold = "5m"` | stop renewing after this long; the lease is then lost | the body may run as long as it likes |
 /// | `min_hold = "10s"` | keep others out for at least this long, however soon the body ends; at most 24 h | given back after the body |
-/// | `on_lost = cancel`, `finish` | when the lease is lost: drop the body's future at its next await, or let it end | `cancel` |
-/// | `on_cancel = release`, `detach` | when the caller drops the future: drop the body, or let it end in a task of its own | `release` |
+/// | `on_lost = stop`, `finish` | when the lease is lost: drop the body's future at its next await, or let it end | `stop` |
+/// | `on_cancel = stop`, `detach` | when the caller drops the future: drop the body, or let it end in a task of its own | `stop` |
 /// | `on_busy = EXPR` | the function's value when the lock was busy for all of `wait` | a [`Busy` error](#errors) |
 /// | `on_error = PATH` or `CLOSURE` | makes the function's value of a `LockError` | `From<LockError>` of the error type |
 /// | `lease = NAME` | the name by which the body sees its `&Lease`: key, fencing token, remaining time | the body does not see it |
@@ -137,7 +137,7 @@ use proc_macro::TokenStream;
 ///
 /// `wait` is for all of them together, and `on_busy` and `LockError::Busy` are for any that was
 /// held all the time. The body ends as soon as one lease is lost, and the error names its key.
-/// `lease.tokens()` has the fencing token of each, `lease.fencing_token()` is that of the first.
+/// `lease.fencing_tokens()` has the fencing token of each, `lease.fencing_token()` is that of the first.
 /// `max_hold` counts from when all are there and the body begins, `min_hold` for each from when it was
 /// got; what is given back because another one is busy is not kept for its `min_hold`.
 ///
@@ -209,7 +209,7 @@ use proc_macro::TokenStream;
 ///             Ok(guard) => guard,
 ///             Err(error) => break 'locked error,
 ///         };
-///         let output = guard.watch(async move {
+///         let output = guard.run_while_held(async move {
 ///             if let Some(output) = None::<Ret> { return output; }   // a hint for inference
 ///             { BODY }
 ///         }).await;

@@ -77,13 +77,13 @@ pub(crate) enum Patience {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Loss {
-    Cancel,
+    Stop,
     Finish,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum Cancel {
-    Release,
+    Stop,
     Detach,
 }
 

@@ -80,29 +80,61 @@ pub(crate) fn boolean(given: &Given) -> syn::Result<bool> {
 }
 
 pub(crate) fn loss(value: &Expr) -> syn::Result<Loss> {
-    let words = [("cancel", Loss::Cancel), ("finish", Loss::Finish)];
-    let help = "leave it out to drop the body (`cancel`), or write `on_lost = finish` to let it end without its lease";
+    let words = [
+        (
+            "stop",
+            &["cancel", "abort", "drop", "release"][..],
+            Loss::Stop,
+        ),
+        ("finish", &["continue", "complete", "ignore"], Loss::Finish),
+    ];
+    let help = "leave it out to drop the body (`stop`), or write `on_lost = finish` to let it end without its lease";
     one_of("on_lost", words, help, value)
 }
 
 pub(crate) fn cancel(value: &Expr) -> syn::Result<Cancel> {
-    let words = [("release", Cancel::Release), ("detach", Cancel::Detach)];
-    let help = "leave it out to stop the body with its caller (`release`), or write `on_cancel = detach` to let it end in a task of its own";
+    let words = [
+        (
+            "stop",
+            &["release", "cancel", "abort", "drop"][..],
+            Cancel::Stop,
+        ),
+        (
+            "detach",
+            &["finish", "continue", "complete", "spawn"],
+            Cancel::Detach,
+        ),
+    ];
+    let help = "leave it out to drop the body with its caller (`stop`), or write `on_cancel = detach` to let it end in a task of its own";
     one_of("on_cancel", words, help, value)
 }
 
-/// One of two words. They are opposites, so a word that resembles neither is not guessed; `help` explains
-/// both.
-fn one_of<T>(option: &str, words: [(&str, T); 2], help: &str, value: &Expr) -> syn::Result<T> {
+/// One of two words, each with others that surely mean it. They are opposites, so a word that resembles neither
+/// is not guessed; `help` explains both.
+fn one_of<T>(
+    option: &str,
+    words: [(&str, &[&str], T); 2],
+    help: &str,
+    value: &Expr,
+) -> syn::Result<T> {
     let names = [words[0].0, words[1].0];
     let given = word(value);
     let is_plain = ident(value).is_some();
-    for (name, meaning) in words {
-        if is_plain && given.as_deref() == Some(name) {
+    let mut near = given
+        .as_deref()
+        .and_then(|given| suggest::closest(given, names));
+    for (name, others, meaning) in words {
+        let is_given = given.as_deref() == Some(name);
+        if is_plain && is_given {
             return Ok(meaning);
         }
+        if given
+            .as_deref()
+            .is_some_and(|given| others.contains(&given))
+        {
+            near = Some(name);
+        }
     }
-    let near = given.and_then(|given| suggest::closest(&given, names));
     let fault = Fault::new(format!("`{option}` is `{}` or `{}`", names[0], names[1]));
     let fault = match near {
         Some(near) => fault.help(format!("write `{option} = {near}`")),

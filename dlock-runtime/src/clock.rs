@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::time::Duration;
-/// use dlock::{Clock, SystemClock};
+/// use dlock::testing::{Clock, SystemClock};
 ///
 /// let begin = SystemClock.now();
 /// let deadline = begin.plus(Duration::from_secs(30));
@@ -34,7 +34,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::{Clock, SystemClock};
+    /// use dlock::testing::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let later = now.plus(Duration::from_secs(2));
@@ -57,7 +57,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::{Clock, Moment, SystemClock};
+    /// use dlock::testing::{Clock, Moment, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let deadline = now.plus(Duration::from_secs(30));
@@ -77,7 +77,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::{Clock, SystemClock};
+    /// use dlock::testing::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let deadline = now.plus(Duration::from_secs(30));
@@ -102,7 +102,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::{Clock, SystemClock};
+    /// use dlock::testing::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let later = now.plus(Duration::from_secs(1));
@@ -121,7 +121,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::{Clock, SystemClock};
+    /// use dlock::testing::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let later = now.plus(Duration::from_secs(1));
@@ -140,7 +140,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::{Clock, SystemClock};
+    /// use dlock::testing::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let later = now.plus(Duration::from_secs(1));
@@ -162,7 +162,7 @@ impl Moment {
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::{sync::{Arc, Mutex}, time::Duration};
-/// use dlock::{Clock, LockManager, Moment, SystemClock};
+/// use dlock::{LockManager, testing::{Clock, Moment, SystemClock}};
 ///
 /// /// The machine's clocks, on which a test lets time asleep pass.
 /// #[derive(Clone, Default)]
@@ -186,7 +186,7 @@ pub trait Clock: Send + Sync + 'static {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{Clock, SystemClock};
+    /// use dlock::testing::{Clock, SystemClock};
     ///
     /// let begin = SystemClock.now();
     /// println!("it took {:?}", begin.elapsed(SystemClock.now()));
@@ -199,7 +199,7 @@ pub trait Clock: Send + Sync + 'static {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{Clock, SystemClock};
+    /// use dlock::testing::{Clock, SystemClock};
     ///
     /// assert!(SystemClock.time_of_day().is_some());
     /// ```
@@ -215,7 +215,7 @@ pub trait Clock: Send + Sync + 'static {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{Clock, SystemClock};
+/// use dlock::testing::{Clock, SystemClock};
 ///
 /// let (one, next) = (SystemClock.now(), SystemClock.now());
 /// assert!(one.boot <= next.boot && one.monotonic <= next.monotonic);

@@ -13,7 +13,7 @@ pub use self::{
 };
 use crate::{
     answer::Holder,
-    key::{KeyFault, LockKey},
+    key::{InvalidKeyReason, LockKey},
 };
 
 /// The reason why a critical section was not entered, or not left in good order.
@@ -86,7 +86,7 @@ pub enum LockError {
         /// The beginning of the text, or the template.
         key: String,
         /// The fault of the text or the template.
-        reason: KeyFault,
+        reason: InvalidKeyReason,
     },
     /// An option is out of bounds.
     #[error("lock `{key}` cannot be taken with this `{option}`: {reason}")]
@@ -158,9 +158,47 @@ impl LockError {
         matches!(self, Self::Busy { .. })
     }
 
+    /// Returns `true` if the lease was lost while the body ran: what it does may be done in part.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockError;
+    ///
+    /// /// Whether the order has to be looked at before anybody goes on with it.
+    /// fn is_in_doubt(error: &LockError) -> bool {
+    ///     error.is_lost()
+    /// }
+    /// # let _: fn(&LockError) -> bool = is_in_doubt;
+    /// ```
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
+    /// Returns `true` if the store gave no usable answer, so that nobody knows whether the lock is free.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use dlock::LockManager;
+    ///
+    /// let manager = LockManager::connect_lazy("redis://127.0.0.1:1")?;
+    /// let lock = manager.lock("order:42").wait(Duration::from_millis(20));
+    /// let error = lock.acquire().await.expect_err("no server listens there");
+    /// assert!(error.is_unavailable());
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+
     /// When asking again may help; `None` if it cannot without a change.
     ///
-    /// For a busy lock that is when the holder's lease ends, and at most a second.
+    /// It is `None` also for a [lost](Self::Lost) lease: the body may have done a part of its work, and only
+    /// its author knows whether it may do that twice. For a busy lock it is when the holder's lease ends, and
+    /// at most a second.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -190,7 +228,6 @@ impl LockError {
         match self {
             Self::Busy { holder, .. } => Some(holder.ttl.map_or(SOON, |ttl| ttl.min(SOON))),
             Self::Unavailable { reason, .. } if !reason.is_final() => Some(SOON),
-            Self::Lost { .. } => Some(SOON),
             _ => None,
         }
     }
@@ -232,7 +269,7 @@ pub enum LostCause {
     /// The store answered that this owner does not hold the key: the lease expired there, was
     /// revoked, or its key was deleted.
     #[error("the store says that it is not ours any more")]
-    TakenAway,
+    Revoked,
     /// The lease could not be renewed before its deadline.
     #[error("it could not be renewed in time ({reason})")]
     NotRenewed {
@@ -241,7 +278,7 @@ pub enum LostCause {
     },
     /// The lease ended after its TTL, as it was not to be renewed.
     #[error("it ended after its `ttl`, as `renew = false` asks")]
-    NotToBeRenewed,
+    RenewalDisabled,
     /// The deadline passed before the lease was renewed: the process was held up.
     #[error("its deadline passed; raise `ttl`, or look for what held the process up")]
     Expired,
@@ -259,9 +296,9 @@ pub enum LostCause {
 }
 
 codes! { LostCause:
-    TakenAway => "taken-away",
+    Revoked => "revoked",
     NotRenewed => "not-renewed",
-    NotToBeRenewed => "not-to-be-renewed",
+    RenewalDisabled => "renewal-disabled",
     Expired => "expired",
     MaxHold => "max-hold",
     ShutDown => "shut-down",
@@ -292,6 +329,25 @@ mod tests {
             "{}",
             size_of::<ConnectError>()
         );
+    }
+
+    #[test]
+    fn work_that_may_be_half_done_is_not_to_be_repeated() {
+        let key = || LockKey::new("order:1").expect("it is valid");
+        let lost = LockError::Lost {
+            key: key(),
+            held_for: Duration::from_secs(1),
+            cause: LostCause::Expired,
+        };
+        assert!(lost.is_lost() && !lost.is_unavailable() && !lost.is_busy());
+        assert_eq!(lost.retry_after(), None);
+        let unavailable = LockError::Unavailable {
+            key: key(),
+            waited: Duration::ZERO,
+            reason: StoreError::timed_out(Duration::from_secs(1)),
+        };
+        assert!(unavailable.is_unavailable() && !unavailable.is_lost());
+        assert!(unavailable.retry_after().is_some(), "no body has run");
     }
 
     #[test]

@@ -85,15 +85,15 @@ impl From<&LockKey> for LockKey {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{KeyFault, LockError, LockKey};
+/// use dlock::{InvalidKeyReason, LockError, LockKey};
 ///
 /// let name = "";
 /// let key = LockKey::builder().text("user:").part(&name).finish();
-/// assert!(matches!(key, Err(LockError::InvalidKey { reason: KeyFault::EmptyPart, .. })));
+/// assert!(matches!(key, Err(LockError::InvalidKey { reason: InvalidKeyReason::EmptyPart, .. })));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyFault {
+pub enum InvalidKeyReason {
     /// The key has no characters.
     #[error("a key cannot be empty")]
     Empty,
@@ -120,7 +120,7 @@ pub enum KeyFault {
     Undelimited,
 }
 
-codes! { KeyFault:
+codes! { InvalidKeyReason:
     Empty => "empty-key",
     NoKeys => "no-keys",
     EmptyPart => "empty-part",

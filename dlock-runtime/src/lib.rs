@@ -40,9 +40,10 @@ mod state;
 pub mod store;
 mod sync;
 mod telemetry;
+pub mod testing;
 #[cfg(test)]
 mod threads;
-#[cfg(any(feature = "axum", feature = "actix"))]
+#[cfg(any(feature = "axum", feature = "actix-web"))]
 pub mod web;
 
 #[cfg(feature = "registry")]
@@ -52,16 +53,13 @@ pub use api::support;
 pub use api::{
     builder::LockManagerBuilder,
     global::{install, install_with, installed, shutdown, with_manager},
-    guard::{Lease, LockGuard, Release, Watch},
-    manager::{LockManager, Shutdown},
+    guard::{Lease, LockGuard, Release, RunWhileHeld},
+    manager::{LockManager, ShutdownReport},
     request::LockRequest,
 };
-pub use clock::{Clock, Moment, SystemClock};
 pub use error::{AlreadyInstalled, ConnectError, LockError, LostCause};
 pub use fence::FencingToken;
-pub use key::{KeyFault, KeyPart, LockKey, LockKeyBuilder, PartWriter};
+pub use key::{InvalidKeyReason, KeyPart, LockKey, LockKeyBuilder, PartWriter};
 pub use options::{MAX_TTL, MIN_TTL, OnLost, Wait};
-pub use owner::{ClientId, ForeignOwner, OwnerId};
-pub use random::{Random, SystemRandom};
 pub use site::LockSite;
-pub use store::{Holder, LockStore, StoreError, StoreErrorKind};
+pub use store::{Holder, StoreError, StoreErrorKind};

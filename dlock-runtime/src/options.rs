@@ -79,7 +79,7 @@ impl From<Duration> for Wait {
 pub enum OnLost {
     /// Its future is dropped and the caller gets [`LockError::Lost`].
     #[default]
-    Cancel,
+    Stop,
     /// It runs to its end and its result counts; the loss is reported as an event.
     Finish,
 }
@@ -196,7 +196,7 @@ impl Default for Timing {
             ttl: Duration::from_secs(30),
             wait: Wait::For(Duration::from_secs(10)),
             renew: true,
-            on_lost: OnLost::Cancel,
+            on_lost: OnLost::Stop,
             max_hold: None,
             min_hold: None,
             on_trial: false,

@@ -14,7 +14,7 @@ use crate::random::Random;
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{ClientId, SystemRandom};
+/// use dlock::{store::ClientId, testing::SystemRandom};
 ///
 /// let (one, other) = (ClientId::new(&SystemRandom), ClientId::new(&SystemRandom));
 /// assert_ne!(one, other);
@@ -28,7 +28,7 @@ impl ClientId {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{ClientId, SystemRandom};
+    /// use dlock::{store::ClientId, testing::SystemRandom};
     ///
     /// let client = ClientId::new(&SystemRandom);
     /// assert!(client.to_string().bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -54,7 +54,7 @@ impl fmt::Display for ClientId {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{ClientId, OwnerId, SystemRandom};
+/// use dlock::{store::{ClientId, OwnerId}, testing::SystemRandom};
 ///
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
 /// let text = owner.to_string();
@@ -77,7 +77,7 @@ impl OwnerId {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{ClientId, OwnerId, SystemRandom};
+    /// use dlock::{store::{ClientId, OwnerId}, testing::SystemRandom};
     ///
     /// let client = ClientId::new(&SystemRandom);
     /// assert_ne!(OwnerId::new(client, 1), OwnerId::new(client, 2));
@@ -107,7 +107,7 @@ impl OwnerId {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{ClientId, OwnerId, SystemRandom};
+    /// use dlock::{store::{ClientId, OwnerId}, testing::SystemRandom};
     ///
     /// let client = ClientId::new(&SystemRandom);
     /// assert_eq!(OwnerId::new(client, 7).client(), client);
@@ -128,7 +128,7 @@ impl fmt::Display for OwnerId {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{ForeignOwner, OwnerId};
+/// use dlock::store::{ForeignOwner, OwnerId};
 ///
 /// assert_eq!("set by another client".parse::<OwnerId>(), Err(ForeignOwner));
 /// ```

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use dlock::{LockManager, Random};
+/// use dlock::{LockManager, testing::Random};
 ///
 /// /// The same numbers in each run of a test. Never in a service: its clients would meet.
 /// struct Counting(AtomicU64);
@@ -39,7 +39,7 @@ pub trait Random: Send + Sync + 'static {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{Random, SystemRandom};
+/// use dlock::testing::{Random, SystemRandom};
 ///
 /// assert_ne!(SystemRandom.next_u64(), SystemRandom.next_u64());
 /// ```

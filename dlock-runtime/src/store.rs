@@ -34,4 +34,5 @@ pub use crate::{
     answer::{ALIVE, AcquireOutcome, GRANT_TTL, Holder, Raised, Released, Renewal, StoreToken},
     error::{StoreError, StoreErrorKind},
     fence::fence_by_the_clock,
+    owner::{ClientId, ForeignOwner, OwnerId},
 };

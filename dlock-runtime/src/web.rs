@@ -59,7 +59,7 @@
 //! A client behind a proxy hangs up when the proxy does. None of this is needed for safety: a lease
 //! never outlives its process by more than its TTL, and `wait` ends a handler that waits for its lock.
 
-#[cfg(feature = "actix")]
+#[cfg(feature = "actix-web")]
 mod actix;
 #[cfg(feature = "axum")]
 mod axum;

@@ -42,7 +42,7 @@ pub(crate) type Say = Box<dyn Fn(String) + Send + Sync>;
 pub(crate) enum OnLost {
     /// Its work is dropped at the next await.
     #[default]
-    Cancel,
+    Stop,
     /// It is told, and ends its work itself.
     Finish,
 }
@@ -56,12 +56,12 @@ pub(crate) enum LeaderError {
 }
 
 // Waits until nobody leads, and then leads until it is asked to leave, or until the lease is lost:
-// not one await longer. That is `on_lost = cancel`, which need not be written.
+// not one await longer. That is `on_lost = stop`, which need not be written.
 #[distributed_lock(
     key = "leader",
     ttl = TTL,
     wait = forever,
-    on_lost = cancel,
+    on_lost = stop,
     lease = lease,
     manager = candidate.locks
 )]
@@ -101,7 +101,7 @@ impl Candidate {
         loop {
             let led = match on_lost {
                 _ if without_lock => self.work(0).await,
-                OnLost::Cancel => lead(&self).await,
+                OnLost::Stop => lead(&self).await,
                 OnLost::Finish => lead_and_step_down(&self).await,
             };
             let error = match led {
@@ -109,8 +109,9 @@ impl Candidate {
                 Err(LeaderError::Lock(error)) => error,
                 Err(error) => return Err(error),
             };
-            // Lost, or the server is away: the next term may be ours again.
-            let Some(pause) = error.retry_after() else {
+            // The next term may be ours again. To lead twice does no harm: the board refuses an earlier term.
+            let next_term = error.is_lost().then_some(TICK);
+            let Some(pause) = error.retry_after().or(next_term) else {
                 return Err(error.into());
             };
             self.say(format!("leads no more: {error}"));

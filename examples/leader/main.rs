@@ -166,7 +166,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
         // Says once what each candidate would say: that the server is not there.
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build()?;
-        runtime.block_on(LockManager::from_env())?;
+        runtime.block_on(LockManager::connect_env())?;
     }
     let directory = tempfile::TempDir::with_prefix("leader-")?;
     let board = directory.path().join("board");
@@ -174,7 +174,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
     let (to, said) = mpsc::channel();
     let on_lost = match cli.on_lost {
         _ if cli.without_lock => "no lock",
-        OnLost::Cancel => "on_lost = cancel",
+        OnLost::Stop => "on_lost = stop",
         OnLost::Finish => "on_lost = finish",
     };
     println!("{CANDIDATES} candidates, ttl {TTL:?}, {on_lost}");

@@ -43,7 +43,7 @@ impl Seat {
         thread::spawn(move || {
             let to = said.clone();
             let say: Say = Box::new(move |text| tell(&to, number, Some(text)));
-            let locks = async { builder().store(store) };
+            let locks = async { builder().build_with_store(store) };
             let place = Place { say, orders, board };
             if let Err(error) = stand(number, locks, place, on_lost, without_lock) {
                 tell(&said, number, Some(format!("cannot go on: {error}")));

@@ -55,7 +55,7 @@ pub(crate) async fn settle(
         sleep(WORK).await;
         // The last look before the step that cannot be undone: this process may have been
         // stopped for longer than its lease.
-        lease.ensure()?;
+        lease.ensure_held()?;
         let token = lease.fencing_token().to_i64();
         desk.ledger.settle(order, desk.worker, token).await?;
     }

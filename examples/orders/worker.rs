@@ -23,6 +23,9 @@ use crate::{
     settle::{Desk, Section, SettleError, settle, settle_unlocked},
 };
 
+/// The pause before an order is looked at again whose lease was lost.
+const AFTER_A_LOSS: Duration = Duration::from_secs(1);
+
 /// What the coordinator tells its workers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WorkerArgs {
@@ -113,7 +116,9 @@ async fn handle(order: &Order, desk: &Desk, locked: bool, tally: &mut Tally) -> 
             SettleError::Lock(error) => {
                 tally.errors += 1;
                 eprintln!("worker {}: {error}", desk.worker);
-                error.retry_after()
+                // A section that finds its order settled leaves it, so one that was lost may be repeated.
+                let repeated = error.is_lost().then_some(AFTER_A_LOSS);
+                error.retry_after().or(repeated)
             }
             SettleError::Ledger(_) => None,
         };

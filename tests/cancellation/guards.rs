@@ -108,7 +108,9 @@ fn a_guard_that_is_dropped_wherever_gives_its_locks_back() {
                 let store = MemoryStore::new();
                 let manager = {
                     let _home = runtimes[home].enter();
-                    LockManager::builder().store(store.clone()).unwrap()
+                    LockManager::builder()
+                        .build_with_store(store.clone())
+                        .unwrap()
                 };
                 let guard = several(&manager, &runtimes[0], keys);
                 let [here, there] = runtimes.each_ref().map(|it| it.handle().clone());
@@ -131,7 +133,9 @@ fn a_guard_that_outlives_its_runtime_gives_its_locks_back_wherever_it_is_dropped
             let store = MemoryStore::new();
             let manager = {
                 let _home = [&first, &second][home].enter();
-                LockManager::builder().store(store.clone()).unwrap()
+                LockManager::builder()
+                    .build_with_store(store.clone())
+                    .unwrap()
             };
             let guard = several(&manager, &first, &["a", "b"]);
             let (here, there) = (first.handle().clone(), second.handle().clone());
@@ -153,7 +157,9 @@ fn a_guard_that_a_thread_drops_at_its_very_end_is_released_although_time_was_pau
     paused.block_on(tokio::time::advance(std::time::Duration::from_secs(1)));
     let [runtime, _] = runtimes();
     let store = MemoryStore::new();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     let guard = several(&manager, &runtime, &["a"]);
     let there = runtime.handle().clone();
     let thread = thread::spawn(move || {

@@ -106,14 +106,14 @@ async fn call(stage: Stage) {
 
 async fn guard(stage: Stage) {
     if let Ok(guard) = stage.lock().acquire().await {
-        guard.watch(body()).await.ok();
+        guard.run_while_held(body()).await.ok();
         guard.release().await.ok();
     }
 }
 
 async fn dropped(stage: Stage) {
     if let Ok(guard) = stage.lock().acquire().await {
-        guard.watch(body()).await.ok();
+        guard.run_while_held(body()).await.ok();
     }
 }
 

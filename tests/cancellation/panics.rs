@@ -11,8 +11,9 @@ use std::{
 };
 
 use dlock::{
-    Clock, KeyPart, LockError, LockManager, Moment, PartWriter, Random, SystemRandom,
-    distributed_lock, store::memory::MemoryStore,
+    KeyPart, LockError, LockManager, PartWriter, distributed_lock,
+    store::memory::MemoryStore,
+    testing::{Clock, Moment, Random, SystemRandom},
 };
 use futures_util::FutureExt;
 use tokio::{
@@ -184,7 +185,7 @@ const BODIES: [(&str, Body); 6] = [
     ("a guard that watches", |stage, awaits| {
         tokio::spawn(async move {
             let guard = stage.lock().acquire().await.unwrap();
-            guard.watch(awaits_and_panics(awaits)).await.ok();
+            guard.run_while_held(awaits_and_panics(awaits)).await.ok();
         })
     }),
     ("a locked function", |stage, awaits| {
@@ -251,7 +252,7 @@ async fn a_value_that_panics_has_taken_nothing() {
     let manager = stage.manager().clone();
     let call = tokio::spawn(async move { lights(&manager, Explosive).await });
     assert!(soon(call).await.unwrap_err().is_panic());
-    assert_eq!((stage.manager().active(), steps.taken()), (0, 0));
+    assert_eq!((stage.manager().active_keys(), steps.taken()), (0, 0));
     stage.assert_clean().await;
     assert_no_others();
 }
@@ -301,10 +302,12 @@ async fn a_clock_or_randomness_that_panics_once_keeps_no_lock() {
         let builder = LockManager::builder()
             .clock(faulty.clone())
             .random(faulty.clone());
-        let made = catch_unwind(AssertUnwindSafe(|| builder.store(store.clone())));
+        let made = catch_unwind(AssertUnwindSafe(|| builder.build_with_store(store.clone())));
         let Ok(manager) = made else { continue };
         let manager = manager.unwrap();
-        let other = LockManager::builder().store(store.clone()).unwrap();
+        let other = LockManager::builder()
+            .build_with_store(store.clone())
+            .unwrap();
         let holder = soon(other.lock("a").acquire()).await.unwrap();
         let lock = manager.lock("a").ttl(BRIEF).wait(PATIENCE);
         let body = lock.run(async |_| tokio::time::sleep(BRIEF).await);

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use dlock::{
-    LockError, LockManager, LockStore, LostCause, Wait,
+    LockError, LockManager, LostCause, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, Released, StoreErrorKind,
+        AcquireOutcome, AcquireRequest, LockStore, Released, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -140,7 +140,7 @@ async fn a_server_that_is_busy_for_longer_than_an_answer_may_take_loses_nobody_a
     let kinds = [StoreErrorKind::TimedOut, StoreErrorKind::Unreachable];
     assert!(kinds.contains(&reason.kind()), "{error}");
     assert_eq!(waited, Ok(7));
-    held.ensure().unwrap();
+    held.ensure_held().unwrap();
     soon(held.release()).await.unwrap();
     env.assert_clean(3, &[&manager]).await;
 }
@@ -215,7 +215,7 @@ async fn renewals_get_through_a_crowd_and_past_big_requests_of_others() {
         }
     });
     tokio::join!(big, join_all(crowd));
-    held.ensure().expect("it was renewed all the time");
+    held.ensure_held().expect("it was renewed all the time");
     soon(held.release()).await.unwrap();
     env.assert_clean(201, &[&manager]).await;
 }
@@ -242,11 +242,11 @@ async fn a_renewal_that_waited_for_a_stopped_server_revives_no_lease() {
     let not_renewed = |cause: &LostCause| {
         matches!(
             cause,
-            LostCause::NotRenewed { .. } | LostCause::TakenAway | LostCause::Expired
+            LostCause::NotRenewed { .. } | LostCause::Revoked | LostCause::Expired
         )
     };
     assert!(is_lost(&outcome, not_renewed), "{outcome:?}");
-    next.ensure().expect("the late one has not touched it");
+    next.ensure_held().expect("the late one has not touched it");
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&manager, &other]).await;
 }
@@ -295,7 +295,7 @@ async fn a_lease_that_came_by_a_grant_stands_a_pause_that_is_longer_than_the_gra
     sleep(Duration::from_secs(4)).await;
     env.server.resume();
     guard
-        .ensure()
+        .ensure_held()
         .expect("the server did not pause for as long as the lease");
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&holder, &waiter]).await;

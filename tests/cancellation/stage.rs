@@ -12,8 +12,8 @@ use std::{
 };
 
 use dlock::{
-    LockManager, LockRequest, LockStore,
-    store::{memory::MemoryStore, quorum::Quorum},
+    LockManager, LockRequest,
+    store::{LockStore, memory::MemoryStore, quorum::Quorum},
 };
 use tokio::{
     runtime::{Handle, RuntimeMetrics},
@@ -131,8 +131,13 @@ impl Stage {
             // The machine's boot clock goes on while time is paused.
             builder = builder.clock(TestClock::new());
         }
-        let manager = builder.clone().store(store).unwrap();
-        Self::of(manager, builder.store(other).unwrap(), nodes, scale)
+        let manager = builder.clone().build_with_store(store).unwrap();
+        Self::of(
+            manager,
+            builder.build_with_store(other).unwrap(),
+            nodes,
+            scale,
+        )
     }
 
     /// With two managers over one store, and the nodes of that if it lies in memory.

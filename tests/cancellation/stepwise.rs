@@ -10,13 +10,10 @@ use std::{
     task::Poll,
 };
 
-use dlock::{
-    ClientId, LockStore, OwnerId,
-    store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode,
-        RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
-        StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
-    },
+use dlock::store::{
+    AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, OwnerId, Proposal,
+    Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal,
+    StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
 };
 use futures_util::FutureExt;
 use tokio::sync::watch;

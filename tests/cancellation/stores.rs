@@ -32,7 +32,11 @@ impl<E: Env> Processes<E> {
         let (mut managers, mut wires) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let wire = Wire::new(env.store().await);
-            managers.push(LockManager::builder().store(wire.clone()).unwrap());
+            managers.push(
+                LockManager::builder()
+                    .build_with_store(wire.clone())
+                    .unwrap(),
+            );
             wires.push(wire);
         }
         Self {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use dlock::{LockManager, LockManagerBuilder, LockStore, store::memory::MemoryStore};
+use dlock::{
+    LockManager, LockManagerBuilder,
+    store::{LockStore, memory::MemoryStore},
+};
 use dlock_testkit::eventually;
 
 use super::LIMIT;
@@ -53,7 +56,7 @@ pub(crate) trait Env {
 /// No process has anything of a lock left.
 pub(crate) async fn assert_idle(managers: &[&LockManager]) {
     eventually(LIMIT, "no manager has a key left", async || {
-        managers.iter().all(|manager| manager.active() == 0)
+        managers.iter().all(|manager| manager.active_keys() == 0)
     })
     .await;
 }
@@ -80,7 +83,7 @@ impl Env for Memory {
         change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
     ) -> LockManager {
         let builder = change(LockManager::builder());
-        builder.store(self.0.clone()).unwrap()
+        builder.build_with_store(self.0.clone()).unwrap()
     }
 
     async fn locks(&self) -> Vec<String> {

@@ -25,10 +25,13 @@ impl Faulty {
         let wire = Wire::new(store.clone());
         // The machine's boot clock goes on while time is paused; moments are to be exact here.
         let builder = LockManager::builder().clock(TestClock::new());
-        let manager = builder.clone().response_timeout(limit).store(wire.clone());
+        let manager = builder
+            .clone()
+            .response_timeout(limit)
+            .build_with_store(wire.clone());
         Self {
             manager: manager.unwrap(),
-            other: builder.store(store.clone()).unwrap(),
+            other: builder.build_with_store(store.clone()).unwrap(),
             store,
             wire,
         }

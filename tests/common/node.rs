@@ -7,11 +7,11 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockKey, LockStore, OwnerId,
+    LockKey,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, QuorumNode, RaiseRequest,
-        Raised, ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind,
-        StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, OwnerId,
+        Proposal, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use tokio::time::sleep;

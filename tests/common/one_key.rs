@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use dlock::{
-    ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    LockKey,
     store::{
-        AcquireOutcome, AcquireRequest, Holder, Queue, ReleaseRequest, Released, RenewRequest,
-        Renewal,
+        AcquireOutcome, AcquireRequest, ClientId, Holder, LockStore, OwnerId, Queue,
+        ReleaseRequest, Released, RenewRequest, Renewal,
     },
+    testing::SystemRandom,
 };
 use dlock_testkit::eventually;
 

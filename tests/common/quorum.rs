@@ -60,7 +60,7 @@ impl Env for QuorumOfMemory {
         change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
     ) -> LockManager {
         let builder = change(LockManager::builder());
-        builder.store(self.quorum()).unwrap()
+        builder.build_with_store(self.quorum()).unwrap()
     }
 
     async fn locks(&self) -> Vec<String> {
@@ -189,7 +189,7 @@ mod redis {
                 .iter()
                 .map(|server| RedisStore::lazy(config(server)));
             let quorum = Quorum::of(stores.map(Result::unwrap)).unwrap();
-            LockManager::builder().store(quorum).unwrap()
+            LockManager::builder().build_with_store(quorum).unwrap()
         }
 
         /// What the servers have of locks and queues, each with its number.
@@ -224,7 +224,9 @@ mod redis {
             change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
         ) -> LockManager {
             let builder = LockManager::builder().response_timeout(2 * PATIENCE);
-            change(builder).store(self.quorum().await).unwrap()
+            change(builder)
+                .build_with_store(self.quorum().await)
+                .unwrap()
         }
 
         async fn locks(&self) -> Vec<String> {

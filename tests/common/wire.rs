@@ -6,11 +6,11 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockKey, LockStore, OwnerId,
+    LockKey,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode,
-        RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal,
-        StoreError, StoreErrorKind, StoreHooks, StoreProperties, renew_each,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, OwnerId,
+        Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch,
+        RenewRequest, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties, renew_each,
     },
 };
 use dlock_testkit::eventually;

@@ -1,6 +1,6 @@
 //! The cases of `dlock-conformance`, each over a store of its own, which is clean afterwards.
 
-use dlock::{LockStore, store::QuorumNode};
+use dlock::store::{LockStore, QuorumNode};
 use dlock_conformance::{Level, Report, Suite};
 
 use crate::common::{Env, LIMIT};

@@ -21,7 +21,11 @@ async fn a_hint_reaches_the_granted_waiters_manager_only() {
     let mut managers = Vec::new();
     for _ in 0..3 {
         let wire = Wire::new(env.store().await);
-        managers.push(LockManager::builder().store(wire.clone()).unwrap());
+        managers.push(
+            LockManager::builder()
+                .build_with_store(wire.clone())
+                .unwrap(),
+        );
         wires.push(wire);
     }
     let guard = managers[0].lock("order:42").acquire().await.unwrap();

@@ -21,7 +21,7 @@ pub(crate) async fn a_lease_is_renewed_as_long_as_its_body_runs<E: Env>() {
             while since.elapsed() < 2 * E::BRIEF {
                 let other = managers[1].lock("order:42").try_acquire().await.unwrap();
                 assert!(other.is_none(), "after {:?}", since.elapsed());
-                lease.ensure().unwrap();
+                lease.ensure_held().unwrap();
                 sleep(E::BRIEF / 10).await;
             }
             lease.remaining()
@@ -92,7 +92,7 @@ pub(crate) async fn a_lease_without_renewal_ends_after_its_ttl<E: Env>() {
     let lock = manager.lock("order:42").ttl(E::BRIEF).renew(false);
     let outcome = soon(lock.run(async |_| std::future::pending::<()>().await)).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::NotToBeRenewed),
+        is_lost(&outcome, |cause| *cause == LostCause::RenewalDisabled),
         "{outcome:?}"
     );
     // Earlier by the drift, never later than the store.
@@ -120,7 +120,7 @@ pub(crate) async fn a_body_is_cancelled_when_the_store_says_it_is_lost<E: Env>()
     });
     let outcome = soon(body).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     assert!(
@@ -143,7 +143,7 @@ pub(crate) async fn a_body_that_may_finish_does_so_without_its_lease<E: Env>() {
         env.delete("order:42").await;
         let error = lease.lost().await;
         assert!(matches!(error, LockError::Lost { .. }));
-        assert!(lease.is_lost() && lease.ensure().is_err());
+        assert!(lease.is_lost() && lease.ensure_held().is_err());
         assert!(lease.remaining().is_zero());
         yield_now().await;
         "done"
@@ -156,12 +156,12 @@ pub(crate) async fn a_body_that_may_finish_does_so_without_its_lease<E: Env>() {
 pub(crate) async fn a_release_tells_that_the_lease_was_gone<E: Env>() {
     let env = E::start().await;
     let manager = env.manager().await;
-    for (on_lost, is_told) in [(OnLost::Cancel, true), (OnLost::Finish, false)] {
+    for (on_lost, is_told) in [(OnLost::Stop, true), (OnLost::Finish, false)] {
         let lock = manager.lock("order:42").on_lost(on_lost);
         let guard = soon(lock.acquire()).await.unwrap();
         env.delete("order:42").await;
         let outcome = soon(guard.release()).await;
-        let told = is_lost(&outcome, |cause| *cause == LostCause::TakenAway);
+        let told = is_lost(&outcome, |cause| *cause == LostCause::Revoked);
         assert_eq!(told, is_told, "{outcome:?}");
     }
     env.assert_clean(1, &[&manager]).await;
@@ -191,7 +191,7 @@ pub(crate) async fn a_short_body_whose_lock_was_deleted_is_no_success<E: Env>() 
     let built = soon(lock.clone().run(body)).await;
     let attributed = soon(settle(&manager, &env)).await;
     for outcome in [built.map(|()| "settled"), attributed] {
-        let told = is_lost(&outcome, |cause| *cause == LostCause::TakenAway);
+        let told = is_lost(&outcome, |cause| *cause == LostCause::Revoked);
         assert!(told, "{outcome:?}");
     }
     let built = soon(lock.on_lost(OnLost::Finish).run(body)).await;
@@ -210,7 +210,7 @@ pub(crate) async fn a_lost_lease_does_not_harm_its_successor<E: Env>() {
     assert!(winner.fencing_token() > loser.fencing_token());
     let outcome = soon(loser.release()).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     // Its release has not touched what is not its own.

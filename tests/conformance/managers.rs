@@ -30,7 +30,7 @@ pub(crate) async fn locks_of_different_keys_are_independent<E: Env>() {
         let guard = soon(manager.lock(name).try_acquire()).await.unwrap();
         guards.push(guard.unwrap_or_else(|| panic!("`{name}` is free")));
     }
-    assert_eq!(manager.active(), names.len());
+    assert_eq!(manager.active_keys(), names.len());
     for guard in guards {
         soon(guard.release()).await.unwrap();
     }
@@ -194,7 +194,11 @@ pub(crate) async fn try_acquire_does_not_wait<E: Env>() {
     );
     let error = soon(lock.wait(Duration::ZERO).acquire()).await;
     assert!(error.is_err_and(|error| error.is_busy()));
-    assert_eq!(managers[1].active(), 0, "there is nothing to give back");
+    assert_eq!(
+        managers[1].active_keys(),
+        0,
+        "there is nothing to give back"
+    );
     key.until_waiting(0).await;
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;

@@ -1,8 +1,7 @@
 //! Cases of quorum nodes that inspect the store itself, beside those of `contract.rs`.
 
-use dlock::{
-    OwnerId,
-    store::{AcquireOutcome, AcquireRequest, Holder, Proposal, QuorumNode, Released},
+use dlock::store::{
+    AcquireOutcome, AcquireRequest, Holder, OwnerId, Proposal, QuorumNode, Released,
 };
 
 use crate::{

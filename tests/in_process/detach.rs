@@ -33,7 +33,7 @@ struct Noted(Diary, LockManager);
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        self.0.note(if self.1.active() > 0 {
+        self.0.note(if self.1.active_keys() > 0 {
             "argument dropped under the lock"
         } else {
             "argument dropped without the lock"
@@ -131,7 +131,9 @@ async fn a_shutdown_waits_for_it() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_stops_it_all_the_same() {
     let store = MemoryStore::new();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     let (go_on, diary) = hang_up(&manager).await;
     store.forget();
     // Found at the next renewal. The body would wait for ever.
@@ -145,7 +147,9 @@ async fn a_lost_lease_stops_it_all_the_same() {
 async fn a_loss_that_the_release_finds_is_logged() {
     let (log, _capturing) = Log::capture();
     let store = MemoryStore::new();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     let (go_on, diary) = hang_up(&manager).await;
     store.forget();
     go_on.notify_one();
@@ -217,7 +221,7 @@ async fn it_owns_all_of_its_arguments() {
         diary: Diary,
     ) -> Result<(), LockError> {
         go_on.notified().await;
-        lease.ensure()?;
+        lease.ensure_held()?;
         diary.note("ended");
         Ok(())
     }

@@ -12,10 +12,10 @@ use std::{
 };
 
 use dlock::{
-    LockError, LockGuard, LockManager, LockStore,
+    LockError, LockGuard, LockManager,
     store::{
-        AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
-        StoreProperties, memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreError, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use dlock_testkit::eventually;
@@ -47,12 +47,15 @@ fn idle_runtime() -> Runtime {
 
 fn manager(home: &Runtime, store: impl LockStore) -> LockManager {
     let _inside = home.enter();
-    LockManager::builder().ttl(TTL).store(store).unwrap()
+    LockManager::builder()
+        .ttl(TTL)
+        .build_with_store(store)
+        .unwrap()
 }
 
 /// A body can go on for several TTLs, since its lease is renewed.
 async fn assert_kept(guard: LockGuard) {
-    let body = guard.watch(tokio::time::sleep(3 * TTL));
+    let body = guard.run_while_held(tokio::time::sleep(3 * TTL));
     let outcome = timeout(DEADLINE, body).await.unwrap();
     outcome.expect("it was renewed");
     guard.release().await.unwrap();
@@ -127,7 +130,7 @@ fn a_loss_is_told_although_the_managers_runtime_has_ended() {
             .await
             .unwrap();
         store.forget();
-        let lost = timeout(DEADLINE, guard.watch(pending::<()>()))
+        let lost = timeout(DEADLINE, guard.run_while_held(pending::<()>()))
             .await
             .unwrap();
         assert!(matches!(lost, Err(LockError::Lost { .. })), "{lost:?}");
@@ -165,7 +168,7 @@ fn a_lease_is_kept_where_its_body_is_although_the_runtime_it_was_taken_on_has_en
     let (first, second) = (runtime(1), runtime(2));
     let manager = LockManager::builder()
         .ttl(TTL)
-        .store(MemoryStore::new())
+        .build_with_store(MemoryStore::new())
         .unwrap();
     let guard = first.block_on(manager.lock("k").acquire()).unwrap();
     drop(first);
@@ -188,7 +191,7 @@ fn a_lease_is_kept_although_the_managers_runtime_has_no_timers() {
     let ttl = 3 * TTL;
     here.block_on(async {
         let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
-        let outcome = guard.watch(tokio::time::sleep(ttl + TTL)).await;
+        let outcome = guard.run_while_held(tokio::time::sleep(ttl + TTL)).await;
         outcome.expect("it was renewed");
         guard.release().await.unwrap();
     });
@@ -203,7 +206,7 @@ fn a_body_that_hogs_its_thread_at_once_does_not_hold_up_a_renewal_that_is_due() 
         grant: TTL / 2,
         ..Slow::default()
     };
-    let manager = manager.store(slow).unwrap();
+    let manager = manager.build_with_store(slow).unwrap();
     here.block_on(async {
         let body = manager.lock("k").run(async |_| std::thread::sleep(TTL));
         let outcome = timeout(DEADLINE, tokio::spawn(body)).await.unwrap();
@@ -220,7 +223,7 @@ fn a_release_does_not_wait_for_a_runtime_that_nobody_runs() {
     drop(guard);
     home.block_on(async {
         eventually(TTL / 2, "the release to be done", async || {
-            manager.active() == 0
+            manager.active_keys() == 0
         })
         .await;
     });
@@ -252,7 +255,10 @@ fn a_renewal_that_dies_with_its_runtime_is_repeated_on_another() {
         let renewed = eventually(DEADLINE, "the lease is renewed", async || {
             guard.remaining() > TTL * 2 / 3
         });
-        guard.watch(renewed).await.expect("it was renewed in time");
+        guard
+            .run_while_held(renewed)
+            .await
+            .expect("it was renewed in time");
         guard.release().await.unwrap();
     });
     assert!(store.store.is_empty());
@@ -271,11 +277,11 @@ fn a_release_goes_on_where_the_manager_is_when_the_callers_runtime_has_ended() {
     // The release is begun there, and has to wait.
     here.block_on(async { drop(manager.lock("k").acquire().await.unwrap()) });
     drop(here);
-    assert_eq!(manager.active(), 1, "it is still being released");
+    assert_eq!(manager.active_keys(), 1, "it is still being released");
     permits.add_permits(2);
     home.block_on(async {
         eventually(DEADLINE, "the release to be done", async || {
-            manager.active() == 0
+            manager.active_keys() == 0
         })
         .await;
     });
@@ -292,7 +298,7 @@ fn without_any_runtime_the_ttl_has_to_do_and_nothing_stays_here() {
     let guard = here.block_on(lock.acquire()).unwrap();
     drop(here);
     drop(guard);
-    assert_eq!(manager.active(), 0);
+    assert_eq!(manager.active_keys(), 0);
     assert_eq!(store.store.len(), 1, "the store is not told");
 }
 
@@ -310,7 +316,7 @@ fn releasing_outside_a_runtime_does_not_panic() {
     assert_eq!(released, Poll::Ready(Ok(())));
     home.block_on(async {
         eventually(DEADLINE, "the release to be done", async || {
-            manager.active() == 0
+            manager.active_keys() == 0
         })
         .await;
     });
@@ -321,7 +327,7 @@ fn whoever_is_woken_by_the_end_may_look_at_the_manager() {
     struct Looks(LockManager);
     impl Wake for Looks {
         fn wake(self: Arc<Self>) {
-            assert_eq!(self.0.active(), 0);
+            assert_eq!(self.0.active_keys(), 0);
         }
     }
     let home = runtime(1);

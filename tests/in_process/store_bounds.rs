@@ -9,10 +9,10 @@ use std::{
 };
 
 use dlock::{
-    ConnectError, LockError, LockManager, LockStore, StoreError,
+    ConnectError, LockError, LockManager, StoreError,
     store::{
-        AcquireOutcome, AcquireRequest, LockMode, ReleaseRequest, Released, RenewBatch, Renewal,
-        StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, LockMode, LockStore, ReleaseRequest, Released, RenewBatch,
+        Renewal, StoreProperties, memory::MemoryStore,
     },
 };
 
@@ -70,7 +70,9 @@ impl LockStore for Bounded {
 #[tokio::test(start_paused = true)]
 async fn a_time_that_the_store_cannot_keep_is_refused_with_the_key_and_the_bound() {
     let store = Bounded::new();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     let lock = || manager.lock("order:42");
     for (lock, option, words) in [
         (
@@ -126,7 +128,9 @@ async fn a_time_that_the_store_cannot_keep_is_refused_with_the_key_and_the_bound
 #[tokio::test(start_paused = true)]
 async fn the_rest_of_a_holding_time_is_no_shorter_lease_than_the_store_can_keep() {
     let store = Bounded::new();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     let lock = || manager.lock("order:42");
     let rest = lock()
         .min_hold(Duration::from_secs(1))
@@ -141,7 +145,8 @@ async fn the_rest_of_a_holding_time_is_no_shorter_lease_than_the_store_can_keep(
 
 #[test]
 fn no_manager_is_made_whose_defaults_the_store_cannot_keep() {
-    let refused = |builder: dlock::LockManagerBuilder, store| match builder.store(store) {
+    let refused = |builder: dlock::LockManagerBuilder, store| match builder.build_with_store(store)
+    {
         Err(ConnectError::InvalidOption { option, reason }) => (option, reason),
         other => panic!("{other:?}"),
     };

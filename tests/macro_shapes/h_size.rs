@@ -49,7 +49,7 @@ mod h1 {
     #[distributed_lock(key = "order:<id>", ttl = "9s", wait = "1s", lease = lease)]
     async fn with_arguments(id: u64, page: Page) -> Result<u64> {
         tokio::task::yield_now().await;
-        lease.ensure()?;
+        lease.ensure_held()?;
         Ok(id + u64::from(page[0]))
     }
 
@@ -57,7 +57,7 @@ mod h1 {
     #[distributed_lock(key = ["order:<id>", "page"], ttl = "9s", wait = "1s", lease = lease)]
     async fn with_two_keys(id: u64, page: Page) -> Result<u64> {
         tokio::task::yield_now().await;
-        lease.ensure()?;
+        lease.ensure_held()?;
         Ok(id + u64::from(page[0]))
     }
 
@@ -229,7 +229,7 @@ mod h4 {
         helper(lease).await;
         let key = lease.key();
         tokio::task::yield_now().await;
-        lease.ensure()?;
+        lease.ensure_held()?;
         Ok(key.to_string())
     }
 
@@ -247,7 +247,7 @@ mod h4 {
     async fn sync(id: u8, names: Vec<String>) -> Result<String> {
         say("body");
         tokio::task::yield_now().await;
-        lease.ensure()?;
+        lease.ensure_held()?;
         Ok(format!("{id}{}", names.concat()))
     }
 
@@ -309,7 +309,7 @@ mod h5 {
         let is_one = &found;
         let numbers = stream::iter(numbers.to_vec()).map(|number| async move {
             tokio::task::yield_now().await;
-            lease.ensure().map(|()| usize::from(is_one(number)))
+            lease.ensure_held().map(|()| usize::from(is_one(number)))
         });
         let numbers: Vec<_> = numbers.buffer_unordered(2).collect().await;
         Ok(numbers.into_iter().sum::<Result<usize, _>>()?)

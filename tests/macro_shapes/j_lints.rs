@@ -44,7 +44,7 @@ mod locked {
     pub(in crate::j_lints) async fn checks(id: u64) -> Result<u64> {
         say("body");
         yield_now().await;
-        lease.ensure()?;
+        lease.ensure_held()?;
         Ok(id)
     }
 

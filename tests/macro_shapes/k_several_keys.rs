@@ -26,7 +26,10 @@ mod k1 {
     }
 
     fn keys(lease: &Lease) -> Vec<String> {
-        lease.tokens().map(|(key, _)| key.to_string()).collect()
+        lease
+            .fencing_tokens()
+            .map(|(key, _)| key.to_string())
+            .collect()
     }
 
     #[tokio::test]

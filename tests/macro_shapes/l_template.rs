@@ -1,6 +1,6 @@
 //! The key template and its literal.
 
-use dlock::{KeyFault, LockError, LockKey, distributed_lock};
+use dlock::{InvalidKeyReason, LockError, LockKey, distributed_lock};
 
 use crate::{Fault, Result, record, say, under};
 
@@ -141,9 +141,9 @@ mod l6 {
         let long = "x".repeat(LockKey::MAX_LEN);
         let escaped = "/".repeat(LockKey::MAX_LEN / 3);
         for (name, fault) in [
-            ("", KeyFault::EmptyPart),
-            (&long, KeyFault::TooLong),
-            (&escaped, KeyFault::TooLong),
+            ("", InvalidKeyReason::EmptyPart),
+            (&long, InvalidKeyReason::TooLong),
+            (&escaped, InvalidKeyReason::TooLong),
         ] {
             let (output, events) = record(named(name)).await;
             let expected = LockError::InvalidKey {

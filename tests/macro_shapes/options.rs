@@ -62,7 +62,7 @@ mod durations {
         Ok(())
     }
 
-    #[distributed_lock(key = "literals", ttl = "1m30s", wait = forever, renew = false, on_lost = cancel)]
+    #[distributed_lock(key = "literals", ttl = "1m30s", wait = forever, renew = false, on_lost = stop)]
     async fn literals() -> Result {
         Ok(())
     }
@@ -156,7 +156,7 @@ mod losses {
         Ok(())
     }
 
-    #[distributed_lock(key = "k", ttl = "1s", max_hold = "3s", on_lost = cancel)]
+    #[distributed_lock(key = "k", ttl = "1s", max_hold = "3s", on_lost = stop)]
     async fn limited() -> Result {
         sleep(seconds(9)).await;
         say("body");
@@ -181,7 +181,7 @@ mod losses {
                 panic!("{output:?}")
             };
             assert!(within.contains(&held_for), "{held_for:?}");
-            assert_ne!(cause, LostCause::TakenAway);
+            assert_ne!(cause, LostCause::Revoked);
             assert!(!events.contains(&"body".to_owned()), "{events:?}");
         }
     }
@@ -228,28 +228,28 @@ mod managers {
     impl Shop {
         #[distributed_lock(key = "field", manager = self.locks)]
         async fn field(&self) -> Result<usize> {
-            Ok(self.locks.active())
+            Ok(self.locks.active_keys())
         }
 
         #[distributed_lock(key = "reference", manager = &self.locks)]
         async fn reference(&mut self) -> Result<usize> {
-            Ok(self.locks.active())
+            Ok(self.locks.active_keys())
         }
 
         #[distributed_lock(key = "pointer", manager = self.shared)]
         async fn pointer(&self) -> Result<usize> {
-            Ok(self.shared.active())
+            Ok(self.shared.active_keys())
         }
 
         #[distributed_lock(key = "made", manager = Arc::new(self.locks.clone()))]
         async fn made(&self) -> Result<usize> {
-            Ok(self.locks.active())
+            Ok(self.locks.active_keys())
         }
 
         #[distributed_lock(key = "moved", manager = self.locks)]
         async fn moved(self) -> Result<usize> {
             let locks = self.locks;
-            Ok(locks.active())
+            Ok(locks.active_keys())
         }
 
         fn of(&self, tenant: u8) -> Result<&LockManager> {
@@ -258,7 +258,7 @@ mod managers {
 
         #[distributed_lock(key = "tenant:<tenant>", manager = self.of(tenant)?)]
         async fn tenant(&self, tenant: u8) -> Result<usize> {
-            Ok(self.locks.active())
+            Ok(self.locks.active_keys())
         }
     }
 
@@ -266,7 +266,7 @@ mod managers {
         ($locks:ident: $ty:ty, $manager:expr) => {
             #[distributed_lock(key = "cast", manager = $manager)]
             async fn cast($locks: $ty) -> Result<usize> {
-                Ok($locks.active())
+                Ok($locks.active_keys())
             }
         };
     }

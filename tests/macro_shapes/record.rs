@@ -9,10 +9,11 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockManager, LockStore, StoreError,
+    LockManager, StoreError,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Queue, ReleaseRequest, Released,
-        RenewBatch, Renewal, StoreHooks, StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, Queue,
+        ReleaseRequest, Released, RenewBatch, Renewal, StoreHooks, StoreProperties,
+        memory::MemoryStore,
     },
     with_manager,
 };
@@ -104,7 +105,7 @@ impl Stage {
             events: events.clone(),
             asked: asked.clone(),
         };
-        let manager = LockManager::builder().store(recorder).unwrap();
+        let manager = LockManager::builder().build_with_store(recorder).unwrap();
         Self {
             events,
             asked,
@@ -115,7 +116,7 @@ impl Stage {
 
     /// What has happened; nothing may be left locked.
     fn end(&self) -> Vec<String> {
-        assert_eq!(self.manager.active(), 0, "something is still locked");
+        assert_eq!(self.manager.active_keys(), 0, "something is still locked");
         assert!(self.store.is_empty(), "the store has a lock left");
         self.events.take()
     }

@@ -101,7 +101,7 @@ async fn end(manager: &LockManager, role: &str) {
         tell(token);
         exit(0);
     }
-    let body = guard.watch(async {
+    let body = guard.run_while_held(async {
         tell(token);
         if role == "panics" {
             // What a program does that is built with `panic = "abort"`.
@@ -158,7 +158,7 @@ async fn write_late(manager: &LockManager, url: &str, gate: &str) {
     let mut protected = connect(url);
     let mut gate = std::net::TcpStream::connect(gate).unwrap();
     let body = manager.lock("order:42").ttl(TTL).run(async |lease| {
-        lease.ensure().unwrap();
+        lease.ensure_held().unwrap();
         tell(lease.fencing_token());
         // Without an await, nothing can stop it here.
         std::io::Read::read_exact(&mut gate, &mut [0]).unwrap();

@@ -30,13 +30,13 @@ async fn a_clock_that_is_put_forward_ends_leases_and_tokens_grow() {
         assert!(next.fencing_token() > lease.fencing_token());
         // Its own release tells that it is not its own any more.
         let lost = soon(lease.lost()).await;
-        next.ensure().expect("it is the next one's");
+        next.ensure_held().expect("it is the next one's");
         soon(next.release()).await.unwrap();
         lost
     });
     let outcome = soon(body).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     env.assert_clean(1, &[&one, &other]).await;

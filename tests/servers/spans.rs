@@ -180,7 +180,9 @@ async fn the_body_is_inside_its_lock_and_the_lock_inside_its_caller() {
 async fn a_filter_that_drops_the_span_does_not_cut_events_off() {
     let (tree, _guard) = Tree::grow("warn");
     let store = MemoryStore::new();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     let body = manager.lock("order:42").run(async |_| {
         store.forget();
         std::future::pending::<()>().await;
@@ -197,7 +199,11 @@ async fn a_filter_that_drops_the_span_does_not_cut_events_off() {
 async fn how_a_lease_came_is_told() {
     let (tree, _guard) = Tree::grow("dlock=debug,servers::spans=info");
     let store = MemoryStore::new();
-    let [here, there] = [(); 2].map(|()| LockManager::builder().store(store.clone()).unwrap());
+    let [here, there] = [(); 2].map(|()| {
+        LockManager::builder()
+            .build_with_store(store.clone())
+            .unwrap()
+    });
     let next = async |manager: &LockManager, template| {
         let lock = manager.lock("k").template(template);
         let next = tokio::spawn(async move { lock.acquire().await });

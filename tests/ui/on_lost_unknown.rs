@@ -1,6 +1,6 @@
 use dlock::{LockError, distributed_lock};
 
-#[distributed_lock(key = "jobs", on_lost = abort)]
+#[distributed_lock(key = "jobs", on_lost = retry)]
 async fn run() -> Result<(), LockError> {
     Ok(())
 }

@@ -5,7 +5,7 @@ struct Shop;
 impl Shop {
     #[distributed_lock(key = "order:<order_id>", lease = lease)]
     async fn pay(&self, orderid: u64) -> Result<u64, LockError> {
-        lease.ensure()?;
+        lease.ensure_held()?;
         Ok(orderid)
     }
 }

@@ -32,7 +32,7 @@ async fn begin(site: &Site, path: &str) -> TcpStream {
 }
 
 async fn until_idle(site: &Site) {
-    let idle = async || site.locks().await.is_empty() && site.shop.locks.active() == 0;
+    let idle = async || site.locks().await.is_empty() && site.shop.locks.active_keys() == 0;
     eventually(LIMIT, "no lock is left", idle).await;
 }
 

@@ -1,6 +1,6 @@
 //! Annotated handlers of axum and actix-web behind real sockets: what clients are told when there is
 //! no lock to be had, and what becomes of a lock whose client hangs up.
-#![cfg(all(feature = "redis", feature = "axum", feature = "actix"))]
+#![cfg(all(feature = "redis", feature = "axum", feature = "actix-web"))]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that fails there has said what it has to say"

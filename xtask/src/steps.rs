@@ -79,7 +79,7 @@ impl Step {
                 // The parts that are only there for a server.
                 Call::new(
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
-                     --features metrics,axum,actix,registry --lib --locked -- -D warnings",
+                     --features metrics,axum,actix-web,registry --lib --locked -- -D warnings",
                 ),
             ],
             Self::Test => vec![

@@ -33,6 +33,6 @@ pub(super) async fn run(settings: &Settings) -> Result<Distinct, Failure> {
         n,
         took_s: start.elapsed().as_secs_f64(),
         rss_growth: late.resident.saturating_sub(early.resident),
-        active: manager.active(),
+        active: manager.active_keys(),
     })
 }

@@ -71,6 +71,6 @@ pub(super) async fn run(settings: &Settings) -> Result<Held, Failure> {
         release_s: start.elapsed().as_secs_f64(),
         rss_each: bytes_each(empty, later, n),
         lost: usize::try_from(n)? - kept,
-        active: manager.active(),
+        active: manager.active_keys(),
     })
 }

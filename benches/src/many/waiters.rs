@@ -65,6 +65,6 @@ pub(super) async fn run(settings: &Settings) -> Result<Waiters, Failure> {
         through_s: start.elapsed().as_secs_f64(),
         rss_each: bytes_each(empty, waiting, n),
         left: n - through.load(Ordering::Relaxed),
-        active: manager.active(),
+        active: manager.active_keys(),
     })
 }

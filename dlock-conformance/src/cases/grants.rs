@@ -1,8 +1,7 @@
 //! Releases that grant, and the hints about them.
 
-use dlock_runtime::{
-    LockStore, OwnerId,
-    store::{ALIVE, AcquireOutcome, GRANT_TTL, Queue, Released, Renewal},
+use dlock_runtime::store::{
+    ALIVE, AcquireOutcome, GRANT_TTL, LockStore, OwnerId, Queue, Released, Renewal,
 };
 use tokio::time::Instant;
 

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use dlock_runtime::{
-    FencingToken, LockKey, LockStore,
-    store::{AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, RenewBatch, Renewal},
+    FencingToken, LockKey,
+    store::{
+        AcquireOutcome, AcquireRequest, LockStore, Queue, ReleaseRequest, Released, RenewBatch,
+        Renewal,
+    },
 };
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};

@@ -1,8 +1,7 @@
 //! The requests of a quorum to its nodes.
 
-use dlock_runtime::{
-    OwnerId,
-    store::{AcquireOutcome, GRANT_TTL, QuorumNode, Raised, Released, Renewal},
+use dlock_runtime::store::{
+    AcquireOutcome, GRANT_TTL, OwnerId, QuorumNode, Raised, Released, Renewal,
 };
 use tokio::time::Instant;
 

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_runtime::{
-    LockStore,
-    store::{ALIVE, AcquireRequest, Queue, Released, Renewal},
-};
+use dlock_runtime::store::{ALIVE, AcquireRequest, LockStore, Queue, Released, Renewal};
 use tokio::time::Instant;
 
 use crate::{

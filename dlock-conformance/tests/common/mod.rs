@@ -8,11 +8,12 @@ use std::{
 };
 
 use dlock_runtime::{
-    ClientId, Holder, LockKey, LockStore, OwnerId, StoreError, StoreErrorKind,
+    Holder, LockKey, StoreError, StoreErrorKind,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, Hint, HintReceiver, HintSink, Proposal, Queue,
-        QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest,
-        Renewal, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, Hint, HintReceiver, HintSink,
+        LockStore, OwnerId, Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest,
+        Released, RenewBatch, RenewRequest, Renewal, StoreHooks, StoreProperties,
+        memory::MemoryStore, renew_each,
     },
 };
 use tokio::{task::yield_now, time::Instant};

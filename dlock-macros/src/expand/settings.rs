@@ -24,7 +24,7 @@ pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
             Setting::Renew(renew) => quote_spanned!(site()=> .renew(#renew)),
             Setting::OnLost(loss) => {
                 let loss = match loss {
-                    Loss::Cancel => quote_spanned!(site()=> Cancel),
+                    Loss::Stop => quote_spanned!(site()=> Stop),
                     Loss::Finish => quote_spanned!(site()=> Finish),
                 };
                 quote_spanned!(site()=> .on_lost(#private::OnLost::#loss))

@@ -138,7 +138,7 @@ fn all_mistakes_are_found() {
 /// values would let different calls share a lock.
 #[test]
 fn the_runtime_draws_the_same_line() {
-    use dlock_runtime::{KeyFault, LockError, LockKey};
+    use dlock_runtime::{InvalidKeyReason, LockError, LockKey};
 
     for char in ('\0'..='\x7f').chain(['\u{80}', 'é', '日']) {
         let written = match char {
@@ -153,7 +153,7 @@ fn the_runtime_draws_the_same_line() {
         let undelimited = matches!(
             key,
             Err(LockError::InvalidKey {
-                reason: KeyFault::Undelimited,
+                reason: InvalidKeyReason::Undelimited,
                 ..
             })
         );

@@ -108,26 +108,26 @@ mod tests {
     fn defaults_out_of_bounds_are_refused_at_once() {
         let no_ttl = LockManager::builder()
             .ttl(Duration::ZERO)
-            .store(MemoryStore::new());
+            .build_with_store(MemoryStore::new());
         assert!(matches!(
             no_ttl,
             Err(ConnectError::InvalidOption { option: "ttl", .. })
         ));
         let no_answer = LockManager::builder().response_timeout(Duration::ZERO);
-        assert!(no_answer.store(MemoryStore::new()).is_err());
+        assert!(no_answer.build_with_store(MemoryStore::new()).is_err());
         let answers_never = LockManager::builder().response_timeout(Duration::MAX);
-        let refused = answers_never.store(MemoryStore::new());
+        let refused = answers_never.build_with_store(MemoryStore::new());
         let option = "response_timeout";
         assert!(
             matches!(refused, Err(ConnectError::InvalidOption { option: it, .. }) if it == option)
         );
         let connects_never = LockManager::builder().connect_timeout(Duration::MAX);
-        let refused = connects_never.store(MemoryStore::new());
+        let refused = connects_never.build_with_store(MemoryStore::new());
         let option = "connect_timeout";
         assert!(
             matches!(refused, Err(ConnectError::InvalidOption { option: it, .. }) if it == option)
         );
         let replicas = LockManager::builder().min_replicas(1);
-        assert!(replicas.store(MemoryStore::new()).is_err());
+        assert!(replicas.build_with_store(MemoryStore::new()).is_err());
     }
 }

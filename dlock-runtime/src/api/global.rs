@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use once_cell::sync::OnceCell;
 
 use crate::{
-    api::manager::{LockManager, Shutdown},
+    api::manager::{LockManager, ShutdownReport},
     error::AlreadyInstalled,
 };
 
@@ -66,7 +66,7 @@ pub fn install_with<E>(
 ///
 /// assert!(dlock::installed().is_none());
 /// dlock::install(LockManager::memory())?;
-/// let active = dlock::installed().map_or(0, LockManager::active);
+/// let active = dlock::installed().map_or(0, LockManager::active_keys);
 /// assert_eq!(active, 0);
 /// # Ok::<(), dlock::AlreadyInstalled>(())
 /// ```
@@ -94,10 +94,10 @@ pub fn installed() -> Option<&'static LockManager> {
 /// # Cancel safety
 ///
 /// That of [`LockManager::shutdown`].
-pub async fn shutdown(limit: Duration) -> Shutdown {
+pub async fn shutdown(limit: Duration) -> ShutdownReport {
     match installed() {
         Some(manager) => manager.shutdown(limit).await,
-        None => Shutdown::default(),
+        None => ShutdownReport::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Proof of holding a lock: the guard that owns a lease, and the lease its body sees.
 
+mod held;
 mod lease;
-mod watch;
 mod woken;
 
 use std::{
@@ -26,9 +26,9 @@ use crate::{
     exclusive::Exclusive,
 };
 
+pub use held::RunWhileHeld;
 pub use lease::Lease;
 use lease::OtherLeases;
-pub use watch::Watch;
 
 /// A held lock. It is renewed until the guard is released or dropped.
 ///
@@ -89,7 +89,7 @@ impl LockGuard {
 
     /// Runs `body` as long as the lease is valid.
     ///
-    /// With [`OnLost::Cancel`](crate::OnLost::Cancel) the body is dropped at the await it has reached as soon as the
+    /// With [`OnLost::Stop`](crate::OnLost::Stop) the body is dropped at the await it has reached as soon as the
     /// lease is lost. It is never started without a valid lease.
     ///
     /// ```
@@ -97,7 +97,7 @@ impl LockGuard {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let guard = manager.lock("order:42").acquire().await?;
-    /// let settled = guard.watch(async { "settled" }).await?;
+    /// let settled = guard.run_while_held(async { "settled" }).await?;
     /// guard.release().await?;
     /// assert_eq!(settled, "settled");
     /// # Ok(()) }
@@ -110,8 +110,8 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// Dropping the future drops the body; the lock stays held by the guard.
-    pub fn watch<F: Future>(&self, body: F) -> Watch<'_, F> {
-        Watch::new(&self.lease, body)
+    pub fn run_while_held<F: Future>(&self, body: F) -> RunWhileHeld<'_, F> {
+        RunWhileHeld::new(&self.lease, body)
     }
 
     /// Gives the lock back and waits until the store has confirmed it.

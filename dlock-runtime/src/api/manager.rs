@@ -31,15 +31,15 @@ pub struct LockManager(Arc<Engine>);
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::Shutdown;
+/// use dlock::ShutdownReport;
 ///
-/// fn is_clean(shutdown: Shutdown) -> bool {
-///     shutdown == Shutdown::default() // nothing cut short, nothing unreleased
+/// fn is_clean(shutdown: ShutdownReport) -> bool {
+///     shutdown == ShutdownReport::default() // nothing cut short, nothing unreleased
 /// }
-/// assert!(is_clean(Shutdown { cut_short: 0, unreleased: 0 }));
+/// assert!(is_clean(ShutdownReport { cut_short: 0, unreleased: 0 }));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shutdown {
+pub struct ShutdownReport {
     /// The number of bodies that were still running at the limit and lost their lease.
     pub cut_short: usize,
     /// The number of keys that the store had not confirmed as released; their TTL frees them.
@@ -55,13 +55,13 @@ impl LockManager {
     /// # let manager = dlock::LockManager::memory();
     ///
     /// let guard = manager.lock("order:42").acquire().await?;
-    /// assert_eq!(manager.active(), 1);
+    /// assert_eq!(manager.active_keys(), 1);
     /// guard.release().await?;
-    /// assert_eq!(manager.active(), 0);
+    /// assert_eq!(manager.active_keys(), 0);
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn active(&self) -> usize {
+    pub fn active_keys(&self) -> usize {
         self.0.table.len()
     }
 
@@ -76,11 +76,11 @@ impl LockManager {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
     /// use std::time::Duration;
-    /// use dlock::{LockError, Shutdown};
+    /// use dlock::{LockError, ShutdownReport};
     ///
     /// # let manager = dlock::LockManager::memory();
     /// let shutdown = manager.shutdown(Duration::from_secs(10)).await;
-    /// assert_eq!(shutdown, Shutdown::default());
+    /// assert_eq!(shutdown, ShutdownReport::default());
     /// let refused = manager.lock("order:42").acquire().await;
     /// assert!(matches!(refused, Err(LockError::Closed { .. })));
     /// # Ok(()) }
@@ -90,17 +90,17 @@ impl LockManager {
     ///
     /// The manager is closed at the first poll. Dropped later, sections run on and release
     /// themselves.
-    pub async fn shutdown(&self, limit: Duration) -> Shutdown {
+    pub async fn shutdown(&self, limit: Duration) -> ShutdownReport {
         let core = &self.0;
         if !core.store.is_ours(core.clock.now()) {
             // A fork has nothing to release, and its copies of mutexes may never be unlocked.
-            return Shutdown::default();
+            return ShutdownReport::default();
         }
         core.table.close();
         tell_all(core, || Event::Closed);
-        let mut outcome = Shutdown::default();
+        let mut outcome = ShutdownReport::default();
         if timeout(limit, core.table.idle()).await.is_err() {
-            outcome.cut_short = tell_all(core, || Event::Revoked);
+            outcome.cut_short = tell_all(core, || Event::CutShort);
             if timeout(core.response_limit, core.table.idle())
                 .await
                 .is_err()
@@ -130,7 +130,7 @@ impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManager")
             .field("label", &self.0.label)
-            .field("active", &self.active())
+            .field("active", &self.active_keys())
             .finish_non_exhaustive()
     }
 }

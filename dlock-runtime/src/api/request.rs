@@ -296,7 +296,7 @@ impl LockRequest {
     /// Dropping the future drops the body and releases the lock in the background.
     pub async fn run<T>(self, body: impl AsyncFnOnce(&Lease) -> T) -> Result<T, LockError> {
         let guard = self.acquire().await?;
-        let output = guard.watch(Box::pin(body(guard.lease()))).await;
+        let output = guard.run_while_held(Box::pin(body(guard.lease()))).await;
         finish(guard, output).await
     }
 }
@@ -341,7 +341,7 @@ impl LockManager {
     /// let (from, to) = (7, 4);
     /// let accounts = [from, to].map(|id| format!("account:{id}"));
     /// let moved = manager.lock_all(accounts).run(async |lease| {
-    ///     for (key, token) in lease.tokens() {
+    ///     for (key, token) in lease.fencing_tokens() {
     ///         println!("{token} for {key}");
     ///     }
     /// });

@@ -360,7 +360,7 @@ mod tests {
         let error = refused(LostCause::ShutDown);
         assert!(matches!(error, LockError::Closed { .. }), "{error}");
         assert_eq!(error.key(), "order:42");
-        for cause in [LostCause::Expired, LostCause::TakenAway, LostCause::MaxHold] {
+        for cause in [LostCause::Expired, LostCause::Revoked, LostCause::MaxHold] {
             let error = refused(cause.clone());
             let LockError::Unavailable { waited: told, .. } = &error else {
                 panic!("{cause}: {error}");

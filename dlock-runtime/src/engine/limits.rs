@@ -240,7 +240,7 @@ mod tests {
     async fn too_many_pending_releases_refuse_new_calls_until_there_are_fewer() {
         let store = Slow::new(0);
         let builder = builder().max_pending_releases(3);
-        let manager = builder.store(store.clone()).unwrap();
+        let manager = builder.build_with_store(store.clone()).unwrap();
         for number in 0..3 {
             let guard = manager.lock(format!("k{number}")).acquire().await.unwrap();
             drop(guard);
@@ -250,9 +250,12 @@ mod tests {
             overload(&error),
             "3 releases are pending (`max_pending_releases`)"
         );
-        assert_eq!(manager.active(), 3, "nothing was entered");
+        assert_eq!(manager.active_keys(), 3, "nothing was entered");
         store.permits.add_permits(100);
-        eventually(LIMIT, "they are released", async || manager.active() == 0).await;
+        eventually(LIMIT, "they are released", async || {
+            manager.active_keys() == 0
+        })
+        .await;
         eventually(LIMIT, "it has room again", async || {
             match manager.lock("new").acquire().await {
                 Ok(guard) => guard.release().await.is_ok(),
@@ -265,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn too_many_waiters_are_refused_and_those_before_them_are_served() {
         let manager = builder().max_waiters(3).max_waiters_per_key(2);
-        let manager = manager.store(MemoryStore::new()).unwrap();
+        let manager = manager.build_with_store(MemoryStore::new()).unwrap();
         let (one, other) = (manager.lock("one"), manager.lock("other"));
         let held = one.clone().acquire().await.unwrap();
         let also_held = other.clone().acquire().await.unwrap();
@@ -298,14 +301,14 @@ mod tests {
         for outcome in join_all(waiting).await {
             outcome.unwrap().unwrap();
         }
-        assert_eq!((count(), manager.active()), (0, 0));
+        assert_eq!((count(), manager.active_keys()), (0, 0));
     }
 
     #[tokio::test]
     async fn releases_take_turns_and_each_is_sent() {
         const KEYS: usize = 2000;
         let store = Slow::new(1000);
-        let manager = builder().store(store.clone()).unwrap();
+        let manager = builder().build_with_store(store.clone()).unwrap();
         for fails in [false, true] {
             let keys = (0..KEYS).map(|number| manager.lock(format!("k{number}")).acquire());
             let guards = join_all(keys).await;
@@ -316,7 +319,10 @@ mod tests {
                 eventually(LIMIT, "some are repeated", async || store.most() > 0).await;
                 store.fails.store(false, Ordering::Relaxed);
             }
-            eventually(LIMIT, "all are released", async || manager.active() == 0).await;
+            eventually(LIMIT, "all are released", async || {
+                manager.active_keys() == 0
+            })
+            .await;
             let most = FIRST_IN_FLIGHT + REPEATED_IN_FLIGHT;
             assert!(
                 (2..=most).contains(&store.most()),
@@ -357,7 +363,7 @@ mod tests {
             (builder().max_waiters_per_key(0), "max_waiters_per_key"),
             (builder().max_pending_releases(0), "max_pending_releases"),
         ] {
-            let refused = builder.store(MemoryStore::new());
+            let refused = builder.build_with_store(MemoryStore::new());
             assert!(
                 matches!(refused, Err(ConnectError::InvalidOption { option, .. }) if option == name)
             );

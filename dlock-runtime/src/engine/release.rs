@@ -76,7 +76,7 @@ pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
         return Ok(());
     }
     let held_for = held.since.elapsed(acquisition.now());
-    let cause = LostCause::TakenAway;
+    let cause = LostCause::Revoked;
     let loss = Loss { cause, held_for };
     // As every loss: the caller may have detached the section, and not get the error.
     acquisition.events().lost(&loss);
@@ -86,7 +86,7 @@ pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
 fn end_of_lost(acquisition: &Acquisition, loss: Loss) -> Result<(), LockError> {
     let error = acquisition.lost_error(loss);
     match acquisition.timing.on_lost {
-        OnLost::Cancel => Err(error),
+        OnLost::Stop => Err(error),
         OnLost::Finish => {
             acquisition.events().lost_but_finished(&error);
             Ok(())

@@ -1,7 +1,7 @@
 //! Makes a key: of a text, or of text and values.
 
 use super::{
-    KeyFault, LockKey,
+    InvalidKeyReason, LockKey,
     part::{KeyPart, PartWriter, is_delimiter, push_bounded},
 };
 use crate::error::LockError;
@@ -13,11 +13,11 @@ impl LockKey {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{KeyFault, LockError, LockKey};
+    /// use dlock::{InvalidKeyReason, LockError, LockKey};
     ///
     /// assert_eq!(LockKey::new("report:daily")?.as_str(), "report:daily");
     /// let refused = LockKey::new("report:{daily}");
-    /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: KeyFault::Brace, .. })));
+    /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: InvalidKeyReason::Brace, .. })));
     /// # Ok::<(), LockError>(())
     /// ```
     ///
@@ -29,8 +29,8 @@ impl LockKey {
         let text = text.as_ref();
         match fault_in_text(text) {
             Some(reason) => Err(invalid(text, reason)),
-            None if text.is_empty() => Err(invalid(text, KeyFault::Empty)),
-            None if text.len() > Self::MAX_LEN => Err(invalid(text, KeyFault::TooLong)),
+            None if text.is_empty() => Err(invalid(text, InvalidKeyReason::Empty)),
+            None if text.len() > Self::MAX_LEN => Err(invalid(text, InvalidKeyReason::TooLong)),
             None => Ok(Self(text.into())),
         }
     }
@@ -102,7 +102,7 @@ impl TryFrom<&&str> for LockKey {
 #[must_use = "a key is made by `finish`"]
 pub struct LockKeyBuilder {
     out: String,
-    fault: Option<KeyFault>,
+    fault: Option<InvalidKeyReason>,
     undelimited: bool,
 }
 
@@ -145,16 +145,16 @@ impl LockKeyBuilder {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{KeyFault, LockError, LockKey};
+    /// use dlock::{InvalidKeyReason, LockError, LockKey};
     ///
     /// let refused = LockKey::builder().text("user:").part(&"").finish();
-    /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: KeyFault::EmptyPart, .. })));
+    /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: InvalidKeyReason::EmptyPart, .. })));
     /// # Ok::<(), LockError>(())
     /// ```
     pub fn finish(self) -> Result<LockKey, LockError> {
         match self.fault {
             Some(reason) => Err(invalid(&self.out, reason)),
-            None if self.out.is_empty() => Err(invalid("", KeyFault::Empty)),
+            None if self.out.is_empty() => Err(invalid("", InvalidKeyReason::Empty)),
             None => Ok(LockKey(self.out.into())),
         }
     }
@@ -170,7 +170,7 @@ impl LockKeyBuilder {
 
     pub(crate) fn push_part(&mut self, value: &dyn KeyPart) {
         if self.undelimited {
-            self.fault = self.fault.or(Some(KeyFault::Undelimited));
+            self.fault = self.fault.or(Some(InvalidKeyReason::Undelimited));
         }
         let mut writer = PartWriter::new(&mut self.out, &mut self.fault);
         value.write_part(&mut writer);
@@ -179,7 +179,7 @@ impl LockKeyBuilder {
     }
 }
 
-fn invalid(text: &str, reason: KeyFault) -> LockError {
+fn invalid(text: &str, reason: InvalidKeyReason) -> LockError {
     // A hostile argument can be megabytes long, and the message goes to a log.
     const SHOWN: usize = 64;
     let mut key: String = text
@@ -193,10 +193,10 @@ fn invalid(text: &str, reason: KeyFault) -> LockError {
     LockError::InvalidKey { key, reason }
 }
 
-fn fault_in_text(text: &str) -> Option<KeyFault> {
+fn fault_in_text(text: &str) -> Option<InvalidKeyReason> {
     text.chars().find_map(|c| match c {
-        '{' | '}' => Some(KeyFault::Brace),
-        _ if c.is_control() => Some(KeyFault::Control),
+        '{' | '}' => Some(InvalidKeyReason::Brace),
+        _ if c.is_control() => Some(InvalidKeyReason::Control),
         _ => None,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt};
 
-use super::{KeyFault, LockKey};
+use super::{InvalidKeyReason, LockKey};
 use crate::error::LockError;
 
 /// At least one key, each once, in the order in which they were named.
@@ -21,7 +21,7 @@ impl LockKeys {
         let first = keys.next().unwrap_or_else(|| {
             Err(LockError::InvalidKey {
                 key: "[]".to_owned(),
-                reason: KeyFault::NoKeys,
+                reason: InvalidKeyReason::NoKeys,
             })
         })?;
         let mut rest = keys.collect::<Result<Vec<_>, _>>()?;
@@ -88,7 +88,7 @@ mod tests {
             assert!(matches!(
                 error,
                 LockError::InvalidKey {
-                    reason: KeyFault::Empty,
+                    reason: InvalidKeyReason::Empty,
                     ..
                 }
             ));

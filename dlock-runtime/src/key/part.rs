@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, num, rc::Rc, sync::Arc};
 
 use uuid::Uuid;
 
-use super::{KeyFault, LockKey};
+use super::{InvalidKeyReason, LockKey};
 
 /// A character of the text that no encoded value contains.
 ///
@@ -18,9 +18,9 @@ fn is_plain(c: char) -> bool {
 }
 
 /// Appends as long as the key has room; what is over is a fault, not an allocation.
-pub(super) fn push_bounded(out: &mut String, text: &str, fault: &mut Option<KeyFault>) {
+pub(super) fn push_bounded(out: &mut String, text: &str, fault: &mut Option<InvalidKeyReason>) {
     if out.len() + text.len() > LockKey::MAX_LEN {
-        *fault = fault.or(Some(KeyFault::TooLong));
+        *fault = fault.or(Some(InvalidKeyReason::TooLong));
     } else {
         out.push_str(text);
     }
@@ -30,7 +30,7 @@ pub(super) fn push_bounded(out: &mut String, text: &str, fault: &mut Option<KeyF
 ///
 /// A text is what [`push_str`](Self::push_str) and [`push_display`](Self::push_display) append.
 /// Parts are values by themselves, from [`push_part`](Self::push_part). A value that writes both is
-/// refused ([`KeyFault::Mixed`]): the text of a part can be written as one, with
+/// refused ([`InvalidKeyReason::Mixed`]): the text of a part can be written as one, with
 /// `push_part(&"text")`.
 ///
 /// ```
@@ -53,7 +53,7 @@ pub(super) fn push_bounded(out: &mut String, text: &str, fault: &mut Option<KeyF
 #[derive(Debug)]
 pub struct PartWriter<'a> {
     out: &'a mut String,
-    fault: &'a mut Option<KeyFault>,
+    fault: &'a mut Option<InvalidKeyReason>,
     start: usize,
     /// In how many values this one is a part: so many times more than once it is encoded.
     depth: usize,
@@ -62,7 +62,7 @@ pub struct PartWriter<'a> {
 }
 
 impl<'a> PartWriter<'a> {
-    pub(super) fn new(out: &'a mut String, fault: &'a mut Option<KeyFault>) -> Self {
+    pub(super) fn new(out: &'a mut String, fault: &'a mut Option<InvalidKeyReason>) -> Self {
         let start = out.len();
         Self {
             out,
@@ -94,7 +94,7 @@ impl<'a> PartWriter<'a> {
     /// ```
     pub fn push_str(&mut self, text: &str) {
         if self.parts > 0 && !text.is_empty() {
-            self.fail(KeyFault::Mixed);
+            self.fail(InvalidKeyReason::Mixed);
         }
         for c in text.chars() {
             // Nothing that follows can mend a fault, and the text may be very long.
@@ -135,7 +135,7 @@ impl<'a> PartWriter<'a> {
     pub fn push_display(&mut self, value: &dyn fmt::Display) {
         // `Err` only says that the value stopped writing; the fault is noted already.
         if fmt::Write::write_fmt(self, format_args!("{value}")).is_err() {
-            self.fail(KeyFault::TooLong);
+            self.fail(InvalidKeyReason::TooLong);
         }
     }
 
@@ -165,7 +165,7 @@ impl<'a> PartWriter<'a> {
     /// ```
     pub fn push_part(&mut self, part: &dyn KeyPart) {
         if self.parts == 0 && self.out.len() > self.start {
-            self.fail(KeyFault::Mixed);
+            self.fail(InvalidKeyReason::Mixed);
         }
         if self.parts > 0 {
             self.separator();
@@ -175,7 +175,7 @@ impl<'a> PartWriter<'a> {
         // Every value of parts has a separator, 3 bytes at the first depth and 2 more at each
         // further one. So a chain of them, however long, ends here and not with the stack.
         if depth * (depth + 2) > LockKey::MAX_LEN {
-            self.fail(KeyFault::TooLong);
+            self.fail(InvalidKeyReason::TooLong);
         }
         if self.fault.is_some() {
             return;
@@ -190,7 +190,7 @@ impl<'a> PartWriter<'a> {
 
     pub(super) fn end(mut self) {
         if self.out.len() == self.start {
-            self.fail(KeyFault::EmptyPart);
+            self.fail(InvalidKeyReason::EmptyPart);
         }
         // One part is not the same as the part alone, or lists of lists would meet: `[[a, b]]` is
         // not `[a, b]`. Parts are never empty, so this cannot be read as two of them.
@@ -214,7 +214,7 @@ impl<'a> PartWriter<'a> {
     }
 
     /// The first fault is the one that is told.
-    fn fail(&mut self, fault: KeyFault) {
+    fn fail(&mut self, fault: InvalidKeyReason) {
         *self.fault = self.fault.or(Some(fault));
     }
 }

@@ -16,7 +16,7 @@ fn key_of(parts: &[&dyn KeyPart]) -> Result<LockKey, LockError> {
     builder.finish()
 }
 
-fn fault<T: fmt::Debug>(result: Result<T, LockError>) -> KeyFault {
+fn fault<T: fmt::Debug>(result: Result<T, LockError>) -> InvalidKeyReason {
     match result.expect_err("it has a fault") {
         LockError::InvalidKey { reason, .. } => reason,
         other => panic!("{other}"),
@@ -109,7 +109,7 @@ proptest! {
         let key = match key_of(&[&a, &b]) {
             Ok(key) => key,
             Err(error) => {
-                prop_assert_eq!(fault(Err::<(), _>(error)), KeyFault::TooLong);
+                prop_assert_eq!(fault(Err::<(), _>(error)), InvalidKeyReason::TooLong);
                 return Ok(());
             }
         };
@@ -154,10 +154,10 @@ fn text_and_parts_do_not_mix() {
         }
     }
     for (steps, expected) in [
-        (["+a", "b"], Err(KeyFault::Mixed)),
-        (["a", "+b"], Err(KeyFault::Mixed)),
-        (["a", ""], Err(KeyFault::EmptyPart)),
-        (["", "a"], Err(KeyFault::EmptyPart)),
+        (["+a", "b"], Err(InvalidKeyReason::Mixed)),
+        (["a", "+b"], Err(InvalidKeyReason::Mixed)),
+        (["a", ""], Err(InvalidKeyReason::EmptyPart)),
+        (["", "a"], Err(InvalidKeyReason::EmptyPart)),
         (["+", "a"], Ok("k:a%3a")),
         (["a", "+"], Ok("k:a%3a")),
         (["+a", "+b"], Ok("k:ab")),
@@ -172,7 +172,7 @@ fn text_and_parts_do_not_mix() {
     }
     assert_eq!(
         fault(key_of(&[&Tree::Parts(Vec::new())])),
-        KeyFault::EmptyPart
+        InvalidKeyReason::EmptyPart
     );
 }
 
@@ -223,15 +223,18 @@ fn every_integer_and_pointer() {
 
 #[test]
 fn faults_are_named() {
-    assert_eq!(fault(LockKey::new("")), KeyFault::Empty);
-    assert_eq!(fault(LockKey::new("a{b")), KeyFault::Brace);
-    assert_eq!(fault(LockKey::new("a\r\nb")), KeyFault::Control);
-    assert_eq!(fault(LockKey::new("x".repeat(513))), KeyFault::TooLong);
+    assert_eq!(fault(LockKey::new("")), InvalidKeyReason::Empty);
+    assert_eq!(fault(LockKey::new("a{b")), InvalidKeyReason::Brace);
+    assert_eq!(fault(LockKey::new("a\r\nb")), InvalidKeyReason::Control);
+    assert_eq!(
+        fault(LockKey::new("x".repeat(513))),
+        InvalidKeyReason::TooLong
+    );
     assert!(LockKey::new("x".repeat(512)).is_ok());
-    assert_eq!(fault(key_of(&[&""])), KeyFault::EmptyPart);
+    assert_eq!(fault(key_of(&[&""])), InvalidKeyReason::EmptyPart);
     let touching = LockKey::builder().part(&1).text("x%é").part(&77);
-    assert_eq!(fault(touching.finish()), KeyFault::Undelimited);
-    assert_eq!(fault(LockKey::builder().finish()), KeyFault::Empty);
+    assert_eq!(fault(touching.finish()), InvalidKeyReason::Undelimited);
+    assert_eq!(fault(LockKey::builder().finish()), InvalidKeyReason::Empty);
 }
 
 #[test]
@@ -249,9 +252,9 @@ fn a_huge_value_costs_no_more_than_a_key() {
             out.push_display(&Endless);
         }
     }
-    assert_eq!(fault(key_of(&[&Endless])), KeyFault::TooLong);
+    assert_eq!(fault(key_of(&[&Endless])), InvalidKeyReason::TooLong);
     let parts = Tree::Parts(vec![text("a"); 1_000_000]);
-    assert_eq!(fault(key_of(&[&parts])), KeyFault::TooLong);
+    assert_eq!(fault(key_of(&[&parts])), InvalidKeyReason::TooLong);
     let huge = "{".repeat(10_000_000);
     let error = key_of(&[&huge]).unwrap_err().to_string();
     assert!(error.len() < 400, "{}", error.len());
@@ -268,11 +271,11 @@ fn a_deep_value_ends_before_the_stack() {
             out.push_part(&1);
         }
     }
-    assert_eq!(fault(key_of(&[&Bottomless])), KeyFault::TooLong);
+    assert_eq!(fault(key_of(&[&Bottomless])), InvalidKeyReason::TooLong);
 
     // The deepest value that has room is not refused for its depth.
     let chain = |depth| (0..depth).fold(text("a"), |inner, _| Tree::Parts(vec![inner]));
     let key = key_of(&[&chain(21)]).unwrap();
     assert_eq!(key.as_str().len(), "k:a".len() + 21 * 23);
-    assert_eq!(fault(key_of(&[&chain(22)])), KeyFault::TooLong);
+    assert_eq!(fault(key_of(&[&chain(22)])), InvalidKeyReason::TooLong);
 }

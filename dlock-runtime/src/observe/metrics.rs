@@ -44,7 +44,7 @@ const NO_TEMPLATE: &str = "none";
 
 /// The counters that alerts are set on.
 const WATCHED: [(&str, &str, &str); 7] = [
-    (LOST, "cause", "taken-away"),
+    (LOST, "cause", "revoked"),
     (LOST, "cause", "not-renewed"),
     (LOST, "cause", "expired"),
     (REFUSED, "reason", "busy"),

@@ -9,7 +9,7 @@ pub(crate) fn password_unread(server: &str) {
     told(|| {
         warn!(
             target: TARGET, %server,
-            "the password in DLOCK_PASSWORD is not used: only `connect_env` and `from_env` read it",
+            "the password in DLOCK_PASSWORD is not used: only `connect_env` reads it",
         );
     });
 }

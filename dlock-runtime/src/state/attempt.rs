@@ -161,7 +161,7 @@ impl<T> Attempt<T> {
             Event::Granted { fence } => self.on_grant(fence, context.now),
             Event::LookAgain => self.on_look_again(context.now),
             Event::Closed => self.on_close(context.now),
-            Event::Revoked => self.on_revoke(context.now),
+            Event::CutShort => self.on_cut_short(context.now),
             Event::Tick => self.on_tick(context),
             Event::Renewed { sent, answer } => self.on_renewed(sent, answer, context),
             Event::Left => self.on_leave(context.now),
@@ -354,7 +354,7 @@ impl<T> Attempt<T> {
         Effect::Wake
     }
 
-    fn on_revoke(&mut self, now: Moment) -> Effect {
+    fn on_cut_short(&mut self, now: Moment) -> Effect {
         match &self.phase {
             Phase::Holding(hold) if hold.is_entered() => self.lose(LostCause::ShutDown, now),
             _ => self.on_close(now),

@@ -45,7 +45,7 @@ pub(crate) enum Event {
     /// The manager takes no new locks: waiters are refused, holders go on.
     Closed,
     /// The manager waits no longer for holders.
-    Revoked,
+    CutShort,
     /// The renewer looks after the lease.
     Tick,
     /// The store answered, or failed to, the renewal sent at `sent`.

@@ -40,7 +40,7 @@ impl<T: Clone> KeyState<T> {
                     Effect::Refuse(self.behind[place].denial(&known, now))
                 }
             }
-            Event::Closed | Event::Revoked => {
+            Event::Closed | Event::CutShort => {
                 waiter.refused = true;
                 Effect::Wake
             }

@@ -62,13 +62,7 @@ use super::{
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
-/// use dlock::{
-///     LockManager, LockStore, StoreError,
-///     store::{
-///         AcquireRequest, AcquireOutcome, ReleaseRequest, Released, RenewBatch, Renewal,
-///         StoreProperties, memory::MemoryStore,
-///     },
-/// };
+/// use dlock::{LockManager, StoreError, store::{LockStore, AcquireRequest, AcquireOutcome, ReleaseRequest, Released, RenewBatch, Renewal, StoreProperties, memory::MemoryStore}};
 ///
 /// /// Another store, whose requests are counted. A store of your own answers them instead.
 /// struct Counted<S> {
@@ -97,7 +91,7 @@ use super::{
 ///
 /// let requests = Arc::new(AtomicUsize::new(0));
 /// let store = Counted { store: MemoryStore::new(), requests: requests.clone() };
-/// let manager = LockManager::builder().store(store)?;
+/// let manager = LockManager::builder().build_with_store(store)?;
 /// manager.lock("order:42").run(async |_lease| ()).await?;
 /// assert_eq!(requests.load(Ordering::Relaxed), 1);
 /// # Ok(()) }
@@ -118,10 +112,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{
-    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{AcquireRequest, AcquireOutcome, memory::MemoryStore},
-    /// };
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, AcquireOutcome, memory::MemoryStore}, testing::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -153,10 +144,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{
-    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore},
-    /// };
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore}, testing::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -182,10 +170,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{
-    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{AcquireRequest, ReleaseRequest, Released, memory::MemoryStore},
-    /// };
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, ReleaseRequest, Released, memory::MemoryStore}, testing::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -207,7 +192,7 @@ pub trait LockStore: Send + Sync + 'static {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{LockStore, store::{Drift, memory::MemoryStore}};
+    /// use dlock::store::{LockStore, Drift, memory::MemoryStore};
     ///
     /// let store = MemoryStore::new();
     /// let properties = store.properties();
@@ -227,10 +212,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{
-    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{RenewRequest, Renewal, memory::MemoryStore},
-    /// };
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, RenewRequest, Renewal, memory::MemoryStore}, testing::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -258,7 +240,7 @@ pub trait LockStore: Send + Sync + 'static {
 /// use dlock::{LockManager, store::memory::MemoryStore};
 ///
 /// let store = Arc::new(MemoryStore::new());
-/// let manager = LockManager::builder().store(store.clone())?;
+/// let manager = LockManager::builder().build_with_store(store.clone())?;
 /// manager.lock("order:42").run(async |_lease| assert!(!store.is_empty())).await?;
 /// # Ok(()) }
 /// ```
@@ -306,10 +288,7 @@ pub(super) fn only(mut answers: Vec<Result<Renewal, StoreError>>) -> Result<Rene
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{
-///     ClientId, LockKey, OwnerId, StoreError, SystemRandom,
-///     store::{RenewBatch, RenewRequest, Renewal, renew_each},
-/// };
+/// use dlock::{LockKey, StoreError, store::{ClientId, OwnerId, RenewBatch, RenewRequest, Renewal, renew_each}, testing::SystemRandom};
 ///
 /// /// One lease, which is always gone.
 /// async fn renew_one(_request: RenewRequest<'_>) -> Result<Renewal, StoreError> {

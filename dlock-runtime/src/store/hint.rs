@@ -37,7 +37,7 @@ pub struct Hint<'a> {
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::sync::Mutex;
-/// use dlock::{OwnerId, store::{Hint, HintSink}};
+/// use dlock::store::{OwnerId, Hint, HintSink};
 ///
 /// /// The managers that use a store.
 /// #[derive(Default)]

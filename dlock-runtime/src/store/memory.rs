@@ -36,7 +36,7 @@ use crate::{
 /// use dlock::{LockManager, store::memory::MemoryStore};
 ///
 /// let store = MemoryStore::new();
-/// let manager = LockManager::builder().store(store.clone())?;
+/// let manager = LockManager::builder().build_with_store(store.clone())?;
 /// let guard = manager.lock("order:42").acquire().await?;
 /// assert_eq!(store.len(), 1);
 /// guard.release().await?;
@@ -61,7 +61,7 @@ impl MemoryStore {
     /// use dlock::{LockManager, store::memory::MemoryStore};
     ///
     /// let store = MemoryStore::new();
-    /// let manager = LockManager::builder().store(store.clone())?;
+    /// let manager = LockManager::builder().build_with_store(store.clone())?;
     /// let _both = manager.lock_all(["order:7", "order:42"]).acquire().await?;
     /// assert_eq!(store.len(), 2);
     /// # Ok(()) }
@@ -81,7 +81,7 @@ impl MemoryStore {
     /// use dlock::{LockManager, store::memory::MemoryStore};
     ///
     /// let store = MemoryStore::new();
-    /// let manager = LockManager::builder().store(store.clone())?;
+    /// let manager = LockManager::builder().build_with_store(store.clone())?;
     /// manager.lock("order:42").run(async |_lease| ()).await?;
     /// assert!(store.is_empty(), "a section leaves nothing behind");
     /// # Ok(()) }
@@ -99,7 +99,7 @@ impl MemoryStore {
     /// use dlock::{LockError, LockManager, store::memory::MemoryStore};
     ///
     /// let store = MemoryStore::new();
-    /// let manager = LockManager::builder().store(store.clone())?;
+    /// let manager = LockManager::builder().build_with_store(store.clone())?;
     /// let guard = manager.lock("order:42").acquire().await?;
     /// store.forget();
     /// assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));

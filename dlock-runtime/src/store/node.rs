@@ -12,13 +12,7 @@ use super::{AcquireOutcome, LockStore, Proposal, RaiseRequest, Raised, StoreErro
 ///
 /// ```compile_fail,E0277
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{
-///     LockStore, StoreError,
-///     store::{
-///         AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal,
-///         StoreProperties, memory::MemoryStore, quorum::Quorum,
-///     },
-/// };
+/// use dlock::{StoreError, store::{LockStore, AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal, StoreProperties, memory::MemoryStore, quorum::Quorum}};
 ///
 /// /// A store of its own kind: it can do all that a store must.
 /// struct Plain(MemoryStore);
@@ -77,12 +71,7 @@ pub trait QuorumNode: LockStore {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{
-    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{
-    ///         AcquireOutcome, AcquireRequest, QuorumNode, RaiseRequest, Raised, memory::MemoryStore,
-    ///     },
-    /// };
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireOutcome, AcquireRequest, QuorumNode, RaiseRequest, Raised, memory::MemoryStore}, testing::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

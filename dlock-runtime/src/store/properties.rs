@@ -244,10 +244,7 @@ pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{
-///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{AcquireRequest, ReleaseRequest, memory::MemoryStore},
-/// };
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, ReleaseRequest, memory::MemoryStore}, testing::SystemRandom};
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

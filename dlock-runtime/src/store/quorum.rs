@@ -119,7 +119,7 @@ use crate::{
 /// use dlock::{LockManager, store::{memory::MemoryStore, quorum::Quorum}};
 ///
 /// let quorum = Quorum::of([(); 3].map(|()| MemoryStore::new()))?;
-/// let manager = LockManager::builder().store(quorum)?;
+/// let manager = LockManager::builder().build_with_store(quorum)?;
 /// manager.lock("order:42").run(async |_lease| ()).await?;
 /// # Ok(()) }
 /// ```
@@ -187,7 +187,7 @@ impl Quorum {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::SystemTime;
-    /// use dlock::{SystemRandom, store::{memory::MemoryStore, quorum::Quorum}};
+    /// use dlock::{store::{memory::MemoryStore, quorum::Quorum}, testing::SystemRandom};
     ///
     /// // A simulation has a clock and a generator of its own in place of these.
     /// let quorum = Quorum::of([(); 3].map(|()| MemoryStore::new()))?;

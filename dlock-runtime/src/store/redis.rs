@@ -98,7 +98,7 @@ use crate::{error::ConnectError, owner::ClientId};
 /// use dlock::{LockManager, store::redis::{RedisConfig, RedisStore}};
 ///
 /// let store = RedisStore::connect(RedisConfig::new("redis://127.0.0.1:6379")).await?;
-/// let manager = LockManager::builder().application("billing").store(store)?;
+/// let manager = LockManager::builder().application("billing").build_with_store(store)?;
 /// # drop(manager);
 /// # Ok(()) }
 /// ```
@@ -134,7 +134,7 @@ impl RedisStore {
     /// use dlock::{LockManager, store::redis::{RedisConfig, RedisStore}};
     ///
     /// let store = RedisStore::lazy(RedisConfig::new("redis://127.0.0.1:6379"))?;
-    /// let manager = LockManager::builder().store(store)?;
+    /// let manager = LockManager::builder().build_with_store(store)?;
     /// # drop(manager);
     /// # Ok(()) }
     /// ```
@@ -165,7 +165,7 @@ impl RedisStore {
     /// use dlock::{LockManager, store::redis::{RedisConfig, RedisStore}};
     ///
     /// let store = RedisStore::connect(RedisConfig::new("redis://localhost")).await?;
-    /// let manager = LockManager::builder().store(store)?;
+    /// let manager = LockManager::builder().build_with_store(store)?;
     /// # drop(manager);
     /// # Ok(()) }
     /// ```

@@ -18,12 +18,7 @@ use crate::{key::LockKey, owner::OwnerId};
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{
-///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{
-///         AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, memory::MemoryStore,
-///     },
-/// };
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, memory::MemoryStore}, testing::SystemRandom};
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let client = ClientId::new(&SystemRandom);
@@ -65,10 +60,7 @@ impl<'a> AcquireRequest<'a> {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{
-    ///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-    ///     store::{AcquireRequest, Queue, memory::MemoryStore},
-    /// };
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, Queue, memory::MemoryStore}, testing::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -172,10 +164,7 @@ pub enum Queue {
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{
-///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{AcquireRequest, RenewRequest, Renewal, memory::MemoryStore},
-/// };
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewRequest, Renewal, memory::MemoryStore}, testing::SystemRandom};
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -257,10 +246,7 @@ impl<'a> RenewRequest<'a> {
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{
-///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore},
-/// };
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore}, testing::SystemRandom};
 ///
 /// let (store, key, free) = (MemoryStore::new(), LockKey::new("order:42")?, LockKey::new("order:7")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -325,10 +311,7 @@ impl<'a> RenewBatch<'a> {
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlock::{
-///     ClientId, LockKey, LockStore, OwnerId, SystemRandom,
-///     store::{ReleaseRequest, Released, memory::MemoryStore},
-/// };
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, ReleaseRequest, Released, memory::MemoryStore}, testing::SystemRandom};
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

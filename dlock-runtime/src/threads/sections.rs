@@ -15,7 +15,7 @@ use super::{Body, Me, Requests, StillClock, explore, seeds};
 use crate::{
     api::{
         guard::{Lease, LockGuard},
-        manager::{LockManager, Shutdown},
+        manager::{LockManager, ShutdownReport},
     },
     error::LockError,
     fence::FencingToken,
@@ -68,19 +68,19 @@ impl World {
     }
 
     fn each(&self, lease: &Lease, mut act: impl FnMut(&Resource, FencingToken)) {
-        for (key, token) in lease.tokens() {
+        for (key, token) in lease.fencing_tokens() {
             let index = KEYS.iter().position(|known| *known == key.as_str());
             act(&self.resources[index.unwrap()], token);
         }
     }
 
     fn begin(&self, lease: &Lease) {
-        lease.ensure().unwrap();
+        lease.ensure_held().unwrap();
         self.each(lease, Resource::begin);
     }
 
     fn end(&self, lease: &Lease) {
-        lease.ensure().unwrap();
+        lease.ensure_held().unwrap();
         self.each(lease, |resource, _| resource.end());
     }
 
@@ -168,13 +168,13 @@ impl World {
         self.is_shut.store(true, Ordering::SeqCst);
         let manager = &self.managers[0];
         let shutdown = me.block_on(manager.shutdown(Duration::from_secs(60)));
-        assert_eq!(shutdown, Shutdown::default());
-        assert_eq!(manager.active(), 0);
+        assert_eq!(shutdown, ShutdownReport::default());
+        assert_eq!(manager.active_keys(), 0);
     }
 
     fn assert_nothing_is_left(&self) {
         for manager in &self.managers {
-            assert_eq!(manager.active(), 0);
+            assert_eq!(manager.active_keys(), 0);
             assert!(manager.core().renewer.is_empty(), "a lease is looked after");
         }
         assert!(self.store.store.is_empty());
@@ -221,10 +221,10 @@ fn a_shutdown_reaches_who_is_about_to_wait_for_an_answer() {
                 super::interrupt();
             }
             let shutdown = me.block_on(shuts.shutdown(Duration::from_secs(60)));
-            assert_eq!(shutdown, Shutdown::default());
+            assert_eq!(shutdown, ShutdownReport::default());
         }));
         explore(seed, bodies, || {
-            assert_eq!(manager.active(), 0);
+            assert_eq!(manager.active_keys(), 0);
             assert!(store.store.is_empty());
         });
     }

@@ -22,7 +22,7 @@ use super::{SHAKEN, SHAKING, draw, interrupt, row, sections::Resource, seeds};
 use crate::{
     api::{
         guard::{Lease, LockGuard},
-        manager::{LockManager, Shutdown},
+        manager::{LockManager, ShutdownReport},
     },
     clock::{Clock, Moment, SystemClock},
     error::LockError,
@@ -102,16 +102,16 @@ impl World {
     }
 
     fn begin(&self, lease: &Lease) {
-        lease.ensure().unwrap();
+        lease.ensure_held().unwrap();
         self.acquisitions.fetch_add(1, Ordering::Relaxed);
-        for (key, token) in lease.tokens() {
+        for (key, token) in lease.fencing_tokens() {
             self.resources[key.as_str()].begin(token);
         }
     }
 
     fn end(&self, lease: &Lease) {
-        lease.ensure().unwrap();
-        for (key, _) in lease.tokens() {
+        lease.ensure_held().unwrap();
+        for (key, _) in lease.fencing_tokens() {
             self.resources[key.as_str()].end();
         }
     }
@@ -190,7 +190,7 @@ impl World {
     async fn hold(&self, key: &'static str, hold: impl AsyncFnOnce()) {
         let body = async |lease: &Lease| {
             hold().await;
-            lease.ensure().unwrap();
+            lease.ensure_held().unwrap();
         };
         self.managers[0].lock(key).run(body).await.unwrap();
     }
@@ -266,8 +266,8 @@ fn run(seed: u64) {
     world.tidy();
     for manager in &world.managers {
         let shutdown = one_thread().block_on(manager.shutdown(DEADLINE));
-        assert_eq!(shutdown, Shutdown::default());
-        assert_eq!(manager.active(), 0);
+        assert_eq!(shutdown, ShutdownReport::default());
+        assert_eq!(manager.active_keys(), 0);
     }
     assert!(world.store.is_empty());
     let acquisitions = world.acquisitions.load(Ordering::Relaxed);

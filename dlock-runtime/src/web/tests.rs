@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{Problem, Problems, ProblemsError, install};
 use crate::{
     error::{LockError, LostCause},
-    key::{KeyFault, LockKey},
+    key::{InvalidKeyReason, LockKey},
     store::{Holder, StoreError, StoreErrorKind},
 };
 
@@ -54,7 +54,7 @@ fn errors(text: &str, ttl: Option<Duration>, kind: StoreErrorKind) -> Vec<LockEr
         LockError::WouldDeadlock { key: key(text) },
         LockError::InvalidKey {
             key: format!("{SECRET}{text}"),
-            reason: KeyFault::Brace,
+            reason: InvalidKeyReason::Brace,
         },
         LockError::InvalidOption {
             key: key(text),
@@ -112,7 +112,7 @@ fn told_by_axum(response: impl axum_core::response::IntoResponse) -> Told {
     }
 }
 
-#[cfg(feature = "actix")]
+#[cfg(feature = "actix-web")]
 fn told_by_actix(response: actix_web::HttpResponse) -> Told {
     use actix_web::body::MessageBody;
 
@@ -138,7 +138,7 @@ fn told(error: &LockError) -> Vec<Told> {
         answers.push(told_by_axum(error.clone()));
         answers.push(told_by_axum(Problem::of(error)));
     }
-    #[cfg(feature = "actix")]
+    #[cfg(feature = "actix-web")]
     {
         use actix_web::ResponseError;
         let problem = Problem::of(error);

@@ -2,12 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_runtime::{
-    LockStore,
-    store::{
-        StoreErrorKind,
-        redis::{RedisConfig, RedisStore},
-    },
+use dlock_runtime::store::{
+    LockStore, StoreErrorKind,
+    redis::{RedisConfig, RedisStore},
 };
 use dlock_testkit::{Proxy, RedisServer, eventually};
 use tokio::{runtime::Handle, time::timeout};

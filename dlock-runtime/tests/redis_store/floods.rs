@@ -66,7 +66,7 @@ async fn assert_cheap(
     mut count: impl AsyncFnMut() -> u64,
 ) {
     eventually(DEADLINE, "nothing is repeated any more", async || {
-        manager.active() == 0
+        manager.active_keys() == 0
     })
     .await;
     eventually(DEADLINE, "their tasks have ended", async || {
@@ -191,7 +191,7 @@ pub(crate) async fn of_a_server_that_runs_somebodys_script(make: Make) {
     .await;
     refused_calls(&manager, "BUSY").await;
     eventually(DEADLINE, "nothing is repeated any more", async || {
-        manager.active() == 0
+        manager.active_keys() == 0
     })
     .await;
     // It tells nothing before.

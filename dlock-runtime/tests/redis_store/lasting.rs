@@ -9,9 +9,9 @@ use std::{
 };
 
 use dlock_runtime::{
-    LockManager, LockStore,
+    LockManager,
     store::{
-        ReleaseRequest, RenewBatch,
+        LockStore, ReleaseRequest, RenewBatch,
         redis::{Credentials, CredentialsProvider, RedisConfig, RedisStore},
     },
 };

@@ -21,11 +21,13 @@ mod start_up;
 use std::time::Duration;
 
 use dlock_runtime::{
-    ClientId, LockKey, LockStore, OwnerId, SystemRandom,
+    LockKey,
     store::{
-        AcquireOutcome, AcquireRequest, Holder, Queue, ReleaseRequest, RenewRequest, StoreError,
+        AcquireOutcome, AcquireRequest, ClientId, Holder, LockStore, OwnerId, Queue,
+        ReleaseRequest, RenewRequest, StoreError,
         redis::{RedisConfig, RedisStore},
     },
+    testing::SystemRandom,
 };
 use dlock_testkit::{Make, RedisServer};
 use redis::aio::MultiplexedConnection;

@@ -17,7 +17,7 @@ async fn unasked(manager: &LockManager) -> StoreErrorKind {
         .try_acquire()
         .await
         .expect_err("the store cannot be asked");
-    assert_eq!(manager.active(), 0, "after {error}");
+    assert_eq!(manager.active_keys(), 0, "after {error}");
     match error {
         LockError::Unavailable { reason, .. } => reason.kind(),
         other => panic!("{other}"),

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use dlock_runtime::{
-    LockStore,
-    store::{
-        ALIVE, AcquireOutcome, Proposal, QuorumNode, ReleaseRequest, Released, RenewBatch, Renewal,
-        StoreErrorKind,
-    },
+use dlock_runtime::store::{
+    ALIVE, AcquireOutcome, LockStore, Proposal, QuorumNode, ReleaseRequest, Released, RenewBatch,
+    Renewal, StoreErrorKind,
 };
 use dlock_testkit::{Make, Polled, RedisServer, eventually, poll_times};
 
@@ -20,7 +17,7 @@ use crate::{
 async fn bury(
     behind: &mut redis::aio::MultiplexedConnection,
     name: &str,
-    owner: dlock_runtime::OwnerId,
+    owner: dlock_runtime::store::OwnerId,
 ) {
     run(behind, &format!("ZADD dlock:{{{name}}}:a 1 {owner}")).await;
 }

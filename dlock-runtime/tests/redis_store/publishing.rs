@@ -1,8 +1,8 @@
 //! Servers on which clients can publish and scripts cannot, as where pub/sub is sharded.
 
-use dlock_runtime::{
-    LockStore, OwnerId,
-    store::{AcquireOutcome, Proposal, QuorumNode, ReleaseRequest, Released, redis::RedisStore},
+use dlock_runtime::store::{
+    AcquireOutcome, LockStore, OwnerId, Proposal, QuorumNode, ReleaseRequest, Released,
+    redis::RedisStore,
 };
 use dlock_testkit::{Make, Proxy, RedisServer};
 use futures_util::StreamExt;

@@ -1,11 +1,8 @@
 //! What is answered where a lock lies at the key's own text, beside the data of others.
 
-use dlock_runtime::{
-    LockStore,
-    store::{
-        ReleaseRequest, Released, Renewal, StoreErrorKind,
-        redis::{RedisConfig, RedisStore},
-    },
+use dlock_runtime::store::{
+    LockStore, ReleaseRequest, Released, Renewal, StoreErrorKind,
+    redis::{RedisConfig, RedisStore},
 };
 use dlock_testkit::{Make, RedisServer};
 

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use dlock_runtime::{
-    ConnectError, LockStore,
+    ConnectError,
     store::{
-        Queue, ReleaseRequest, Released, Renewal, StoreErrorKind,
+        LockStore, Queue, ReleaseRequest, Released, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };

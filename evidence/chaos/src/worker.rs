@@ -155,7 +155,7 @@ async fn play(settings: Settings) {
         (0, 0),
         "all is given back"
     );
-    assert_eq!(manager.active(), 0, "nothing is left of any key");
+    assert_eq!(manager.active_keys(), 0, "nothing is left of any key");
 }
 
 fn notes_failure(caller: &Caller, error: &dlock::LockError) {

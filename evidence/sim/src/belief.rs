@@ -38,7 +38,7 @@ impl Actor {
     /// The section begins.
     pub(crate) fn enters(&self, lease: &Lease) -> Belief {
         let entered = self.world.elapsed();
-        let tokens = lease.tokens();
+        let tokens = lease.fencing_tokens();
         let held: Vec<_> = tokens
             .map(|(key, token)| (key.as_str().to_owned(), token))
             .collect();
@@ -65,7 +65,7 @@ impl Belief {
     pub(crate) fn act(&mut self, lease: &Lease) -> bool {
         let world = self.actor.world.clone();
         let now = world.elapsed();
-        if lease.ensure().is_err() {
+        if lease.ensure_held().is_err() {
             self.end(End::Lost);
             return false;
         }

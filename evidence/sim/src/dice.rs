@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::Random;
+use dlock::testing::Random;
 
 /// `SplitMix64`. Clones draw from the same sequence.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::{ClientId, LockManager};
+use dlock::{LockManager, store::ClientId};
 use tokio::{task::AbortHandle, time::Instant};
 
 /// A process.

@@ -17,11 +17,11 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockStore, StoreError, StoreErrorKind,
+    StoreError, StoreErrorKind,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, Proposal, Queue, QuorumNode,
-        RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal, StoreHooks,
-        StoreProperties,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, Proposal, Queue,
+        QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreHooks, StoreProperties,
     },
 };
 use futures_util::future::{Either, select};

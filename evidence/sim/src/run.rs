@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, panic, sync::Arc, sync::Once, time::Duration};
 
-use dlock::{LockManager, Shutdown, store::quorum::Quorum};
+use dlock::{LockManager, ShutdownReport, store::quorum::Quorum};
 use dlock_history::{History, Promise, Section};
 use tokio::{
     runtime::Builder,
@@ -193,7 +193,7 @@ impl Hosts {
                 dice.pick(&[200, 1_000, 1_000, 3_000]),
             ));
         let manager = if let [link] = &links[..] {
-            builder.store(link.clone())
+            builder.build_with_store(link.clone())
         } else {
             // Servers that have forgotten count by the clocks of their clients.
             let ahead = match plan.amnesia {
@@ -204,7 +204,7 @@ impl Hosts {
             let quorum = quorum
                 .replayable(move || clock.time_of_day(ahead), dice.fork())
                 .node_timeout(Duration::from_millis(dice.pick(&[100, 500, 500])));
-            builder.store(quorum)
+            builder.build_with_store(quorum)
         };
         host.has(manager.expect("the options are valid"));
         world.log(format_args!("p{number} starts"));
@@ -290,12 +290,12 @@ impl Hosts {
                 continue;
             };
             let idle = async {
-                while manager.active() > 0 {
+                while manager.active_keys() > 0 {
                     sleep(Duration::from_millis(10)).await;
                 }
             };
             if timeout(RUNS_OUT, idle).await.is_err() {
-                let (number, active) = (process.host.number, manager.active());
+                let (number, active) = (process.host.number, manager.active_keys());
                 world.finds(Finding::Left(format!("{active} keys by p{number}")));
             }
         }
@@ -360,7 +360,7 @@ impl Hosts {
             let (host, number) = (&process.host, process.host.number);
             if let Some(manager) = host.manager() {
                 let outcome = manager.shutdown(Duration::from_secs(5)).await;
-                if outcome != Shutdown::default() {
+                if outcome != ShutdownReport::default() {
                     let finding = format!("p{number} by its shutdown: {outcome:?}");
                     world.finds(Finding::Left(finding));
                 }

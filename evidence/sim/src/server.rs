@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use dlock::{
-    ClientId, Holder, OwnerId,
-    store::{ALIVE, AcquireOutcome, GRANT_TTL, Raised, Released, Renewal},
+    Holder,
+    store::{ALIVE, AcquireOutcome, ClientId, GRANT_TTL, OwnerId, Raised, Released, Renewal},
 };
 
 use crate::flaw::Flaw;

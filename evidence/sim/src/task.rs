@@ -169,7 +169,7 @@ impl Call {
             },
             renew,
             on_lost: if dice.chance(800) {
-                OnLost::Cancel
+                OnLost::Stop
             } else {
                 OnLost::Finish
             },
@@ -190,7 +190,7 @@ impl Call {
             ttl: Duration::from_secs(5),
             wait: Wait::For(AT_LAST),
             renew: true,
-            on_lost: OnLost::Cancel,
+            on_lost: OnLost::Stop,
             max_hold: None,
             min_hold: None,
             hold: Duration::from_millis(5),
@@ -226,7 +226,7 @@ impl Call {
             0 | 1 => request.run(async |lease| self.body(lease).await).await,
             2 => {
                 let guard = request.acquire().await?;
-                guard.watch(self.body(&guard)).await?;
+                guard.run_while_held(self.body(&guard)).await?;
                 guard.release().await
             }
             3 if self.keys.len() == 1 => {
@@ -235,7 +235,7 @@ impl Call {
                     Wait::For(wait) => wait,
                     _ => ttl,
                 };
-                self.on_lost = OnLost::Cancel;
+                self.on_lost = OnLost::Stop;
                 if self.actor.world.dice.chance(500) {
                     annotated(manager, key, ttl, wait, &self).await
                 } else {
@@ -256,14 +256,14 @@ impl Call {
     /// The body of a function that holds a lock.
     async fn body(&self, lease: &Lease) {
         let actor = Actor {
-            is_watched: self.on_lost == OnLost::Cancel,
+            is_watched: self.on_lost == OnLost::Stop,
             ..self.actor.clone()
         };
         let mut belief = actor.enters(lease);
         let until = Instant::now() + self.hold;
         loop {
             let goes_on = belief.act(lease);
-            if !goes_on && self.on_lost == OnLost::Cancel {
+            if !goes_on && self.on_lost == OnLost::Stop {
                 let what = belief.describe("a body that is to be cancelled");
                 self.actor.world.finds(Finding::PolledInVain(what));
             }

@@ -10,7 +10,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use dlock::{ClientId, Clock, Moment, OwnerId, store::HintSink};
+use dlock::{
+    store::{ClientId, HintSink, OwnerId},
+    testing::{Clock, Moment},
+};
 use dlock_history::{Promise, Register, Section};
 use tokio::time::Instant;
 

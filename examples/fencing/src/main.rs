@@ -138,7 +138,7 @@ async fn run(how: How) -> Result<ExitCode, Box<dyn Error>> {
     let has_server = !url.is_empty() && !url.starts_with("memory:");
     if has_server {
         // Says once what each seller would say: that the server is not there.
-        LockManager::from_env().await?;
+        LockManager::connect_env().await?;
     }
     let fencing = if how.without_fencing { "no" } else { "with" };
     println!("{IN_STOCK} in stock, two sellers, ttl {TTL:?}, {fencing} fencing");

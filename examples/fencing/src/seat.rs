@@ -50,7 +50,7 @@ impl Seat {
                     woken.recv().ok();
                 }),
             };
-            let locks = async { builder().store(store) };
+            let locks = async { builder().build_with_store(store) };
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();

@@ -47,7 +47,7 @@ async fn sell(item: &str, seller: &Seller, stalls: bool) -> Result<(), SaleError
     seller.say(format!("holds the lock with token {token}, reads {left}"));
     // The last look before the step that cannot be undone. It is not enough: whatever is looked at,
     // the process may be stopped right behind it.
-    lease.ensure()?;
+    lease.ensure_held()?;
     if let (true, Some(stall)) = (stalls, &seller.stall) {
         seller.say(STALLS);
         stall();

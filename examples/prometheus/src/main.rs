@@ -150,7 +150,7 @@ async fn main() -> ExitCode {
 
 async fn prometheus(cli: Cli) -> Result<(), Box<dyn Error>> {
     let metrics = record()?;
-    let manager = match LockManager::from_env().await {
+    let manager = match LockManager::connect_env().await {
         Err(ConnectError::NoUrl) => LockManager::memory(),
         connected => connected?,
     };

@@ -61,7 +61,7 @@ async fn settle(shop: &Shop, id: i64, lease: Option<&Lease>) -> Answer {
     // The last look before the write: this process may have been stopped for longer than its lease.
     // The token is for the moment that is left, in which only the database can compare.
     if let Some(lease) = lease {
-        lease.ensure()?;
+        lease.ensure_held()?;
     }
     let token = lease.map(Lease::fencing_token);
     if !shop.orders.mark_paid(id, &shop.name, token).await? {

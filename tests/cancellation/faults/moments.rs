@@ -27,7 +27,7 @@ async fn a_release_at_the_moment_of_the_loss_has_one_outcome() {
         let was_lost = guard.is_lost();
         let outcome = guard.release().await;
         assert_eq!(outcome.is_err(), was_lost, "{outcome:?}");
-        let ended = |cause: &LostCause| *cause == LostCause::NotToBeRenewed;
+        let ended = |cause: &LostCause| *cause == LostCause::RenewalDisabled;
         assert!(!was_lost || is_lost(&outcome, ended), "{outcome:?}");
         outcomes[usize::from(was_lost)] += 1;
         faulty.assert_clean().await;
@@ -48,7 +48,7 @@ async fn a_release_that_a_loss_overtakes_has_one_outcome() {
         faulty.store.forget();
         gate.send_replace(true);
     });
-    assert!(is_lost(&outcome, |cause| *cause == LostCause::TakenAway));
+    assert!(is_lost(&outcome, |cause| *cause == LostCause::Revoked));
     faulty.assert_clean().await;
     assert_eq!(faulty.wire.count(Kind::Release), 1);
 }
@@ -89,7 +89,7 @@ async fn there_is_one_renewal_at_a_time_however_long_it_takes() {
     let limit = TTL * 33 / 100;
     sleep(limit).await;
     assert_eq!(faulty.wire.count(Kind::Renew), 1);
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     faulty.wire.until_sent(Kind::Renew, 2).await;
     assert!(sent.elapsed() >= limit);
     eventually(LIMIT, "it is confirmed", async || {

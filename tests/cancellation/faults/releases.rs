@@ -163,7 +163,7 @@ async fn a_lease_that_is_gone_when_it_is_to_be_kept_is_lost() {
     let lock = faulty.manager.lock("order:42").min_hold(2 * TTL);
     let outcome = lock.run(async |_| faulty.store.forget()).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     assert_idle(&[&faulty.manager]).await;
@@ -188,7 +188,7 @@ async fn a_release_that_never_arrives_is_given_up_when_the_lease_has_run_out() {
         "one answer's time"
     );
     eventually(2 * TTL, "it is given up", async || {
-        faulty.manager.active() == 0
+        faulty.manager.active_keys() == 0
     })
     .await;
     assert!(

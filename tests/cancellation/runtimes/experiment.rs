@@ -207,7 +207,7 @@ async fn reached(told: oneshot::Receiver<bool>, stage: &Stage, steps: &Steps) ->
 
 async fn idle(stage: &Stage) {
     eventually(LIMIT, "the manager has no key left", async || {
-        stage.manager().active() == 0
+        stage.manager().active_keys() == 0
     })
     .await;
 }

@@ -22,7 +22,7 @@ async fn provoke(code: &str) -> (ConnectError, String) {
                 None,
                 "unset it for the tests"
             );
-            let error = LockManager::from_env().await.unwrap_err();
+            let error = LockManager::connect_env().await.unwrap_err();
             (error, "`DLOCK_URL`".to_owned())
         }
         "invalid-manager-option" => {

@@ -1,6 +1,8 @@
 //! What makes no key.
 
-use dlock::{KeyFault, KeyPart, LockError, LockKey, LockManager, PartWriter, distributed_lock};
+use dlock::{
+    InvalidKeyReason, KeyPart, LockError, LockKey, LockManager, PartWriter, distributed_lock,
+};
 
 use crate::error_page::page::Page;
 
@@ -51,7 +53,7 @@ async fn provoke(code: &str) -> (LockError, &'static str) {
 #[tokio::test]
 async fn each_is_on_the_page() {
     let page = Page::read();
-    for code in KeyFault::CODES {
+    for code in InvalidKeyReason::CODES {
         let (error, named) = provoke(code).await;
         let LockError::InvalidKey { reason, .. } = &error else {
             panic!("`{code}`: {error}");

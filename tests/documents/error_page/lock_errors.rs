@@ -28,12 +28,12 @@ async fn managed(id: u64) -> Result<u64, LockError> {
 async fn provoke(code: &str) -> LockError {
     let store = MemoryStore::new();
     let manager = LockManager::builder().application("billing");
-    let manager = manager.store(store.clone()).unwrap();
+    let manager = manager.build_with_store(store.clone()).unwrap();
     let lock = manager.lock(KEY);
     let outcome = match code {
         "busy" => {
             let guard = lock.acquire().await.unwrap();
-            let other = LockManager::builder().store(store).unwrap();
+            let other = LockManager::builder().build_with_store(store).unwrap();
             let waiting = other.lock(KEY).wait(Duration::from_millis(50));
             let outcome = waiting.run(async |_| ()).await;
             drop(guard);
@@ -69,7 +69,7 @@ async fn each_is_on_the_page() {
         };
         let named = format!("`{key}`");
         assert!(error.to_string().contains(&named), "no key in: {error}");
-        #[cfg(any(feature = "axum", feature = "actix"))]
+        #[cfg(any(feature = "axum", feature = "actix-web"))]
         {
             let status = dlock::web::Problem::of(&error).status();
             assert_eq!(page.row(code).status, Some(status), "{code}");

@@ -14,7 +14,7 @@ pub(crate) async fn provoke(code: &str) -> LockError {
     let manager = LockManager::memory();
     let ttl = Duration::from_millis(300);
     let outcome = match code {
-        "taken-away" => {
+        "revoked" => {
             let server = RedisServer::start().await;
             let manager = LockManager::connect(&server.url()).await.unwrap();
             let lock = manager.lock(KEY).ttl(ttl);
@@ -36,14 +36,14 @@ pub(crate) async fn provoke(code: &str) -> LockError {
             })
             .await
         }
-        "not-to-be-renewed" => {
+        "renewal-disabled" => {
             let lock = manager.lock(KEY).ttl(ttl).renew(false);
             lock.run(async |_| std::future::pending().await).await
         }
         "expired" => {
             let clock = TestClock::new();
             let builder = LockManager::builder().clock(clock.clone());
-            let manager = builder.store(MemoryStore::new()).unwrap();
+            let manager = builder.build_with_store(MemoryStore::new()).unwrap();
             let lock = manager.lock(KEY).ttl(Duration::from_secs(3600));
             lock.run(async |_| {
                 clock.suspend(Duration::from_secs(3600));

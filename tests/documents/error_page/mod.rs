@@ -11,7 +11,7 @@ mod store_errors;
 
 use std::time::Duration;
 
-use dlock::{ConnectError, KeyFault, LockError, LostCause, StoreErrorKind};
+use dlock::{ConnectError, InvalidKeyReason, LockError, LostCause, StoreErrorKind};
 use dlock_testkit::{Proxy, RedisServer};
 
 use page::Page;
@@ -32,7 +32,7 @@ fn the_page_has_a_row_for_each_error_and_no_other() {
         ("LockError", LockError::CODES),
         ("LostCause", LostCause::CODES),
         ("StoreErrorKind", StoreErrorKind::CODES),
-        ("KeyFault", KeyFault::CODES),
+        ("InvalidKeyReason", InvalidKeyReason::CODES),
         ("ConnectError", ConnectError::CODES),
         ("AlreadyInstalled", &["already-installed"]),
     ];

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dlock::{FencingToken, LockError, LockManager, Random, SystemRandom};
+use dlock::{
+    FencingToken, LockError, LockManager,
+    testing::{Random, SystemRandom},
+};
 use dlock_testkit::{Cluster, eventually};
 use tokio::{task::JoinSet, time::sleep};
 

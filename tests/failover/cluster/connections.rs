@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use dlock::{
-    LockManager, LockStore, StoreErrorKind,
+    LockManager, StoreErrorKind,
     store::{
-        AcquireOutcome, AcquireRequest, Queue,
+        AcquireOutcome, AcquireRequest, LockStore, Queue,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -18,7 +18,7 @@ use crate::common::{Env, LABEL, soon};
 
 const TTL: Duration = Duration::from_secs(30);
 
-fn question(key: &OneKey<RedisStore>, owner: dlock::OwnerId) -> AcquireRequest<'_> {
+fn question(key: &OneKey<RedisStore>, owner: dlock::store::OwnerId) -> AcquireRequest<'_> {
     AcquireRequest::new(&key.key, owner, TTL)
         .queue(Queue::ForLease)
         .label(LABEL)
@@ -141,7 +141,7 @@ async fn all_connections_may_be_killed_at_once() {
         hints_come_from(cluster, &managers, &[0, 1, 2]).await;
     }
     for guard in guards {
-        guard.ensure().unwrap();
+        guard.ensure_held().unwrap();
         soon(guard.release()).await.unwrap();
     }
     env.assert_clean(6, &[&managers[0], &managers[1]]).await;
@@ -176,7 +176,7 @@ async fn a_node_may_forget_the_scripts() {
         }
         tokio::time::sleep(2 * brief).await;
         for guard in guards {
-            guard.ensure().unwrap();
+            guard.ensure_held().unwrap();
             soon(guard.release()).await.unwrap();
         }
     }
@@ -204,7 +204,7 @@ async fn several_keys_lie_on_several_nodes() {
             for _ in 0..10 {
                 let call = manager.lock_all(keys.clone()).wait(dlock::Wait::Forever);
                 let tokens = call.run(async |lease| {
-                    let tokens = keys.iter().map(|key| lease.fencing_token_of(&**key));
+                    let tokens = keys.iter().map(|key| lease.fencing_token_for(&**key));
                     tokens.collect::<Option<Vec<_>>>()
                 });
                 let tokens = tokens.await.unwrap().expect("all are held");

@@ -47,7 +47,7 @@ async fn a_lease_outlives_its_master_when_a_replica_has_it() {
         async || killed.elapsed() > TTL + TTL / 4,
     )
     .await;
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     assert!(!waiting.is_finished(), "two held the lock");
     soon(guard.release()).await.unwrap();
     let next = soon(waiting).await.unwrap();
@@ -83,10 +83,10 @@ async fn a_lease_that_no_replica_has_is_lost_and_tokens_grow() {
     let told = soon(guard.lost()).await;
     assert!(matches!(told, LockError::Lost { .. }), "{told}");
     let outcome = soon(guard.release()).await;
-    let by_store = |cause: &LostCause| *cause == LostCause::TakenAway;
+    let by_store = |cause: &LostCause| *cause == LostCause::Revoked;
     assert!(is_lost(&outcome, by_store), "{outcome:?}");
     // That has not touched what is another's.
-    next.ensure().unwrap();
+    next.ensure_held().unwrap();
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&holder, &other]).await;
 }

@@ -9,9 +9,9 @@ use std::{
 };
 
 use dlock::{
-    FencingToken, LockError, LockStore, StoreErrorKind,
+    FencingToken, LockError, StoreErrorKind,
     store::{
-        AcquireRequest, Queue, ReleaseRequest, Released, Renewal,
+        AcquireRequest, LockStore, Queue, ReleaseRequest, Released, Renewal,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -108,7 +108,7 @@ async fn a_slot_left_half_moved_is_named_and_keeps_no_lock() {
         }
         // Renewals go on.
         sleep(2 * ttl).await;
-        guard.ensure().unwrap();
+        guard.ensure_held().unwrap();
         // Others are told why there is no answer, and how long it was waited for.
         let wait = Duration::from_millis(1200);
         let refused = soon(other.lock(KEY).wait(wait).acquire()).await;
@@ -255,7 +255,7 @@ async fn renewals_of_many_leases_follow_their_slots() {
     })
     .await;
     for guard in guards {
-        guard.ensure().unwrap();
+        guard.ensure_held().unwrap();
         soon(guard.release()).await.unwrap();
     }
     env.assert_clean(NUMBER, &[&manager]).await;

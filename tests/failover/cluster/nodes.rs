@@ -22,7 +22,7 @@ async fn nodes_are_added_and_removed_while_locks_are_held() {
     let slot = slot(cluster, &key).await;
     cluster.migrate(slot, new).await;
     tokio::time::sleep(brief * 4 / 3).await;
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     assert_eq!(home(cluster, &key).await, new);
     let clients = async |node: usize| {
         let list: String = redis::cmd("CLIENT")
@@ -47,7 +47,7 @@ async fn nodes_are_added_and_removed_while_locks_are_held() {
     .await;
     cluster.remove(new).await;
     tokio::time::sleep(brief * 4 / 3).await;
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
 }
@@ -94,7 +94,7 @@ async fn a_cluster_that_is_down_is_waited_for() {
     assert!(guard.fencing_token() > token);
     soon(guard.release()).await.unwrap();
     eventually(LIMIT, "nothing is left", async || {
-        manager.active() + other.active() == 0 && env.locks().await.is_empty()
+        manager.active_keys() + other.active_keys() == 0 && env.locks().await.is_empty()
     })
     .await;
 }
@@ -136,7 +136,7 @@ async fn a_cluster_may_come_later() {
     let error = soon(manager.lock("order:42").try_acquire()).await;
     let text = error.expect_err("nobody is there").to_string();
     assert!(text.contains("connection refused"), "{text}");
-    assert_eq!(manager.active(), 0, "nothing was sent");
+    assert_eq!(manager.active_keys(), 0, "nothing was sent");
     let error = LockManager::builder()
         .connect_timeout(Duration::from_millis(300))
         .connect(&cluster.url())

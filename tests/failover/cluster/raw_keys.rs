@@ -43,7 +43,7 @@ async fn raw_keys_lie_where_other_clients_look_and_follow_their_slots() {
             let to = (homes[0] + 1) % 3;
             cluster.migrate(slot, to).await;
             sleep(2 * BRIEF).await;
-            guard.ensure().unwrap();
+            guard.ensure_held().unwrap();
             assert!(!set_by_hand(&cluster, &key).await, "it has moved along");
         }
         soon(guard.release()).await.unwrap();

@@ -103,7 +103,7 @@ async fn few_permissions_are_enough_also_while_a_slot_moves() {
     cluster.begin_migration(slot, to).await;
     cluster.move_key(&stored("order:42"), to).await;
     sleep(2 * ttl).await;
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     soon(guard.release()).await.unwrap();
     cluster.move_keys(slot, to).await;
     cluster.end_migration(slot, to).await;

@@ -1,8 +1,8 @@
 //! A call dropped at any await leaves nothing on any node.
 
 use dlock::{
-    LockManager, LockStore,
-    store::{ReleaseRequest, memory::MemoryStore, quorum::Quorum},
+    LockManager,
+    store::{LockStore, ReleaseRequest, memory::MemoryStore, quorum::Quorum},
 };
 use dlock_testkit::{Polled, eventually, poll_times, poll_times_then_wake};
 use tokio::runtime::Builder;
@@ -20,7 +20,9 @@ impl Wired {
     fn start() -> Self {
         let stores = [(); NODES].map(|()| MemoryStore::new());
         Self {
-            manager: LockManager::builder().store(Self::over(&stores)).unwrap(),
+            manager: LockManager::builder()
+                .build_with_store(Self::over(&stores))
+                .unwrap(),
             stores,
         }
     }
@@ -138,7 +140,9 @@ fn a_runtime_that_ends_after_a_release_leaves_the_rest_to_another_one() {
         let _home = home.enter();
         let wires = stores.clone().map(Wire::new);
         let quorum = Quorum::of(wires.clone()).unwrap();
-        let manager = LockManager::builder().store(quorum.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(quorum.clone())
+            .unwrap();
         (wires, quorum, manager)
     };
     let away = &wires[..NODES / 2];

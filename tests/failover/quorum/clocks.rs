@@ -26,7 +26,10 @@ impl Clocks {
         let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
         let manager = || async {
             let quorum = QuorumOfRedis::over(&urls).await;
-            LockManager::builder().ttl(TTL).store(quorum).unwrap()
+            LockManager::builder()
+                .ttl(TTL)
+                .build_with_store(quorum)
+                .unwrap()
         };
         let managers = [manager().await, manager().await];
         Self { servers, managers }
@@ -70,7 +73,7 @@ async fn one_that_jumps_takes_nothing_from_the_holder() {
     all.servers[1].put_clock_back(JUMP);
     let tried = soon(other.lock("order:42").try_acquire()).await.unwrap();
     assert!(tried.is_none(), "two hold the lock");
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     let token = guard.fencing_token();
     soon(guard.release()).await.unwrap();
     let next = soon(other.lock("order:42").acquire()).await.unwrap();
@@ -99,10 +102,10 @@ async fn a_majority_that_jumps_lets_in_a_second_holder_and_the_first_is_told() {
     assert!(next.fencing_token() > guard.fencing_token());
     let outcome = soon(guard.release()).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
-    next.ensure().unwrap();
+    next.ensure_held().unwrap();
     soon(next.release()).await.unwrap();
     all.assert_clean().await;
 }

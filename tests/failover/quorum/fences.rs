@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use dlock::{
-    LockKey, LockStore,
+    LockKey,
     store::{
-        AcquireOutcome, AcquireRequest, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released,
-        memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, LockStore, QuorumNode, RaiseRequest, Raised,
+        ReleaseRequest, Released, memory::MemoryStore,
     },
 };
 use tokio::time::sleep;

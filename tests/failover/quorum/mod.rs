@@ -28,6 +28,6 @@ fn key_of(env: &QuorumOfMemory) -> OneKey<Quorum> {
     OneKey::new(env.quorum(), "order:42")
 }
 
-fn owner() -> dlock::OwnerId {
+fn owner() -> dlock::store::OwnerId {
     OneKey::<Quorum>::owner()
 }

@@ -2,10 +2,7 @@
 
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
-use dlock::{
-    LockStore,
-    store::{AcquireOutcome, Released, Renewal},
-};
+use dlock::store::{AcquireOutcome, LockStore, Released, Renewal};
 use dlock_testkit::eventually;
 use tokio::{task::yield_now, time::sleep};
 
@@ -60,7 +57,7 @@ async fn a_body_outlasts_the_restart_of_one_node_after_the_other() {
             assert_eq!(env.left(), [1; NODES], "after {restarted}");
             let other = managers[1].lock("order:42").try_acquire().await.unwrap();
             assert!(other.is_none());
-            lease.ensure().unwrap();
+            lease.ensure_held().unwrap();
         }
     });
     body.await.unwrap();

@@ -6,8 +6,10 @@ use std::{
 };
 
 use dlock::{
-    LockManager, LockStore, OwnerId, Wait,
-    store::{AcquireOutcome, AcquireRequest, Released, Renewal, quorum::Quorum},
+    LockManager, Wait,
+    store::{
+        AcquireOutcome, AcquireRequest, LockStore, OwnerId, Released, Renewal, quorum::Quorum,
+    },
 };
 use dlock_testkit::eventually;
 use tokio::{task::JoinSet, time::Instant};
@@ -35,7 +37,9 @@ async fn three_that_split_the_vote_all_get_their_turn_within_a_second() {
         let mut tasks = JoinSet::new();
         let mut managers = Vec::new();
         for nodes in [&[0, 1][..], &[2, 3], &[4]] {
-            let manager = LockManager::builder().store(near(&env, nodes)).unwrap();
+            let manager = LockManager::builder()
+                .build_with_store(near(&env, nodes))
+                .unwrap();
             let (lock, order) = (manager.lock("order:42").wait(Wait::Forever), order.clone());
             managers.push(manager);
             tasks.spawn(async move {

@@ -9,9 +9,9 @@ use std::{
 };
 
 use dlock::{
-    LockError, LockGuard, LockManager, LockStore, Wait,
+    LockError, LockGuard, LockManager, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, ReleaseRequest, Released, Renewal,
+        AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, Renewal,
         quorum::Quorum,
         redis::{RedisConfig, RedisStore},
     },
@@ -187,7 +187,7 @@ async fn without_a_majority_a_call_ends_within_its_wait() {
         let env = QuorumOfRedis::new().await;
         let quorum = env.quorum().await;
         let quorum = quorum.node_timeout(Duration::from_millis(300));
-        let manager = LockManager::builder().store(quorum).unwrap();
+        let manager = LockManager::builder().build_with_store(quorum).unwrap();
         let guard = soon(manager.lock("order:1").wait(LIMIT).acquire())
             .await
             .unwrap();

@@ -159,7 +159,7 @@ async fn tokens_grow_although_the_replica_missed_the_last_writes() {
         holder
             .lock("order:42")
             .ttl(Duration::from_secs(9))
-            .on_lost(OnLost::Cancel)
+            .on_lost(OnLost::Stop)
             .acquire(),
     )
     .await
@@ -171,9 +171,9 @@ async fn tokens_grow_although_the_replica_missed_the_last_writes() {
     // What nobody has replicated nobody keeps: the next holder comes before the deadline.
     let guard = soon(waiter.lock("order:42").acquire()).await.unwrap();
     assert!(Some(guard.fencing_token()) > last, "{last:?}");
-    let told = soon(held.watch(std::future::pending::<()>())).await;
+    let told = soon(held.run_while_held(std::future::pending::<()>())).await;
     assert!(
-        is_lost(&told, |cause| matches!(cause, LostCause::TakenAway)),
+        is_lost(&told, |cause| matches!(cause, LostCause::Revoked)),
         "{told:?}"
     );
     soon(guard.release()).await.unwrap();

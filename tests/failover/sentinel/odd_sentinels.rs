@@ -75,7 +75,7 @@ async fn a_wrong_service_is_told_at_once() {
         panic!("{error}");
     };
     assert_eq!(reason.kind(), StoreErrorKind::UnknownService, "{error}");
-    assert_eq!(lazy.active(), 0, "there is nothing to be given back");
+    assert_eq!(lazy.active_keys(), 0, "there is nothing to be given back");
 }
 
 #[tokio::test]

@@ -6,10 +6,9 @@ use std::{
 };
 
 use dlock::{
-    ConnectError, LockError, LockManager, LockManagerBuilder, LockStore, LostCause, StoreError,
-    Wait,
+    ConnectError, LockError, LockManager, LockManagerBuilder, LostCause, StoreError, Wait,
     store::{
-        QuorumNode, RaiseRequest, RenewBatch, Renewal, StoreErrorKind,
+        LockStore, QuorumNode, RaiseRequest, RenewBatch, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -47,7 +46,7 @@ async fn with_too_few_replicas_a_lock_is_unavailable_and_nothing_is_left() {
     assert!(text.starts_with(expected), "{text}");
     assert!(error.retry_after().is_some(), "they may come back");
     let nothing_is_left =
-        async || manager.active() == 0 && all.servers()[0].keys("dlock:{*").await.is_empty();
+        async || manager.active_keys() == 0 && all.servers()[0].keys("dlock:{*").await.is_empty();
     eventually(LONG, "nothing is left", nothing_is_left).await;
     let error = soon(manager.lock("order:42").try_acquire()).await;
     too_few(&error.unwrap_err());
@@ -112,7 +111,7 @@ async fn a_renewal_that_no_replica_confirms_does_not_count() {
     let lock = manager.lock("order:42").ttl(Duration::from_secs(3));
     let guard = soon(lock.acquire()).await.unwrap();
     all.servers()[1].pause();
-    let told = soon(guard.watch(std::future::pending::<()>())).await;
+    let told = soon(guard.run_while_held(std::future::pending::<()>())).await;
     let unconfirmed = |cause: &LostCause| match cause {
         LostCause::NotRenewed { reason } => reason.kind() == StoreErrorKind::TooFewReplicas,
         _ => false,
@@ -257,7 +256,7 @@ async fn a_server_that_cannot_wait_for_replicas_is_told_of() {
     };
     assert_eq!(reason.kind(), StoreErrorKind::Unsupported, "{error}");
     eventually(LONG, "nothing is left", async || {
-        lazy.active() == 0 && server.keys("dlock:{*").await.is_empty()
+        lazy.active_keys() == 0 && server.keys("dlock:{*").await.is_empty()
     })
     .await;
 }

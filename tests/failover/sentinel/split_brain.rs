@@ -94,7 +94,7 @@ async fn everybody_is_at_the_new_master_afterwards() {
     // Held on, or ended in time: not both at once.
     let outcome = tokio::time::timeout(
         Duration::from_secs(5),
-        guard.watch(std::future::pending::<()>()),
+        guard.run_while_held(std::future::pending::<()>()),
     );
     let told = match outcome.await {
         Err(_) => {

@@ -66,9 +66,9 @@ fn guard(url: &str) {
                 say("refused", lock.acquire().await.expect_err("it is a fork's"));
             }
             say("refused", waiting.await.expect_err("it is a fork's"));
-            say("lost", guard.ensure().expect_err("it is a fork's"));
+            say("lost", guard.ensure_held().expect_err("it is a fork's"));
             assert!(guard.is_lost() && guard.remaining().is_zero());
-            let body = guard.watch(async { say("ran", KEY) });
+            let body = guard.run_while_held(async { say("ran", KEY) });
             say("lost", body.await.expect_err("it is a fork's"));
             say("lost", guard.lost().await);
             drop(guard);
@@ -82,7 +82,7 @@ fn guard(url: &str) {
     wait_for(child);
     drop(waiting);
     runtime.block_on(async {
-        guard.ensure().expect("it is held");
+        guard.ensure_held().expect("it is held");
         let other = LockManager::connect(url).await.expect("the server runs");
         let other = other.lock(KEY).try_acquire().await;
         assert!(other.expect("the server answers").is_none(), "two holders");
@@ -91,7 +91,7 @@ fn guard(url: &str) {
         let again = manager.lock(KEY).try_acquire().await;
         let again = again.expect("the server answers").expect("it is free");
         again.release().await.expect("it is held");
-        say("done", manager.active());
+        say("done", manager.active_keys());
     });
 }
 
@@ -104,7 +104,7 @@ fn body(url: &str) {
             if fork().is_some() {
                 process::exit(0);
             }
-            say("lost", lease.ensure().expect_err("it is a fork's"));
+            say("lost", lease.ensure_held().expect_err("it is a fork's"));
             // Nobody wakes it: a child has no thread that renews. It is ended when it goes on by itself.
             sleep(Duration::from_millis(10)).await;
             say("done", "although it has no lease");
@@ -122,7 +122,7 @@ fn idle(url: &str) {
     let manager = runtime.block_on(builder.connect(url)).expect("it runs");
     let Some(child) = fork() else {
         runtime.block_on(async { sleep(Duration::from_millis(2500)).await });
-        say("done", manager.active());
+        say("done", manager.active_keys());
         process::exit(0);
     };
     wait_for(child);
@@ -143,7 +143,7 @@ fn memory() {
     };
     wait_for(child);
     runtime.block_on(guard.release()).expect("it is held");
-    say("done", manager.active());
+    say("done", manager.active_keys());
 }
 
 fn one_thread() -> Runtime {

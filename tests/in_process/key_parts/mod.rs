@@ -20,7 +20,9 @@ mod generics;
 mod names;
 mod structs;
 
-use dlock::{KeyFault, KeyPart, LockError, LockKey, LockManager, distributed_lock, with_manager};
+use dlock::{
+    InvalidKeyReason, KeyPart, LockError, LockKey, LockManager, distributed_lock, with_manager,
+};
 
 /// `value` as it stands in a key.
 fn rendered(value: &dyn KeyPart) -> String {
@@ -32,7 +34,7 @@ fn rendered(value: &dyn KeyPart) -> String {
         .to_owned()
 }
 
-fn fault(value: &dyn KeyPart) -> KeyFault {
+fn fault(value: &dyn KeyPart) -> InvalidKeyReason {
     let error = LockKey::builder().part(value).finish();
     match error.expect_err("it has a fault") {
         LockError::InvalidKey { reason, .. } => reason,

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, marker::PhantomData, num::NonZero, rc::Rc, sync::Arc};
 
-use dlock::{KeyFault, KeyPart};
+use dlock::{InvalidKeyReason, KeyPart};
 
 use crate::key_parts::{fault, rendered};
 
@@ -30,7 +30,7 @@ fn one_field_is_the_value() {
         id: Sku("c".to_owned()),
     };
     assert_eq!(rendered(&named), "c");
-    assert_eq!(fault(&Sku(String::new())), KeyFault::EmptyPart);
+    assert_eq!(fault(&Sku(String::new())), InvalidKeyReason::EmptyPart);
 }
 
 #[test]
@@ -42,8 +42,11 @@ fn several_fields_are_kept_apart() {
     assert_eq!(rendered(&invoice("north", 7)), "north%3a7");
     assert_eq!(rendered(&invoice("a:1", 7)), "a%253A1%3a7");
     assert_eq!(rendered(&invoice("a%3a1", 7)), "a%25253a1%3a7");
-    assert_eq!(fault(&invoice("", 7)), KeyFault::EmptyPart);
-    assert_eq!(fault(&invoice(&"x".repeat(600), 7)), KeyFault::TooLong);
+    assert_eq!(fault(&invoice("", 7)), InvalidKeyReason::EmptyPart);
+    assert_eq!(
+        fault(&invoice(&"x".repeat(600), 7)),
+        InvalidKeyReason::TooLong
+    );
 
     let pair = Pair(invoice("a", 1), Sku("b".to_owned()));
     assert_eq!(rendered(&pair), "a%253a1%3ab");

@@ -104,7 +104,7 @@ async fn with_a_task_that_is_waited_for_end_with_its_wait() {
     let parent = manager.lock("order:42").run(async |lease| {
         let child = tokio::spawn(child.run(async |_| panic!("two at once")));
         let outcome = child.await.unwrap();
-        lease.ensure().unwrap();
+        lease.ensure_held().unwrap();
         outcome
     });
     let error = parent.await.unwrap().unwrap_err();

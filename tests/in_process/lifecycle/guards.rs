@@ -70,13 +70,13 @@ fn one_that_outlives_its_runtime_is_renewed_where_its_body_runs() {
         let builder = LockManager::builder().renewal_thread(false);
         let manager = builder
             .ttl(Duration::from_secs(6))
-            .store(wire.clone())
+            .build_with_store(wire.clone())
             .unwrap();
         (wire, hold(&manager, "order:42").await)
     });
     drop(first);
     second.block_on(async {
-        let body = guard.watch(wire.until_sent(Kind::Renew, 1));
+        let body = guard.run_while_held(wire.until_sent(Kind::Renew, 1));
         soon(body).await.unwrap();
     });
 }
@@ -89,13 +89,13 @@ fn one_that_outlives_all_runtimes_is_left_to_its_ttl() {
         let (manager, guard) = runtime.block_on(async {
             // What is behind a connection cannot be told without a runtime.
             let wire = Wire::new(store.clone());
-            let manager = LockManager::builder().store(wire).unwrap();
+            let manager = LockManager::builder().build_with_store(wire).unwrap();
             let guard = hold(&manager, "order:42").await;
             (manager, guard)
         });
         drop(runtime);
         drop(guard);
-        assert_eq!(manager.active(), 0, "this process has given it up");
+        assert_eq!(manager.active_keys(), 0, "this process has given it up");
         assert_eq!(store.len(), 1, "the store keeps it, as it was told");
     }
 }
@@ -108,7 +108,7 @@ fn one_that_outlives_all_runtimes_is_released_in_memory() {
         let guard = runtime.block_on(hold(&manager, "order:42"));
         drop(runtime);
         drop(guard);
-        assert_eq!(manager.active(), 0);
+        assert_eq!(manager.active_keys(), 0);
         assert!(store.is_empty());
     }
 }
@@ -122,7 +122,7 @@ fn one_with_a_min_hold_that_outlives_all_runtimes_is_left_to_its_ttl() {
         let guard = runtime.block_on(soon(lock.acquire())).unwrap();
         drop(runtime);
         drop(guard);
-        assert_eq!(manager.active(), 0);
+        assert_eq!(manager.active_keys(), 0);
         assert_eq!(store.len(), 1);
     }
 }
@@ -134,7 +134,9 @@ fn a_release_that_dies_with_its_runtime_is_repeated_on_another() {
     let (store, wire, manager) = home.block_on(async {
         let store = MemoryStore::new();
         let wire = Wire::new(store.clone());
-        let manager = LockManager::builder().store(wire.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(wire.clone())
+            .unwrap();
         (store, wire, manager)
     });
     wire.next(Kind::Release, Fate::Swallowed);
@@ -158,10 +160,10 @@ fn those_in_the_tasks_of_a_dying_runtime_do_no_harm() {
             runtime.spawn(waiter.acquire());
         }
         runtime.block_on(eventually(LIMIT, "they hold and wait", async || {
-            manager.active() == 20
+            manager.active_keys() == 20
         }));
         drop(runtime);
-        assert_eq!(manager.active(), 0);
+        assert_eq!(manager.active_keys(), 0);
     }
 }
 

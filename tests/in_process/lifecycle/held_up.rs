@@ -12,10 +12,10 @@ use std::{
 };
 
 use dlock::{
-    FencingToken, LockManager, LockStore, LostCause,
+    FencingToken, LockManager, LostCause,
     store::{
-        AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
-        StoreProperties, memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreError, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use tokio::{sync::Notify, task::yield_now, time::advance};
@@ -30,12 +30,12 @@ fn a_body_that_hogs_the_only_thread_past_its_lease_ends_at_its_next_await() {
     one_thread().block_on(async {
         let store = MemoryStore::new();
         let builder = LockManager::builder().renewal_thread(false);
-        let manager = builder.store(store.clone()).unwrap();
+        let manager = builder.build_with_store(store.clone()).unwrap();
         let ttl = Duration::from_millis(200);
         let (asked, went_on) = (AtomicBool::new(false), AtomicBool::new(false));
         let body = manager.lock("order:42").ttl(ttl).run(async |lease| {
             thread::sleep(2 * ttl);
-            asked.store(lease.ensure().is_err(), Ordering::Relaxed);
+            asked.store(lease.ensure_held().is_err(), Ordering::Relaxed);
             yield_now().await;
             went_on.store(true, Ordering::Relaxed);
         });
@@ -142,7 +142,7 @@ async fn a_body_that_is_cancelled_gives_back_what_it_holds_itself() {
     });
     let outcome = soon(body).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     assert!(dropped.load(Ordering::Relaxed));
@@ -172,7 +172,7 @@ fn a_runtime_that_is_shut_down_within_another_leaves_nothing() {
                 let guard = hold(&manager, &format!("order:{number}")).await;
                 guard.release().await.unwrap();
             }
-            kept.ensure().unwrap();
+            kept.ensure_held().unwrap();
             kept.release().await.unwrap();
             assert_clean(&store, &manager).await;
         });
@@ -213,12 +213,12 @@ async fn a_store_whose_clock_is_fast_by_a_hundredth_lets_nobody_believe_a_lease_
     for ttl in [Duration::from_secs(1), TTL, Duration::from_secs(3600), DAY] {
         let store = MemoryStore::new();
         let builder = LockManager::builder().clock(TestClock::new());
-        let manager = builder.store(Fast(store.clone())).unwrap();
+        let manager = builder.build_with_store(Fast(store.clone())).unwrap();
         let lock = manager.lock("order:42").ttl(ttl).renew(false);
         let guard = lock.acquire().await.unwrap();
         // As near to the end as it is worth a look.
         advance(ttl / 100 * 98).await;
-        guard.ensure().expect("there is nothing to fear yet");
+        guard.ensure_held().expect("there is nothing to fear yet");
         let mut looks = 0;
         while !guard.is_lost() {
             assert_eq!(store.len(), 1, "it ended before for the store, of {ttl:?}");

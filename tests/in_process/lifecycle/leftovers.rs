@@ -9,11 +9,13 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockManager, LockStore, Random, SystemRandom,
+    LockManager,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, HintSink, ReleaseRequest, Released, RenewBatch,
-        Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, ReleaseRequest,
+        Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties,
+        memory::MemoryStore,
     },
+    testing::{Random, SystemRandom},
 };
 use dlock_testkit::eventually;
 use tokio::{
@@ -32,7 +34,7 @@ async fn of_twenty_thousand_keys_there_are_none() {
     for key in 0..20_000 {
         let outcome = manager.lock(format!("order:{key}")).run(async |_| ()).await;
         outcome.unwrap();
-        assert_eq!(manager.active(), 0);
+        assert_eq!(manager.active_keys(), 0);
     }
     assert!(store.is_empty());
 }
@@ -47,7 +49,7 @@ async fn there_is_no_task_for_a_short_section_nor_after_a_long_one() {
     sleep(2 * TTL).await;
     assert!(tasks() <= 1, "renewals leave none: {}", tasks());
     for guard in guards {
-        guard.ensure().unwrap();
+        guard.ensure_held().unwrap();
         guard.release().await.unwrap();
     }
     eventually(LIMIT, "the renewer has ended", async || tasks() == 0).await;
@@ -55,7 +57,7 @@ async fn there_is_no_task_for_a_short_section_nor_after_a_long_one() {
     // And another one is there when it is needed.
     let guard = manager.lock("c").ttl(TTL).acquire().await.unwrap();
     sleep(2 * TTL).await;
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     drop(guard);
     eventually(LIMIT, "nothing runs any more", async || tasks() == 0).await;
     assert_clean(&store, &manager).await;
@@ -84,12 +86,14 @@ async fn of_a_manager_that_was_dropped_there_is_none() {
     let witness = Arc::new(());
     let manager = LockManager::builder()
         .random(Witness(witness.clone()))
-        .store(store.clone())
+        .build_with_store(store.clone())
         .unwrap();
     let guard = hold(&manager, "order:42").await;
     drop(manager);
     sleep(2 * TTL).await;
-    guard.ensure().expect("a guard keeps its manager alive");
+    guard
+        .ensure_held()
+        .expect("a guard keeps its manager alive");
     drop(guard);
     eventually(LIMIT, "the manager is gone", async || {
         Arc::strong_count(&witness) == 1
@@ -154,7 +158,9 @@ impl StoreHooks for Breaking {
 #[tokio::test(start_paused = true)]
 async fn a_release_is_repeated_as_soon_as_the_store_is_back() {
     let store = Breaking::default();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     drop(hold(&manager, "order:42").await);
     let before = Instant::now();
     let until_sent = async |count| {
@@ -214,7 +220,9 @@ async fn an_awaited_release_that_fails_is_sent_once_more() {
             kind,
             asked: Arc::default(),
         };
-        let manager = LockManager::builder().store(store.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(store.clone())
+            .unwrap();
         let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
         let begun = Instant::now();
         guard.release().await.unwrap();

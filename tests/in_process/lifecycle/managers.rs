@@ -1,6 +1,8 @@
 //! Which manager a locked function uses.
 
-use dlock::{AlreadyInstalled, LockError, LockManager, Shutdown, distributed_lock, with_manager};
+use dlock::{
+    AlreadyInstalled, LockError, LockManager, ShutdownReport, distributed_lock, with_manager,
+};
 
 use tokio::{sync::Barrier, task::yield_now};
 
@@ -23,7 +25,7 @@ async fn none_is_used_before_one_is_installed_and_only_one_can_be() {
         "{text}"
     );
     // There is nothing to shut down.
-    assert_eq!(dlock::shutdown(TTL).await, Shutdown::default());
+    assert_eq!(dlock::shutdown(TTL).await, ShutdownReport::default());
 
     let (store, manager) = memory();
     dlock::install(manager.clone()).unwrap();

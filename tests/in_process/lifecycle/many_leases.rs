@@ -9,10 +9,10 @@ use std::{
 };
 
 use dlock::{
-    LockManager, LockStore,
+    LockManager,
     store::{
-        AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
-        StoreProperties, memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreError, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
 use futures_util::future::join_all;
@@ -90,7 +90,7 @@ async fn are_all_kept_and_asked_for_once_in_each_round() {
     let store = OneByOne::default();
     let manager = LockManager::builder()
         .ttl(TTL)
-        .store(store.clone())
+        .build_with_store(store.clone())
         .unwrap();
     let guards = hold_all(&manager, "order", LEASES).await;
     sleep(3 * TTL).await;
@@ -148,7 +148,7 @@ async fn are_asked_for_in_few_groups_at_a_time() {
     let store = InGroups::default();
     let manager = LockManager::builder()
         .ttl(TTL)
-        .store(store.clone())
+        .build_with_store(store.clone())
         .unwrap();
     let guards = hold_all(&manager, "order", 3000).await;
     sleep(2 * TTL).await;
@@ -165,7 +165,7 @@ async fn are_asked_for_while_others_wait_long_for_their_answer() {
     let store = InGroups::default();
     // By this clock they fall due at the same moment: groups are of one sort.
     let builder = LockManager::builder().ttl(TTL).clock(TestClock::new());
-    let manager = builder.store(store.clone()).unwrap();
+    let manager = builder.build_with_store(store.clone()).unwrap();
     let dead = hold_all(&manager, "dead", 4 * 256).await;
     sleep(TTL / 20).await;
     let alive = hold_all(&manager, "alive", 100).await;
@@ -205,7 +205,7 @@ async fn are_kept_by_a_store_that_does_not_answer_for_each_of_them() {
     const TTL: Duration = Duration::from_secs(10);
     let store = MemoryStore::new();
     let manager = LockManager::builder().ttl(TTL);
-    let manager = manager.store(Forgetful(store.clone())).unwrap();
+    let manager = manager.build_with_store(Forgetful(store.clone())).unwrap();
     let all = (0..20).map(|number| manager.lock(format!("order:{number}")).acquire());
     let guards: Vec<_> = join_all(all)
         .await
@@ -257,7 +257,10 @@ impl LockStore for TwoServers {
 async fn a_server_that_hangs_does_not_take_the_leases_of_another_with_it() {
     const TTL: Duration = Duration::from_secs(3);
     let store = TwoServers::default();
-    let manager = LockManager::builder().ttl(TTL).store(store).unwrap();
+    let manager = LockManager::builder()
+        .ttl(TTL)
+        .build_with_store(store)
+        .unwrap();
     let hung = manager.lock("hung:1").acquire().await.unwrap();
     let good = manager.lock("good:1").acquire().await.unwrap();
     sleep(2 * TTL).await;

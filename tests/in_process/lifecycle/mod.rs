@@ -39,7 +39,9 @@ fn threads(count: usize) -> Runtime {
 /// A store and a manager over it, made where this is called.
 fn memory() -> (MemoryStore, LockManager) {
     let store = MemoryStore::new();
-    let manager = LockManager::builder().store(store.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     (store, manager)
 }
 

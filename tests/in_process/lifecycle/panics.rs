@@ -94,7 +94,7 @@ async fn a_value_that_panics_in_the_key_leaves_nothing() {
     let outcome = soon(tokio::spawn(async move { settle(&call, Panics).await })).await;
     let panic = outcome.unwrap_err().into_panic();
     assert_eq!(panic.downcast_ref(), Some(&"on purpose"));
-    assert_eq!(manager.active(), 0);
+    assert_eq!(manager.active_keys(), 0);
     assert_clean(&store, &manager).await;
 }
 
@@ -143,7 +143,7 @@ async fn a_body_that_panics_is_kept_for_its_min_hold() {
 async fn a_guard_that_is_dropped_in_a_panic_is_kept_for_its_min_hold_in_memory() {
     let least = Duration::from_secs(60);
     let (store, manager) = memory();
-    let other = LockManager::builder().store(store).unwrap();
+    let other = LockManager::builder().build_with_store(store).unwrap();
     let before = Instant::now();
     let panicked = tokio::spawn(async move {
         let lock = manager.lock("order:42").min_hold(least);

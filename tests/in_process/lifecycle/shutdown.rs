@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::{LockError, LockManager, LostCause, Shutdown, Wait, store::memory::MemoryStore};
+use dlock::{LockError, LockManager, LostCause, ShutdownReport, Wait, store::memory::MemoryStore};
 use dlock_testkit::eventually;
 use tokio::{
     sync::oneshot,
@@ -21,7 +21,7 @@ use crate::lifecycle::{TTL, assert_clean, hold, memory};
 async fn of_an_idle_manager_ends_at_once_and_refuses_what_comes() {
     let (store, manager) = memory();
     let before = Instant::now();
-    assert_eq!(manager.shutdown(TTL).await, Shutdown::default());
+    assert_eq!(manager.shutdown(TTL).await, ShutdownReport::default());
     assert!(before.elapsed().is_zero());
     let started = AtomicBool::new(false);
     let body = manager
@@ -34,7 +34,7 @@ async fn of_an_idle_manager_ends_at_once_and_refuses_what_comes() {
     assert!(!started.load(Ordering::Relaxed));
     // A clone is the same manager, and a second time changes nothing.
     assert!(manager.clone().lock("order:7").try_acquire().await.is_err());
-    assert_eq!(manager.shutdown(TTL).await, Shutdown::default());
+    assert_eq!(manager.shutdown(TTL).await, ShutdownReport::default());
     assert_clean(&store, &manager).await;
 }
 
@@ -48,7 +48,9 @@ async fn refuses_waiters_at_once_and_waits_for_holders() {
         .run(async |_| finished.await);
     let body = tokio::spawn(body);
     eventually(LIMIT, "it is held", async || store.len() == 1).await;
-    let other = LockManager::builder().store(store.clone()).unwrap();
+    let other = LockManager::builder()
+        .build_with_store(store.clone())
+        .unwrap();
     let waiters = [
         manager.lock("order:42"),
         manager.lock("order:42").wait(Wait::Forever),
@@ -77,7 +79,7 @@ async fn refuses_waiters_at_once_and_waits_for_holders() {
     assert!(!shutdown.is_finished());
     finish.send("done").unwrap();
     assert_eq!(body.await.unwrap(), Ok(Ok("done")));
-    assert_eq!(shutdown.await.unwrap(), Shutdown::default());
+    assert_eq!(shutdown.await.unwrap(), ShutdownReport::default());
     assert_eq!(before.elapsed(), 5 * TTL, "no longer than the holder took");
     assert_clean(&store, &manager).await;
     hold(&other, "order:42").await.release().await.unwrap();
@@ -109,7 +111,7 @@ async fn cuts_short_what_takes_too_long() {
         is_lost(&outcome, |cause| *cause == LostCause::ShutDown),
         "{outcome:?}"
     );
-    let expected = Shutdown {
+    let expected = ShutdownReport {
         cut_short: 2,
         unreleased: 0,
     };
@@ -121,7 +123,9 @@ async fn cuts_short_what_takes_too_long() {
 async fn reports_what_the_store_has_not_confirmed() {
     let store = MemoryStore::new();
     let wire = Wire::new(store.clone());
-    let manager = LockManager::builder().store(wire.clone()).unwrap();
+    let manager = LockManager::builder()
+        .build_with_store(wire.clone())
+        .unwrap();
     let guard = hold(&manager, "order:42").await;
     wire.always(Kind::Release, Fate::Swallowed);
     drop(guard);
@@ -140,7 +144,7 @@ async fn given_up_leaves_the_holders_alone() {
     let impatient = tokio::time::timeout(Duration::from_secs(1), manager.shutdown(TTL));
     assert!(impatient.await.is_err());
     sleep(2 * TTL).await;
-    guard.ensure().expect("it goes on being renewed");
+    guard.ensure_held().expect("it goes on being renewed");
     assert!(manager.lock("order:7").acquire().await.is_err());
     guard.release().await.unwrap();
     assert_clean(&store, &manager).await;

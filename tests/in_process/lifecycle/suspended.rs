@@ -18,7 +18,7 @@ use crate::lifecycle::{TTL, assert_clean};
 fn sleepy() -> (MemoryStore, TestClock, LockManager) {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
     let builder = LockManager::builder().clock(clock.clone());
-    let manager = builder.store(store.clone()).unwrap();
+    let manager = builder.build_with_store(store.clone()).unwrap();
     (store, clock, manager)
 }
 
@@ -27,11 +27,11 @@ async fn a_lease_is_lost_as_soon_as_somebody_looks() {
     let (_store, clock, manager) = sleepy();
     let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
     clock.suspend(Duration::from_millis(29_999));
-    guard.ensure().expect("a millisecond is left");
+    guard.ensure_held().expect("a millisecond is left");
     assert_eq!(guard.remaining(), Duration::from_millis(1));
     clock.suspend(Duration::from_millis(1));
     assert!(guard.is_lost());
-    assert!(is_lost(&guard.ensure(), |cause| *cause == LostCause::Expired));
+    assert!(is_lost(&guard.ensure_held(), |cause| *cause == LostCause::Expired));
     assert!(is_lost(&guard.release().await, |cause| *cause == LostCause::Expired));
     assert_idle(&[&manager]).await;
 }
@@ -68,7 +68,7 @@ async fn a_short_sleep_brings_the_renewal_forward() {
     let store = MemoryStore::new();
     let (wire, clock) = (Wire::new(store.clone()), TestClock::new());
     let builder = LockManager::builder().clock(clock.clone());
-    let manager = builder.store(wire.clone()).unwrap();
+    let manager = builder.build_with_store(wire.clone()).unwrap();
     let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
     let since = Instant::now();
     clock.suspend(TTL / 2);
@@ -85,13 +85,13 @@ async fn a_short_sleep_brings_the_renewal_forward() {
 #[tokio::test(start_paused = true)]
 async fn a_body_is_never_started_with_a_lease_that_has_ended() {
     let (store, clock, manager) = sleepy();
-    for on_lost in [OnLost::Cancel, OnLost::Finish] {
+    for on_lost in [OnLost::Stop, OnLost::Finish] {
         let lock = manager.lock("order:42").ttl(TTL).on_lost(on_lost);
         let guard = lock.acquire().await.unwrap();
         clock.suspend(TTL);
         let started = AtomicBool::new(false);
         let outcome = guard
-            .watch(async { started.store(true, Ordering::Relaxed) })
+            .run_while_held(async { started.store(true, Ordering::Relaxed) })
             .await;
         assert!(
             is_lost(&outcome, |cause| *cause == LostCause::Expired),
@@ -111,7 +111,7 @@ async fn a_body_is_dropped_before_its_caller_hears_of_the_loss() {
     let in_use = Arc::new(());
     let body_uses = in_use.clone();
     {
-        let mut watch = pin!(guard.watch(async move {
+        let mut watch = pin!(guard.run_while_held(async move {
             clock.suspend(TTL);
             std::future::pending::<()>().await;
             drop(body_uses);
@@ -163,7 +163,7 @@ async fn a_jump_of_the_time_of_day_has_leases_renewed_that_are_not_due() {
     });
     let outcome = soon(body).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     assert_clean(&store, &manager).await;
@@ -194,7 +194,7 @@ async fn a_sleep_of_the_machine_is_noticed_by_a_keeper_that_has_long_been_runnin
     let store = MemoryStore::new();
     let (wire, clock) = (Wire::new(store.clone()), TestClock::new());
     let builder = LockManager::builder().clock(clock.clone());
-    let manager = builder.store(wire.clone()).unwrap();
+    let manager = builder.build_with_store(wire.clone()).unwrap();
     let guard = manager.lock("order:42").ttl(ttl).acquire().await.unwrap();
     tokio::time::sleep(Duration::from_millis(5500)).await;
     assert_eq!(wire.count(Kind::Renew), 0);

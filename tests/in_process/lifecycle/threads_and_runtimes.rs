@@ -26,7 +26,9 @@ async fn hog(manager: &LockManager, wire: &Wire<MemoryStore>) {
 fn a_body_that_hogs_its_thread_keeps_its_lease() {
     threads(2).block_on(async {
         let wire = Wire::new(MemoryStore::new());
-        let manager = LockManager::builder().store(wire.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(wire.clone())
+            .unwrap();
         // Its renewal runs already.
         let other = hold(&manager, "order:7").await;
         hog(&manager, &wire).await;
@@ -40,7 +42,9 @@ fn a_body_that_hogs_its_thread_keeps_its_lease() {
 fn the_first_body_of_all_that_hogs_its_thread_keeps_its_lease() {
     threads(2).block_on(async {
         let wire = Wire::new(MemoryStore::new());
-        let manager = LockManager::builder().store(wire.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(wire.clone())
+            .unwrap();
         hog(&manager, &wire).await;
         assert_idle(&[&manager]).await;
     });
@@ -51,7 +55,9 @@ fn a_runtime_of_one_thread_renews_between_awaits() {
     let runtime = one_thread();
     runtime.block_on(async {
         let wire = Wire::new(MemoryStore::new());
-        let manager = LockManager::builder().store(wire.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(wire.clone())
+            .unwrap();
         let lock = manager.lock("order:42").ttl(Duration::from_millis(1500));
         let body = lock.run(async |_| wire.until_sent(Kind::Renew, 3).await);
         soon(body).await.unwrap();
@@ -70,5 +76,5 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
     let error = outcome.unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("tokio runtime"), "{error}");
-    assert_eq!(manager.active(), 0);
+    assert_eq!(manager.active_keys(), 0);
 }

@@ -58,13 +58,13 @@ fn no_lease_is_lost_after(place: &Place, workers: Option<usize>, after: After) {
         let name = |role: &str| format!("{role}:{workers:?}:{after:?}");
         let waits = manager.lock(name("waits")).run(async |lease| {
             sleep(BLOCKED).await;
-            lease.ensure()
+            lease.ensure_held()
         });
         let waits = tokio::spawn(waits);
         let blocks = manager.lock(name("blocks")).run(async move |lease| {
             after.wait().await;
             thread::sleep(BLOCKED);
-            lease.ensure()
+            lease.ensure_held()
         });
         let blocks = tokio::spawn(blocks);
         for body in [blocks, waits] {

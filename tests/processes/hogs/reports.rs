@@ -91,7 +91,7 @@ fn a_body_that_is_not_polled_is_reported_once_and_one_that_only_waits_is_not() {
         tokio::spawn(blocks).await.unwrap().unwrap();
         // A guard that is kept after its body has ended has nothing to be polled.
         let kept = manager.lock("body-has-ended").acquire().await.unwrap();
-        kept.watch(async {}).await.unwrap();
+        kept.run_while_held(async {}).await.unwrap();
         // Its future is there, and is not polled.
         let forgotten = manager.lock("forgotten").run(async |_| sleep(LIMIT).await);
         let mut forgotten = Box::pin(forgotten);

@@ -24,7 +24,7 @@ fn those_that_never_block_keep_their_leases(place: &Place) {
                     let body = lock.run(async |lease| {
                         all_hold.wait().await;
                         sleep(BLOCKED).await;
-                        lease.ensure()
+                        lease.ensure_held()
                     });
                     body.await.flatten().expect("the lease was renewed");
                 });
@@ -34,11 +34,11 @@ fn those_that_never_block_keep_their_leases(place: &Place) {
             let body = manager.lock("blocks").run(async |lease| {
                 all_hold.wait().await;
                 thread::sleep(BLOCKED);
-                lease.ensure()
+                lease.ensure_held()
             });
             body.await.flatten().expect("the lease was renewed");
             // Releases of the others go over its connection.
-            while manager.active() > 0 {
+            while manager.active_keys() > 0 {
                 sleep(std::time::Duration::from_millis(10)).await;
             }
         });

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use dlock::{
-    LockError, LockGuard, LockManager, LockRequest, OwnerId, Wait, admin::Unlocked,
-    distributed_lock, with_manager,
+    LockError, LockGuard, LockManager, LockRequest, Wait, admin::Unlocked, distributed_lock,
+    store::OwnerId, with_manager,
 };
 use dlock_testkit::{Cluster, Make, RedisServer, Sentinels};
 use futures_util::future::join_all;

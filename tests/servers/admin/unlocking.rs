@@ -19,7 +19,7 @@ async fn a_lease_that_has_changed_hands_stays() {
     assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
     let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
     assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     soon(guard.release()).await.unwrap();
 }
 
@@ -81,7 +81,7 @@ async fn the_first_waiter_gets_it_and_the_holders_body_ends_at_once() {
     // A third of the TTL would be its next renewal.
     assert!(since.elapsed() < TTL / 6, "{:?}", since.elapsed());
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     let guard = soon(waits).await.unwrap().unwrap();
@@ -190,7 +190,7 @@ async fn a_fence_that_is_foreign_data_is_named_with_its_remedy() {
             text.contains(&counter) && text.contains("delete that key"),
             "{text}"
         );
-        guard.ensure().unwrap();
+        guard.ensure_held().unwrap();
     }
     soon(delete.exec_async(&mut behind)).await.unwrap();
     assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
@@ -224,7 +224,10 @@ async fn it_races_with_releases() {
     }
     println!("{freed} freed, {changed} changed");
     assert_eq!(freed + changed, 200);
-    eventually(LIMIT, "nothing is left", async || manager.active() == 0).await;
+    eventually(LIMIT, "nothing is left", async || {
+        manager.active_keys() == 0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -237,7 +240,7 @@ async fn a_lease_that_is_not_renewed_ends_at_its_own_deadline() {
         .unwrap();
     let seen = look(&inspector, "order:42").await.unwrap();
     assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     soon(guard.lost()).await;
     assert_eq!(look(&inspector, "order:42").await, None);
 }
@@ -273,6 +276,6 @@ async fn a_flood_of_doubts_is_a_few_renewals() {
         u128::from(asked) <= most,
         "{asked} renewals, {most} are many"
     );
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     soon(guard.release()).await.unwrap();
 }

@@ -67,7 +67,7 @@ async fn that_comes_back_empty_gives_greater_tokens() {
     assert!(next.fencing_token() > guard.fencing_token());
     let outcome = soon(guard.release()).await;
     // Either it was told, or it was not told anything.
-    let told = is_lost(&outcome, |cause| *cause == LostCause::TakenAway);
+    let told = is_lost(&outcome, |cause| *cause == LostCause::Revoked);
     assert!(told || outcome.is_ok(), "{outcome:?}");
     soon(next.release())
         .await

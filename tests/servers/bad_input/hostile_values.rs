@@ -10,7 +10,9 @@ use std::{
     },
 };
 
-use dlock::{KeyFault, KeyPart, LockError, LockKey, LockManager, PartWriter, distributed_lock};
+use dlock::{
+    InvalidKeyReason, KeyPart, LockError, LockKey, LockManager, PartWriter, distributed_lock,
+};
 use tokio::{sync::Barrier, task::JoinSet};
 
 use crate::bad_input::assert_says;
@@ -217,7 +219,7 @@ async fn refused(manager: &LockManager, id: &str, name: &dyn KeyPart) -> LockErr
     let started = AtomicBool::new(false);
     let error = soon(pay(manager, id, name, &started)).await.unwrap_err();
     assert!(!started.load(Ordering::Relaxed), "a body ran");
-    assert_eq!(manager.active(), 0);
+    assert_eq!(manager.active_keys(), 0);
     error
 }
 
@@ -226,7 +228,7 @@ fn assert_too_long(error: &LockError) {
     let LockError::InvalidKey { reason, .. } = error else {
         panic!("{error}");
     };
-    assert_eq!(*reason, KeyFault::TooLong);
+    assert_eq!(*reason, InvalidKeyReason::TooLong);
     assert_says(error, &["longer than 512 bytes"]);
     let shown = format!("{error} {error:?}");
     assert!(shown.len() < 1000 && !shown.contains(char::is_control));

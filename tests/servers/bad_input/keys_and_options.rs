@@ -6,7 +6,8 @@ use std::{
 };
 
 use dlock::{
-    ConnectError, KeyFault, LockError, LockKey, LockManager, MAX_TTL, MIN_TTL, distributed_lock,
+    ConnectError, InvalidKeyReason, LockError, LockKey, LockManager, MAX_TTL, MIN_TTL,
+    distributed_lock,
 };
 
 use crate::bad_input::assert_says;
@@ -18,11 +19,11 @@ async fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
     let manager = env.manager().await;
     let long = "x".repeat(LockKey::MAX_LEN + 1);
     for (key, fault) in [
-        ("", KeyFault::Empty),
-        (long.as_str(), KeyFault::TooLong),
-        ("a{b", KeyFault::Brace),
-        ("a\r\nb", KeyFault::Control),
-        ("a\0b", KeyFault::Control),
+        ("", InvalidKeyReason::Empty),
+        (long.as_str(), InvalidKeyReason::TooLong),
+        ("a{b", InvalidKeyReason::Brace),
+        ("a\r\nb", InvalidKeyReason::Control),
+        ("a\0b", InvalidKeyReason::Control),
     ] {
         let started = AtomicBool::new(false);
         let body = manager
@@ -64,10 +65,10 @@ async fn an_argument_that_makes_no_key_is_refused() {
     let env = Redis::start().await;
     let manager = env.manager().await;
     for (shop, id, fault) in [
-        ("", "7".to_owned(), KeyFault::EmptyPart),
-        ("a", String::new(), KeyFault::EmptyPart),
-        ("a", "x".repeat(600), KeyFault::TooLong),
-        ("a", "/".repeat(200), KeyFault::TooLong),
+        ("", "7".to_owned(), InvalidKeyReason::EmptyPart),
+        ("a", String::new(), InvalidKeyReason::EmptyPart),
+        ("a", "x".repeat(600), InvalidKeyReason::TooLong),
+        ("a", "/".repeat(200), InvalidKeyReason::TooLong),
     ] {
         let started = AtomicBool::new(false);
         let error = soon(settle(&manager, shop, id, &started))

@@ -50,7 +50,7 @@ async fn a_lock_waits_for_a_server_that_comes_back() {
     let manager = lazy(&proxy.url());
     let lock = manager.lock("order:42").wait(Wait::Forever);
     let waiter = tokio::spawn(lock.acquire());
-    eventually(LIMIT, "it waits", async || manager.active() == 1).await;
+    eventually(LIMIT, "it waits", async || manager.active_keys() == 1).await;
     proxy.accept();
     let guard = soon(waiter).await.unwrap().unwrap();
     soon(guard.release()).await.unwrap();

@@ -125,7 +125,7 @@ async fn a_full_server_refuses_new_locks_and_keeps_the_old() {
     let error = refusal(&manager).await;
     assert_eq!(unavailable(&error).kind(), StoreErrorKind::OutOfMemory);
     assert_says(&error, &["maxmemory"]);
-    held.ensure()
+    held.ensure_held()
         .expect("longer than its TTL, so it was renewed");
     soon(held.release()).await.unwrap();
     assert_eq!(env.locks().await, Vec::<String>::new());

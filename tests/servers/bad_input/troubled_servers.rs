@@ -87,7 +87,7 @@ async fn one_that_still_loads_is_waited_for_and_forgets_no_lock() {
     tokio::join!(env.server.restart(), loads);
     let free = soon(waiting).await.unwrap().unwrap();
     assert!(refused_now(&others, "order:42").await.is_none());
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     soon(guard.release()).await.unwrap();
     soon(free.release()).await.unwrap();
     assert_idle(&[&manager, &others]).await;
@@ -203,7 +203,7 @@ async fn one_that_evicts_locks_tells_their_holders_and_gives_greater_tokens() {
         let token = held.fencing_token();
         let outcome = soon(held.release()).await;
         assert!(
-            is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+            is_lost(&outcome, |cause| *cause == LostCause::Revoked),
             "{outcome:?}"
         );
         run(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]).await;
@@ -288,10 +288,10 @@ async fn one_that_has_lost_its_last_writes_tells_the_holder_and_gives_greater_to
     soon(held.lost()).await;
     let outcome = soon(held.release()).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
-    next.ensure().unwrap();
+    next.ensure_held().unwrap();
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&manager, &other]).await;
 }

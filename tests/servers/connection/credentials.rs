@@ -155,7 +155,7 @@ async fn the_environment_is_asked_when_the_url_has_none() {
         let connected = if way == "connect" {
             LockManager::connect(env::var("DLOCK_URL").unwrap()).await
         } else {
-            LockManager::from_env().await
+            LockManager::connect_env().await
         };
         match connected {
             Ok(manager) => {

@@ -74,7 +74,10 @@ async fn a_crowd_waits_for_its_place_on_the_connection() {
             async move { lock.run(async |_| ()).await }
         });
         let resumed = async {
-            eventually(LIMIT, "all have begun", async || manager.active() == CROWD).await;
+            eventually(LIMIT, "all have begun", async || {
+                manager.active_keys() == CROWD
+            })
+            .await;
             server.resume();
         };
         let (outcomes, ()) = soon(async { tokio::join!(join_all(crowd), resumed) }).await;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use dlock::{
-    ClientId, LockKey, LockManager, LockStore, OwnerId, StoreError, StoreErrorKind, SystemRandom,
+    LockKey, LockManager, StoreError, StoreErrorKind,
     store::{
-        AcquireRequest, Queue, ReleaseRequest, RenewRequest,
+        AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest, RenewRequest,
         redis::{RedisConfig, RedisStore},
     },
+    testing::SystemRandom,
 };
 use dlock_testkit::{RedisServer, eventually};
 
@@ -163,7 +164,7 @@ async fn a_caller_without_a_right_leaves_nothing_when_it_is_back() {
         assert_eq!(outcome.is_ok(), command == "del", "{outcome:?}");
         restored(&server).await;
         eventually(LIMIT, "nothing is left", async || {
-            server.keys("dlock:{*").await.is_empty() && manager.active() == 0
+            server.keys("dlock:{*").await.is_empty() && manager.active_keys() == 0
         })
         .await;
     }
@@ -196,7 +197,7 @@ async fn keys_that_are_not_granted_are_named() {
     assert_eq!(error.retry_after(), None);
     restored(&server).await;
     eventually(LIMIT, "nothing is left", async || {
-        server.keys("dlock:{*").await.is_empty() && manager.active() == 0
+        server.keys("dlock:{*").await.is_empty() && manager.active_keys() == 0
     })
     .await;
 }

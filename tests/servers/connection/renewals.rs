@@ -39,7 +39,7 @@ async fn share_the_other_where_none_of_their_own_can_be_opened() {
     proxy.refuse();
     let body = manager.lock("order:42").ttl(TTL).run(async |lease| {
         sleep(2 * TTL).await;
-        lease.ensure()
+        lease.ensure_held()
     });
     soon(body).await.flatten().expect("it was renewed");
     assert_idle(&[&manager]).await;

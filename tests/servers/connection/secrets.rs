@@ -252,7 +252,7 @@ async fn of_several_servers_are_never_shown() {
     });
     let quorum = Quorum::of(stores).unwrap();
     seen.debug(&quorum);
-    let manager = quick().store(quorum).unwrap();
+    let manager = quick().build_with_store(quorum).unwrap();
     seen.debug(&manager);
     let outcome = soon(manager.lock("order:42").run(async |_| ())).await;
     seen.error(&outcome.expect_err("no node lets it in"));
@@ -382,7 +382,7 @@ const SEEN: &[&str] = &[
     "RedisConfig",
     "RedisStore",
     "ServerReport",
-    "Shutdown",
+    "ShutdownReport",
     "StoreError",
     "Tls",
 ];
@@ -407,7 +407,7 @@ const OTHERS: &[&str] = &[
     "HintSink",
     "Holder",
     "HolderInfo",
-    "KeyFault",
+    "InvalidKeyReason",
     "LockInfo",
     "LockKey",
     "LockKeyBuilder",
@@ -447,7 +447,7 @@ const OTHERS: &[&str] = &[
     "Unlocked",
     "Wait",
     "WaiterInfo",
-    "Watch",
+    "RunWhileHeld",
 ];
 
 /// A type that comes later is to be put into one of the lists above, and shown if it has to be.

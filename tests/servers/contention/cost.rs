@@ -154,7 +154,7 @@ async fn a_waiting_process_asks_at_most_once_a_second() {
     let env = Memory::start().await;
     let wire = Wire::new(env.store().await);
     let builder = LockManager::builder().clock(TestClock::new());
-    let manager = builder.store(wire.clone()).unwrap();
+    let manager = builder.build_with_store(wire.clone()).unwrap();
     let holder = env.manager_with(|it| it.clock(TestClock::new())).await;
     let guard = holder.lock("order:42").acquire().await.unwrap();
     let line = Line::up(&manager, 100).await;

@@ -72,7 +72,7 @@ async fn of_messages_cost_neither_the_connection_nor_the_place_in_the_queue() {
         "the same as before"
     );
     assert!(!waiting.is_finished());
-    guard.ensure().unwrap();
+    guard.ensure_held().unwrap();
     let token = guard.fencing_token();
     soon(guard.release()).await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
@@ -108,10 +108,10 @@ async fn of_callers_wait_for_a_server_that_is_away_and_do_not_storm_it() {
         tokio::spawn(lock.run(async |_| ()))
     });
     let callers: Vec<_> = callers.collect();
-    eventually(LIMIT, "all wait", async || manager.active() == CALLERS).await;
+    eventually(LIMIT, "all wait", async || manager.active_keys() == CALLERS).await;
     // So long that they have all asked several times, and wait for a second each.
     sleep(Duration::from_millis(1500)).await;
-    assert_eq!(manager.active(), CALLERS);
+    assert_eq!(manager.active_keys(), CALLERS);
     proxy.accept();
     for outcome in soon(join_all(callers)).await {
         outcome.unwrap().unwrap();

@@ -37,7 +37,7 @@ async fn a_forged_hint_is_found_out_by_the_first_renewal() {
     );
     let outcome = soon(guard.release()).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     assert_eq!(victim.key.renew(holder).await, Renewal::Renewed);
@@ -58,7 +58,7 @@ async fn a_section_by_a_forged_hint_ends_in_an_error_however_short_it_is() {
     let guard = soon(waiting).await.unwrap().unwrap();
     let outcome = soon(guard.release()).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     assert_eq!(victim.key.renew(holder).await, Renewal::Renewed);

@@ -88,13 +88,13 @@ async fn ten_thousand_leases_are_all_renewed() {
     let store = MemoryStore::new();
     let wire = Wire::new(store.clone());
     let builder = LockManager::builder().ttl(TTL).clock(TestClock::new());
-    let manager = builder.store(wire.clone()).unwrap();
+    let manager = builder.build_with_store(wire.clone()).unwrap();
     let mut guards = Vec::new();
     for number in 0..KEYS {
         let lock = manager.lock(format!("order:{number}"));
         guards.push(lock.acquire().await.unwrap());
     }
-    assert_eq!(manager.active(), KEYS);
+    assert_eq!(manager.active_keys(), KEYS);
     sleep(5 * TTL).await;
     assert_eq!(store.len(), KEYS);
     let lost = guards.iter().filter(|guard| guard.is_lost()).count();
@@ -103,6 +103,9 @@ async fn ten_thousand_leases_are_all_renewed() {
     let renewals = wire.count(Kind::Renew);
     assert!((10 * KEYS..=16 * KEYS).contains(&renewals), "{renewals}");
     drop(guards);
-    eventually(LIMIT, "all are given back", async || manager.active() == 0).await;
+    eventually(LIMIT, "all are given back", async || {
+        manager.active_keys() == 0
+    })
+    .await;
     assert!(store.is_empty());
 }

@@ -132,7 +132,7 @@ pub(crate) async fn a_shutdown_amid_a_crowd_leaves_nothing<E: Env>() {
     }
     let left = soon(managers[0].shutdown(LIMIT)).await;
     assert_eq!((left.cut_short, left.unreleased), (0, 0));
-    assert_eq!(managers[0].active(), 0);
+    assert_eq!(managers[0].active_keys(), 0);
     while let Some(task) = soon(tasks.join_next()).await {
         task.unwrap();
     }

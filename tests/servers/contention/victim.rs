@@ -7,10 +7,11 @@ use std::{
 };
 
 use dlock::{
-    ClientId, LockError, LockGuard, LockManager, LockStore, OwnerId, Wait,
+    LockError, LockGuard, LockManager, Wait,
     store::{
-        AcquireOutcome, AcquireRequest, Detaching, Hint, HintSink, ReleaseRequest, Released,
-        RenewBatch, Renewal, StoreError, StoreHooks, StoreProperties, memory::MemoryStore,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, Hint, HintSink, LockStore, OwnerId,
+        ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreHooks, StoreProperties,
+        memory::MemoryStore,
     },
 };
 use dlock_testkit::eventually;
@@ -98,7 +99,7 @@ impl Victim {
         let wire = Wire::new(store.clone());
         let builder = LockManager::builder().clock(TestClock::new());
         Self {
-            manager: builder.store(wire.clone()).unwrap(),
+            manager: builder.build_with_store(wire.clone()).unwrap(),
             key: OneKey::new(store.store.clone(), KEY),
             store,
             wire,

@@ -96,7 +96,7 @@ async fn wait(url: &str) {
         Ok(()) => println!("outcome: released"),
         Err(error) => println!("outcome: {error}"),
     }
-    assert_eq!(manager.active(), 0);
+    assert_eq!(manager.active_keys(), 0);
 }
 
 impl Crowd {
@@ -126,7 +126,7 @@ impl Crowd {
         }
         let left = manager.shutdown(Duration::from_secs(10)).await;
         assert_eq!((left.cut_short, left.unreleased), (0, 0));
-        assert_eq!(manager.active(), 0);
+        assert_eq!(manager.active_keys(), 0);
     }
 
     async fn take_part(

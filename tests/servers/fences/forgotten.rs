@@ -102,10 +102,10 @@ async fn a_lock_that_was_deleted_goes_to_who_waits_and_its_holder_is_told() {
     soon(held.lost()).await;
     let outcome = soon(held.release()).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
-    next.ensure().unwrap();
+    next.ensure_held().unwrap();
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }

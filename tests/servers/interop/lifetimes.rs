@@ -83,7 +83,7 @@ async fn a_lease_is_renewed_while_they_wait_for_it() {
     foreign.tell(&format!("wait {}", LIMIT.as_secs())).await;
     let since = Instant::now();
     while since.elapsed() < 3 * BRIEF {
-        guard.ensure().expect("it is renewed");
+        guard.ensure_held().expect("it is renewed");
         sleep(BRIEF / 10).await;
     }
     let ended = machine_time();

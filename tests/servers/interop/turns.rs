@@ -137,7 +137,7 @@ async fn what_they_hold_is_neither_prolonged_nor_released_here() {
 
     let outcome = soon(loser.release()).await;
     assert!(
-        is_lost(&outcome, |cause| *cause == LostCause::TakenAway),
+        is_lost(&outcome, |cause| *cause == LostCause::Revoked),
         "{outcome:?}"
     );
     let key = OneKey::new(env.store().await, KEY);

@@ -252,8 +252,11 @@ async fn a_section_that_goes_on_without_its_caller_is_held_to_its_end() {
 async fn a_call_of_several_keys_counts_once() {
     counted(async |recorded| {
         let store = MemoryStore::new();
-        let [manager, other] =
-            [(); 2].map(|()| LockManager::builder().store(store.clone()).unwrap());
+        let [manager, other] = [(); 2].map(|()| {
+            LockManager::builder()
+                .build_with_store(store.clone())
+                .unwrap()
+        });
         with_manager(manager.clone(), transfer(7, 4)).await.unwrap();
         let template = "template=account:<from>, account:<to>";
         assert_eq!(recorded.all("dlock_acquired_total"), once(template));

@@ -29,16 +29,18 @@ fn assert_lost(recorded: &Recorded, cause: &str) {
 async fn a_lease_that_somebody_takes_away() {
     counted(async |recorded| {
         let store = MemoryStore::new();
-        let manager = LockManager::builder().store(store.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(store.clone())
+            .unwrap();
         let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
         store.forget();
         guard.lost().await;
-        assert_lost(recorded, "taken-away");
+        assert_lost(recorded, "revoked");
         let outcome = "template=none,outcome=not-owner";
         assert_eq!(recorded.all("dlock_renewals_total"), once(outcome));
         drop(guard);
         assert_idle(&[&manager]).await;
-        assert_lost(recorded, "taken-away");
+        assert_lost(recorded, "revoked");
     })
     .await;
 }
@@ -47,11 +49,13 @@ async fn a_lease_that_somebody_takes_away() {
 async fn a_lease_of_which_only_the_release_tells_that_it_was_gone() {
     counted(async |recorded| {
         let store = MemoryStore::new();
-        let manager = LockManager::builder().store(store.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(store.clone())
+            .unwrap();
         let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
         store.forget();
         guard.release().await.unwrap_err();
-        assert_lost(recorded, "taken-away");
+        assert_lost(recorded, "revoked");
     })
     .await;
 }
@@ -99,7 +103,7 @@ async fn leases_that_are_renewed_together_count_each_for_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn leases_that_end_as_they_were_asked_to() {
-    for (cause, limited) in [("max-hold", true), ("not-to-be-renewed", false)] {
+    for (cause, limited) in [("max-hold", true), ("renewal-disabled", false)] {
         counted(async |recorded| {
             let manager = exact();
             let lock = manager.lock("k").ttl(TTL);
@@ -123,7 +127,7 @@ async fn a_lease_that_ends_while_the_machine_sleeps() {
     counted(async |recorded| {
         let clock = TestClock::new();
         let manager = LockManager::builder().clock(clock.clone());
-        let manager = manager.store(MemoryStore::new()).unwrap();
+        let manager = manager.build_with_store(MemoryStore::new()).unwrap();
         let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
         clock.suspend(2 * TTL);
         assert!(guard.is_lost());
@@ -151,14 +155,16 @@ async fn a_section_that_a_shutdown_cuts_short() {
 async fn a_body_that_ends_without_its_lease_counts_one_loss() {
     counted(async |recorded| {
         let store = MemoryStore::new();
-        let manager = LockManager::builder().store(store.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(store.clone())
+            .unwrap();
         let lock = manager.lock("k").ttl(TTL).on_lost(OnLost::Finish);
         let body = lock.run(async |_| {
             store.forget();
             sleep(TTL).await;
         });
         body.await.unwrap();
-        assert_lost(recorded, "taken-away");
+        assert_lost(recorded, "revoked");
         assert_idle(&[&manager]).await;
     })
     .await;
@@ -168,7 +174,9 @@ async fn a_body_that_ends_without_its_lease_counts_one_loss() {
 async fn each_lease_of_several_counts_when_it_is_lost() {
     counted(async |recorded| {
         let store = MemoryStore::new();
-        let manager = LockManager::builder().store(store.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(store.clone())
+            .unwrap();
         let guard = manager
             .lock_all(["a", "b"])
             .ttl(TTL)
@@ -193,8 +201,11 @@ async fn each_lease_of_several_counts_when_it_is_lost() {
 async fn a_lease_from_another_task_or_process_is_told_from_one_that_was_granted() {
     counted(async |recorded| {
         let store = MemoryStore::new();
-        let [manager, other] =
-            [(); 2].map(|()| LockManager::builder().store(store.clone()).unwrap());
+        let [manager, other] = [(); 2].map(|()| {
+            LockManager::builder()
+                .build_with_store(store.clone())
+                .unwrap()
+        });
         let next = async |manager: &LockManager| {
             let manager = manager.clone();
             let next = tokio::spawn(async move { manager.lock("k").acquire().await });

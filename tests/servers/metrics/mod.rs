@@ -25,5 +25,5 @@ use dlock::{LockManager, store::memory::MemoryStore};
 /// A manager whose moments are exact while time is paused, which the machine's boot clock is not.
 fn exact() -> LockManager {
     let builder = LockManager::builder().clock(crate::common::TestClock::new());
-    builder.store(MemoryStore::new()).unwrap()
+    builder.build_with_store(MemoryStore::new()).unwrap()
 }

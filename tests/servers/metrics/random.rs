@@ -143,7 +143,7 @@ async fn do_it(call: &Call, locks: &LockManager) {
         }
         What::Try => {
             if let Ok(Some(guard)) = lock.try_acquire().await {
-                drop(guard.watch(sleep(works)).await);
+                drop(guard.run_while_held(sleep(works)).await);
             }
         }
         What::Several => {

@@ -132,7 +132,7 @@ async fn a_recorder_that_panics_keeps_no_lock() {
     guard.release().await.unwrap();
     drop(recorder);
     let shutdown = manager.shutdown(Duration::from_secs(1)).await;
-    assert_eq!(shutdown, dlock::Shutdown::default());
+    assert_eq!(shutdown, dlock::ShutdownReport::default());
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,7 @@ enum Outcome {
 async fn transfer(locks: &LockManager, from: u64, to: u64) -> Result<Outcome, LockError> {
     let inner = audit(locks, to).await;
     assert!(matches!(inner, Err(LockError::WouldDeadlock { .. })));
-    lease.ensure()?;
+    lease.ensure_held()?;
     let keys = tokens(lease).into_iter().map(|(key, _)| key);
     Ok(Outcome::Moved(keys.collect()))
 }

@@ -49,7 +49,7 @@ pub(crate) async fn calls_in_both_directions_never_wait_for_each_other<E: Env>()
                                 let account = &accounts[*key];
                                 let is_first = !account.inside.swap(true, Ordering::Relaxed);
                                 assert!(is_first, "two hold {}", KEYS[*key]);
-                                let token = lease.fencing_token_of(KEYS[*key]);
+                                let token = lease.fencing_token_for(KEYS[*key]);
                                 let last = account.last.lock().unwrap().replace(token.unwrap());
                                 assert!(last < token, "{last:?} before {token:?}");
                             }
@@ -83,7 +83,7 @@ pub(crate) async fn one_that_is_busy_leaves_the_others_free<E: Env>() {
         assert!(error.is_busy(), "{error}");
         assert_eq!(error.key(), busy);
         assert!(soon(call.try_acquire()).await.unwrap().is_none());
-        assert_eq!(one.manager.active(), 0, "all is given back by then");
+        assert_eq!(one.manager.active_keys(), 0, "all is given back by then");
         for key in keys.into_iter().filter(|key| *key != busy) {
             other.assert_free(key).await;
         }
@@ -134,7 +134,7 @@ pub(crate) async fn a_wait_that_is_over_gives_everything_back<E: Env>() {
     let nearly = E::BRIEF * 9 / 10;
     assert!(*waited >= nearly && before.elapsed() >= nearly);
     eventually(LIMIT, "all is given back", async || {
-        one.manager.active() == 0
+        one.manager.active_keys() == 0
     })
     .await;
     for key in ["a", "c"] {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock::{
-    KeyFault, LockError, LockGuard, LockManager, LostCause, OnLost, Wait,
+    InvalidKeyReason, LockError, LockGuard, LockManager, LostCause, OnLost, Wait,
     store::memory::MemoryStore,
 };
 use dlock_testkit::eventually;
@@ -24,7 +24,7 @@ async fn no_keys_at_all_are_an_error() {
     let manager = LockManager::memory();
     let none = manager.lock_all([] as [&str; 0]).acquire().await;
     let error = none.unwrap_err();
-    let no_keys = KeyFault::NoKeys;
+    let no_keys = InvalidKeyReason::NoKeys;
     assert!(matches!(error, LockError::InvalidKey { reason, .. } if reason == no_keys));
     assert!(error.to_string().contains("at least one"), "{error}");
     let bad = manager.lock_all(["a", "{b}"]).try_acquire().await;
@@ -43,7 +43,7 @@ async fn requests_that_get_lost_are_repeated() {
             }
             let call = faulty.manager.lock_all(["a", "b", "c"]);
             let guard = soon(call.acquire()).await.unwrap();
-            assert_eq!(guard.tokens().count(), 3);
+            assert_eq!(guard.fencing_tokens().count(), 3);
             guard.release().await.unwrap();
             faulty.assert_clean().await;
         }
@@ -96,9 +96,9 @@ async fn leases_are_renewed_while_others_are_waited_for() {
     let holder = faulty.other.lock("b").acquire().await.unwrap();
     let call = faulty.manager.lock_all(["a", "b"]).wait(Wait::Forever);
     let body = call.run(async |lease| {
-        let token = lease.fencing_token_of("a");
+        let token = lease.fencing_token_for("a");
         sleep(3 * TTL).await;
-        (token, lease.ensure())
+        (token, lease.ensure_held())
     });
     let (outcome, ()) = tokio::join!(body, async {
         sleep(3 * TTL).await;
@@ -137,9 +137,9 @@ async fn a_lease_that_is_lost_while_others_are_waited_for_is_taken_again() {
     .await;
     holder.release().await.unwrap();
     let guard = soon(call).await.unwrap().unwrap();
-    let token = guard.fencing_token_of("a").unwrap();
+    let token = guard.fencing_token_for("a").unwrap();
     assert!(Some(token.fence()) > first.fence, "it is a new lease");
-    assert_eq!(guard.ensure(), Ok(()));
+    assert_eq!(guard.ensure_held(), Ok(()));
     guard.release().await.unwrap();
     faulty.assert_clean().await;
 }
@@ -407,11 +407,11 @@ async fn each_of_several_keys_is_kept_for_its_min_hold() {
 async fn a_first_lease_that_has_expired_when_the_last_one_comes_is_taken_again() {
     let store = MemoryStore::new();
     let clock = TestClock::new();
-    let builder = LockManager::builder().store(store.clone());
+    let builder = LockManager::builder().build_with_store(store.clone());
     let other = builder.unwrap();
     let wire = Wire::new(store.clone());
     let manager = LockManager::builder().clock(clock.clone());
-    let manager = manager.store(wire.clone()).unwrap();
+    let manager = manager.build_with_store(wire.clone()).unwrap();
     let holder = other.lock("b").acquire().await.unwrap();
     let call = manager.lock_all(["a", "b"]).ttl(TTL).wait(Wait::Forever);
     let mut call = Box::pin(call.acquire());
@@ -425,8 +425,8 @@ async fn a_first_lease_that_has_expired_when_the_last_one_comes_is_taken_again()
     clock.suspend(2 * TTL);
     holder.release().await.unwrap();
     let guard = soon(call).await.unwrap();
-    assert_eq!(guard.ensure(), Ok(()), "of none that has ended");
-    let token = guard.fencing_token_of("a").unwrap();
+    assert_eq!(guard.ensure_held(), Ok(()), "of none that has ended");
+    let token = guard.fencing_token_for("a").unwrap();
     assert!(token.fence() > first, "it was asked for again");
     guard.release().await.unwrap();
     assert_idle(&[&manager, &other]).await;
@@ -487,7 +487,7 @@ async fn all_are_released_even_if_one_release_fails() {
 /// And so they are if one of them was lost.
 #[tokio::test(start_paused = true)]
 async fn a_release_tells_that_one_was_lost() {
-    for on_lost in [OnLost::Cancel, OnLost::Finish] {
+    for on_lost in [OnLost::Stop, OnLost::Finish] {
         for (place, key) in ["a", "b"].iter().enumerate() {
             let faulty = Faulty::start();
             let call = faulty.manager.lock_all(["b", "a"]).on_lost(on_lost);
@@ -499,7 +499,7 @@ async fn a_release_tells_that_one_was_lost() {
             if on_lost == OnLost::Finish {
                 assert_eq!(outcome, Ok(()));
             } else {
-                let taken = |cause: &LostCause| *cause == LostCause::TakenAway;
+                let taken = |cause: &LostCause| *cause == LostCause::Revoked;
                 assert!(is_lost(&outcome, taken), "{outcome:?}");
                 assert_eq!(outcome.unwrap_err().key(), *key);
             }

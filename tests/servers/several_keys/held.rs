@@ -24,7 +24,7 @@ pub(crate) async fn free_keys_take_one_round_trip<E: Env>() {
     let guard = guard.unwrap();
     assert_eq!(guard.key().as_str(), "c");
     assert_eq!(one.wire.count(Kind::Acquire), 3, "no question more");
-    assert_eq!(one.manager.active(), 3);
+    assert_eq!(one.manager.active_keys(), 3);
 
     let (gate, opened) = watch::channel(false);
     for _ in 0..3 {
@@ -49,10 +49,10 @@ pub(crate) async fn each_key_has_a_token_that_grows<E: Env>() {
             let now = tokens(lease);
             assert_eq!(lease.key().as_str(), "b");
             assert_eq!(now[0], ("b".to_owned(), lease.fencing_token()));
-            assert_eq!(lease.fencing_token_of("a"), Some(now[1].1));
-            assert_eq!(lease.fencing_token_of("b"), Some(now[0].1));
-            assert_eq!(lease.fencing_token_of("c"), None);
-            assert!(!lease.is_lost() && lease.ensure().is_ok());
+            assert_eq!(lease.fencing_token_for("a"), Some(now[1].1));
+            assert_eq!(lease.fencing_token_for("b"), Some(now[0].1));
+            assert_eq!(lease.fencing_token_for("c"), None);
+            assert!(!lease.is_lost() && lease.ensure_held().is_ok());
             assert!(lease.remaining() > Duration::from_secs(20));
             now
         }));
@@ -73,9 +73,12 @@ pub(crate) async fn equal_keys_are_taken_once<E: Env>() {
     ] {
         let guard = soon(one.manager.lock_all(keys).try_acquire()).await;
         let guard = guard.unwrap().expect("it is free");
-        let held: Vec<_> = guard.tokens().map(|(key, _)| key.as_str()).collect();
+        let held: Vec<_> = guard
+            .fencing_tokens()
+            .map(|(key, _)| key.as_str())
+            .collect();
         assert_eq!(held, distinct);
-        assert_eq!(one.manager.active(), distinct.len());
+        assert_eq!(one.manager.active_keys(), distinct.len());
         soon(guard.release()).await.unwrap();
     }
     assert_clean(&env, 2, &[&one]).await;
@@ -95,7 +98,7 @@ pub(crate) async fn a_lease_that_is_taken_away_ends_the_body<E: Env>() {
             pending::<()>().await;
         });
         let outcome = soon(body).await;
-        let taken = |cause: &LostCause| *cause == LostCause::TakenAway;
+        let taken = |cause: &LostCause| *cause == LostCause::Revoked;
         assert!(is_lost(&outcome, taken), "{outcome:?}");
         assert_eq!(outcome.unwrap_err().key(), *key);
         for key in keys {
@@ -113,14 +116,14 @@ pub(crate) async fn a_guard_tells_the_loss_of_any_of_its_leases<E: Env>() {
         let asked = one.wire.sent().len();
         let call = one.manager.lock_all(keys).ttl(E::BRIEF);
         let guard = soon(call.acquire()).await.unwrap();
-        assert!(!guard.is_lost() && guard.ensure().is_ok());
+        assert!(!guard.is_lost() && guard.ensure_held().is_ok());
         let owner = one.wire.sent()[asked + place].owner;
         OneKey::new(env.store().await, key).release(owner).await;
         let lost = soon(guard.lost()).await;
         assert_eq!(lost.key(), *key);
         assert!(guard.is_lost());
         assert!(guard.remaining().is_zero());
-        assert_eq!(guard.ensure().unwrap_err().key(), *key);
+        assert_eq!(guard.ensure_held().unwrap_err().key(), *key);
         let released = soon(guard.release()).await;
         assert_eq!(released.unwrap_err().key(), *key);
         for key in keys {

@@ -6,7 +6,7 @@ mod dropped;
 mod faults;
 mod held;
 
-use dlock::{FencingToken, LockManager, LockStore};
+use dlock::{FencingToken, LockManager, store::LockStore};
 
 use crate::common::{Env, Wire, soon};
 
@@ -44,7 +44,9 @@ struct Process<S> {
 impl<S: LockStore> Process<S> {
     fn start(store: S) -> Self {
         let wire = Wire::new(store);
-        let manager = LockManager::builder().store(wire.clone()).unwrap();
+        let manager = LockManager::builder()
+            .build_with_store(wire.clone())
+            .unwrap();
         Self { manager, wire }
     }
 
@@ -84,7 +86,7 @@ async fn assert_clean<E: Env>(env: &E, keys: usize, processes: &[&Process<E::Sto
 }
 
 fn tokens(lease: &dlock::Lease) -> Vec<(String, FencingToken)> {
-    let tokens = lease.tokens();
+    let tokens = lease.fencing_tokens();
     tokens
         .map(|(key, token)| (key.to_string(), token))
         .collect()

@@ -64,7 +64,10 @@ where
 #[distributed_lock(key = ["stock:<from>", "stock:<to>"], wait = "1s", lease = lease)]
 pub async fn rearrange(from: &str, to: &str) -> Result<String> {
     std::future::ready((from, to)).await;
-    let keys: Vec<_> = lease.tokens().map(|(key, _)| key.as_str()).collect();
+    let keys: Vec<_> = lease
+        .fencing_tokens()
+        .map(|(key, _)| key.as_str())
+        .collect();
     Ok(keys.join(" "))
 }
 
@@ -176,7 +179,7 @@ pub struct Witness(
 impl Drop for Witness {
     fn drop(&mut self) {
         self.1
-            .send((self.2, self.0.active() > 0))
+            .send((self.2, self.0.active_keys() > 0))
             .expect("the test listens");
     }
 }
@@ -195,7 +198,7 @@ mod tests {
     async fn alone<F: Future>(future: F) -> F::Output {
         let manager = LockManager::memory();
         let output = dlock::with_manager(manager.clone(), future).await;
-        assert_eq!(manager.active(), 0, "something is still locked");
+        assert_eq!(manager.active_keys(), 0, "something is still locked");
         output
     }
 
@@ -241,7 +244,7 @@ mod tests {
         let guard = shop.locks.lock("shop:nords").acquire().await.unwrap();
         assert_eq!(shop.look().await, None);
         guard.release().await.unwrap();
-        assert_eq!(shop.locks.active(), 0);
+        assert_eq!(shop.locks.active_keys(), 0);
     }
 
     #[tokio::test]

@@ -172,7 +172,7 @@ CALLS
 const BY_HAND: &str = "\
 let key = KEY;
 let guard = LOCKS.lock(key)OPTIONS.acquire().await?;
-let output = guard.watch(async move {
+let output = guard.run_while_held(async move {
 BODY
 }).await?;
 guard.release().await?;
@@ -272,7 +272,7 @@ mod tests {
         for part in [
             r#"let key = LockKey::builder().text("stock:").part(&shelf).text("/").part(&item).finish()?;"#,
             "locks()?.lock(key).ttl(Duration::from_secs(30)).wait(Duration::from_secs(5)).acquire()",
-            &format!("guard.watch(async move {{\n{body}\n}}).await?;"),
+            &format!("guard.run_while_held(async move {{\n{body}\n}}).await?;"),
         ] {
             assert!(by_hand.contains(part), "{part} in {by_hand}");
         }

@@ -29,7 +29,7 @@ pub async fn raw(wanted: u64) -> Result<u64, LockError> {
     lease = lease
 )]
 pub async fn several_lines(wanted: u64) -> Result<u64, LockError> {
-    lease.ensure()?;
+    lease.ensure_held()?;
     Ok(wanted)
 }
 

@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use dlock::{
-    ClientId, OwnerId, StoreError,
+    StoreError,
     admin::{HolderInfo, Inspector, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
+    store::{ClientId, OwnerId},
 };
 
 /// The server or servers that have the locks.

@@ -23,7 +23,7 @@ impl Shop {
                 ::core::result::Result::Ok(__guard) => __guard,
                 ::core::result::Result::Err(__error) => break 'locked __error,
             };
-            let __output = ::dlock::__private::LockGuard::watch(
+            let __output = ::dlock::__private::LockGuard::run_while_held(
                     &__guard,
                     async move {
                         if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<

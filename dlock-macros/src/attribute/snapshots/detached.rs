@@ -20,7 +20,7 @@ async fn pay(id: u64, card: Card, _timer: Timer) -> Result<Receipt, Error> {
         };
         match ::dlock::__private::Detach::of(&__guard)
             .run(async move {
-                let __output = ::dlock::__private::LockGuard::watch(
+                let __output = ::dlock::__private::LockGuard::run_while_held(
                         &__guard,
                         async move {
                             if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<

@@ -29,7 +29,7 @@ where
             ::core::result::Result::Ok(__guard) => __guard,
             ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let __output = crate::locks::__private::LockGuard::watch(
+        let __output = crate::locks::__private::LockGuard::run_while_held(
                 &__guard,
                 async move {
                     if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<

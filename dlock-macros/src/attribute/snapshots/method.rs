@@ -29,7 +29,7 @@ impl Shop {
                 ::core::result::Result::Err(__error) => break 'locked __error,
             };
             let __lease = ::dlock::__private::LockGuard::lease(&lease);
-            let __output = ::dlock::__private::LockGuard::watch(
+            let __output = ::dlock::__private::LockGuard::run_while_held(
                     &lease,
                     async move {
                         if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<

@@ -24,7 +24,7 @@ pub async fn settle(id: u64) -> Result<Receipt, OrderError> {
             ::core::result::Result::Ok(__guard) => __guard,
             ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let __output = ::dlock::__private::LockGuard::watch(
+        let __output = ::dlock::__private::LockGuard::run_while_held(
                 &__guard,
                 async move {
                     if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<

@@ -27,7 +27,7 @@ async fn pack(shop: &Shop, Path(id): Path<u64>, line: (u32, u8)) -> Result<(), E
             ::core::result::Result::Ok(__guard) => __guard,
             ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let __output = ::dlock::__private::LockGuard::watch(
+        let __output = ::dlock::__private::LockGuard::run_while_held(
                 &__guard,
                 async move {
                     if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<

@@ -26,7 +26,7 @@ async fn job(name: &str) -> Result<Outcome, Error> {
             ) if ::dlock::__private::is_busy(&__error) => return Ok(Outcome::Skipped),
             ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let __output = ::dlock::__private::LockGuard::watch(
+        let __output = ::dlock::__private::LockGuard::run_while_held(
                 &__guard,
                 async move {
                     if let ::core::option::Option::Some(__output) = ::core::option::Option::None::<

@@ -18,7 +18,7 @@ async fn refresh(key: String) {
             ::core::result::Result::Ok(__guard) => __guard,
             ::core::result::Result::Err(__error) => break 'locked __error,
         };
-        let __output = ::dlock::__private::LockGuard::watch(
+        let __output = ::dlock::__private::LockGuard::run_while_held(
                 &__guard,
                 #[allow(clippy::async_yields_async)]
                 async move {

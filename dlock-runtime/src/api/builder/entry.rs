@@ -80,7 +80,7 @@ impl LockManager {
     /// use dlock::LockManager;
     ///
     /// let manager = LockManager::connect_lazy("redis://127.0.0.1:6379")?;
-    /// assert_eq!(manager.active(), 0);
+    /// assert_eq!(manager.active_keys(), 0);
     /// assert!(LockManager::connect_lazy("127.0.0.1:6379").is_err(), "no URL");
     /// # Ok(()) }
     /// ```
@@ -101,7 +101,7 @@ impl LockManager {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use dlock::{ConnectError, LockManager};
     ///
-    /// let manager = match LockManager::from_env().await {
+    /// let manager = match LockManager::connect_env().await {
     ///     // Locks in this process only: for a developer's machine, never for a service.
     ///     Err(ConnectError::NoUrl) => LockManager::memory(),
     ///     connected => connected?,
@@ -117,7 +117,7 @@ impl LockManager {
     /// # Cancel safety
     ///
     /// As for [`connect`](Self::connect).
-    pub async fn from_env() -> Result<Self, ConnectError> {
+    pub async fn connect_env() -> Result<Self, ConnectError> {
         Self::builder().connect_env().await
     }
 }

@@ -164,8 +164,8 @@ impl LockManagerBuilder {
     /// use dlock::{LockError, LockManager, store::memory::MemoryStore};
     ///
     /// let store = MemoryStore::new();
-    /// let billing = LockManager::builder().application("billing").store(store.clone())?;
-    /// let shipping = LockManager::builder().application("shipping").store(store)?;
+    /// let billing = LockManager::builder().application("billing").build_with_store(store.clone())?;
+    /// let shipping = LockManager::builder().application("shipping").build_with_store(store)?;
     /// let guard = billing.lock("order:42").acquire().await?;
     /// let refused = shipping.lock("order:42").wait(dlock::Wait::Never).acquire().await;
     /// let Err(LockError::Busy { holder, .. }) = refused else {
@@ -298,7 +298,7 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{LockManager, SystemClock};
+    /// use dlock::{LockManager, testing::SystemClock};
     ///
     /// // A clock of your own, as in the example of `Clock`, in place of this one.
     /// let builder = LockManager::builder().clock(SystemClock);
@@ -314,7 +314,7 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{LockManager, SystemRandom};
+    /// use dlock::{LockManager, testing::SystemRandom};
     ///
     /// // A generator of your own, as in the example of `Random`, in place of this one.
     /// let builder = LockManager::builder().random(SystemRandom);

@@ -163,8 +163,8 @@ impl LockManagerBuilder {
     ///
     /// // Two managers over one store: two processes, as far as locks go.
     /// let store = MemoryStore::new();
-    /// let one = LockManager::builder().store(store.clone())?;
-    /// let other = LockManager::builder().store(store)?;
+    /// let one = LockManager::builder().build_with_store(store.clone())?;
+    /// let other = LockManager::builder().build_with_store(store)?;
     /// let guard = one.lock("order:42").acquire().await?;
     /// assert!(other.lock("order:42").try_acquire().await?.is_none());
     /// guard.release().await?;
@@ -176,7 +176,7 @@ impl LockManagerBuilder {
     /// [`ConnectError::InvalidOption`] when a default is out of bounds, when the store's
     /// [properties](crate::store::StoreProperties) say that it cannot keep to it, and when
     /// [`min_replicas`](Self::min_replicas), [`raw_keys`](Self::raw_keys), `credentials` or `tls` is set.
-    pub fn store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
+    pub fn build_with_store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.check_for_own_store()?;
         self.over(store)
     }

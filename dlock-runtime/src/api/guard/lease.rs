@@ -28,7 +28,7 @@ use crate::{
 ///
 /// /// Runs under the lock only: its callers have to show the lease.
 /// fn book(lease: &Lease, cents: i64) -> Result<(), LockError> {
-///     lease.ensure()?;
+///     lease.ensure_held()?;
 ///     println!("{cents} for {}, token {}", lease.key(), lease.fencing_token());
 ///     Ok(())
 /// }
@@ -99,13 +99,13 @@ impl Lease {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let guard = manager.lock_all(["account:7", "account:4"]).acquire().await?;
-    /// for (key, token) in guard.tokens() {
+    /// for (key, token) in guard.fencing_tokens() {
     ///     println!("UPDATE … SET fence = {token} … for {key}");
     /// }
     /// guard.release().await?;
     /// # Ok(()) }
     /// ```
-    pub fn tokens(&self) -> impl Iterator<Item = (&LockKey, FencingToken)> {
+    pub fn fencing_tokens(&self) -> impl Iterator<Item = (&LockKey, FencingToken)> {
         self.each().map(|lease| (lease.key(), lease.token))
     }
 
@@ -116,17 +116,17 @@ impl Lease {
     /// # async fn demo() -> Result<(), dlock::LockError> {
     /// let manager = dlock::LockManager::memory();
     /// let guard = manager.lock_all(["account:7", "account:4"]).acquire().await?;
-    /// assert!(guard.fencing_token_of("account:4").is_some());
-    /// assert_eq!(guard.fencing_token_of("account:7"), Some(guard.fencing_token()));
-    /// assert_eq!(guard.fencing_token_of("account:1"), None);
+    /// assert!(guard.fencing_token_for("account:4").is_some());
+    /// assert_eq!(guard.fencing_token_for("account:7"), Some(guard.fencing_token()));
+    /// assert_eq!(guard.fencing_token_for("account:1"), None);
     /// guard.release().await?;
     /// # Ok(()) }
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
     /// ```
     #[must_use]
-    pub fn fencing_token_of(&self, key: impl AsRef<str>) -> Option<FencingToken> {
+    pub fn fencing_token_for(&self, key: impl AsRef<str>) -> Option<FencingToken> {
         let key = key.as_ref();
-        let mut tokens = self.tokens();
+        let mut tokens = self.fencing_tokens();
         tokens.find_map(|(held, token)| (held.as_str() == key).then_some(token))
     }
 
@@ -180,7 +180,7 @@ impl Lease {
     /// use dlock::{Lease, LockError};
     ///
     /// fn send_mail(lease: &Lease) -> Result<(), LockError> {
-    ///     lease.ensure()?; // `LockError::Lost` if this process stood still for too long
+    ///     lease.ensure_held()?; // `LockError::Lost` if this process stood still for too long
     ///     println!("sent");
     ///     Ok(())
     /// }
@@ -192,7 +192,7 @@ impl Lease {
     /// # Errors
     ///
     /// [`LockError::Lost`] once the lease is lost; of several keys it names the one that was lost.
-    pub fn ensure(&self) -> Result<(), LockError> {
+    pub fn ensure_held(&self) -> Result<(), LockError> {
         self.acquisitions()
             .try_for_each(|acquisition| acquisition.ensure_at(acquisition.now()))
     }
@@ -229,7 +229,7 @@ impl Lease {
         loop {
             // Made before the check, it misses no loss.
             let woken = self.woken();
-            if let Err(error) = self.ensure() {
+            if let Err(error) = self.ensure_held() {
                 return error;
             }
             woken.await;

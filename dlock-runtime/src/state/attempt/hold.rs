@@ -132,7 +132,7 @@ impl Hold {
                 reason: reason.clone(),
             },
             None if timing.renew => LostCause::Expired,
-            None => LostCause::NotToBeRenewed,
+            None => LostCause::RenewalDisabled,
         }
     }
 }

@@ -208,7 +208,7 @@ impl<T> Attempt<T> {
             }
             // Only a renewal that was sent after this lease came says anything about it.
             Ok(Renewal::NotOwner) if hold.granted_at.is_reached(sent) => {
-                return self.lose(LostCause::TakenAway, now);
+                return self.lose(LostCause::Revoked, now);
             }
             Ok(Renewal::NotOwner) => {}
             // Only the parent of this process can renew it.

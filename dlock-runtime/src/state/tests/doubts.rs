@@ -21,7 +21,7 @@ fn a_lease_that_is_doubted_is_renewed_at_once() {
         is_renewed(&mut desk, &effect, Renewal::NotOwner),
         Effect::Lose
     );
-    assert_eq!(desk.cause(), LostCause::TakenAway);
+    assert_eq!(desk.cause(), LostCause::Revoked);
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn the_stores_word_is_final() {
     let sent = desk.now;
     let answer = Ok(Renewal::NotOwner);
     assert_eq!(desk.on(Event::Renewed { sent, answer }), Effect::Lose);
-    assert_eq!(desk.cause(), LostCause::TakenAway);
+    assert_eq!(desk.cause(), LostCause::Revoked);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn without_renewal_the_lease_just_ends() {
     assert_eq!(desk.on(Event::Tick), Effect::WaitUntil(desk.deadline()));
     desk.now = desk.deadline();
     assert_eq!(desk.on(Event::Tick), Effect::Lose);
-    assert_eq!(desk.cause(), LostCause::NotToBeRenewed);
+    assert_eq!(desk.cause(), LostCause::RenewalDisabled);
 }
 
 #[test]

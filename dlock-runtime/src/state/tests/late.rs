@@ -67,7 +67,7 @@ fn a_not_yours_that_was_asked_for_under_this_lease_ends_it_whoever_asked() {
         .state
         .loss(AttemptId::numbered(2))
         .expect("it was lost");
-    assert_eq!(loss.cause, LostCause::TakenAway);
+    assert_eq!(loss.cause, LostCause::Revoked);
 }
 
 #[test]

@@ -84,7 +84,7 @@ proptest! {
                     }
                 },
                 Step::Close => desk.on(Event::Closed),
-                Step::Revoke => desk.on(Event::Revoked),
+                Step::Revoke => desk.on(Event::CutShort),
             };
             match effect {
                 Effect::Ask { .. } => question = Some(desk.now),

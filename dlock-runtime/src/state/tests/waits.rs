@@ -207,7 +207,7 @@ fn closing_refuses_waiters_and_spares_holders_and_revoking_takes_their_leases() 
 
     let mut desk = Desk::holding(Timing::default());
     assert_eq!(desk.on(Event::Closed), Effect::Nothing);
-    assert_eq!(desk.on(Event::Revoked), Effect::Lose);
+    assert_eq!(desk.on(Event::CutShort), Effect::Lose);
     assert_eq!(desk.cause(), LostCause::ShutDown);
 }
 
@@ -277,7 +277,7 @@ fn only_a_question_that_the_end_of_the_wait_cuts_short_says_less_than_the_one_be
 
 #[test]
 fn whoever_is_refused_by_a_shutdown_waits_for_no_answer() {
-    for event in [|| Event::Closed, || Event::Revoked] {
+    for event in [|| Event::Closed, || Event::CutShort] {
         let mut desk = Desk::waiting(Wait::Forever);
         assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
         assert!(desk.state.is_asking(AttemptId::numbered(1)));

@@ -118,7 +118,7 @@ impl World {
             Move::Close => self.tell_all(|| Event::Closed),
             Move::Revoke => {
                 self.tell_all(|| Event::Closed);
-                self.tell_all(|| Event::Revoked);
+                self.tell_all(|| Event::CutShort);
             }
             _ => {}
         }

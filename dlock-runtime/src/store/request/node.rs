@@ -9,10 +9,7 @@ use crate::{key::LockKey, owner::OwnerId};
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{
-///     ClientId, LockKey, OwnerId, SystemRandom,
-///     store::{AcquireOutcome, AcquireRequest, Proposal, QuorumNode, memory::MemoryStore},
-/// };
+/// use dlock::{LockKey, store::{ClientId, OwnerId, AcquireOutcome, AcquireRequest, Proposal, QuorumNode, memory::MemoryStore}, testing::SystemRandom};
 ///
 /// let (node, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -69,10 +66,7 @@ impl<'a> Proposal<'a> {
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlock::{
-///     ClientId, LockKey, OwnerId, SystemRandom,
-///     store::{QuorumNode, RaiseRequest, Raised, memory::MemoryStore},
-/// };
+/// use dlock::{LockKey, store::{ClientId, OwnerId, QuorumNode, RaiseRequest, Raised, memory::MemoryStore}, testing::SystemRandom};
 ///
 /// let (node, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

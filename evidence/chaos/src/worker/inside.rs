@@ -107,7 +107,7 @@ pub(crate) struct Inside<'a> {
 
 impl<'a> Inside<'a> {
     fn begin(caller: &'a Caller, lease: &'a Lease, is_blind: bool) -> Self {
-        let keys = lease.tokens();
+        let keys = lease.fencing_tokens();
         let keys = keys.map(|(key, token)| (key.as_str().to_owned(), token.to_i64()));
         Self::noted(caller, Belief::Lease(lease), keys.collect(), is_blind)
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dlock::{
-    OwnerId, StoreError,
-    store::{AcquireOutcome, Raised, Released, RenewRequest, Renewal},
+    StoreError,
+    store::{AcquireOutcome, OwnerId, Raised, Released, RenewRequest, Renewal},
 };
 use tokio::{sync::oneshot, time::Instant};
 

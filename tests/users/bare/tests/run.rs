@@ -23,7 +23,7 @@ async fn run() {
     .await;
     // One of them is held a little longer than its body takes.
     manager.shutdown(Duration::from_secs(5)).await;
-    assert_eq!(manager.active(), 0);
+    assert_eq!(manager.active_keys(), 0);
 }
 
 #[tokio::test]

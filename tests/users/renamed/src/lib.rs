@@ -101,7 +101,7 @@ mod tests {
             assert_eq!(boxed().await.unwrap(), 1);
         })
         .await;
-        assert_eq!(manager.active(), 0);
+        assert_eq!(manager.active_keys(), 0);
     }
 
     #[tokio::test]

@@ -105,7 +105,7 @@ pub async fn settle(id: u64) -> Result<String, ShopError> {
 #[inline]
 #[distributed_lock(key = ["account:<from>", "account:<to>"], wait = never, lease = lease)]
 pub async fn transfer(from: u64, to: u64) -> Result<usize, ShopError> {
-    Ok(lease.tokens().count())
+    Ok(lease.fencing_tokens().count())
 }
 
 /// Has everything in its body that lints are told to look at.

@@ -22,7 +22,7 @@ async fn functions() {
         assert_eq!(boxed(7).await.unwrap(), 7);
     })
     .await;
-    assert_eq!(manager.active(), 0);
+    assert_eq!(manager.active_keys(), 0);
 }
 
 #[tokio::test]
@@ -37,5 +37,5 @@ async fn methods() {
     assert_eq!(shop.take(2).await.unwrap(), 2);
     assert!(matches!(shop.take(0).await, Err(ShopError::Missing)));
     assert_eq!(shop.ship_last().await.unwrap(), 0);
-    assert_eq!(locks.active(), 0);
+    assert_eq!(locks.active_keys(), 0);
 }

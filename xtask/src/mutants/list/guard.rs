@@ -7,7 +7,7 @@ use super::super::mutant::Mutant;
 const GUARD: &str = "dlock-runtime/src/api/guard.rs";
 const LEASE: &str = "dlock-runtime/src/api/guard/lease.rs";
 const WOKEN: &str = "dlock-runtime/src/api/guard/woken.rs";
-const WATCH: &str = "dlock-runtime/src/api/guard/watch.rs";
+const WATCH: &str = "dlock-runtime/src/api/guard/held.rs";
 const ACQUISITION: &str = "dlock-runtime/src/engine/acquisition.rs";
 const REQUESTS: &str = "dlock-runtime/src/engine/acquisition/requests.rs";
 const ACQUIRE: &str = "dlock-runtime/src/engine/acquire.rs";
@@ -211,15 +211,15 @@ pub(super) const ALL: &[Mutant] = &[
         "started-without-lease",
         "A body with `on_lost = finish` is started without a lease",
         WATCH,
-        "if «acquisition.timing.on_lost == OnLost::Cancel || !*this.started» {",
-        "acquisition.timing.on_lost == OnLost::Cancel",
+        "if «acquisition.timing.on_lost == OnLost::Stop || !*this.started» {",
+        "acquisition.timing.on_lost == OnLost::Stop",
         LIFE,
     ),
     Mutant::new(
         "finish-is-cancelled",
         "A body with `on_lost = finish` is stopped when its lease is lost",
         WATCH,
-        "if «acquisition.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "if «acquisition.timing.on_lost == OnLost::Stop || !*this.started» {",
         "true",
         LIFE,
     ),

@@ -148,7 +148,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "ended-body-watched",
         "A guard whose body has ended is reported as one that is not polled",
-        "dlock-runtime/src/api/guard/watch.rs",
+        "dlock-runtime/src/api/guard/held.rs",
         "«this.lease.place.acquisition.polls.end();»",
         "",
         HOGS,

@@ -81,8 +81,8 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "lost-body-goes-on",
         "A body is not stopped when its lease is lost",
-        "dlock-runtime/src/api/guard/watch.rs",
-        "if «acquisition.timing.on_lost == OnLost::Cancel || !*this.started» {",
+        "dlock-runtime/src/api/guard/held.rs",
+        "if «acquisition.timing.on_lost == OnLost::Stop || !*this.started» {",
         "!*this.started",
         OFTEN,
     )

@@ -102,7 +102,7 @@ async fn a_node_that_hangs_does_not_cost_its_whole_time_in_each_split_vote() {
                 });
             }
             let manager = LockManager::builder()
-                .store(Quorum::of(seen).unwrap())
+                .build_with_store(Quorum::of(seen).unwrap())
                 .unwrap();
             tasks.spawn(async move {
                 let lock = manager.lock("order:42").wait(Wait::Forever);

@@ -12,7 +12,7 @@ async fn a_waiter_that_has_asked_in_vain_hears_of_the_next_release() {
         view.set(|way| way.there = ms(1));
     }
     let waiting = LockManager::builder()
-        .store(Quorum::of(seen).unwrap())
+        .build_with_store(Quorum::of(seen).unwrap())
         .unwrap();
     let [holder, passer_by] = [owner(), owner()];
     granted(ask(&here, holder).await);
@@ -43,7 +43,7 @@ async fn a_process_whose_tasks_always_wait_lets_the_others_have_their_turn() {
             view.set(|way| (way.there, way.back) = (ms(1), ms(1)));
         }
         LockManager::builder()
-            .store(Quorum::of(seen).unwrap())
+            .build_with_store(Quorum::of(seen).unwrap())
             .unwrap()
     };
     let (crowded, other) = (manager(), manager());

@@ -17,7 +17,7 @@ use crate::{
 };
 
 pin_project! {
-    /// The future of [`LockGuard::watch`].
+    /// The future of [`LockGuard::run_while_held`].
     ///
     /// # Cancel safety
     ///
@@ -28,7 +28,7 @@ pin_project! {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let guard = manager.lock("order:42").acquire().await?;
-    /// drop(guard.watch(std::future::pending::<()>()));
+    /// drop(guard.run_while_held(std::future::pending::<()>()));
     /// assert!(!guard.is_lost());
     /// guard.release().await
     /// # }
@@ -36,7 +36,7 @@ pin_project! {
     //
     // Compiled for every locked function: what does not depend on the body is in `Watching`.
     #[must_use = "futures do nothing unless polled"]
-    pub struct Watch<'a, F> {
+    pub struct RunWhileHeld<'a, F> {
         #[pin]
         watching: Watching<'a>,
         #[pin]
@@ -44,7 +44,7 @@ pin_project! {
     }
 }
 
-impl<F: Future> Future for Watch<'_, F> {
+impl<F: Future> Future for RunWhileHeld<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -60,7 +60,7 @@ impl<F: Future> Future for Watch<'_, F> {
     }
 }
 
-impl<'a, F> Watch<'a, F> {
+impl<'a, F> RunWhileHeld<'a, F> {
     pub(super) fn new(lease: &'a Lease, body: F) -> Self {
         Self {
             watching: Watching::new(lease),
@@ -70,7 +70,7 @@ impl<'a, F> Watch<'a, F> {
 }
 
 pin_project! {
-    /// The lease of a [`Watch`], and whether its body has started.
+    /// The lease of a [`RunWhileHeld`], and whether its body has started.
     struct Watching<'a> {
         lease: &'a Lease,
         #[pin]
@@ -114,7 +114,7 @@ impl<'a> Watching<'a> {
         while this.woken.as_mut().poll(context).is_ready() {
             this.woken.set(lease.woken());
         }
-        if acquisition.timing.on_lost == OnLost::Cancel || !*this.started {
+        if acquisition.timing.on_lost == OnLost::Stop || !*this.started {
             if let Err(lost) = lease.ensure_at(now) {
                 return Inside {
                     _span: acquisition.trail.span().enter(),
