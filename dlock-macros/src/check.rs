@@ -6,6 +6,7 @@ use syn::Expr;
 use syn::spanned::Spanned;
 
 use crate::args::{Args, Given, Opt};
+use crate::blocking;
 use crate::duration::Role;
 use crate::idents;
 use crate::key;
@@ -28,6 +29,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         on_error: None,
         lease: None,
         detach: None,
+        blocking: matches!(target.shape, Shape::Blocking),
         captures: Vec::new(),
         unused: Vec::new(),
         output: Output::Inferred,
@@ -79,6 +81,9 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         }
     }
     contradictions(args, &plan, faults);
+    if plan.blocking {
+        blocking::check(args, target, faults);
+    }
 
     faults.at_item();
     if plan.detach.is_some() {
@@ -190,7 +195,7 @@ fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
 fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
     let in_block;
     let (in_body, is_async_fn) = match &target.shape {
-        Shape::AsyncFn | Shape::Plain => (&target.names, true),
+        Shape::AsyncFn | Shape::Blocking | Shape::Unknown => (&target.names, true),
         // A parameter that the block does not name has been dropped when the function was called.
         Shape::Block(trailing) => {
             in_block = idents::names(trailing.block.block.to_token_stream());

@@ -16,7 +16,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprReference, Ident, Stmt, Token, token};
+use syn::{Expr, ExprReference, Ident, Stmt, Token, Type, token};
 
 use crate::doc;
 use crate::params::Param;
@@ -35,7 +35,9 @@ pub(crate) use self::spans::{private, site_at};
 // Output:  fn pay(..) -> Pin<Box<..>> { HEAD; Box::pin(async move { GUARDED }) }
 pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
     let body = match &target.shape {
-        Shape::AsyncFn | Shape::Plain => guarded(plan, target, target.brace, &target.body),
+        Shape::AsyncFn | Shape::Blocking | Shape::Unknown => {
+            guarded(plan, target, target.brace, &target.body)
+        }
         Shape::Block(trailing) => {
             let mut block = trailing.block.clone();
             let stmts = &block.block.stmts;
@@ -129,10 +131,17 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let allow_busy = plan.on_busy.as_ref().map(
         |_| quote_spanned!(site()=> #[allow(unreachable_code, clippy::diverging_sub_expression)]),
     );
+    let (guard_type, run) = if plan.blocking {
+        ("BlockingGuard", "run")
+    } else {
+        ("LockGuard", "run_while_held")
+    };
+    let [guard_type, run] = [guard_type, run].map(|name| Ident::new(name, site()));
     let lease = plan
         .lease
         .as_ref()
-        .map(|_| quote_spanned!(site()=> let __lease = #private::LockGuard::lease(#borrowed);));
+        .map(|_| quote_spanned!(site()=> let __lease = #private::#guard_type::lease(#borrowed);));
+    let awaited = (!plan.blocking).then(|| quote_spanned!(site()=> .await));
     // Without a handler the block yields a `Result`, which is no future. With one, a function may
     // return a future, and the block that yields it would be reported as lacking an `.await`.
     let allow = plan
@@ -142,7 +151,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let body = watched(plan, brace, body);
     let section = quote_spanned! {site()=>
         #lease
-        let __output = #private::LockGuard::run_while_held(#borrowed, #allow #body).await;
+        let __output = #private::#guard_type::#run(#borrowed, #allow #body)#awaited;
     };
     // The value waits here, and may keep the function's future from being `Send`.
     let place = match &plan.output {
@@ -151,7 +160,11 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     };
     let output = Ident::new("__output", site());
     let at_type = self::private(plan.krate.as_ref(), place);
-    let finish = quote_spanned!(place=> #at_type::finish(#guard, #output).await);
+    let finish = if plan.blocking {
+        quote_spanned!(place=> #at_type::finish_blocking(#guard, #output))
+    } else {
+        quote_spanned!(place=> #at_type::finish(#guard, #output).await)
+    };
     let settled = match plan.detach {
         None => quote_spanned!(site()=> #section match #finish),
         // A value that a task cannot own is reported at the word that asks for the task.
@@ -176,7 +189,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             #[allow(clippy::used_underscore_binding)]
             let __acquiring = #acquiring;
             #allow_busy
-            let #guard = match __acquiring.await {
+            let #guard = match __acquiring #awaited {
                 ::core::result::Result::Ok(__guard) => __guard,
                 #busy
                 ::core::result::Result::Err(__error) => break 'locked __error,
@@ -205,13 +218,15 @@ fn acquiring(plan: &Plan) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let options = settings::calls(plan, false);
     let (acquire, keys) = match plan.keys.as_slice() {
-        [key] => (quote_spanned!(site()=> acquire), self::key(plan, key)),
+        [key] => ("acquire", self::key(plan, key)),
         keys => {
             let keys = keys.iter().map(|key| self::key(plan, key));
             let keys = quote_spanned!(site()=> #private::keys([#(#keys),*]));
-            (quote_spanned!(site()=> acquire_all), keys)
+            ("acquire_all", keys)
         }
     };
+    let way = if plan.blocking { "_blocking" } else { "" };
+    let acquire = Ident::new(&format!("{acquire}{way}"), site());
     let acquire = |manager: TokenStream| {
         quote_spanned! {site()=>
             #private::#acquire(__site, __site.options() #options, #manager, #keys)
@@ -237,7 +252,8 @@ fn acquiring(plan: &Plan) -> TokenStream {
 
 /// The watched block: type hint, captures, lease, and the user's braces.
 fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream {
-    let hint = hint(plan);
+    // A closure is told by its type.
+    let hint = (!plan.blocking).then(|| hint(plan));
     let owned = uses(&plan.captures);
     // As variables of its own, with the user's name and place: what rustc says of them is what it
     // would say of the parameters. They are in the body's scope, as a macro in it may use them.
@@ -271,7 +287,13 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
     });
     // In a block with a span of ours, rustc takes the names for ours, and leaves them out when it reports a wrong
     // move or borrow.
-    let mut block = quote_spanned!(brace.span.join()=> async move);
+    let whole = brace.span.join();
+    let mut block = match &plan.output {
+        _ if !plan.blocking => quote_spanned!(whole=> async move),
+        // A unit is reported if it is written.
+        Output::Known(ty) if !is_unit(ty) => quote_spanned!(whole=> move || -> #ty),
+        _ => quote_spanned!(whole=> move ||),
+    };
     brace.surround(&mut block, |inside| {
         inside.extend(quote!(#hint #captures #unused #lease #braced));
     });
@@ -299,6 +321,10 @@ fn hint(plan: &Plan) -> TokenStream {
         }
         Output::Inferred => TokenStream::new(),
     }
+}
+
+fn is_unit(ty: &Type) -> bool {
+    matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
 }
 
 /// `true` if expressions of the user's stand before the body: they may return, and have a `?`.

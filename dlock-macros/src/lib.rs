@@ -8,7 +8,7 @@
 //! target      the function: async, or a boxed block     ├ what the user wrote
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
-//!   key · silent · overlay · output · owned · values · template · duration · literal · suggest · idents
+//!   blocking · key · silent · overlay · output · owned · values · template · duration · literal · suggest · idents
 //! plan        what is to be generated
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
@@ -18,6 +18,7 @@
 
 mod args;
 mod attribute;
+mod blocking;
 mod check;
 mod doc;
 mod duration;
@@ -44,7 +45,7 @@ mod values;
 
 use proc_macro::TokenStream;
 
-/// Runs an async function under a distributed lock.
+/// Runs an async function, or one that blocks its thread, under a distributed lock.
 ///
 /// ```text
 /// #[distributed_lock(key = "order:<id>", ttl = "30s")]
@@ -186,8 +187,29 @@ use proc_macro::TokenStream;
 /// | `#[axum::debug_handler]`, routes of actix, `#[bon::builder]` | any |
 /// | `#[async_recursion]` | any; a recursive call with the same key is refused as a deadlock |
 ///
-/// Plain functions are accepted if they end in `async move { .. }` or `Box::pin(async move { .. })`.
-/// Statements before it run when the function is called, before the lock.
+/// A plain function that ends in `async move { .. }` or `Box::pin(async move { .. })` is guarded as an async one: statements
+/// before it run when the function is called, before the lock.
+///
+/// # Plain functions
+///
+/// ```text
+/// #[distributed_lock(key = "import:<feed>", wait = "1m", lease = lease, on_lost = finish)]
+/// fn import(feed: &str) -> Result<u64, LockError> { .. }
+/// ```
+///
+/// A function that is not `async` blocks its thread, while it waits for the lock and while it runs. It needs no runtime:
+/// timers, connections and renewals are on threads of dlock's own. All that is said above of keys, errors and values is
+/// true of it, and the arguments are dropped before the lock is given back.
+///
+/// - A thread cannot be stopped. So `on_lost = finish` has to be written: the body runs to its end although its lease is lost.
+///   It can ask `lease.is_lost()` and `lease.ensure_held()`, and the call then ends in `LockError::Lost`; what the body has
+///   returned is dropped. `on_cancel` is refused, since no caller can drop a call that has begun.
+/// - A panic gives the lock back before it goes on.
+/// - A call for the same lock on the same thread, inside of the body, is refused with `LockError::WouldDeadlock`.
+/// - Inside of an async task, whose thread must not be blocked, the call is refused with `LockError::WouldBlock`. Inside of
+///   `spawn_blocking` and `block_in_place` it is in its place. A task under `tokio::task::unconstrained` is not recognized, and
+///   tokio panics there.
+/// - `dlock::blocking::with_manager` gives the calls of one thread a manager of their own.
 ///
 /// # Expansion
 ///

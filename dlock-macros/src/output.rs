@@ -14,9 +14,9 @@ use crate::target::{Shape, Target};
 pub(crate) fn of(target: &Target, handled: bool) -> syn::Result<Output> {
     let name = target.sig.ident.span();
     let declared = match (&target.sig.output, &target.shape) {
-        (_, Shape::Plain) => return Ok(Output::Inferred),
+        (_, Shape::Unknown) => return Ok(Output::Inferred),
         (ReturnType::Default, _) => None,
-        (ReturnType::Type(_, ty), Shape::AsyncFn) => Some((**ty).clone()),
+        (ReturnType::Type(_, ty), Shape::AsyncFn | Shape::Blocking) => Some((**ty).clone()),
         (ReturnType::Type(_, ty), Shape::Block(_)) => match future_output(ty) {
             // `BoxFuture<'a, T>` and the like hide the output; it is inferred from the body.
             None => return Ok(Output::Inferred),
@@ -64,6 +64,21 @@ fn peel(ty: Type) -> Type {
         Type::Paren(paren) => peel(*paren.elem),
         other => other,
     }
+}
+
+/// `true` if a function with this signature returns a future, as far as is written.
+pub(crate) fn is_future(output: &ReturnType) -> bool {
+    let ReturnType::Type(_, ty) = output else {
+        return false;
+    };
+    let by_name = match &**ty {
+        Type::Path(ty) => ty.path.segments.last().is_some_and(|last| {
+            // `BoxFuture`, `LocalBoxFuture`, and aliases that are called after what they are.
+            last.ident.to_string().ends_with("Future")
+        }),
+        _ => false,
+    };
+    by_name || future_output(ty).is_some()
 }
 
 /// `R` of `Pin<Box<dyn Future<Output = R> + ..>>` or `impl Future<Output = R>`.

@@ -22,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) lease: Option<Ident>,
     /// The place of `on_cancel = detach`, which asks for a body that outlives its caller.
     pub(crate) detach: Option<Span>,
+    /// The function blocks its thread.
+    pub(crate) blocking: bool,
     /// Parameters that the body's future must own as a whole, so that they drop before the release.
     pub(crate) captures: Vec<Param>,
     /// Parameters of the same kind that nothing uses; rustc warns about them.

@@ -1,4 +1,4 @@
-//! The annotated item: an `async fn`, or a plain one that returns what an `async` block makes.
+//! The annotated item: an `async fn`, a plain one that returns what an `async` block makes, or one that blocks.
 //!
 //! The body stays raw tokens. It is parsed only when the function is not `async`, to find the block
 //! that `#[async_trait]` and its relatives put at its end.
@@ -15,6 +15,7 @@ use syn::{
 
 use crate::idents;
 use crate::message::{Fault, Faults};
+use crate::output;
 use crate::params::{self, Param};
 
 /// A variable that marks an expansion: a body that contains it has been expanded before.
@@ -39,10 +40,12 @@ pub(crate) struct Target {
 
 pub(crate) enum Shape {
     AsyncFn,
+    /// A plain function: it blocks its thread.
+    Blocking,
     /// `fn f(..) -> .. { head; Box::pin(async move { .. }) }`, with or without `Box::pin`.
     Block(Box<TrailingBlock>),
-    /// Neither, which has been reported: no plan is made for it.
-    Plain,
+    /// None of them, which has been reported: no plan is made for it.
+    Unknown,
 }
 
 pub(crate) struct TrailingBlock {
@@ -89,9 +92,7 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
     let shape = if sig.asyncness.is_some() {
         Shape::AsyncFn
     } else {
-        faults
-            .keep(trailing_block(&sig, &body))
-            .map_or(Shape::Plain, |block| Shape::Block(Box::new(block)))
+        faults.keep(plain(&sig, &body)).unwrap_or(Shape::Unknown)
     };
     Ok(Target {
         params: params::of(&sig),
@@ -186,30 +187,46 @@ pub(crate) fn is_our_attribute(attr: &Attribute) -> bool {
     }
 }
 
-fn trailing_block(sig: &Signature, body: &TokenStream) -> syn::Result<TrailingBlock> {
-    let not_async = || {
-        Fault::new("`#[distributed_lock]` can only guard an `async fn`")
-            .help("write `async fn`; if another attribute makes a plain function of one, as `#[tokio::main]` does, put `#[distributed_lock]` above it")
-            .at(sig.fn_token.span)
-    };
-    let mut head = Block::parse_within
-        .parse2(body.clone())
-        .map_err(|_| not_async())?;
+/// The shape of a function that is not `async`.
+fn plain(sig: &Signature, body: &TokenStream) -> syn::Result<Shape> {
+    // Of a body that cannot be read rustc says more.
+    let head = Block::parse_within.parse2(body.clone()).unwrap_or_default();
+    let async_fn = head.iter().find_map(async_fn_inside);
+    if let Some(block) = trailing_block(head)? {
+        return Ok(Shape::Block(Box::new(block)));
+    }
+    if output::is_future(&sig.output) {
+        // Around the call that makes the future there would be a lock, and none around its work.
+        return Err(async_fn.map_or_else(|| hidden_future(sig), too_old));
+    }
+    if let Some(constness) = &sig.constness {
+        return Err(Fault::new("a `const fn` cannot take a lock")
+            .help("leave out `const`")
+            .at(constness.span));
+    }
+    Ok(Shape::Blocking)
+}
+
+fn hidden_future(sig: &Signature) -> syn::Error {
+    Fault::new("the future that this function returns cannot be guarded")
+        .help("write `async fn`, or let the function end in `async move { .. }` or `Box::pin(async move { .. })`")
+        .at(sig.fn_token.span)
+}
+
+/// The block that the statements of a body end in, if it is one that makes a future.
+fn trailing_block(mut head: Vec<Stmt>) -> syn::Result<Option<TrailingBlock>> {
     let Some(Stmt::Expr(last, None)) = head.pop() else {
-        return Err(not_async());
+        return Ok(None);
     };
     let (boxed, inner) = match last {
         Expr::Call(mut call) if is_box_pin(&call.func) && call.args.len() == 1 => {
-            let inner = call.args.pop().ok_or_else(not_async)?;
+            let inner = call.args.pop();
             (Some(call), inner)
         }
-        other => (None, other),
+        other => (None, Some(other)),
     };
-    let Expr::Async(block) = inner else {
-        return Err(head
-            .iter()
-            .find_map(async_fn_inside)
-            .map_or_else(not_async, too_old));
+    let Some(Expr::Async(block)) = inner else {
+        return Ok(None);
     };
     if block.capture.is_none() {
         return Err(
@@ -218,7 +235,7 @@ fn trailing_block(sig: &Signature, body: &TokenStream) -> syn::Result<TrailingBl
                 .at(block.async_token.span),
         );
     }
-    Ok(TrailingBlock { head, boxed, block })
+    Ok(Some(TrailingBlock { head, boxed, block }))
 }
 
 /// The function that `#[async_trait]` once moved the body to.

@@ -1,5 +1,6 @@
 //! The interface for users and generated code: managers, requests, guards.
 
+pub mod blocking;
 pub(crate) mod builder;
 pub(crate) mod detach;
 pub(crate) mod global;

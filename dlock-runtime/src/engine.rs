@@ -4,7 +4,8 @@
 //! acquire_all · hints    several keys of one call; wake-up messages of the store
 //! acquire                one key: ask, wait, ask again
 //! release                gives leases back, also when their task has gone
-//! renewer                one task that renews all leases of a manager (lane: its thread)
+//! renewer                one task that renews all leases of a manager
+//! lane · blocking        the threads of dlock's own; the way from code that blocks to the one for it
 //! acquisition            one task's wish for one key
 //! core                   what the acquisitions of a manager share
 //! table · limits         the keys of this process, each with its state; bounds of a manager
@@ -15,6 +16,7 @@
 pub(crate) mod acquire;
 pub(crate) mod acquire_all;
 pub(crate) mod acquisition;
+pub(crate) mod blocking;
 pub(crate) mod core;
 mod hints;
 mod lane;

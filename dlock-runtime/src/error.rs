@@ -71,12 +71,21 @@ pub enum LockError {
         /// The cause of the loss.
         cause: LostCause,
     },
-    /// The calling task already holds this lock and would wait for itself.
+    /// The calling task or thread already holds this lock and would wait for itself.
     #[error(
-        "lock `{key}` is already held by this task, which would wait for itself; \
+        "lock `{key}` is already held by the code that asks for it, which would wait for itself; \
          pass the `&Lease` on instead of locking again"
     )]
     WouldDeadlock {
+        /// The lock.
+        key: LockKey,
+    },
+    /// Code that blocks its thread asked for this lock inside of an async task, whose worker would stand still.
+    #[error(
+        "lock `{key}` cannot be waited for here: this is an async task, and the call would block its thread; \
+         use the async form, or make the call inside of `tokio::task::spawn_blocking`"
+    )]
+    WouldBlock {
         /// The lock.
         key: LockKey,
     },
@@ -132,6 +141,7 @@ impl LockError {
             | Self::Unavailable { key, .. }
             | Self::Lost { key, .. }
             | Self::WouldDeadlock { key }
+            | Self::WouldBlock { key }
             | Self::InvalidOption { key, .. }
             | Self::NotInstalled { key }
             | Self::Closed { key } => key.as_str(),
@@ -238,6 +248,7 @@ codes! { LockError:
     Unavailable => "unavailable",
     Lost => "lost",
     WouldDeadlock => "would-deadlock",
+    WouldBlock => "would-block",
     InvalidKey => "invalid-key",
     InvalidOption => "invalid-option",
     NotInstalled => "not-installed",
@@ -311,6 +322,7 @@ debug_with_text! {
         LockError::Unavailable { .. } => "Unavailable",
         LockError::Lost { .. } => "Lost",
         LockError::WouldDeadlock { .. } => "WouldDeadlock",
+        LockError::WouldBlock { .. } => "WouldBlock",
         LockError::InvalidKey { .. } => "InvalidKey",
         LockError::InvalidOption { .. } => "InvalidOption",
         LockError::NotInstalled { .. } => "NotInstalled",

@@ -46,6 +46,7 @@ mod threads;
 #[cfg(any(feature = "axum", feature = "actix-web"))]
 pub mod web;
 
+pub use api::blocking;
 #[cfg(feature = "registry")]
 pub use api::registry::{assert_lock_sites_agree, lock_sites};
 #[doc(hidden)]

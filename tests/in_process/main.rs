@@ -7,6 +7,7 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+mod blocking;
 #[path = "../common/mod.rs"]
 mod common;
 mod detach;

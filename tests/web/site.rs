@@ -228,7 +228,10 @@ impl Answer {
     /// Nothing of it tells of what a client need not know.
     #[track_caller]
     pub(crate) fn assert_tells_nothing(&self, secrets: &[&str]) {
-        let all = format!("{self:?}");
+        // A time of day may have the digits of a secret.
+        let mut headers = self.headers.clone();
+        headers.remove("date");
+        let all = format!("{headers:?} {}", self.body);
         for secret in secrets {
             assert!(!all.contains(secret), "`{secret}` in {all}");
         }

@@ -123,6 +123,11 @@ pub async fn with_manager<F: Future>(manager: LockManager, future: F) -> F::Outp
     IN_SCOPE.scope(manager, future).await
 }
 
+/// [`with_manager`] for code that blocks.
+pub(crate) fn sync_scope<T>(manager: LockManager, body: impl FnOnce() -> T) -> T {
+    IN_SCOPE.sync_scope(manager, body)
+}
+
 /// The manager of the running code.
 pub(crate) fn current() -> Option<LockManager> {
     in_scope().or_else(|| installed().cloned())

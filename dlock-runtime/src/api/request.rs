@@ -199,6 +199,26 @@ impl LockRequest {
         self
     }
 
+    /// The key that was named first, or why it is none.
+    pub(crate) fn first_key(&self) -> Result<&LockKey, LockError> {
+        self.keys
+            .as_ref()
+            .map(LockKeys::first)
+            .map_err(Clone::clone)
+    }
+
+    /// Tells operators of a call that was refused before it could ask for anything.
+    pub(crate) fn refused(&self, error: LockError) -> LockError {
+        observe::not_asked(self.origin(), error)
+    }
+
+    fn origin(&self) -> Origin {
+        Origin {
+            site: None,
+            template: self.template,
+        }
+    }
+
     /// Takes the lock. Bind the guard to a name: `let _ =` would release it at once.
     ///
     /// ```
@@ -226,10 +246,7 @@ impl LockRequest {
     ///
     /// Dropping the future gives up the place in the queue, and the lock if it was just granted.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let origin = Origin {
-            site: None,
-            template: self.template,
-        };
+        let origin = self.origin();
         let keys = self.keys;
         let keys = keys.map_err(|error| observe::not_asked(origin, error))?;
         let core = self.manager.core();

@@ -8,14 +8,21 @@ use std::{
     task::{Context, Poll},
 };
 
+use tokio::runtime::Handle;
+
 use crate::{
     api::global,
-    engine::{acquire::acquire as acquire_in, acquire_all},
+    engine::{
+        acquire::acquire as acquire_in,
+        acquire_all,
+        blocking::{self, NoWait},
+    },
     exclusive::Exclusive,
     observe,
 };
 pub use crate::{
     api::{
+        blocking::BlockingGuard,
         detach::{Detach, Detached},
         guard::{Lease, LockGuard, finish},
         manager::LockManager,
@@ -195,6 +202,76 @@ pub fn acquire_all(
         let all = acquire_all::acquire(manager.core(), keys, options, site.into()).await?;
         Ok(LockGuard::of_all(all))
     }))
+}
+
+/// The same as [`acquire`] for a function that blocks its thread.
+///
+/// # Errors
+///
+/// Those of the acquisition, and [`LockError::WouldBlock`] inside of an async task.
+pub fn acquire_blocking(
+    site: &'static LockSite,
+    options: Options,
+    manager: Option<&LockManager>,
+    key: Result<LockKey, LockError>,
+) -> Result<BlockingGuard, LockError> {
+    match blocking::runtime() {
+        Ok(runtime) => block_on(&runtime, acquire(site, telling(options), manager, key)),
+        Err(no_wait) => Err(not_waited(site, no_wait, key.as_ref())),
+    }
+}
+
+/// The same as [`acquire_all`] for a function that blocks its thread.
+///
+/// # Errors
+///
+/// Those of the acquisition, and [`LockError::WouldBlock`] inside of an async task.
+pub fn acquire_all_blocking(
+    site: &'static LockSite,
+    options: Options,
+    manager: Option<&LockManager>,
+    keys: Result<LockKeys, LockError>,
+) -> Result<BlockingGuard, LockError> {
+    match blocking::runtime() {
+        Ok(runtime) => block_on(&runtime, acquire_all(site, telling(options), manager, keys)),
+        Err(no_wait) => {
+            let key = keys.as_ref().map(LockKeys::first);
+            Err(not_waited(site, no_wait, key))
+        }
+    }
+}
+
+/// A body of a thread runs to its end in any case; by this the release tells of a loss.
+fn telling(options: Options) -> Options {
+    options.on_lost(OnLost::Stop)
+}
+
+fn block_on(runtime: &Handle, acquiring: Acquire) -> Result<BlockingGuard, LockError> {
+    runtime.block_on(acquiring).map(BlockingGuard::new)
+}
+
+fn not_waited(
+    site: &'static LockSite,
+    no_wait: NoWait,
+    key: Result<&LockKey, &LockError>,
+) -> LockError {
+    let error = match key {
+        Ok(key) => crate::api::blocking::not_waited(no_wait, key),
+        Err(error) => error.clone(),
+    };
+    observe::not_asked(site.into(), error)
+}
+
+/// Releases the lock of a body with this output, and returns the outcome of both.
+///
+/// # Errors
+///
+/// [`LockError::Lost`] if either says so.
+pub fn finish_blocking<T>(
+    guard: BlockingGuard,
+    output: Result<T, LockError>,
+) -> Result<T, LockError> {
+    crate::api::blocking::finish_blocking(guard, output)
 }
 
 /// The future of [`acquire`]: one pointer, whatever the acquisition needs.

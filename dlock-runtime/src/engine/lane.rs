@@ -1,13 +1,16 @@
-//! The thread on which leases are renewed: one for the process, with a runtime of its own.
+//! The threads of a process that are dlock's own, each with a runtime: one renews leases, one serves code that blocks.
 //!
 //! A renewal must not depend on the runtimes that users bring. A body that blocks its thread may be the one
 //! that tokio has just let drive its timers and sockets: then everything that waits for either stands
-//! still, also on workers that idle. So the renewer, its timers and its connections are on this thread. Of a
+//! still, also on workers that idle. So the renewer, its timers and its connections are on a thread of their own. Of a
 //! user's code it runs only what must answer at once: the recorders and subscribers that are told of a renewal, the
 //! manager's clock and random numbers, and the source of credentials.
 //!
-//! It starts with the first lease of the process that is to be renewed: a runtime that is stuck could not
-//! start it later. Without work it sleeps.
+//! Code that blocks may have no runtime at all. What it waits for is polled on its own thread; the timers and sockets
+//! behind that are the other thread's, so that nothing of it can hold up a renewal.
+//!
+//! A thread starts when it is needed first, which for renewals is the first lease of the process that is to be
+//! renewed: a runtime that is stuck could not start it later. Without work it sleeps.
 
 use std::{future::pending, io, process, sync::PoisonError, thread};
 
@@ -18,28 +21,58 @@ use tokio::{
 
 use crate::sync::Mutex;
 
-/// The thread's runtime, and the process that has the thread: a fork copies one and not the other.
-static LANE: Mutex<Option<(u32, Handle)>> = Mutex::new(None);
-
-/// The runtime of the thread; `None` if the machine has no thread or no descriptor left for it.
-pub(crate) fn runtime() -> Option<Handle> {
-    let process = process::id();
-    // Every change under the mutex is complete before anything can panic.
-    let mut lane = LANE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, runtime)) = lane.as_ref().filter(|(of, _)| *of == process) {
-        return Some(runtime.clone());
-    }
-    let runtime = start().ok()?;
-    *lane = Some((process, runtime.clone()));
-    Some(runtime)
+/// A thread, once it was started.
+struct Lane {
+    name: &'static str,
+    /// Its runtime, and the process that has the thread: a fork copies one and not the other.
+    runtime: Mutex<Option<(u32, Handle)>>,
 }
 
-fn start() -> io::Result<Handle> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let handle = runtime.handle().clone();
-    let thread = thread::Builder::new().name("dlock-renewals".to_owned());
-    thread.spawn(move || runtime.block_on(pending::<()>()))?;
-    Ok(handle)
+static RENEWALS: Lane = Lane::new("dlock-renewals");
+
+static BLOCKING: Lane = Lane::new("dlock-blocking");
+
+/// The runtime for renewals; `None` if the machine has no thread or no descriptor left for it.
+pub(crate) fn runtime() -> Option<Handle> {
+    RENEWALS.runtime().ok()
+}
+
+/// The runtime for code that blocks.
+///
+/// # Errors
+///
+/// When the machine has no thread or no descriptor left for it.
+pub(super) fn for_blocking() -> io::Result<Handle> {
+    BLOCKING.runtime()
+}
+
+impl Lane {
+    const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            runtime: Mutex::new(None),
+        }
+    }
+
+    fn runtime(&self) -> io::Result<Handle> {
+        let process = process::id();
+        // Every change under the mutex is complete before anything can panic.
+        let mut lane = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, runtime)) = lane.as_ref().filter(|(of, _)| *of == process) {
+            return Ok(runtime.clone());
+        }
+        let runtime = self.start()?;
+        *lane = Some((process, runtime.clone()));
+        Ok(runtime)
+    }
+
+    fn start(&self) -> io::Result<Handle> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let thread = thread::Builder::new().name(self.name.to_owned());
+        thread.spawn(move || runtime.block_on(pending::<()>()))?;
+        Ok(handle)
+    }
 }
 
 /// `true` if tokio's clock is not the machine's where this is called: a test has paused or advanced

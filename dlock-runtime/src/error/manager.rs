@@ -29,7 +29,7 @@ pub enum ConnectError {
         /// The reason why the URL is refused.
         reason: String,
     },
-    /// `from_env` found no `DLOCK_URL`.
+    /// `connect_env` found no `DLOCK_URL`.
     #[error("`DLOCK_URL` is not set; set it to the store's URL, such as `redis://127.0.0.1:6379`")]
     NoUrl,
     /// An option of the manager is out of bounds, or does not go together with another.
@@ -50,6 +50,17 @@ pub enum ConnectError {
         /// The reason, without any text of the certificate or key.
         reason: String,
     },
+    /// A function that blocks its thread was called inside of an async task, whose worker would stand still.
+    #[error(
+        "no manager can be waited for here: this is an async task, and `{function}` would block its thread; \
+         call `{instead}`"
+    )]
+    WouldBlock {
+        /// The function that was called.
+        function: &'static str,
+        /// The async function for the same.
+        instead: &'static str,
+    },
     /// The store did not answer as it should.
     #[error("cannot use the store at `{url}`: {reason}")]
     Unavailable {
@@ -65,6 +76,7 @@ codes! { ConnectError:
     NoUrl => "no-url",
     InvalidOption => "invalid-manager-option",
     InvalidCertificate => "invalid-certificate",
+    WouldBlock => "would-block-connect",
     Unavailable => "no-connection",
 }
 
@@ -92,6 +104,7 @@ debug_with_text! {
         ConnectError::NoUrl => "NoUrl",
         ConnectError::InvalidOption { .. } => "InvalidOption",
         ConnectError::InvalidCertificate { .. } => "InvalidCertificate",
+        ConnectError::WouldBlock { .. } => "WouldBlock",
         ConnectError::Unavailable { .. } => "Unavailable",
     },
     AlreadyInstalled: |_| "AlreadyInstalled",

@@ -58,7 +58,6 @@ impl StoreError {
     }
 
     /// The same error, whose message says by itself what to do.
-    #[cfg(feature = "redis")]
     pub(crate) fn with_advice(mut self) -> Self {
         self.is_advice = true;
         self

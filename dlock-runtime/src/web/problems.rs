@@ -145,6 +145,7 @@ fn standard(error: &LockError) -> Parts {
             ),
         ),
         LockError::WouldDeadlock { .. }
+        | LockError::WouldBlock { .. }
         | LockError::InvalidOption { .. }
         | LockError::NotInstalled { .. } => (500, None, MISTAKE),
     };

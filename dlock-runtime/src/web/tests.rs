@@ -52,6 +52,7 @@ fn errors(text: &str, ttl: Option<Duration>, kind: StoreErrorKind) -> Vec<LockEr
             cause: LostCause::NotRenewed { reason: reason() },
         },
         LockError::WouldDeadlock { key: key(text) },
+        LockError::WouldBlock { key: key(text) },
         LockError::InvalidKey {
             key: format!("{SECRET}{text}"),
             reason: InvalidKeyReason::Brace,
@@ -221,6 +222,7 @@ fn each_code_has_its_status_and_its_header() {
         ("unavailable", 503, "Service Unavailable", Some("1")),
         ("lost", 503, "Service Unavailable", None),
         ("would-deadlock", 500, "Internal Server Error", None),
+        ("would-block", 500, "Internal Server Error", None),
         ("invalid-key", 400, "Bad Request", None),
         ("invalid-option", 500, "Internal Server Error", None),
         ("not-installed", 500, "Internal Server Error", None),

@@ -38,6 +38,10 @@ async fn provoke(code: &str) -> (ConnectError, String) {
             let error = builder.connect(url).await.unwrap_err();
             (error, "/no/such/file.pem".to_owned())
         }
+        "would-block-connect" => {
+            let error = builder.connect_blocking("memory://").unwrap_err();
+            (error, "`connect_blocking`".to_owned())
+        }
         "no-connection" => {
             let (_proxy, url) = refused();
             let builder = builder.connect_timeout(crate::error_page::PATIENCE);

@@ -42,6 +42,7 @@ async fn provoke(code: &str) -> LockError {
         "unavailable" => return crate::error_page::store_errors::unreachable().await,
         "lost" => return crate::error_page::lost_causes::provoke("max-hold").await,
         "would-deadlock" => outer(&manager, 42).await,
+        "would-block" => manager.blocking().lock(KEY).run(|_| ()),
         "invalid-key" => manager.lock("order:{42}").run(async |_| ()).await,
         "invalid-option" => lock.ttl(Duration::ZERO).run(async |_| ()).await,
         "not-installed" => managed(42).await.map(|_| ()),

@@ -393,6 +393,9 @@ const OTHERS: &[&str] = &[
     "AcquireRequest",
     "AcquireOutcome",
     "AlreadyInstalled",
+    "BlockingGuard",
+    "BlockingManager",
+    "BlockingRequest",
     "ClientId",
     "ClockReading",
     "Denied",
@@ -438,6 +441,7 @@ const OTHERS: &[&str] = &[
     "RenewRequest",
     "Renewal",
     "ReplicaReport",
+    "RunWhileHeld",
     "StoreErrorKind",
     "StoreOptions",
     "StoreProperties",
@@ -447,7 +451,6 @@ const OTHERS: &[&str] = &[
     "Unlocked",
     "Wait",
     "WaiterInfo",
-    "RunWhileHeld",
 ];
 
 /// A type that comes later is to be put into one of the lists above, and shown if it has to be.

@@ -130,10 +130,7 @@ impl<'a> Watching<'a> {
         }
         Inside {
             _span: acquisition.trail.span().enter(),
-            _held: Some(reentrancy::enter(
-                acquisition.core.id(),
-                lease.each().map(Lease::key),
-            )),
+            _held: Some(reentrancy::enter(acquisition.core.id(), lease.keys())),
             lost: None,
         }
     }

@@ -243,6 +243,11 @@ impl Lease {
         Woken::of(&self.place.acquisition, others)
     }
 
+    /// The keys of this lease and of the others.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &LockKey> {
+        self.each().map(Self::key)
+    }
+
     /// This lease and the others, which have none.
     pub(super) fn each(&self) -> impl Iterator<Item = &Self> {
         let others = self.others.iter().flat_map(|others| &others.0);

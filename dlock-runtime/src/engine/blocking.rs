@@ -1,0 +1,141 @@
+//! The way from code that blocks its thread to the futures of a lock.
+
+use std::{
+    future::Future,
+    io,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::{runtime::Handle, task::coop::poll_proceed};
+
+use super::lane;
+
+/// The reason why nothing can be waited for here.
+#[derive(Debug)]
+pub(crate) enum NoWait {
+    /// The code runs inside of an async task.
+    InAsyncTask,
+    /// There is no thread for timers and sockets.
+    NoThread(io::Error),
+}
+
+/// Waits for `future` on this thread.
+///
+/// # Errors
+///
+/// Before the future is polled: those of [`runtime`].
+pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> Result<T, NoWait> {
+    Ok(runtime()?.block_on(future))
+}
+
+/// The runtime on which this thread may wait.
+///
+/// # Errors
+///
+/// Where the thread must not be blocked, or nothing could drive a future.
+pub(crate) fn runtime() -> Result<Handle, NoWait> {
+    if Handle::try_current().is_ok() && is_in_async_task() {
+        return Err(NoWait::InAsyncTask);
+    }
+    lane::for_blocking().map_err(NoWait::NoThread)
+}
+
+/// `true` where a task is polled, whose worker would stand still.
+///
+/// tokio says by a panic alone whether a thread may be blocked. But it counts what a task does at a time, and does not
+/// count in `spawn_blocking` and `block_in_place`: only a task comes to an end of its count, which it gets back here.
+fn is_in_async_task() -> bool {
+    /// More than tokio ever lets a task do at a time.
+    const MORE_THAN_ANY: usize = 256;
+
+    let mut context = Context::from_waker(Waker::noop());
+    let mut counted = Vec::with_capacity(MORE_THAN_ANY);
+    let is_limited = loop {
+        match poll_proceed(&mut context) {
+            Poll::Ready(one) if counted.len() < MORE_THAN_ANY => counted.push(one),
+            Poll::Ready(_) => break false,
+            Poll::Pending => break true,
+        }
+    };
+    // Each gives back the count that it has found: the first comes last.
+    while counted.pop().is_some() {}
+    is_limited
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Duration};
+
+    use tokio::{
+        runtime::{Builder, Runtime},
+        task::{LocalSet, block_in_place, coop::has_budget_remaining, spawn_local},
+        time::{Instant, sleep},
+    };
+
+    use super::*;
+
+    fn runtimes() -> [Runtime; 2] {
+        [Builder::new_current_thread(), Builder::new_multi_thread()]
+            .map(|mut builder| builder.enable_all().build().unwrap())
+    }
+
+    fn is_refused() -> bool {
+        matches!(wait_for(async {}), Err(NoWait::InAsyncTask))
+    }
+
+    #[test]
+    fn tasks_are_told_from_threads_that_may_block() {
+        assert!(!is_refused(), "no runtime is here");
+        for runtime in runtimes() {
+            assert!(runtime.block_on(async { is_refused() }));
+            let spawned = runtime.spawn(async { is_refused() });
+            assert!(runtime.block_on(spawned).unwrap());
+            let spawned = runtime.spawn_blocking(is_refused);
+            assert!(!runtime.block_on(spawned).unwrap());
+            let local = LocalSet::new();
+            let spawned = local.run_until(async { spawn_local(async { is_refused() }).await });
+            assert!(runtime.block_on(spawned).unwrap());
+            let _entered = runtime.enter();
+            assert!(!is_refused(), "a thread beside the runtime");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_has_let_go_of_its_tasks_may_block() {
+        let [_, runtime] = runtimes();
+        let spawned = runtime.spawn(async { (block_in_place(is_refused), is_refused()) });
+        assert_eq!(runtime.block_on(spawned).unwrap(), (false, true));
+    }
+
+    #[test]
+    fn a_task_that_is_refused_has_lost_nothing_of_its_time() {
+        for runtime in runtimes() {
+            runtime.block_on(async {
+                let mut context = Context::from_waker(Waker::noop());
+                let mut left = 0;
+                assert!(is_refused());
+                while let Poll::Ready(one) = poll_proceed(&mut context) {
+                    one.made_progress();
+                    left += 1;
+                    assert!(left < 1000, "a task has an end");
+                }
+                assert_eq!(left, 128, "as much as a task has from its start");
+                assert!(!has_budget_remaining());
+            });
+        }
+    }
+
+    #[test]
+    fn timers_run_for_a_thread_without_a_runtime() {
+        let times = [(); 4].map(|()| {
+            thread::spawn(|| {
+                let begun = Instant::now();
+                wait_for(async { sleep(Duration::from_millis(20)).await }).unwrap();
+                begun.elapsed()
+            })
+        });
+        for time in times {
+            assert!(time.join().unwrap() >= Duration::from_millis(20));
+        }
+    }
+}
