@@ -1,6 +1,7 @@
 //! Measures dlock beside others that lock over Redis: one run of one peer, or all of them in turn.
 
 mod arguments;
+mod blocking;
 mod clock;
 mod compare;
 mod locker;
@@ -41,6 +42,8 @@ struct CommandLine {
 enum Command {
     /// Runs every workload with every peer on a server of its own, and compares with the aims
     Compare(compare::Options),
+    /// Sections of threads beside those of tasks, in memory and on a server of its own
+    Blocking(blocking::Options),
     /// Holds, waits for and takes very many locks on a server of its own
     Many(scale::Options),
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     let done = match line.command {
         None => one(&Settings::read(&line.words).unwrap_or_else(|error| error.exit())),
         Some(Command::Compare(options)) => watch(compare::run(&options)),
+        Some(Command::Blocking(options)) => blocking::run(&options),
         Some(Command::Many(options)) => watch(scale::run(&options)),
     };
     done.map_or_else(

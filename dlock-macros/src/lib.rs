@@ -8,7 +8,7 @@
 //! target      the function: async, or a boxed block     ├ what the user wrote
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
-//!   blocking · key · silent · overlay · output · owned · values · template · duration · literal · suggest · idents
+//!   blocking · key · silent · overlay · output · future · owned · values · template · duration · literal · suggest · idents
 //! plan        what is to be generated
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
@@ -23,6 +23,7 @@ mod check;
 mod doc;
 mod duration;
 mod expand;
+mod future;
 #[cfg(test)]
 mod fuzzing;
 mod idents;

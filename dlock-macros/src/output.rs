@@ -6,6 +6,7 @@ use syn::{
     TypeParamBound,
 };
 
+use crate::future;
 use crate::message::Fault;
 use crate::plan::Output;
 use crate::target::{Shape, Target};
@@ -17,7 +18,7 @@ pub(crate) fn of(target: &Target, handled: bool) -> syn::Result<Output> {
         (_, Shape::Unknown) => return Ok(Output::Inferred),
         (ReturnType::Default, _) => None,
         (ReturnType::Type(_, ty), Shape::AsyncFn | Shape::Blocking) => Some((**ty).clone()),
-        (ReturnType::Type(_, ty), Shape::Block(_)) => match future_output(ty) {
+        (ReturnType::Type(_, ty), Shape::Block(_)) => match future::output(ty) {
             // `BoxFuture<'a, T>` and the like hide the output; it is inferred from the body.
             None => return Ok(Output::Inferred),
             Some(output) => Some(output.clone()),
@@ -64,63 +65,6 @@ fn peel(ty: Type) -> Type {
         Type::Paren(paren) => peel(*paren.elem),
         other => other,
     }
-}
-
-/// `true` if a function with this signature returns a future, as far as is written.
-pub(crate) fn is_future(output: &ReturnType) -> bool {
-    let ReturnType::Type(_, ty) = output else {
-        return false;
-    };
-    let by_name = match &**ty {
-        Type::Path(ty) => ty.path.segments.last().is_some_and(|last| {
-            // `BoxFuture`, `LocalBoxFuture`, and aliases that are called after what they are.
-            last.ident.to_string().ends_with("Future")
-        }),
-        _ => false,
-    };
-    by_name || future_output(ty).is_some()
-}
-
-/// `R` of `Pin<Box<dyn Future<Output = R> + ..>>` or `impl Future<Output = R>`.
-fn future_output(ty: &Type) -> Option<&Type> {
-    match ty {
-        Type::Group(ty) => future_output(&ty.elem),
-        Type::Paren(ty) => future_output(&ty.elem),
-        Type::TraitObject(ty) => ty.bounds.iter().find_map(bound_output),
-        Type::ImplTrait(ty) => ty.bounds.iter().find_map(bound_output),
-        Type::Path(ty) => types_in(&ty.path.segments.last()?.arguments).find_map(future_output),
-        _ => None,
-    }
-}
-
-fn bound_output(bound: &TypeParamBound) -> Option<&Type> {
-    let TypeParamBound::Trait(bound) = bound else {
-        return None;
-    };
-    let last = bound
-        .path
-        .segments
-        .last()
-        .filter(|last| last.ident == "Future")?;
-    arguments(&last.arguments).find_map(|argument| match argument {
-        GenericArgument::AssocType(assoc) if assoc.ident == "Output" => Some(&assoc.ty),
-        _ => None,
-    })
-}
-
-fn types_in(path: &PathArguments) -> impl Iterator<Item = &Type> {
-    arguments(path).filter_map(|argument| match argument {
-        GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    })
-}
-
-fn arguments(path: &PathArguments) -> impl Iterator<Item = &GenericArgument> {
-    let angled: Option<&AngleBracketedGenericArguments> = match path {
-        PathArguments::AngleBracketed(angled) => Some(angled),
-        _ => None,
-    };
-    angled.into_iter().flat_map(|angled| &angled.args)
 }
 
 /// `impl Trait` may stand in a return type but not in the type of an expression.

@@ -13,9 +13,9 @@ use syn::{
     token,
 };
 
+use crate::future;
 use crate::idents;
 use crate::message::{Fault, Faults};
-use crate::output;
 use crate::params::{self, Param};
 
 /// A variable that marks an expansion: a body that contains it has been expanded before.
@@ -195,7 +195,7 @@ fn plain(sig: &Signature, body: &TokenStream) -> syn::Result<Shape> {
     if let Some(block) = trailing_block(head)? {
         return Ok(Shape::Block(Box::new(block)));
     }
-    if output::is_future(&sig.output) {
+    if future::is_returned(&sig.output) {
         // Around the call that makes the future there would be a lock, and none around its work.
         return Err(async_fn.map_or_else(|| hidden_future(sig), too_old));
     }

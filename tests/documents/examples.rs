@@ -208,8 +208,50 @@ async fn cron_asks_for_a_server_to_kill_a_replica() {
 }
 
 #[tokio::test]
+async fn one_copy_imports_and_the_others_find_it_done() {
+    let server = RedisServer::start().await;
+    either_way(&server, async |url| {
+        let (code, output, errors) = run("import", &[], url).await;
+        assert_eq!(code, 0, "{output}{errors}");
+        assert_eq!(
+            output.matches(" imported 25 rows, token ").count(),
+            1,
+            "{output}"
+        );
+        assert_eq!(
+            output.matches(" found them imported").count(),
+            2,
+            "{output}"
+        );
+        assert!(
+            output.contains("25 rows, 0 of them more than once"),
+            "{output}"
+        );
+        // A program that has ended has given its lock back.
+        if url.is_some() {
+            only_fences_are_left(&server).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn import_notices_what_happens_without_the_lock() {
+    let server = RedisServer::start().await;
+    either_way(&server, async |url| {
+        let (code, output, errors) = run("import", &["--without-lock"], url).await;
+        assert_eq!(code, 1, "{output}{errors}");
+        assert!(
+            output.contains("25 rows, 25 of them more than once"),
+            "{output}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn there_is_one_leader_in_each_term() {
-    one_leader_in_each_term("cancel", 0).await;
+    one_leader_in_each_term("stop", 0).await;
 }
 
 #[tokio::test]
@@ -266,7 +308,11 @@ async fn replicas_and_candidates_do_not_start_when_the_server_is_away() {
         assert_eq!((code, output.as_str()), (1, ""), "{errors}");
         assert!(errors.contains("cannot use the store"), "{errors}");
     };
-    tokio::join!(does_not_start("cron"), does_not_start("leader"));
+    tokio::join!(
+        does_not_start("cron"),
+        does_not_start("leader"),
+        does_not_start("import")
+    );
 }
 
 /// The table of the example, from its input.

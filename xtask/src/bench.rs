@@ -29,7 +29,7 @@ pub(crate) struct Compare {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Many {
+pub(crate) enum Apart {
     /// Holds, waits for and takes very many locks in one process
     ///
     /// Fails if a lease is lost, anything but fences is left in the server, or memory grows beyond
@@ -50,6 +50,13 @@ pub(crate) enum Many {
         /// Over a Redis Cluster of three masters in place of one server
         #[arg(long)]
         cluster: bool,
+    },
+
+    /// Measures sections of threads beside those of tasks, by the attribute and by hand
+    Blocking {
+        /// How many rounds each way is measured; medians count
+        #[arg(long, default_value_t = 30)]
+        rounds: u32,
     },
 }
 
@@ -74,14 +81,19 @@ impl Compare {
     }
 }
 
-impl Many {
+impl Apart {
     pub(crate) fn run(&self) -> Result<(), String> {
-        let Self::Many {
-            leases,
-            waiters,
-            keys,
-            cluster,
-        } = self;
+        let (leases, waiters, keys, cluster) = match self {
+            Self::Many {
+                leases,
+                waiters,
+                keys,
+                cluster,
+            } => (leases, waiters, keys, cluster),
+            Self::Blocking { rounds } => {
+                return start(&["blocking".to_owned(), format!("--rounds={rounds}")]);
+            }
+        };
         let mut words = vec![
             "many".to_owned(),
             format!("--leases={leases}"),

@@ -113,11 +113,12 @@ Environment:
 Examples:
   cargo xtask bench                            everything, in some five minutes
   cargo xtask bench --only W1,W3 --reps 5      two workloads, five times each
-  cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys"
+  cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys
+  cargo xtask bench blocking                   sections of threads beside those of tasks"
     )]
     Bench {
         #[command(subcommand)]
-        many: Option<bench::Many>,
+        apart: Option<bench::Apart>,
 
         #[command(flatten)]
         compare: bench::Compare,
@@ -172,8 +173,8 @@ fn main() -> ExitCode {
         Command::Test { keep_going, steps } if steps.is_empty() => gate::run_all(keep_going),
         Command::Test { keep_going, steps } => gate::run(&steps, keep_going),
         Command::Cost { runs } => told(cost::run(runs)),
-        Command::Bench { many, compare } => {
-            told(many.map_or_else(|| compare.run(), |many| many.run()))
+        Command::Bench { apart, compare } => {
+            told(apart.map_or_else(|| compare.run(), |apart| apart.run()))
         }
         Command::Model(model) => told(model.run()),
         Command::Sim(sim) => told(sim.run()),
@@ -229,11 +230,11 @@ mod tests {
         };
         assert!(matches!(
             command(&["many", "--leases", "100"]),
-            Some(Command::Bench { many: Some(_), .. })
+            Some(Command::Bench { apart: Some(_), .. })
         ));
         assert!(matches!(
             command(&["--only", "W1,W3", "--reps", "1"]),
-            Some(Command::Bench { many: None, .. })
+            Some(Command::Bench { apart: None, .. })
         ));
         assert!(command(&["--only", "W1", "many"]).is_none());
     }

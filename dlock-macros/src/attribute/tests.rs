@@ -23,6 +23,7 @@ const ITEMS: &[&str] = &[
         -> Pin<Box<dyn Future<Output = Result<impl Sized, E>> + Send + 'a>>
     { let x = 1; Box::pin(async move { let (a, b) = { let __arg1 = __arg1; __arg1 }; BODY }) }",
     "fn pay(self, id: u64) -> impl Future<Output = Result<(), E>> { async move { BODY } }",
+    "unsafe extern \"C\" fn pay<'a>(&'a mut self, id: u64) -> Result<&'a mut u64, E> { BODY }",
     "pub(in crate::a) async unsafe extern \"C\" fn r#pay<'a, T>(&'a self, id: &'a T) -> R { BODY }",
 ];
 
@@ -70,6 +71,34 @@ fn the_function_is_kept_and_its_body_written_once() {
 fn is_our_line(attr: &syn::Attribute) -> bool {
     let doc = quote!(#attr).to_string();
     doc.contains("Holds the lock") || doc == "# [doc = \"\"]"
+}
+
+/// One mistake of each plain function, in these words; none if there are none.
+#[test]
+fn plain_functions_are_refused_what_a_thread_cannot_do() {
+    let plain = "fn pay(id: u64) -> Result<u64, E> { BODY }";
+    let future = "fn pay(id: u64) -> BoxFuture<'static, R> { made(BODY) }";
+    for (options, item, expected) in [
+        ("on_lost = finish", plain, ""),
+        ("lease = lease", plain, "cannot be stopped"),
+        ("on_lost = stop", plain, "cannot be stopped"),
+        ("on_lost = perhaps", plain, "is `stop` or `finish`"),
+        ("on_lost = finish, on_cancel = detach", plain, "for futures"),
+        ("on_lost = finish, on_cancel = stop", plain, "for futures"),
+        ("on_lost = finish", future, "cannot be guarded"),
+        (
+            "on_lost = finish",
+            "const fn pay() -> R { BODY }",
+            "`const fn`",
+        ),
+    ] {
+        let expansion = expanded(&format!("key = \"a\", {options}"), item);
+        let count = usize::from(!expected.is_empty());
+        assert_eq!(errors(&expansion), count, "{options}: {expansion}");
+        assert!(expansion.contains(expected), "{options}: {expansion}");
+        assert!(!expansion.contains("await"), "{options}: {expansion}");
+        assert_eq!(expansion.matches("BODY").count(), 1, "{expansion}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Each is a small change that could be made in good faith. Those that break a rule of
 //! `ARCHITECTURE.md` quote it.
 
+mod blocking;
 mod cluster;
 mod confirm;
 mod guard;
@@ -25,6 +26,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         turns::ALL,
         renewals::ALL,
         guard::ALL,
+        blocking::ALL,
         several::ALL,
         confirm::ALL,
         cluster::ALL,

@@ -251,8 +251,8 @@ pub(super) const ALL: &[Mutant] = &[
         "others-not-held",
         "A body that waits for another of its own keys is not told",
         WATCH,
-        "reentrancy::enter( acquisition.core.id(), lease.each().map(Lease::key), )",
-        "reentrancy::enter(acquisition.core.id(), lease.each().take(1).map(Lease::key))",
+        "reentrancy::enter(acquisition.core.id(), «lease.keys()»)",
+        "lease.keys().take(1)",
         MANY,
     ),
     Mutant::new(
