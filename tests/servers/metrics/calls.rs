@@ -62,7 +62,7 @@ async fn a_function_counts_under_its_template_and_not_under_its_key() {
 async fn a_lock_by_hand_counts_under_what_it_says_or_under_none() {
     counted(async |recorded| {
         let manager = exact();
-        let lock = manager.lock("order:42").template("order:<id>");
+        let lock = manager.lock("order:42").metric("order:<id>");
         let guard = lock.acquire().await.unwrap();
         assert_eq!(recorded.all("dlock_held"), once("template=order:<id>"));
         sleep(Duration::from_secs(3)).await;
@@ -183,7 +183,7 @@ async fn a_caller_that_goes_away_counts_at_whatever_await_it_goes() {
             sleep(Duration::from_secs(2)).await;
             guard.release().await
         });
-        let waiting = faulty.manager.lock("k").template("a").acquire();
+        let waiting = faulty.manager.lock("k").metric("a").acquire();
         let finished = match soon(poll_times(waiting, polls)).await {
             Polled::Finished(guard) => {
                 drop(guard.unwrap());
