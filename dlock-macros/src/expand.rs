@@ -9,7 +9,9 @@
 //! it: rustc then reports a mistake in the body as in a function without a lock. The body stands in the
 //! expansion exactly once.
 
+mod enabled;
 mod settings;
+mod skip;
 mod spans;
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -120,15 +122,13 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     };
     // All of it there: rustc reports once what stands in one place.
     let borrowed = quote_spanned!(guard.span()=> &#guard);
-    let busy = plan.on_busy.as_ref().map(|value| {
+    let busy = plan.on_busy.as_ref().map(|busy| {
+        let value = skip::value(plan, busy);
         quote_spanned! {site()=>
             ::core::result::Result::Err(__error) if #private::is_busy(&__error) => return #value,
         }
     });
-    // A value that never comes, as of `todo!()`, would be reported for the `return` around it.
-    let allow_busy = plan.on_busy.as_ref().map(
-        |_| quote_spanned!(site()=> #[allow(unreachable_code, clippy::diverging_sub_expression)]),
-    );
+    let allow_busy = plan.on_busy.as_ref().and_then(skip::allowed);
     let lease = plan
         .lease
         .as_ref()
@@ -140,9 +140,10 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         .as_ref()
         .map(|_| quote_spanned!(site()=> #[allow(clippy::async_yields_async)]));
     let body = watched(plan, brace, body);
+    let guard_type = enabled::guard_type(plan);
     let section = quote_spanned! {site()=>
         #lease
-        let __output = #private::LockGuard::run_while_held(#borrowed, #allow #body).await;
+        let __output = #private::#guard_type::run_while_held(#borrowed, #allow #body).await;
     };
     // The value waits here, and may keep the function's future from being `Send`.
     let place = match &plan.output {
@@ -151,14 +152,16 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     };
     let output = Ident::new("__output", site());
     let at_type = self::private(plan.krate.as_ref(), place);
-    let finish = quote_spanned!(place=> #at_type::finish(#guard, #output).await);
+    let finish = enabled::finish(plan, place);
+    let finish = quote_spanned!(place=> #at_type::#finish(#guard, #output).await);
     let settled = match plan.detach {
         None => quote_spanned!(site()=> #section match #finish),
         // A value that a task cannot own is reported at the word that asks for the task.
         Some(place) => {
             let run = quote_spanned!(site_at(place)=> run);
+            let detach = enabled::detach(plan);
             quote_spanned! {site()=>
-                match #private::Detach::of(#borrowed).#run(async move {
+                match #private::#detach(#borrowed).#run(async move {
                     #section
                     #finish
                 }).await
@@ -168,19 +171,33 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let failure = failure(plan);
     let value = value(plan);
 
+    let asked = quote_spanned! {site()=>
+        let __site = #lock_site;
+        #[allow(clippy::used_underscore_binding)]
+        let __acquiring = #acquiring;
+    };
+    let answered = quote_spanned! {site()=>
+        match __acquiring.await {
+            ::core::result::Result::Ok(__guard) => __guard,
+            #busy
+            ::core::result::Result::Err(__error) => break 'locked __error,
+        }
+    };
+    let acquired = match plan.enabled {
+        None => quote_spanned!(site()=> #asked #allow_busy let #guard = #answered;),
+        Some(_) => {
+            let guard_or_none = enabled::guard(plan, &asked, &answered);
+            quote_spanned!(site()=> #allow_busy let #guard = #guard_or_none;)
+        }
+    };
+    let condition = enabled::condition(plan);
+
     quote_spanned! {site()=>
         #editors
         #removed
+        #condition
         let __error: #private::LockError = 'locked: {
-            let __site = #lock_site;
-            #[allow(clippy::used_underscore_binding)]
-            let __acquiring = #acquiring;
-            #allow_busy
-            let #guard = match __acquiring.await {
-                ::core::result::Result::Ok(__guard) => __guard,
-                #busy
-                ::core::result::Result::Err(__error) => break 'locked __error,
-            };
+            #acquired
             #settled {
                 ::core::result::Result::Ok(#value) => return #value,
                 ::core::result::Result::Err(__error) => __error,
@@ -352,8 +369,9 @@ fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let templates = plan.keys.iter().map(|key| &key.template);
     let options = settings::calls(plan, true);
     let computed = settings::computed(plan);
+    let metric = plan.metric.iter();
     quote_spanned! {site()=>
-        #private::site!(#function, [#(#templates),*], [#options], [#(#computed),*])
+        #private::site!(#function, [#(#templates),*], [#options], [#(#computed),*] #(, #metric)*)
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! attribute   the stages one after the other
-//! args        the options as written                    ┐
+//! args        the options as written, with `elsewhere`  ┐
 //! target      the function: async, or a boxed block     ├ what the user wrote
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
@@ -21,6 +21,7 @@ mod attribute;
 mod check;
 mod doc;
 mod duration;
+mod elsewhere;
 mod expand;
 #[cfg(test)]
 mod fuzzing;
