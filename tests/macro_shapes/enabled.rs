@@ -11,7 +11,11 @@ use std::{
 use dlock::{KeyPart, LockError, LockManager, PartWriter, distributed_lock};
 use tokio::task::yield_now;
 
-use crate::{Fault, Noisy, Result, assert_send, poll_once, record, say, under, while_held};
+use crate::{
+    Fault, Noisy, Result, assert_send, poll_once,
+    record::{self, record},
+    say, under, while_held,
+};
 
 /// A value that says when a key is made of it.
 struct Rendered;
@@ -273,4 +277,30 @@ async fn each_call_asks_anew() {
     let taken = events.iter().filter(|event| *event == "acquire job");
     assert_eq!(taken.count(), 2, "{events:?}");
     assert_eq!(events[0], "body");
+}
+
+#[distributed_lock(key = "job", ttl = "1s", enabled = enabled)]
+async fn endless(enabled: bool) -> Result {
+    say("body");
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    say("end");
+    Ok(())
+}
+
+/// A lease ends its body as it does without the option; a body without one has nothing to lose.
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_ends_the_body() {
+    for enabled in [true, false] {
+        let (output, events) = record(async {
+            let losing = async {
+                tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+                record::store().forget();
+            };
+            tokio::join!(endless(enabled), losing).0
+        })
+        .await;
+        let lost = matches!(output, Err(Fault::Lock(LockError::Lost { .. })));
+        assert_eq!(lost, enabled, "{output:?}");
+        assert_eq!(events.contains(&"end".to_owned()), !enabled, "{events:?}");
+    }
 }

@@ -6,6 +6,7 @@
 mod cluster;
 mod confirm;
 mod guard;
+mod options;
 mod quorum;
 mod renewals;
 mod rules;
@@ -25,6 +26,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         turns::ALL,
         renewals::ALL,
         guard::ALL,
+        options::ALL,
         several::ALL,
         confirm::ALL,
         cluster::ALL,
