@@ -179,7 +179,9 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
             Opt::Enabled,
             Opt::Lease,
             Fault::new("`lease` has nothing to name in calls that `enabled` leaves without a lock")
-                .help("keep one of the two"),
+                .help(
+                    "keep one of the two: a body that needs its lease cannot run without the lock",
+                ),
         );
     }
     if plan.on_busy.is_some() && set(|setting| matches!(setting, Setting::Wait(Patience::Forever)))

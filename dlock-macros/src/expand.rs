@@ -9,12 +9,13 @@
 //! it: rustc then reports a mistake in the body as in a function without a lock. The body stands in the
 //! expansion exactly once.
 
+mod braces;
 mod enabled;
 mod settings;
 mod skip;
 mod spans;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -104,15 +105,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             #private::in_editors! { #(let _ = ::core::format_args!(#names);)* }
         }
     });
-    let pieces = plan.keys.iter().flat_map(|key| &key.pieces);
-    let removed = pieces.filter_map(|piece| match piece {
-        KeyPiece::Part(_, _, Some(removed)) => {
-            let (otherwise, error) = (&removed.otherwise, &removed.error);
-            Some(quote!(#otherwise #error))
-        }
-        _ => None,
-    });
-    let removed = quote!(#(#removed)*);
+    let removed = removed(plan);
     let acquiring = acquiring(plan);
     // By the name of the lease, if it has one: what keeps the lease for longer than the body is
     // reported as what keeps this from its release.
@@ -183,13 +176,8 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             ::core::result::Result::Err(__error) => break 'locked __error,
         }
     };
-    let acquired = match plan.enabled {
-        None => quote_spanned!(site()=> #asked #allow_busy let #guard = #answered;),
-        Some(_) => {
-            let guard_or_none = enabled::guard(plan, &asked, &answered);
-            quote_spanned!(site()=> #allow_busy let #guard = #guard_or_none;)
-        }
-    };
+    let answered = enabled::guard(plan, &asked, &answered);
+    let asked = plan.enabled.is_none().then_some(asked);
     let condition = enabled::condition(plan);
 
     quote_spanned! {site()=>
@@ -197,7 +185,9 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         #removed
         #condition
         let __error: #private::LockError = 'locked: {
-            #acquired
+            #asked
+            #allow_busy
+            let #guard = #answered;
             #settled {
                 ::core::result::Result::Ok(#value) => return #value,
                 ::core::result::Result::Err(__error) => __error,
@@ -280,7 +270,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
     });
     let mut braced = TokenStream::new();
     brace.surround(&mut braced, |inside| {
-        if is_one_expression(body) {
+        if braces::is_one_expression(body) {
             // Without a statement before it, its braces would be reported as unused.
             quote_spanned!(site()=> ();).to_tokens(inside);
         }
@@ -323,45 +313,6 @@ fn evaluates(plan: &Plan) -> bool {
     plan.manager.is_some() || plan.on_busy.is_some() || settings::computed(plan).next().is_some()
 }
 
-/// `true` if a body may be a lone expression: it has no `;` and does not begin with an item.
-fn is_one_expression(body: &TokenStream) -> bool {
-    let is_semicolon = |tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';');
-    !begins_with_item(body) && !body.clone().into_iter().any(is_semicolon)
-}
-
-/// A statement before an item would be reported, by clippy.
-fn begins_with_item(body: &TokenStream) -> bool {
-    const ITEMS: &[&str] = &[
-        "enum",
-        "extern",
-        "fn",
-        "impl",
-        "macro_rules",
-        "mod",
-        "pub",
-        "static",
-        "struct",
-        "trait",
-        "type",
-        "use",
-    ];
-    // They begin expressions, too: `async move {`, `const {`, `unsafe {`, and `union` is a name.
-    const BEFORE_WORDS: &[&str] = &["async", "const", "union", "unsafe"];
-    let mut trees = body.clone().into_iter().peekable();
-    let is_hash =
-        |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == '#');
-    while trees.next_if(is_hash).is_some() {
-        // The contents of the attribute's brackets.
-        trees.next();
-    }
-    let Some(TokenTree::Ident(first)) = trees.next() else {
-        return false;
-    };
-    let is_word = |tree: &TokenTree| matches!(tree, TokenTree::Ident(word) if word != "move");
-    ITEMS.iter().any(|item| first == item)
-        || (BEFORE_WORDS.iter().any(|word| first == word) && trees.peek().is_some_and(is_word))
-}
-
 /// A reference to the static description of this function's lock.
 fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
@@ -389,6 +340,19 @@ fn key(plan: &Plan, key: &Key) -> TokenStream {
         }
     });
     quote_spanned!(site()=> #private::key(#template, &[#(#pieces),*]))
+}
+
+/// The errors for parameters in keys that a `#[cfg]` has removed.
+fn removed(plan: &Plan) -> TokenStream {
+    let pieces = plan.keys.iter().flat_map(|key| &key.pieces);
+    let removed = pieces.filter_map(|piece| match piece {
+        KeyPiece::Part(_, _, Some(removed)) => {
+            let (otherwise, error) = (&removed.otherwise, &removed.error);
+            Some(quote!(#otherwise #error))
+        }
+        _ => None,
+    });
+    quote!(#(#removed)*)
 }
 
 /// Leaves the function with `error`.

@@ -176,18 +176,20 @@ pub(crate) fn busy(value: &Expr, params: &[Param]) -> syn::Result<Busy> {
 pub(crate) fn metric(given: &Given) -> syn::Result<String> {
     const LONGEST: usize = 64;
     let value = &given.value;
-    let Expr::Lit(ExprLit {
-        lit: Lit::Str(literal),
-        ..
-    }) = value
-    else {
-        return Err(Fault::new("`metric` must be a string literal")
-            .help("for example `metric = \"settle-order\"`: it is one word for all calls")
-            .over(value));
+    let literal = match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(literal),
+            ..
+        }) if literal.suffix().is_empty() => literal,
+        _ => {
+            return Err(Fault::new("`metric` must be a string literal")
+                .help("for example `metric = \"settle-order\"`: it is one word for all calls")
+                .over(value));
+        }
     };
     let text = literal.value();
-    if !literal.suffix().is_empty() || text.is_empty() {
-        return Err(Fault::new("`metric` is a word that metrics and logs show")
+    if text.is_empty() {
+        return Err(Fault::new("`metric` is empty")
             .help("for example `metric = \"settle-order\"`, or leave it out to show the key's template")
             .over(value));
     }

@@ -163,7 +163,7 @@ async fn without_the_lock() {
         locks,
         has_replicas: false,
     };
-    let (_, events) = record(async {
+    let ((), events) = record(async {
         assert_eq!(assert_send(shop.settle(7)).await, Ok(7));
         assert_eq!(shop.evaluate(Rendered).await, Ok(true));
     })
@@ -194,12 +194,13 @@ async fn without_the_lock() {
 /// Two of them at the same time, which a lock would not let.
 #[tokio::test]
 async fn calls_without_a_lock_do_not_wait_for_each_other() {
-    let inside = Arc::new(tokio::sync::Barrier::new(2));
     #[distributed_lock(key = "job", enabled = false)]
     async fn meet(inside: Arc<tokio::sync::Barrier>) -> Result {
         inside.wait().await;
         Ok(())
     }
+
+    let inside = Arc::new(tokio::sync::Barrier::new(2));
     let (both, events) = record(async { tokio::join!(meet(inside.clone()), meet(inside)) }).await;
     assert_eq!(both, (Ok(()), Ok(())));
     assert_eq!(events, [""; 0]);
@@ -208,7 +209,7 @@ async fn calls_without_a_lock_do_not_wait_for_each_other() {
 #[tokio::test]
 async fn a_body_without_a_lock_detaches_too() {
     for enabled in [true, false] {
-        let (_, events) = record(async {
+        let ((), events) = record(async {
             let noisy = Noisy::new("argument");
             let calling = dlock::with_manager(crate::manager(), detached(enabled, noisy));
             let mut calling = Box::pin(calling);

@@ -126,7 +126,7 @@ async fn what_is_not_busy_is_no_reason_to_skip() {
     let not_installed = |error| matches!(error, Err(Fault::Lock(LockError::NotInstalled { .. })));
     assert!(not_installed(result().await));
     assert!(option_in_result().await.is_err());
-    let (_, events) =
+    let ((), events) =
         record(async { dlock::with_manager(crate::manager(), nothing()).await }).await;
     assert_eq!(events, ["acquire job", "body", "release job"]);
 }

@@ -19,8 +19,11 @@ pub(super) fn condition(plan: &Plan) -> Option<TokenStream> {
     Some(quote_spanned!(site()=> let __enabled: #wanted = #value;))
 }
 
-/// The guard of a call that may take no lock.
+/// The guard of a call that has `asked` and was `answered`, if it was to ask.
 pub(super) fn guard(plan: &Plan, asked: &TokenStream, answered: &TokenStream) -> TokenStream {
+    if plan.enabled.is_none() {
+        return answered.clone();
+    }
     let private = private(plan.krate.as_ref(), site());
     quote_spanned! {site()=>
         if __enabled {
@@ -34,24 +37,27 @@ pub(super) fn guard(plan: &Plan, asked: &TokenStream, answered: &TokenStream) ->
 
 /// The type whose `run_while_held` runs the body.
 pub(super) fn guard_type(plan: &Plan) -> TokenStream {
-    match plan.enabled {
-        None => quote_spanned!(site()=> LockGuard),
-        Some(_) => quote_spanned!(site()=> OptionalGuard),
+    if plan.enabled.is_none() {
+        quote_spanned!(site()=> LockGuard)
+    } else {
+        quote_spanned!(site()=> OptionalGuard)
     }
 }
 
 /// The function that gives the lock back.
 pub(super) fn finish(plan: &Plan, place: Span) -> TokenStream {
-    match plan.enabled {
-        None => quote_spanned!(place=> finish),
-        Some(_) => quote_spanned!(place=> OptionalGuard::finish),
+    if plan.enabled.is_none() {
+        quote_spanned!(place=> finish)
+    } else {
+        quote_spanned!(place=> OptionalGuard::finish)
     }
 }
 
 /// The function that prepares a section to go on without its caller.
 pub(super) fn detach(plan: &Plan) -> TokenStream {
-    match plan.enabled {
-        None => quote_spanned!(site()=> Detach::of),
-        Some(_) => quote_spanned!(site()=> OptionalGuard::detach),
+    if plan.enabled.is_none() {
+        quote_spanned!(site()=> Detach::of)
+    } else {
+        quote_spanned!(site()=> OptionalGuard::detach)
     }
 }
