@@ -53,6 +53,12 @@ async fn transfer(from: u64, to: u64) -> Result<u64, LockError> {
     Ok(from + to)
 }
 
+#[expect(dead_code, reason = "those that nobody calls count as well")]
+#[distributed_lock(key = "job:<day>", on_busy = skip, metric = "nightly", enabled = day > 0)]
+async fn nightly(day: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
 macro_rules! made {
     ($name:ident) => {
         #[distributed_lock(key = "made")]
@@ -115,6 +121,7 @@ fn every_annotated_function_is_listed_once() {
                 None,
                 wait(5)
             ),
+            ("registry::nightly", "job:<day>", None, Some(Wait::Never)),
             ("registry::made", "made", None, None),
         ]
     );
@@ -133,6 +140,22 @@ fn every_annotated_function_is_listed_once() {
         transfer.expect("it is listed").templates(),
         ["account:<from>", "account:<to>"]
     );
+}
+
+#[test]
+fn what_metrics_show_and_what_a_call_decides_is_listed() {
+    let sites = lock_sites();
+    let site = |function| {
+        let mut sites = sites.iter();
+        sites.find(|site| site.function() == function)
+    };
+    let nightly = site("registry::nightly").expect("it is listed");
+    assert_eq!(
+        (nightly.metric(), nightly.computed()),
+        ("nightly", &["enabled"][..])
+    );
+    let transfer = site("registry::transfer").expect("it is listed");
+    assert_eq!(transfer.metric(), transfer.template());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, LitStr, Token};
 
 use crate::duration::{self, Role};
+use crate::elsewhere::{self, Elsewhere};
 use crate::message::{Fault, Faults};
 use crate::suggest;
 
@@ -23,8 +24,10 @@ pub(crate) enum Opt {
     OnCancel,
     OnBusy,
     OnError,
+    Enabled,
     Lease,
     Manager,
+    Metric,
     Crate,
 }
 
@@ -39,14 +42,16 @@ const OPTIONS: &[(Opt, &str, &str)] = &[
     (Opt::MinHold, "min_hold", "min_hold = \"10s\""),
     (Opt::OnLost, "on_lost", "on_lost = finish"),
     (Opt::OnCancel, "on_cancel", "on_cancel = detach"),
-    (Opt::OnBusy, "on_busy", "on_busy = Ok(None)"),
+    (Opt::OnBusy, "on_busy", "on_busy = skip"),
     (
         Opt::OnError,
         "on_error",
         "on_error = |error| Err(error.to_string())",
     ),
+    (Opt::Enabled, "enabled", "enabled = config.locks"),
     (Opt::Lease, "lease", "lease = lease"),
     (Opt::Manager, "manager", "manager = self.locks"),
+    (Opt::Metric, "metric", "metric = \"settle-order\""),
     (Opt::Crate, "crate", "crate = ::my_crate::dlock"),
 ];
 
@@ -153,11 +158,12 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
     let name = input.call(Ident::parse_any)?;
     let Some(&(opt, text, example)) = find(&name.unraw().to_string()) else {
         let near = near(&name);
-        let elsewhere = elsewhere(&name);
-        if near == Some("key") || elsewhere.is_some_and(|(opt, _)| opt == Some(Opt::Key)) {
+        let elsewhere = elsewhere::find(&name.unraw().to_string());
+        let is_key = elsewhere.as_ref().is_some_and(Elsewhere::is_key);
+        if is_key || elsewhere.is_none() && near == Some("key") {
             args.seen.push(Opt::Key);
         }
-        return Err(unknown(&name, near, elsewhere.map(|(_, help)| help)));
+        return Err(unknown(&name, near, elsewhere.map(|it| it.help)));
     };
     // Only the second place is marked: an error at the first one too would be two for one mistake.
     let repeated = args.mentions(opt).then(|| {
@@ -228,84 +234,6 @@ fn find(name: &str) -> Option<&'static (Opt, &'static str, &'static str)> {
 fn near(name: &Ident) -> Option<&'static str> {
     let known = OPTIONS.iter().map(|(_, name, _)| *name);
     suggest::closest(&name.unraw().to_string(), known)
-}
-
-/// The name that an option of another lock has here.
-fn elsewhere(name: &Ident) -> Option<(Option<Opt>, &'static str)> {
-    const NAMES: &[(&[&str], Option<Opt>, &str)] = &[
-        (
-            &[
-                "name",
-                "resource",
-                "lock",
-                "lock_name",
-                "lock_key",
-                "template",
-            ],
-            Some(Opt::Key),
-            "what is locked is `key = \"order:<id>\"`",
-        ),
-        (
-            &[
-                "expire",
-                "expires",
-                "expiry",
-                "expiration",
-                "lease_time",
-                "lifetime",
-                "ex",
-                "px",
-            ],
-            Some(Opt::Ttl),
-            "how long the lease lasts is `ttl = \"30s\"`",
-        ),
-        (
-            &[
-                "acquire_timeout",
-                "blocking_timeout",
-                "lock_timeout",
-                "wait_time",
-                "wait_timeout",
-            ],
-            Some(Opt::Wait),
-            "how long to wait is `wait = \"5s\"`",
-        ),
-        (
-            // The one here, the other there.
-            &["timeout", "duration"],
-            None,
-            "how long to wait is `wait = \"5s\"`, how long the lease lasts is `ttl = \"30s\"`",
-        ),
-        (
-            &[
-                "blocking",
-                "block",
-                "non_blocking",
-                "nonblocking",
-                "try_lock",
-                "nowait",
-                "no_wait",
-            ],
-            Some(Opt::Wait),
-            "to ask once and not wait is `wait = never`; to wait is `wait = \"5s\"`",
-        ),
-        (
-            &[
-                "auto_extend",
-                "auto_renew",
-                "auto_renewal",
-                "extend",
-                "renewal",
-                "watchdog",
-            ],
-            Some(Opt::Renew),
-            "leases are renewed by themselves; `renew = false` turns it off",
-        ),
-    ];
-    let name = name.unraw().to_string();
-    let mut names = NAMES.iter();
-    let (_, opt, help) = names.find(|(names, ..)| names.contains(&name.as_str()))?;
-    Some((*opt, help))
 }
 
 fn unknown(name: &Ident, near: Option<&str>, elsewhere: Option<&str>) -> syn::Error {

@@ -14,7 +14,7 @@ use crate::message::{Fault, Faults};
 use crate::output;
 use crate::owned;
 use crate::params::Binding;
-use crate::plan::{Cancel, Length, Output, Patience, Plan, Setting};
+use crate::plan::{Busy, Cancel, Length, Output, Patience, Plan, Setting};
 use crate::target::{Shape, Target};
 use crate::values;
 
@@ -27,6 +27,8 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         manager: None,
         on_busy: None,
         on_error: None,
+        enabled: None,
+        metric: None,
         lease: None,
         detach: None,
         blocking: matches!(target.shape, Shape::Blocking),
@@ -73,12 +75,18 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
                 let loss = faults.keep(values::loss(value));
                 plan.settings.extend(loss.map(Setting::OnLost));
             }
-            Opt::OnBusy => plan.on_busy = Some(value.clone()),
+            Opt::OnBusy => plan.on_busy = faults.keep(values::busy(value, &target.params)),
             Opt::OnError => plan.on_error = Some(value.clone()),
+            Opt::Enabled => plan.enabled = Some(value.clone()),
+            Opt::Metric => plan.metric = faults.keep(values::metric(given)),
             Opt::Manager => plan.manager = Some(value.clone()),
             Opt::Crate => plan.krate = faults.keep(values::path(given)),
             Opt::Lease => plan.lease = faults.keep(lease(given, target)),
         }
+    }
+    if matches!(plan.on_busy, Some(Busy::Skip(_))) && !args.mentions(Opt::Wait) {
+        // Who does nothing about a busy lock has no reason to wait for it.
+        plan.settings.push(Setting::Wait(Patience::Never));
     }
     contradictions(args, &plan, faults);
     if plan.blocking {
@@ -169,6 +177,16 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
             Opt::Renew,
             Fault::new("`min_hold` is longer than `ttl`, and `renew = false` lets the lease end")
                 .help("make `ttl` at least as long as `min_hold`, or leave out `renew = false`"),
+        );
+    }
+    if plan.enabled.is_some() && plan.lease.is_some() {
+        refuse(
+            Opt::Enabled,
+            Opt::Lease,
+            Fault::new("`lease` has nothing to name in calls that `enabled` leaves without a lock")
+                .help(
+                    "keep one of the two: a body that needs its lease cannot run without the lock",
+                ),
         );
     }
     if plan.on_busy.is_some() && set(|setting| matches!(setting, Setting::Wait(Patience::Forever)))

@@ -44,6 +44,9 @@ fn line(plan: &Plan) -> String {
         one => format!("lock {}", one.concat()),
     };
     let mut line = format!("Holds the {locks} while it runs");
+    if plan.enabled.is_some() {
+        line.push_str(", unless `enabled` is false");
+    }
     for (index, option) in plan.settings.iter().filter_map(option).enumerate() {
         line.push_str(if index == 0 { "; " } else { ", " });
         line.push_str(&option);

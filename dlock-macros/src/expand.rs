@@ -9,10 +9,13 @@
 //! it: rustc then reports a mistake in the body as in a function without a lock. The body stands in the
 //! expansion exactly once.
 
+mod braces;
+mod enabled;
 mod settings;
+mod skip;
 mod spans;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -104,15 +107,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
             #private::in_editors! { #(let _ = ::core::format_args!(#names);)* }
         }
     });
-    let pieces = plan.keys.iter().flat_map(|key| &key.pieces);
-    let removed = pieces.filter_map(|piece| match piece {
-        KeyPiece::Part(_, _, Some(removed)) => {
-            let (otherwise, error) = (&removed.otherwise, &removed.error);
-            Some(quote!(#otherwise #error))
-        }
-        _ => None,
-    });
-    let removed = quote!(#(#removed)*);
+    let removed = removed(plan);
     let acquiring = acquiring(plan);
     // By the name of the lease, if it has one: what keeps the lease for longer than the body is
     // reported as what keeps this from its release.
@@ -122,21 +117,15 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     };
     // All of it there: rustc reports once what stands in one place.
     let borrowed = quote_spanned!(guard.span()=> &#guard);
-    let busy = plan.on_busy.as_ref().map(|value| {
+    let busy = plan.on_busy.as_ref().map(|busy| {
+        let value = skip::value(plan, busy);
         quote_spanned! {site()=>
             ::core::result::Result::Err(__error) if #private::is_busy(&__error) => return #value,
         }
     });
-    // A value that never comes, as of `todo!()`, would be reported for the `return` around it.
-    let allow_busy = plan.on_busy.as_ref().map(
-        |_| quote_spanned!(site()=> #[allow(unreachable_code, clippy::diverging_sub_expression)]),
-    );
-    let (guard_type, run) = if plan.blocking {
-        ("BlockingGuard", "run")
-    } else {
-        ("LockGuard", "run_while_held")
-    };
-    let [guard_type, run] = [guard_type, run].map(|name| Ident::new(name, site()));
+    let allow_busy = plan.on_busy.as_ref().and_then(skip::allowed);
+    let guard_type = enabled::guard_type(plan);
+    let run = enabled::run(plan);
     let lease = plan
         .lease
         .as_ref()
@@ -160,18 +149,16 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     };
     let output = Ident::new("__output", site());
     let at_type = self::private(plan.krate.as_ref(), place);
-    let finish = if plan.blocking {
-        quote_spanned!(place=> #at_type::finish_blocking(#guard, #output))
-    } else {
-        quote_spanned!(place=> #at_type::finish(#guard, #output).await)
-    };
+    let finish = enabled::finish(plan, place);
+    let finish = quote_spanned!(place=> #at_type::#finish(#guard, #output)#awaited);
     let settled = match plan.detach {
         None => quote_spanned!(site()=> #section match #finish),
         // A value that a task cannot own is reported at the word that asks for the task.
         Some(place) => {
             let run = quote_spanned!(site_at(place)=> run);
+            let detach = enabled::detach(plan);
             quote_spanned! {site()=>
-                match #private::Detach::of(#borrowed).#run(async move {
+                match #private::#detach(#borrowed).#run(async move {
                     #section
                     #finish
                 }).await
@@ -181,19 +168,30 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let failure = failure(plan);
     let value = value(plan);
 
+    let asked = quote_spanned! {site()=>
+        let __site = #lock_site;
+        #[allow(clippy::used_underscore_binding)]
+        let __acquiring = #acquiring;
+    };
+    let answered = quote_spanned! {site()=>
+        match __acquiring #awaited {
+            ::core::result::Result::Ok(__guard) => __guard,
+            #busy
+            ::core::result::Result::Err(__error) => break 'locked __error,
+        }
+    };
+    let answered = enabled::guard(plan, &asked, &answered);
+    let asked = plan.enabled.is_none().then_some(asked);
+    let condition = enabled::condition(plan);
+
     quote_spanned! {site()=>
         #editors
         #removed
+        #condition
         let __error: #private::LockError = 'locked: {
-            let __site = #lock_site;
-            #[allow(clippy::used_underscore_binding)]
-            let __acquiring = #acquiring;
+            #asked
             #allow_busy
-            let #guard = match __acquiring #awaited {
-                ::core::result::Result::Ok(__guard) => __guard,
-                #busy
-                ::core::result::Result::Err(__error) => break 'locked __error,
-            };
+            let #guard = #answered;
             #settled {
                 ::core::result::Result::Ok(#value) => return #value,
                 ::core::result::Result::Err(__error) => __error,
@@ -279,7 +277,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
     });
     let mut braced = TokenStream::new();
     brace.surround(&mut braced, |inside| {
-        if is_one_expression(body) {
+        if braces::is_one_expression(body) {
             // Without a statement before it, its braces would be reported as unused.
             quote_spanned!(site()=> ();).to_tokens(inside);
         }
@@ -332,45 +330,6 @@ fn evaluates(plan: &Plan) -> bool {
     plan.manager.is_some() || plan.on_busy.is_some() || settings::computed(plan).next().is_some()
 }
 
-/// `true` if a body may be a lone expression: it has no `;` and does not begin with an item.
-fn is_one_expression(body: &TokenStream) -> bool {
-    let is_semicolon = |tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';');
-    !begins_with_item(body) && !body.clone().into_iter().any(is_semicolon)
-}
-
-/// A statement before an item would be reported, by clippy.
-fn begins_with_item(body: &TokenStream) -> bool {
-    const ITEMS: &[&str] = &[
-        "enum",
-        "extern",
-        "fn",
-        "impl",
-        "macro_rules",
-        "mod",
-        "pub",
-        "static",
-        "struct",
-        "trait",
-        "type",
-        "use",
-    ];
-    // They begin expressions, too: `async move {`, `const {`, `unsafe {`, and `union` is a name.
-    const BEFORE_WORDS: &[&str] = &["async", "const", "union", "unsafe"];
-    let mut trees = body.clone().into_iter().peekable();
-    let is_hash =
-        |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == '#');
-    while trees.next_if(is_hash).is_some() {
-        // The contents of the attribute's brackets.
-        trees.next();
-    }
-    let Some(TokenTree::Ident(first)) = trees.next() else {
-        return false;
-    };
-    let is_word = |tree: &TokenTree| matches!(tree, TokenTree::Ident(word) if word != "move");
-    ITEMS.iter().any(|item| first == item)
-        || (BEFORE_WORDS.iter().any(|word| first == word) && trees.peek().is_some_and(is_word))
-}
-
 /// A reference to the static description of this function's lock.
 fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
@@ -378,8 +337,9 @@ fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let templates = plan.keys.iter().map(|key| &key.template);
     let options = settings::calls(plan, true);
     let computed = settings::computed(plan);
+    let metric = plan.metric.iter();
     quote_spanned! {site()=>
-        #private::site!(#function, [#(#templates),*], [#options], [#(#computed),*])
+        #private::site!(#function, [#(#templates),*], [#options], [#(#computed),*] #(, #metric)*)
     }
 }
 
@@ -397,6 +357,19 @@ fn key(plan: &Plan, key: &Key) -> TokenStream {
         }
     });
     quote_spanned!(site()=> #private::key(#template, &[#(#pieces),*]))
+}
+
+/// The errors for parameters in keys that a `#[cfg]` has removed.
+fn removed(plan: &Plan) -> TokenStream {
+    let pieces = plan.keys.iter().flat_map(|key| &key.pieces);
+    let removed = pieces.filter_map(|piece| match piece {
+        KeyPiece::Part(_, _, Some(removed)) => {
+            let (otherwise, error) = (&removed.otherwise, &removed.error);
+            Some(quote!(#otherwise #error))
+        }
+        _ => None,
+    });
+    quote!(#(#removed)*)
 }
 
 /// Leaves the function with `error`.

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! attribute   the stages one after the other
-//! args        the options as written                    ┐
+//! args        the options as written, with `elsewhere`  ┐
 //! target      the function: async, or a boxed block     ├ what the user wrote
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
@@ -22,6 +22,7 @@ mod blocking;
 mod check;
 mod doc;
 mod duration;
+mod elsewhere;
 mod expand;
 mod future;
 #[cfg(test)]
@@ -72,9 +73,12 @@ use proc_macro::TokenStream;
 /// | `on_lost = stop`, `finish` | when the lease is lost: drop the body's future at its next await, or let it end | `stop` |
 /// | `on_cancel = stop`, `detach` | when the caller drops the future: drop the body, or let it end in a task of its own | `stop` |
 /// | `on_busy = EXPR` | the function's value when the lock was busy for all of `wait` | a [`Busy` error](#errors) |
+/// | `on_busy = skip` | when the lock is busy, return at once the value that says that nothing was done, see [Jobs](#jobs) | a [`Busy` error](#errors) |
 /// | `on_error = PATH` or `CLOSURE` | makes the function's value of a `LockError` | `From<LockError>` of the error type |
+/// | `enabled = EXPR` | whether this call takes the lock at all, see [Calls without a lock](#calls-without-a-lock) | it does |
 /// | `lease = NAME` | the name by which the body sees its `&Lease`: key, fencing token, remaining time | the body does not see it |
 /// | `manager = EXPR` | the `LockManager` to use, for example `self.locks` | the installed one |
+/// | `metric = "settle-order"` | what metrics and logs show in place of the key's template: 1 to 64 ASCII letters, digits and `-_.:/` | the key's template |
 /// | `crate = PATH` | where `dlock` is re-exported | `::dlock` |
 ///
 /// Durations are text (`"250ms"`, `"30s"`, `"1m30s"`, `"2h"`) or any expression of type `Duration`;
@@ -83,7 +87,7 @@ use proc_macro::TokenStream;
 /// use of the function is compiled). A `ttl` is at least `100ms` and at most `24h`; a bare number
 /// has no unit and is refused.
 ///
-/// The expressions of `ttl`, `wait`, `max_hold`, `min_hold`, `manager` and `on_busy` see the
+/// The expressions of `ttl`, `wait`, `max_hold`, `min_hold`, `enabled`, `manager` and `on_busy` see the
 /// function's parameters; they are evaluated in each call before the body. So does `on_error`,
 /// except for parameters that the body owns: all that are not `Copy`, as `String` and `&mut T`, and
 /// that the body or the key names.
@@ -91,6 +95,42 @@ use proc_macro::TokenStream;
 /// `min_hold` is for jobs that every replica starts by its own clock: the one that comes a little
 /// late finds the lock taken. It holds whatever becomes of the body, and when the process ends in
 /// good order; a killed process, which has not done the job, leaves its TTL only.
+///
+/// # Jobs
+///
+/// ```text
+/// #[distributed_lock(key = "report:<day>", min_hold = "10m", on_busy = skip)]
+/// async fn report(day: u32) -> Result<Option<Report>, JobError> { .. }
+/// ```
+///
+/// With `on_busy = skip` a call that finds the lock busy does nothing. It implies `wait = never`, unless `wait` is set. Its
+/// value follows from the return type:
+///
+/// | return type | value |
+/// |---|---|
+/// | `()` | `()` |
+/// | `Option<T>` | `None` |
+/// | `Result<(), E>` | `Ok(())` |
+/// | `Result<Option<T>, E>` | `Ok(None)` |
+///
+/// Other failures are returned as [errors](#errors), so `()` and `Option<T>` need `on_error` as well. An expression is
+/// meant by `{ skip }`.
+///
+/// # Calls without a lock
+///
+/// ```text
+/// #[distributed_lock(key = "order:<id>", enabled = config.has_replicas)]
+/// async fn settle(config: &Config, id: u64) -> Result<Receipt, OrderError> { .. }
+/// ```
+///
+/// `enabled` is of type `bool` and is evaluated in each call, before everything else. If it is false the body runs without
+/// a lock: no key is rendered, no other option is evaluated but `on_cancel`, and no manager needs to be installed. It is
+/// for a service that has a single replica, for local development, and for a feature flag during a migration.
+///
+/// Such a call gives up everything that a lock is for. It excludes no other call, not even one in this process, and not
+/// one that has the lock: while processes disagree about `enabled`, bodies run at the same time. Nothing of it
+/// is counted, logged or seen by operators, `LockManager::shutdown` does not wait for it, and there is no fencing
+/// token, so `enabled` and `lease` exclude each other.
 ///
 /// # Documentation and list of locks
 ///

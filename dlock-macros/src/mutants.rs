@@ -63,7 +63,7 @@ const TOKENS: &str = r##"
     7  1.5  30u8  'c'  true  ""  "30s"  "30s"x  "<id>"  "<self.id>:<r#fn.0.len()>"  r#"é<id>"#
     "\u{e9}<idd>"  "<é"  b"a"  c"a"  self  Self  crate  super  async  await  move  fn  gen  r#fn
     pub  mut  ref  dyn  impl  where  unsafe  const  static  struct  enum  union  box  key  ttl  wait
-    lease  never  forever  detach  on_cancel  on_busy  skip  rename  distributed_lock  key_part
+    lease  never  forever  detach  on_cancel  on_busy  skip  enabled  metric  rename  distributed_lock  key_part
     __arg1  id  ()  []  {}  (a, b)  [0; 3]  #[cfg(any())]  #[doc = "a"]  #[doc(hidden)]
     #[distributed_lock(key = "b")]  #[key_part(skip)]  Box::pin(async move { 1 })  async { 1 }
     impl Future<Output = ()>  Option::<T>::None  <T as A>::B  |e| e

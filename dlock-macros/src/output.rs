@@ -1,10 +1,7 @@
 //! The type a function's future yields, as far as it can be written down again.
 
 use proc_macro2::Span;
-use syn::{
-    AngleBracketedGenericArguments, GenericArgument, Path, PathArguments, ReturnType, Type,
-    TypeParamBound,
-};
+use syn::{GenericArgument, Path, PathArguments, ReturnType, Type, TypeParamBound};
 
 use crate::future;
 use crate::message::Fault;

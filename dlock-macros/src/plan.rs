@@ -16,8 +16,12 @@ pub(crate) struct Plan {
     pub(crate) keys: Vec<Key>,
     pub(crate) settings: Vec<Setting>,
     pub(crate) manager: Option<Expr>,
-    pub(crate) on_busy: Option<Expr>,
+    pub(crate) on_busy: Option<Busy>,
     pub(crate) on_error: Option<Expr>,
+    /// Whether a call is to take the lock at all.
+    pub(crate) enabled: Option<Expr>,
+    /// The word by which metrics and logs know the function, in place of its template.
+    pub(crate) metric: Option<String>,
     /// The body's name for the lease.
     pub(crate) lease: Option<Ident>,
     /// The place of `on_cancel = detach`, which asks for a body that outlives its caller.
@@ -87,6 +91,13 @@ pub(crate) enum Loss {
 pub(crate) enum Cancel {
     Stop,
     Detach,
+}
+
+/// The function's value when the lock is busy.
+pub(crate) enum Busy {
+    Value(Expr),
+    /// One that says that nothing was done, by the return type; the word stands there.
+    Skip(Span),
 }
 
 /// The return type of the function.

@@ -4,9 +4,10 @@ use syn::{Expr, ExprLit, Ident, Lit, Path, UnOp};
 
 use crate::args::Given;
 use crate::duration::{self, Role};
+use crate::literal;
 use crate::message::Fault;
 use crate::params::Param;
-use crate::plan::{Cancel, Length, Loss, Patience};
+use crate::plan::{Busy, Cancel, Length, Loss, Patience};
 use crate::suggest;
 
 /// `ttl`, `max_hold` and `min_hold`: text, or an expression of type `Duration`.
@@ -156,6 +157,64 @@ pub(crate) fn new_name(given: &Given) -> syn::Result<Ident> {
                 ))
                 .over(&given.value)
         })
+}
+
+/// `on_busy`: the word `skip`, or an expression.
+pub(crate) fn busy(value: &Expr, params: &[Param]) -> syn::Result<Busy> {
+    match ident(value) {
+        Some(word) if word == "skip" && is_param(value, params) => Err(Fault::new(
+            "`on_busy = skip` is a word, and `skip` is a parameter as well",
+        )
+        .help("rename the parameter, or write `on_busy = { skip }` to return its value")
+        .over(value)),
+        Some(word) if word == "skip" => Ok(Busy::Skip(word.span())),
+        _ => Ok(Busy::Value(value.clone())),
+    }
+}
+
+/// `metric`: a literal that every exporter of metrics takes as it is.
+pub(crate) fn metric(given: &Given) -> syn::Result<String> {
+    const LONGEST: usize = 64;
+    let value = &given.value;
+    let literal = match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(literal),
+            ..
+        }) if literal.suffix().is_empty() => literal,
+        _ => {
+            return Err(Fault::new("`metric` must be a string literal")
+                .help("for example `metric = \"settle-order\"`: it is one word for all calls")
+                .over(value));
+        }
+    };
+    let text = literal.value();
+    if text.is_empty() {
+        return Err(Fault::new("`metric` is empty")
+            .help("for example `metric = \"settle-order\"`, or leave it out to show the key's template")
+            .over(value));
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| !is_plain(*c)) {
+        let fault = Fault::new(format!(
+            "`{}` cannot be part of a `metric`",
+            wrong.escape_debug()
+        ));
+        let fault = if wrong == '<' {
+            fault.help("leave `metric` out to show the key's template; metrics count by one word for all calls")
+        } else {
+            fault.help("write letters, digits, `-`, `_`, `.`, `:` and `/`, which all exporters of metrics take as they are")
+        };
+        return Err(literal::report(literal, at..at + wrong.len_utf8(), fault));
+    }
+    if text.len() > LONGEST {
+        let fault = Fault::new(format!("`metric` has {} bytes", text.len()));
+        return Err(fault
+            .help(format!(
+                "write at most {LONGEST}, since it is part of every sample"
+            ))
+            .over(value));
+    }
+    Ok(text)
 }
 
 pub(crate) fn path(given: &Given) -> syn::Result<Path> {

@@ -6,6 +6,7 @@ pub(crate) mod detach;
 pub(crate) mod global;
 pub(crate) mod guard;
 pub(crate) mod manager;
+pub(crate) mod optional;
 #[cfg(feature = "registry")]
 pub(crate) mod registry;
 pub(crate) mod request;

@@ -25,6 +25,8 @@ pub struct LockSite {
     line: u32,
     template: &'static str,
     templates: &'static [&'static str],
+    /// The template, unless the attribute has a word in its place.
+    metric: &'static str,
     options: Options,
     computed: &'static [&'static str],
 }
@@ -49,9 +51,18 @@ impl LockSite {
             line,
             template,
             templates,
+            metric: template,
             options,
             computed,
         }
+    }
+
+    /// The same with the word that metrics show.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_metric(mut self, metric: &'static str) -> Self {
+        self.metric = metric;
+        self
     }
 
     /// The function with its module: `shop::billing::settle`. A method stands without its type.
@@ -79,15 +90,33 @@ impl LockSite {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockSite;
     ///
-    /// /// By what the metrics of this function are labelled.
-    /// fn label(site: &LockSite) -> &'static str {
-    ///     site.template()
+    /// /// Whether it takes the lock of one order.
+    /// fn locks_an_order(site: &LockSite) -> bool {
+    ///     site.template().starts_with("order:<")
     /// }
-    /// # let _: fn(&LockSite) -> &'static str = label;
+    /// # let _: fn(&LockSite) -> bool = locks_an_order;
     /// ```
     #[must_use]
     pub fn template(&self) -> &'static str {
         self.template
+    }
+
+    /// The label `template` of this function's metrics, and of its spans and events: what the attribute's `metric` says,
+    /// or else the [template](Self::template).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::LockSite;
+    ///
+    /// /// The question to Prometheus for the calls of this function that were refused.
+    /// fn refused(site: &LockSite) -> String {
+    ///     format!("dlock_refused_total{{template={:?}}}", site.metric())
+    /// }
+    /// # let _: fn(&LockSite) -> String = refused;
+    /// ```
+    #[must_use]
+    pub fn metric(&self) -> &'static str {
+        self.metric
     }
 
     /// The key templates as written, one by one.
@@ -171,7 +200,7 @@ impl LockSite {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) site: Option<&'static LockSite>,
-    /// Of the keys, as the attribute or the caller has named it.
+    /// Of the keys, or the word that the attribute or the caller has for it.
     pub(crate) template: Option<&'static str>,
 }
 
@@ -179,7 +208,7 @@ impl From<&'static LockSite> for Origin {
     fn from(site: &'static LockSite) -> Self {
         Self {
             site: Some(site),
-            template: Some(site.template),
+            template: Some(site.metric),
         }
     }
 }

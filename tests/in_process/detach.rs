@@ -315,3 +315,69 @@ fn a_caller_that_outlives_its_runtime_ends_it() {
     let log = log.text();
     assert!(!log.contains("the section goes on"), "{log}");
 }
+
+/// The number of keys that are locked in `manager` while this holds one of the manager in scope.
+#[distributed_lock(key = "counts")]
+async fn count(manager: &LockManager) -> Result<usize, LockError> {
+    Ok(manager.active_keys())
+}
+
+/// As [`pay`], but without a lock unless it is to have one.
+#[distributed_lock(key = "order:<id>", on_cancel = detach, enabled = enabled)]
+async fn pay_freely(
+    enabled: bool,
+    id: u64,
+    go_on: Arc<Notify>,
+    diary: Diary,
+    manager: LockManager,
+) -> Result<bool, LockError> {
+    diary.note("began");
+    go_on.notified().await;
+    let is_in_scope = count(&manager).await? == usize::from(enabled) + 1;
+    diary.note(if is_in_scope {
+        "ended"
+    } else {
+        "lost its manager"
+    });
+    Ok(OF_THE_CALLER.try_with(|()| ()).is_ok())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_without_a_lock_ends_without_its_caller_too() {
+    for enabled in [true, false] {
+        let manager = LockManager::memory();
+        let (go_on, diary) = (Arc::new(Notify::new()), Diary::default());
+        let paying = pay_freely(enabled, 42, go_on.clone(), diary.clone(), manager.clone());
+        let mut caller = Box::pin(with_manager(manager.clone(), paying));
+        begin(&mut caller).await;
+        drop(caller);
+        assert_eq!(diary.read(), ["began"]);
+        let free = manager.lock("order:42").try_acquire().await.unwrap();
+        assert_eq!(free.is_none(), enabled);
+        if let Some(free) = free {
+            free.release().await.unwrap();
+        }
+
+        go_on.notify_one();
+        soon(async {
+            while diary.read().len() < 2 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!(diary.read(), ["began", "ended"]);
+        assert_idle(&[&manager]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_without_a_lock_runs_in_place_with_its_caller() {
+    let manager = LockManager::memory();
+    let (go_on, diary) = (Arc::new(Notify::new()), Diary::default());
+    go_on.notify_one();
+    let paying = pay_freely(false, 42, go_on, diary.clone(), manager.clone());
+    let paying = with_manager(manager, paying);
+    let in_place = soon(OF_THE_CALLER.scope((), paying)).await.unwrap();
+    assert!(in_place, "task-locals of the caller are seen");
+    assert_eq!(diary.read(), ["began", "ended"]);
+}

@@ -40,6 +40,13 @@ mod locked {
         Ok(id)
     }
 
+    #[distributed_lock(key = "write:<id>", enabled = id > 0, on_busy = skip, metric = "write")]
+    pub(in crate::j_lints) async fn writes(id: u64) -> Result<Option<u64>> {
+        say("body");
+        yield_now().await;
+        Ok(Some(id))
+    }
+
     #[distributed_lock(key = "check:<id>", lease = lease)]
     pub(in crate::j_lints) async fn checks(id: u64) -> Result<u64> {
         say("body");
@@ -174,6 +181,7 @@ async fn j0() {
     assert_eq!(under("shop:nord", shop.rename("!")).await, Ok("nord!"));
     under("close", shop.close()).await;
     assert_eq!(under("check:1", locked::checks(1)).await, Ok(1));
+    assert_eq!(under("write:1", locked::writes(1)).await, Ok(Some(1)));
     assert_eq!(under("boxed:1", locked::boxed(1)).await, Ok(1));
     assert_eq!(under("unwraps:1", locked::unwraps("1")).await, Ok(1));
     let plain = async {

@@ -44,9 +44,11 @@ mod j_lints;
 mod k_several_keys;
 mod l_template;
 
+mod enabled;
 mod failures;
 mod options;
 mod outcomes;
+mod skips;
 
 use std::{future::Future, num::ParseIntError};
 

@@ -205,7 +205,7 @@ async fn how_a_lease_came_is_told() {
             .unwrap()
     });
     let next = async |manager: &LockManager, template| {
-        let lock = manager.lock("k").template(template);
+        let lock = manager.lock("k").metric(template);
         let next = tokio::spawn(async move { lock.acquire().await });
         sleep(Duration::from_millis(1)).await;
         next
@@ -282,7 +282,7 @@ async fn a_filter_may_show_more_of_the_bodies_of_one_template() {
     let (tree, _guard) = Tree::grow("info,[lock{template=order:<id>}]=debug");
     let manager = LockManager::memory();
     for template in ["account:<id>", "order:<id>"] {
-        let lock = manager.lock(template).template(template);
+        let lock = manager.lock(template).metric(template);
         lock.run(async |_| debug!("of {template}")).await.unwrap();
     }
     assert_eq!(tree.events(), ["lock: message=of order:<id>"]);

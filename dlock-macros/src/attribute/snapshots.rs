@@ -59,6 +59,12 @@ snapshots! {
     skipped_when_busy:
         r#"key = "job:<name>", wait = "2s", min_hold = "10s", on_busy = Ok(Outcome::Skipped)"#,
         "async fn job(name: &str) -> Result<Outcome, Error> { run(name).await }";
+    job_that_is_skipped: r#"key = "report:<day>", on_busy = skip, metric = "report""#,
+        "/// Writes the report of a day.
+        pub async fn report(day: u32) -> Result<Option<Report>, Error> { write(day).await.map(Some) }";
+    switched_off_at_times: r#"key = "order:<id>", enabled = self.has_replicas, on_cancel = detach"#,
+        "/// Settles an order.
+        pub async fn settle(self, id: u64) -> Result<(), Error> { self.store.settle(id).await }";
     without_result: r#"key = "cache:<key>", on_error = |error| warn!(%error, "not refreshed")"#,
         "async fn refresh(key: String) { fetch(&key).await; }";
     computed_options:

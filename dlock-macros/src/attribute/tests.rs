@@ -10,7 +10,8 @@ const ARGUMENTS: &str = r#"key = "order:<self.tenant>/<id>", ttl = "30s", wait =
     lease = lease, manager = self.locks, crate = ::shop::dlock"#;
 
 /// A list of keys.
-const SEVERAL: &str = r#"key = ["order:<self.tenant>", "item:<id>"], wait = never"#;
+const SEVERAL: &str = r#"key = ["order:<self.tenant>", "item:<id>"], on_busy = skip,
+    enabled = self.has_replicas(id)?, metric = "order""#;
 
 const ITEMS: &[&str] = &[
     "/// Pays.
@@ -155,10 +156,91 @@ fn constants_are_static_and_expressions_are_not() {
 #[test]
 fn the_arguments_are_metas() {
     let metas = syn::punctuated::Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated;
-    for (arguments, count) in [(ARGUMENTS, 10), (SEVERAL, 2)] {
+    for (arguments, count) in [(ARGUMENTS, 10), (SEVERAL, 4)] {
         let metas = syn::parse::Parser::parse_str(metas, arguments).expect("metas");
         assert_eq!(metas.len(), count);
     }
+}
+
+#[test]
+fn a_job_that_is_skipped_does_not_wait_unless_it_is_to() {
+    let item = "async fn job() -> R { BODY }";
+    let never = ". wait (:: dlock :: __private :: Wait :: Never)";
+    for (arguments, asks_once) in [
+        ("on_busy = skip", true),
+        ("on_busy = skip, wait = \"1s\"", false),
+        ("on_busy = { skip }", false),
+        ("on_busy = busy::skip", false),
+        ("", false),
+    ] {
+        let expansion = expanded(&format!("key = \"a\", {arguments}"), item);
+        assert_eq!(expansion.contains(never), asks_once, "{expansion}");
+        let by_type = expansion.contains("< R as :: dlock :: __private :: Skip > :: skipped ()");
+        assert_eq!(by_type, arguments.contains("= skip"), "{expansion}");
+    }
+    let expansion = expanded("key = \"a\", on_busy = skip, wait = forever", item);
+    assert_eq!(errors(&expansion), 1, "{expansion}");
+    let item = "async fn job(skip: R) -> R { BODY }";
+    for (busy, refused) in [("skip", 1), ("{ skip }", 0)] {
+        let expansion = expanded(&format!("key = \"a\", on_busy = {busy}"), item);
+        assert_eq!(errors(&expansion), refused, "{expansion}");
+    }
+}
+
+#[test]
+fn a_call_may_do_without_the_lock_but_not_without_its_lease() {
+    for item in ITEMS {
+        for more in ["", ", on_cancel = detach", ", on_error = f, on_busy = g()"] {
+            let arguments =
+                format!("key = [\"a\", \"b\"], enabled = FIRST(id), on_lost = finish{more}");
+            let expansion = expanded(&arguments, item);
+            if errors(&expansion) > 0 {
+                assert!(more.contains("detach"), "borrowed: {expansion}");
+                continue;
+            }
+            assert_eq!(expansion.matches("BODY").count(), 1, "{expansion}");
+            assert_eq!(expansion.matches("FIRST").count(), 1, "{expansion}");
+            let place = |text| expansion.find(text).expect("it is there");
+            assert!(place("FIRST") < place("__site"), "{expansion}");
+            assert!(expansion.contains("[\"enabled\"]"), "{expansion}");
+        }
+        let arguments = "key = \"a\", lease = lease, enabled = true, on_lost = finish";
+        let expansion = expanded(arguments, item);
+        assert_eq!(errors(&expansion), 1, "{expansion}");
+    }
+    let without = expanded(ARGUMENTS, ITEMS[0]);
+    assert!(!without.contains("Optional") && !without.contains("__enabled"));
+}
+
+#[test]
+fn what_metrics_show_is_one_plain_word() {
+    let item = "async fn settle(id: u64) -> R { BODY }";
+    let longest = "x".repeat(64);
+    for (metric, taken) in [
+        ("\"settle-order\"", true),
+        ("r\"Shop_1/orders.settle:v2\"", true),
+        (&format!("\"{longest}\""), true),
+        (&format!("\"{longest}x\""), false),
+        ("\"\"", false),
+        ("\"settle order\"", false),
+        ("\"order:<id>\"", false),
+        ("\"a,b\"", false),
+        ("\"é\"", false),
+        ("\"a\\n\"", false),
+        ("\"a\"x", false),
+        ("b\"a\"", false),
+        ("NAME", false),
+        ("7", false),
+        ("concat!(\"a\")", false),
+    ] {
+        let expansion = expanded(&format!("key = \"a\", metric = {metric}"), item);
+        assert_eq!(errors(&expansion), usize::from(!taken), "{expansion}");
+    }
+    let expansion = expanded("key = \"a\", metric = \"b\"", item);
+    assert!(
+        expansion.contains("[\"a\"] , [] , [] , \"b\")"),
+        "{expansion}"
+    );
 }
 
 #[test]

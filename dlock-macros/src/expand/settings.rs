@@ -40,7 +40,8 @@ pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
 /// The names of the options that each call computes.
 pub(super) fn computed(plan: &Plan) -> impl Iterator<Item = &'static str> {
     let computed = plan.settings.iter().filter(|setting| !setting.is_fixed());
-    computed.map(Setting::name)
+    let enabled = plan.enabled.as_ref().map(|_| "enabled");
+    computed.map(Setting::name).chain(enabled)
 }
 
 fn length(plan: &Plan, role: Role, length: &Length) -> TokenStream {

@@ -19,7 +19,8 @@ use crate::{
 
 /// The parts of a locked call that go on without its caller.
 pub struct Detach {
-    acquisition: Arc<Acquisition>,
+    /// What the section holds, if it has a lock.
+    acquisition: Option<Arc<Acquisition>>,
     /// The manager in scope, which a new task does not inherit.
     scope: Option<LockManager>,
     caller: tracing::Span,
@@ -30,8 +31,18 @@ impl Detach {
     /// For the section of `guard`, called where the section is to run.
     #[must_use]
     pub fn of(guard: &LockGuard) -> Self {
+        Self::here(Some(guard.acquisition().clone()))
+    }
+
+    /// For a section that has no lock, called where the section is to run.
+    #[must_use]
+    pub(super) fn without_lock() -> Self {
+        Self::here(None)
+    }
+
+    fn here(acquisition: Option<Arc<Acquisition>>) -> Self {
         Self {
-            acquisition: guard.acquisition().clone(),
+            acquisition,
             scope: global::in_scope(),
             caller: tracing::Span::current(),
             runtime: Handle::try_current().ok(),
@@ -55,7 +66,9 @@ impl Detach {
             let acquisition = self.acquisition.clone();
             let rest = async move {
                 // Not before: a runtime that has ended drops it at once.
-                acquisition.events().detached();
+                if let Some(acquisition) = acquisition {
+                    acquisition.events().detached();
+                }
                 drop(rest.await);
             };
             let rest = rest.instrument(self.caller.clone());

@@ -38,7 +38,7 @@ pub struct LockRequest {
     manager: LockManager,
     keys: Result<LockKeys, LockError>,
     options: Options,
-    template: Option<&'static str>,
+    metric: Option<&'static str>,
 }
 
 impl LockRequest {
@@ -48,7 +48,7 @@ impl LockRequest {
             manager,
             keys,
             options,
-            template: None,
+            metric: None,
         }
     }
 
@@ -180,22 +180,23 @@ impl LockRequest {
         self
     }
 
-    /// Sets the template of keys of this kind, such as `order:<id>`: logs show it, and metrics
-    /// count by it, since there may be millions of keys. If not set, they count under `none`.
+    /// Sets what logs and metrics show for calls of this kind, as their label `template`: the key's template, such as
+    /// `order:<id>`, or another word. If not set, it is `none`: there may be millions of keys, so no key is shown.
     ///
-    /// An annotated function has its own. Of several keys it is one text for all of them.
+    /// It must be one of few, as it is kept for as long as the process lives. An annotated function has its key's
+    /// template, or what its own option `metric` says. Of several keys it is one text for all of them.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let id = 42;
-    /// let lock = manager.lock(format!("order:{id}")).template("order:<id>");
+    /// let lock = manager.lock(format!("order:{id}")).metric("order:<id>");
     /// lock.run(async |_lease| ()).await
     /// # }
     /// ```
-    pub fn template(mut self, template: &'static str) -> Self {
-        self.template = Some(template);
+    pub fn metric(mut self, metric: &'static str) -> Self {
+        self.metric = Some(metric);
         self
     }
 
@@ -215,7 +216,7 @@ impl LockRequest {
     fn origin(&self) -> Origin {
         Origin {
             site: None,
-            template: self.template,
+            template: self.metric,
         }
     }
 

@@ -26,6 +26,7 @@ pub use crate::{
         detach::{Detach, Detached},
         guard::{Lease, LockGuard, finish},
         manager::LockManager,
+        optional::{OptionalBlockingGuard, OptionalGuard},
     },
     error::LockError,
     key::{KeyPart, LockKey, LockKeys, PartWriter},
@@ -61,6 +62,7 @@ macro_rules! __site {
         [$template:literal $(, $more:literal)*],
         [$($options:tt)*],
         $computed:expr
+        $(, $metric:literal)?
     ) => {{
         static __DLOCK_SITE: $crate::support::LockSite = $crate::support::LockSite::new(
             ::core::concat!(::core::module_path!(), "::", $function),
@@ -70,7 +72,7 @@ macro_rules! __site {
             &[$template $(, $more)*],
             $crate::support::Options::new() $($options)*,
             &$computed,
-        );
+        )$(.with_metric($metric))?;
         $crate::__register!(__DLOCK_SITE);
         &__DLOCK_SITE
     }};
@@ -322,5 +324,43 @@ pub trait Fallible {
 impl<T, E: From<LockError>> Fallible for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(error.into())
+    }
+}
+
+/// A return type with a value that says that nothing was done.
+#[diagnostic::on_unimplemented(
+    message = "`on_busy = skip` needs a return type with a value that says that nothing was done",
+    label = "`{Self}` has none",
+    note = "return `()`, `Option<T>`, `Result<(), E>` or `Result<Option<T>, E>`",
+    note = "or write the value: `on_busy = EXPR`"
+)]
+pub trait Skip {
+    /// The value of a call that did nothing, since another holder had the lock.
+    fn skipped() -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl Skip for () {
+    fn skipped() {}
+}
+
+#[diagnostic::do_not_recommend]
+impl<T> Skip for Option<T> {
+    fn skipped() -> Self {
+        None
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E> Skip for Result<(), E> {
+    fn skipped() -> Self {
+        Ok(())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> Skip for Result<Option<T>, E> {
+    fn skipped() -> Self {
+        Ok(None)
     }
 }

@@ -210,6 +210,23 @@ fn a_busy_lock_has_a_value_of_its_own() {
 }
 
 #[test]
+fn a_job_that_is_busy_is_skipped_and_one_that_is_switched_off_has_no_lock() {
+    #[distributed_lock(key = "nightly", on_busy = skip, on_lost = finish, enabled = locked)]
+    fn nightly(locked: bool) -> Result<Option<u32>, LockError> {
+        Ok(Some(7))
+    }
+
+    let (_, locks) = memory();
+    let held = locks.lock("nightly").acquire().unwrap();
+    blocking::with_manager(locks.manager().clone(), || {
+        assert_eq!(nightly(true).unwrap(), None);
+        assert_eq!(nightly(false).unwrap(), Some(7));
+        held.release().unwrap();
+        assert_eq!(nightly(true).unwrap(), Some(7));
+    });
+}
+
+#[test]
 fn a_call_of_a_call_is_refused() {
     #[distributed_lock(key = "order:<id>", on_lost = finish)]
     fn outer(id: u32) -> Result<(), LockError> {

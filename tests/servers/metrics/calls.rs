@@ -58,11 +58,55 @@ async fn a_function_counts_under_its_template_and_not_under_its_key() {
     .await;
 }
 
+#[distributed_lock(
+    key = ["account:<from>", "account:<to>"],
+    metric = "book-twice",
+    enabled = from != to,
+    on_busy = skip
+)]
+async fn book(from: u64, to: u64) -> Result<Option<u64>, LockError> {
+    sleep(Duration::from_secs(1)).await;
+    Ok(Some(from))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_function_counts_under_its_own_word() {
+    counted(async |recorded| {
+        let manager = exact();
+        let call = |from, to| with_manager(manager.clone(), book(from, to));
+        assert_eq!(call(7, 4).await.unwrap(), Some(7));
+        assert_eq!(
+            recorded.all("dlock_acquired_total"),
+            once("template=book-twice")
+        );
+        assert_eq!(
+            recorded.samples("dlock_held_seconds{template=book-twice}"),
+            [1.0]
+        );
+        // What runs without a lock is not counted.
+        assert_eq!(call(7, 7).await.unwrap(), Some(7));
+        assert_eq!(recorded.sum("dlock_acquired_total"), 1.0);
+
+        let guard = manager.lock("account:4").metric("by-hand").acquire();
+        let guard = guard.await.unwrap();
+        assert_eq!(call(7, 4).await.unwrap(), None);
+        let refused = once("template=book-twice,reason=taken");
+        assert_eq!(recorded.all("dlock_refused_total"), refused);
+        guard.release().await.unwrap();
+
+        // Before there is a manager, too.
+        assert!(book(7, 4).await.is_err());
+        let refused = "dlock_refused_total{template=book-twice,reason=not-installed}";
+        assert_eq!(recorded.count(refused), 1.0);
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lock_by_hand_counts_under_what_it_says_or_under_none() {
     counted(async |recorded| {
         let manager = exact();
-        let lock = manager.lock("order:42").template("order:<id>");
+        let lock = manager.lock("order:42").metric("order:<id>");
         let guard = lock.acquire().await.unwrap();
         assert_eq!(recorded.all("dlock_held"), once("template=order:<id>"));
         sleep(Duration::from_secs(3)).await;
@@ -183,7 +227,7 @@ async fn a_caller_that_goes_away_counts_at_whatever_await_it_goes() {
             sleep(Duration::from_secs(2)).await;
             guard.release().await
         });
-        let waiting = faulty.manager.lock("k").template("a").acquire();
+        let waiting = faulty.manager.lock("k").metric("a").acquire();
         let finished = match soon(poll_times(waiting, polls)).await {
             Polled::Finished(guard) => {
                 drop(guard.unwrap());

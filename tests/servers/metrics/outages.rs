@@ -21,7 +21,7 @@ async fn an_outage_is_seen_before_leases_are_lost_and_ends_when_the_server_is_ba
     let guard = manager
         .lock("k")
         .ttl(TTL)
-        .template("job")
+        .metric("job")
         .acquire()
         .await
         .unwrap();

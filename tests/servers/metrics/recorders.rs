@@ -60,7 +60,7 @@ async fn what_is_watched_is_there_before_it_happens() {
     let recorders = [DebuggingRecorder::new(), DebuggingRecorder::new()];
     for recorder in &recorders {
         let _recorder = metrics::set_default_local_recorder(recorder);
-        let lock = manager.lock("k").template("watched");
+        let lock = manager.lock("k").metric("watched");
         lock.run(async |_| ()).await.unwrap();
         let snapshot = recorder.snapshotter().snapshot().into_vec();
         let lost = snapshot

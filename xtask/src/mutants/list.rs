@@ -7,6 +7,7 @@ mod blocking;
 mod cluster;
 mod confirm;
 mod guard;
+mod options;
 mod quorum;
 mod renewals;
 mod rules;
@@ -27,6 +28,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         renewals::ALL,
         guard::ALL,
         blocking::ALL,
+        options::ALL,
         several::ALL,
         confirm::ALL,
         cluster::ALL,

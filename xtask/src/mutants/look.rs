@@ -25,6 +25,12 @@ pub(super) const RUNTIME: Target = Target {
     test: None,
 };
 
+/// The unit tests of the attribute.
+pub(super) const MACROS: Target = Target {
+    package: "dlock-macros",
+    test: None,
+};
+
 /// The unit tests of the command.
 pub(super) const COMMAND: Target = Target {
     package: "dlock-cli",

@@ -64,9 +64,9 @@ impl BlockingRequest {
         Self(self.0.min_hold(min_hold))
     }
 
-    /// See [`LockRequest::template`].
-    pub fn template(self, template: &'static str) -> Self {
-        Self(self.0.template(template))
+    /// See [`LockRequest::metric`].
+    pub fn metric(self, metric: &'static str) -> Self {
+        Self(self.0.metric(metric))
     }
 
     /// Takes the lock. Bind the guard to a name: `let _ =` would release it at once.

@@ -38,6 +38,10 @@ pub trait Send {}
 pub trait Drop {}
 pub trait KeyPart {}
 pub trait Fallible {}
+pub trait Skip {}
+pub struct OptionalGuard;
+#[allow(non_camel_case_types, reason = "it is the case")]
+pub struct bool;
 
 pub type Answer<T> = ::core::result::Result<T, ::dlock::LockError>;
 
@@ -63,6 +67,17 @@ where
     __Value: ::core::marker::Copy + ::core::marker::Send,
 {
     ::core::result::Result::Ok((__key, [value; LEASE]))
+}
+
+#[::dlock::distributed_lock(
+    key = "skip:<id>",
+    on_busy = skip,
+    enabled = id > 1,
+    metric = "skip",
+    on_cancel = detach
+)]
+pub async fn skipped(id: u8) -> Answer<::core::option::Option<u8>> {
+    ::core::result::Result::Ok(::core::option::Option::Some(id))
 }
 
 #[::dlock::distributed_lock(key = ["a:<keys>", "b:<key>"], crate = ::dlock)]

@@ -198,6 +198,23 @@ impl Shop {
         Some(self.orders)
     }
 
+    /// Counts the orders if there may be others who do, and nobody else does so now.
+    ///
+    /// # Errors
+    ///
+    /// When its lock cannot be had.
+    #[inline]
+    #[distributed_lock(
+        key = "recount:<self.tenant>",
+        manager = self.locks,
+        enabled = self.orders > 0,
+        on_busy = skip,
+        metric = "recount"
+    )]
+    pub async fn recount(&self) -> Result<Option<u32>, ShopError> {
+        Ok(Some(self.orders))
+    }
+
     /// A shop without orders.
     #[must_use]
     #[inline]

@@ -1,0 +1,40 @@
+//! The function's value when the lock is busy: as written, or by the return type.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote_spanned};
+use syn::Expr;
+use syn::spanned::Spanned;
+
+use super::spans::{private, site, site_at};
+use crate::plan::{Busy, Output, Plan};
+
+/// The value to leave the function with.
+pub(super) fn value(plan: &Plan, busy: &Busy) -> TokenStream {
+    match (busy, &plan.output) {
+        (Busy::Value(value), _) => value.to_token_stream(),
+        // A type that cannot say so is reported here, once.
+        (Busy::Skip(_), Output::Known(ty)) => {
+            let place = site_at(ty.span());
+            let private = private(plan.krate.as_ref(), place);
+            quote_spanned!(place=> <#ty as #private::Skip>::skipped())
+        }
+        (Busy::Skip(word), Output::Inferred) => {
+            let place = site_at(*word);
+            let private = private(plan.krate.as_ref(), place);
+            quote_spanned!(place=> #private::Skip::skipped())
+        }
+    }
+}
+
+/// The lints that would be reported for the `return` around a value of the user's.
+pub(super) fn allowed(busy: &Busy) -> Option<TokenStream> {
+    let Busy::Value(value) = busy else {
+        return None;
+    };
+    // Without its braces, `{ skip }` would be the word.
+    let braces = matches!(value, Expr::Block(_)).then(|| quote_spanned!(site()=> , unused_braces));
+    // A value that never comes, as of `todo!()`.
+    Some(quote_spanned! {site()=>
+        #[allow(unreachable_code, clippy::diverging_sub_expression #braces)]
+    })
+}

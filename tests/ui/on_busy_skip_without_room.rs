@@ -1,0 +1,8 @@
+use dlock::distributed_lock;
+
+#[distributed_lock(key = "jobs", on_busy = skip)]
+async fn run() -> Option<u64> {
+    Some(1)
+}
+
+fn main() {}

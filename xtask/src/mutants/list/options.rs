@@ -1,0 +1,108 @@
+//! Mistakes in the attribute's options, and in what they make of a call.
+
+use super::super::look::Look::{self, Tests};
+use super::super::look::{MACROS, facade};
+use super::super::mutant::Mutant;
+
+const CHECK: &str = "dlock-macros/src/check.rs";
+const VALUES: &str = "dlock-macros/src/values.rs";
+const SETTINGS: &str = "dlock-macros/src/expand/settings.rs";
+const ELSEWHERE: &str = "dlock-macros/src/elsewhere.rs";
+const OPTIONAL: &str = "dlock-runtime/src/api/optional.rs";
+const DETACH: &str = "dlock-runtime/src/api/detach.rs";
+const SITE: &str = "dlock-runtime/src/site.rs";
+
+const ATTRIBUTE: &[Look] = &[Tests(MACROS, &["attribute::", "elsewhere::"])];
+
+const SHAPES: &[Look] = &[
+    Tests(facade("macro_shapes"), &["enabled::"]),
+    Tests(facade("in_process"), &["detach::"]),
+];
+
+const COUNTED: &[Look] = &[Tests(facade("servers"), &["metrics::calls::"])];
+
+pub(super) const ALL: &[Mutant] = &[
+    // `on_busy = skip`.
+    Mutant::new(
+        "skip-waits",
+        "A job that is to be skipped waits for as long as the manager says",
+        CHECK,
+        "if «matches!(plan.on_busy, Some(Busy::Skip(_)))» && !args.mentions",
+        "false",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "skip-never-waits",
+        "A job that is to be skipped does not wait although its `wait` is set",
+        CHECK,
+        "Some(Busy::Skip(_))) && «!args.mentions(Opt::Wait)» {",
+        "true",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "skip-hides-parameter",
+        "The word `skip` is taken although a parameter has that name",
+        VALUES,
+        "Some(word) if «word == \"skip\" && is_param(value, params)» =>",
+        "false",
+        ATTRIBUTE,
+    ),
+    // `enabled`.
+    Mutant::new(
+        "disabled-lease",
+        "A function may name its lease although it may have none",
+        CHECK,
+        "if «plan.enabled.is_some() && plan.lease.is_some()» {",
+        "false",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "disabled-unlisted",
+        "The list of locks does not say that a lock may be left out",
+        SETTINGS,
+        "let enabled = «plan.enabled.as_ref().map(|_| \"enabled\")»;",
+        "None",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "enabled-without-watch",
+        "The body of a function that may run without its lock goes on when it has lost its lease",
+        OPTIONAL,
+        "Some(guard) => «RunIfHeld::Held { body: guard.run_while_held(body), }»,",
+        "{ let _ = guard; RunIfHeld::Free { body } }",
+        SHAPES,
+    ),
+    Mutant::new(
+        "disabled-not-detached",
+        "A body without a lock ends with its caller",
+        DETACH,
+        "if let Some(runtime) = «&self.runtime» {",
+        "self.runtime.as_ref().filter(|_| self.acquisition.is_some())",
+        SHAPES,
+    ),
+    // `metric`, and the names of other libraries.
+    Mutant::new(
+        "metric-ignored",
+        "Metrics show the key's template although the function has a word of its own",
+        SITE,
+        "template: Some(«site.metric»),",
+        "site.template",
+        COUNTED,
+    ),
+    Mutant::new(
+        "metric-of-any-letters",
+        "A word for metrics may have letters that exporters replace",
+        VALUES,
+        "find(|(_, c)| «!is_plain(*c)»)",
+        "{ let _ = is_plain(*c); false }",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "elsewhere-in-one-spelling",
+        "Names of other libraries are known in one spelling only",
+        ELSEWHERE,
+        "let name = «name.replace('_', \"\").to_lowercase()»;",
+        "name.to_lowercase()",
+        ATTRIBUTE,
+    ),
+];
