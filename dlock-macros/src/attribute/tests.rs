@@ -305,7 +305,7 @@ fn what_the_body_cannot_own_is_not_captured() {
 #[test]
 fn mistakes_keep_the_function_unguarded() {
     for item in ITEMS {
-        let expansion = expanded("key = 7", item);
+        let expansion = expanded("key = 7, on_lost = finish", item);
         assert_eq!(errors(&expansion), 1, "{expansion}");
         assert!(begins(&expansion, item), "{expansion}");
     }
