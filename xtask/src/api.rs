@@ -72,20 +72,21 @@ pub(crate) fn check(run: impl FnOnce(&Call, &Variables) -> bool) -> Result<Optio
         Ok(described) => described,
         Err(reason) => return Ok(Some(reason)),
     };
-    let mut said = String::new();
+    let mut said = Vec::new();
     for (library, lines) in described {
         let file = library.text();
         let written = fs::read_to_string(&file).unwrap_or_default();
         let changes = changes(&written, &lines);
         if !changes.is_empty() {
-            said += &format!("\n{}:\n{changes}", file.display());
+            said.push(format!("{}:\n{changes}", file.display()));
         }
     }
     if said.is_empty() {
         return Ok(None);
     }
+    let said = said.join("\n");
     Err(format!(
-        "the public API has changed.\n{said}\nIf that is meant, `cargo xtask api --write` writes the \
+        "the public API has changed.\n\n{said}\nIf that is meant, `cargo xtask api --write` writes the \
          files again; commit them, and add a line to the changelog."
     ))
 }

@@ -41,7 +41,7 @@ impl LockKey {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockKey;
     ///
-    /// let key = LockKey::builder().text("file:").part(&"a/b").finish()?;
+    /// let key = LockKey::builder().text("file:").part(&"a/b").build()?;
     /// assert_eq!(key.as_str(), "file:a%2Fb");
     /// # Ok::<(), dlock::LockError>(())
     /// ```
@@ -94,12 +94,12 @@ impl TryFrom<&&str> for LockKey {
 /// use dlock::LockKey;
 ///
 /// let (shop, number) = ("north:2", 7_u32);
-/// let key = LockKey::builder().text("order:").part(&shop).text("/").part(&number).finish()?;
+/// let key = LockKey::builder().text("order:").part(&shop).text("/").part(&number).build()?;
 /// assert_eq!(key.as_str(), "order:north%3A2/7");
 /// # Ok::<(), dlock::LockError>(())
 /// ```
-#[derive(Debug)]
-#[must_use = "a key is made by `finish`"]
+#[derive(Clone, Debug)]
+#[must_use = "a key is made by `build`"]
 pub struct LockKeyBuilder {
     out: String,
     fault: Option<InvalidKeyReason>,
@@ -113,7 +113,7 @@ impl LockKeyBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockKey;
     ///
-    /// let key = LockKey::builder().text("report:").text("daily").finish()?;
+    /// let key = LockKey::builder().text("report:").text("daily").build()?;
     /// assert_eq!(key.as_str(), "report:daily");
     /// # Ok::<(), dlock::LockError>(())
     /// ```
@@ -128,7 +128,7 @@ impl LockKeyBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockKey;
     ///
-    /// let key = LockKey::builder().text("user:").part(&"a:b").text("/").part(&7_u64).finish()?;
+    /// let key = LockKey::builder().text("user:").part(&"a:b").text("/").part(&7_u64).build()?;
     /// assert_eq!(key.as_str(), "user:a%3Ab/7");
     /// # Ok::<(), dlock::LockError>(())
     /// ```
@@ -137,7 +137,7 @@ impl LockKeyBuilder {
         self
     }
 
-    /// The finished key.
+    /// Makes the key.
     ///
     /// # Errors
     ///
@@ -147,11 +147,11 @@ impl LockKeyBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{InvalidKeyReason, LockError, LockKey};
     ///
-    /// let refused = LockKey::builder().text("user:").part(&"").finish();
+    /// let refused = LockKey::builder().text("user:").part(&"").build();
     /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: InvalidKeyReason::EmptyPart, .. })));
     /// # Ok::<(), LockError>(())
     /// ```
-    pub fn finish(self) -> Result<LockKey, LockError> {
+    pub fn build(self) -> Result<LockKey, LockError> {
         match self.fault {
             Some(reason) => Err(invalid(&self.out, reason)),
             None if self.out.is_empty() => Err(invalid("", InvalidKeyReason::Empty)),

@@ -13,7 +13,7 @@ fn key_of(parts: &[&dyn KeyPart]) -> Result<LockKey, LockError> {
     for part in parts {
         builder = builder.text(":").part(*part);
     }
-    builder.finish()
+    builder.build()
 }
 
 fn fault<T: fmt::Debug>(result: Result<T, LockError>) -> InvalidKeyReason {
@@ -233,8 +233,8 @@ fn faults_are_named() {
     assert!(LockKey::new("x".repeat(512)).is_ok());
     assert_eq!(fault(key_of(&[&""])), InvalidKeyReason::EmptyPart);
     let touching = LockKey::builder().part(&1).text("x%é").part(&77);
-    assert_eq!(fault(touching.finish()), InvalidKeyReason::Undelimited);
-    assert_eq!(fault(LockKey::builder().finish()), InvalidKeyReason::Empty);
+    assert_eq!(fault(touching.build()), InvalidKeyReason::Undelimited);
+    assert_eq!(fault(LockKey::builder().build()), InvalidKeyReason::Empty);
 }
 
 #[test]
