@@ -68,6 +68,13 @@ impl fmt::Debug for LockKey {
     }
 }
 
+/// A key will do where a text does, as in [`Lease::fencing_token_for`](crate::Lease::fencing_token_for).
+impl AsRef<str> for LockKey {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A map of keys can be asked for a text.
 impl Borrow<str> for LockKey {
     fn borrow(&self) -> &str {

@@ -7,6 +7,7 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+mod bodies;
 #[path = "../common/mod.rs"]
 mod common;
 mod detach;
@@ -14,3 +15,4 @@ mod key_parts;
 mod lifecycle;
 mod runtimes;
 mod store_bounds;
+mod traits;

@@ -179,11 +179,12 @@ fn lines(json: &Path) -> public_api::Result<Vec<String>> {
     Ok(chosen(texts(&all), &texts(&by_hand).into_iter().collect()))
 }
 
-/// Without the methods of derived traits, since that they are derived says all of them, and without what
-/// macros of others leave behind.
+/// Without the methods of derived traits, since that they are derived says all of them, and without
+/// what nobody can name: what macros of others leave behind, and traits of private types.
 fn chosen(all: Vec<String>, by_hand: &BTreeSet<String>) -> Vec<String> {
     let is_told = |line: &String| {
-        let is_noise = line.contains("::__private::") || line.contains("::StructuralPartialEq ");
+        const NOISE: [&str; 3] = ["::__private::", "::StructuralPartialEq ", "<super::"];
+        let is_noise = NOISE.iter().any(|noise| line.contains(noise));
         !is_noise && (line.starts_with("impl") || by_hand.contains(line))
     };
     all.into_iter().filter(is_told).collect()

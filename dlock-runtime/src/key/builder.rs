@@ -1,5 +1,7 @@
 //! Makes a key: of a text, or of text and values.
 
+use std::str::FromStr;
+
 use super::{
     InvalidKeyReason, LockKey,
     part::{KeyPart, PartWriter, is_delimiter, push_bounded},
@@ -51,6 +53,15 @@ impl LockKey {
             fault: None,
             undelimited: false,
         }
+    }
+}
+
+/// As [`LockKey::new`]: the text is the whole key, and nothing in it is encoded.
+impl FromStr for LockKey {
+    type Err = LockError;
+
+    fn from_str(text: &str) -> Result<Self, LockError> {
+        Self::new(text)
     }
 }
 

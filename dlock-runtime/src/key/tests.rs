@@ -262,6 +262,18 @@ fn a_huge_value_costs_no_more_than_a_key() {
 }
 
 #[test]
+fn a_key_is_parsed_as_it_is_made_and_is_a_text() {
+    let key: LockKey = "report:daily".parse().unwrap();
+    assert_eq!(key, LockKey::new("report:daily").unwrap());
+    let text: &str = key.as_ref();
+    assert_eq!(text, "report:daily");
+    assert_eq!(
+        fault("report:{daily}".parse::<LockKey>()),
+        InvalidKeyReason::Brace
+    );
+}
+
+#[test]
 fn a_deep_value_ends_before_the_stack() {
     /// Goes deeper before it writes anything.
     struct Bottomless;
