@@ -132,17 +132,16 @@ fn described(
     let mut described = Vec::new();
     for library in LIBRARIES {
         let path = library.json();
-        let json = fs::read_to_string(&path).map_err(|error| {
-            format!(
-                "{}: {error}; `cargo clean --doc` and another run write it",
-                path.display()
-            )
-        })?;
+        let json = fs::read_to_string(&path)
+            .map_err(|error| format!("{}, which rustdoc was to write: {error}", path.display()))?;
         if let Some(reason) = foreign_format(&json) {
             return Ok(Err(reason));
         }
-        let lines = lines(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        described.push((library, lines));
+        match lines(&path) {
+            Ok(lines) => described.push((library, lines)),
+            // Of the format by its number, and of another one by what it holds.
+            Err(error) => return Ok(Err(format!("{}: {error}", path.display()))),
+        }
     }
     Ok(Ok(described))
 }
