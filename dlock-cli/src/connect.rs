@@ -16,12 +16,10 @@ impl Global {
 
     /// For commands that look at a server.
     pub(crate) fn config(&self) -> RedisConfig {
-        RedisConfig {
-            namespace: self.namespace.clone(),
-            raw_keys: self.raw_keys,
-            credentials: self.login.clone(),
-            ..RedisConfig::new(&self.url)
-        }
+        RedisConfig::new(&self.url)
+            .namespace(self.namespace.clone())
+            .raw_keys(self.raw_keys)
+            .credentials(self.login.clone())
     }
 
     /// For commands that take locks themselves.

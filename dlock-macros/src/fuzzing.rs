@@ -50,7 +50,7 @@ pub(crate) fn template(data: &[u8]) {
                 }
             };
         }
-        let key = match key.finish() {
+        let key = match key.build() {
             Ok(key) => key,
             Err(LockError::InvalidKey { reason, .. }) => {
                 assert_eq!(

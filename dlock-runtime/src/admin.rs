@@ -201,7 +201,7 @@ pub struct Overview {
 /// }
 /// # let _ = say;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unlocked {
     /// The lock was taken away and is free.

@@ -259,7 +259,7 @@ impl fmt::Display for Holder {
 }
 
 /// The answer to one request of [`LockStore::renew`](crate::store::LockStore::renew).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Renewal {
     /// The TTL has started anew.
@@ -269,7 +269,7 @@ pub enum Renewal {
 }
 
 /// The answer to [`LockStore::release`](crate::store::LockStore::release).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
     /// The key was the owner's until now.
@@ -279,7 +279,7 @@ pub enum Released {
 }
 
 /// The answer to [`QuorumNode::raise`](crate::store::QuorumNode::raise).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Raised {
     /// The key is the owner's, and its fence is not less than that any more.

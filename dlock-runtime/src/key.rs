@@ -31,7 +31,7 @@ use crate::error::codes;
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::LockKey;
 ///
-/// let key = LockKey::builder().text("file:").part(&"a/b").text(":").part(&7).finish()?;
+/// let key = LockKey::builder().text("file:").part(&"a/b").text(":").part(&7).build()?;
 /// assert_eq!(key.as_str(), "file:a%2Fb:7");
 /// # Ok::<(), dlock::LockError>(())
 /// ```
@@ -68,6 +68,13 @@ impl fmt::Debug for LockKey {
     }
 }
 
+/// A key will do where a text does, as in [`Lease::fencing_token_for`](crate::Lease::fencing_token_for).
+impl AsRef<str> for LockKey {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A map of keys can be asked for a text.
 impl Borrow<str> for LockKey {
     fn borrow(&self) -> &str {
@@ -88,10 +95,10 @@ impl From<&LockKey> for LockKey {
 /// use dlock::{InvalidKeyReason, LockError, LockKey};
 ///
 /// let name = "";
-/// let key = LockKey::builder().text("user:").part(&name).finish();
+/// let key = LockKey::builder().text("user:").part(&name).build();
 /// assert!(matches!(key, Err(LockError::InvalidKey { reason: InvalidKeyReason::EmptyPart, .. })));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidKeyReason {
     /// The key has no characters.

@@ -42,7 +42,8 @@ pub const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// # drop(patient);
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Wait {
     /// Ask once.
     Never,
@@ -66,16 +67,17 @@ impl From<Duration> for Wait {
 /// # let manager = dlock::LockManager::memory();
 /// use dlock::OnLost;
 ///
-/// let archived = manager.lock("archive").on_lost(OnLost::Finish).run(async |lease| {
+/// let archived = manager.lock("archive").on_lost(OnLost::Finish).try_run(async |lease| {
 ///     tokio::select! {
 ///         error = lease.lost() => Err(error), // put away what was begun, and say so
 ///         archived = async { /* the work */ Ok(12) } => archived,
 ///     }
 /// });
-/// assert_eq!(archived.await??, 12);
+/// assert_eq!(archived.await?, 12);
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnLost {
     /// Its future is dropped and the caller gets [`LockError::Lost`].
     #[default]

@@ -130,10 +130,12 @@ impl fmt::Display for OwnerId {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::store::{ForeignOwner, OwnerId};
 ///
-/// assert_eq!("set by another client".parse::<OwnerId>(), Err(ForeignOwner));
+/// let owner = "set by another client".parse::<OwnerId>();
+/// assert!(matches!(owner, Err(ForeignOwner { .. })));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an owner token of dlock")]
+#[non_exhaustive]
 pub struct ForeignOwner;
 
 impl FromStr for ClientId {

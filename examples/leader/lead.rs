@@ -99,10 +99,12 @@ impl Candidate {
     /// Stands for election until it has led and was asked to leave.
     pub(crate) async fn run(self, on_lost: OnLost, without_lock: bool) -> Result<(), LeaderError> {
         loop {
-            let led = match on_lost {
-                _ if without_lock => self.work(0).await,
-                OnLost::Stop => lead(&self).await,
-                OnLost::Finish => lead_and_step_down(&self).await,
+            let led = if without_lock {
+                self.work(0).await
+            } else if on_lost == OnLost::Finish {
+                lead_and_step_down(&self).await
+            } else {
+                lead(&self).await
             };
             let error = match led {
                 Ok(()) => break,

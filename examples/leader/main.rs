@@ -172,10 +172,12 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
     let board = directory.path().join("board");
     let store = MemoryStore::new();
     let (to, said) = mpsc::channel();
-    let on_lost = match cli.on_lost {
-        _ if cli.without_lock => "no lock",
-        OnLost::Stop => "on_lost = stop",
-        OnLost::Finish => "on_lost = finish",
+    let on_lost = if cli.without_lock {
+        "no lock"
+    } else if cli.on_lost == OnLost::Finish {
+        "on_lost = finish"
+    } else {
+        "on_lost = stop"
     };
     println!("{CANDIDATES} candidates, ttl {TTL:?}, {on_lost}");
     let mut hall = Hall {

@@ -83,10 +83,7 @@ async fn a_question_that_the_release_has_overtaken_lasts_for_its_ttl_only() {
     let proxy = Proxy::start(env.server.port());
     let manager = env.manager().await;
     let ttl = Duration::from_secs(2);
-    let old = RedisConfig {
-        response_timeout: RESPONSE,
-        ..RedisConfig::new(proxy.url())
-    };
+    let old = RedisConfig::new(proxy.url()).response_timeout(RESPONSE);
     let old = OneKey::new(RedisStore::connect(old).await.unwrap(), "order:42");
     let new = OneKey::new(env.store().await, "order:42");
     let owner = OneKey::<RedisStore>::owner();

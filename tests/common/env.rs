@@ -209,10 +209,7 @@ mod redis {
         }
 
         async fn store(&self) -> RedisStore {
-            let config = RedisConfig {
-                raw_keys: S::RAW_KEYS,
-                ..RedisConfig::new(self.server.url())
-            };
+            let config = RedisConfig::new(self.server.url()).raw_keys(S::RAW_KEYS);
             RedisStore::connect(config).await.unwrap()
         }
 

@@ -160,11 +160,9 @@ mod redis {
         }
 
         fn config(url: &str) -> RedisConfig {
-            RedisConfig {
-                response_timeout: 2 * PATIENCE,
-                connect_timeout: 4 * PATIENCE,
-                ..RedisConfig::new(url)
-            }
+            RedisConfig::new(url)
+                .response_timeout(2 * PATIENCE)
+                .connect_timeout(4 * PATIENCE)
         }
 
         /// A quorum of the stores at these places.
@@ -187,7 +185,7 @@ mod redis {
             let stores = self
                 .servers
                 .iter()
-                .map(|server| RedisStore::lazy(config(server)));
+                .map(|server| RedisStore::connect_lazy(config(server)));
             let quorum = Quorum::of(stores.map(Result::unwrap)).unwrap();
             LockManager::builder().build_with_store(quorum).unwrap()
         }

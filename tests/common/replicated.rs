@@ -43,10 +43,7 @@ impl<const N: u32> Env for Replicated<N> {
     }
 
     async fn store(&self) -> RedisStore {
-        let config = RedisConfig {
-            response_timeout: PATIENCE,
-            ..RedisConfig::new(self.url())
-        };
+        let config = RedisConfig::new(self.url()).response_timeout(PATIENCE);
         RedisStore::connect(config).await.unwrap()
     }
 

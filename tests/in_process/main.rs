@@ -8,6 +8,7 @@
 )]
 
 mod blocking;
+mod bodies;
 #[path = "../common/mod.rs"]
 mod common;
 mod detach;
@@ -15,3 +16,4 @@ mod key_parts;
 mod lifecycle;
 mod runtimes;
 mod store_bounds;
+mod traits;

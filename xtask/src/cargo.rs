@@ -63,9 +63,14 @@ impl Call {
     }
 
     /// The same after everything else that wants a processor; the output goes to `output`.
-    pub(crate) fn run_in_background(&self, mut output: &File) -> bool {
+    pub(crate) fn run_in_background(
+        &self,
+        mut output: &File,
+        variables: &[(String, OsString)],
+    ) -> bool {
         let mut command = background(&root());
         command.args(self.arguments.split(' ')).envs(self.variable);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         let streams = (output.try_clone(), output.try_clone());
         let (Ok(stdout), Ok(stderr)) = streams else {
             return false;

@@ -10,13 +10,14 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::cargo::Call;
 use crate::component::Component;
 use crate::steps::Step;
 use crate::timed::Times;
-use crate::{cargo, editor, server, supply, tools};
+use crate::{api, cargo, editor, server, supply, tools};
 
 /// The steps that only compile, and the examples of the documentation.
-const BESIDE: [Step; 3] = [Step::Lint, Step::DocTest, Step::Doc];
+const BESIDE: [Step; 4] = [Step::Lint, Step::DocTest, Step::Doc, Step::Api];
 
 enum Done {
     Checked,
@@ -127,12 +128,22 @@ fn in_background(step: Step, output: &Path) -> Result<Done, String> {
     step.component().map_or(Ok(()), Component::provide)?;
     let failed = |error| format!("{}: {error}", output.display());
     let output = File::create(output).map_err(failed)?;
+    if step == Step::Api {
+        return compared(api::check(|call, variables| {
+            call.run_in_background(&output, variables)
+        }));
+    }
     for call in step.calls() {
-        if !call.run_in_background(&output) {
+        if !call.run_in_background(&output, &[]) {
             return Err(format!("this failed: {}", call.line()));
         }
     }
     Ok(Done::Checked)
+}
+
+/// The end of the step `api`, which has nothing to compare where no description can be read.
+fn compared(outcome: Result<Option<String>, String>) -> Result<Done, String> {
+    Ok(outcome?.map_or(Done::Checked, Done::LeftOut))
 }
 
 /// Runs a step where it can be seen.
@@ -148,6 +159,7 @@ fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
             tools::provide()?;
         }
         Step::Supply => supply::check()?,
+        Step::Api => return compared(api::check(Call::run_under)),
         Step::Editor => editor::check()?,
         _ => {}
     }

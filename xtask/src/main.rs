@@ -1,5 +1,6 @@
 //! The commands of this repository, as `cargo xtask …`: what a developer and CI run.
 
+mod api;
 mod bench;
 mod cargo;
 mod check;
@@ -63,7 +64,7 @@ Examples:
         #[arg(long)]
         keep_going: bool,
 
-        /// The steps to run, in this order [default: all of them; `lint`, `doc-test` and `doc` beside the tests]
+        /// The steps to run, in this order [default: all of them; `lint`, `doc-test`, `doc` and `api` beside the tests]
         #[arg(value_name = "STEP")]
         steps: Vec<Step>,
     },
@@ -153,6 +154,15 @@ Examples:
     /// C++ compiler. What was kept of earlier runs is tried by plain tests.
     Fuzz(fuzz::Fuzz),
 
+    /// Compares the public API of the published crates with the files in docs/api
+    ///
+    /// Those are part of `cargo xtask test`, so that a change of the API is seen in a review.
+    Api {
+        /// Write the files again
+        #[arg(long)]
+        write: bool,
+    },
+
     /// Runs `cargo deny`: advisories, licences, bans and sources of what dlock brings along
     ///
     /// Builds it into target/tools if it is not there, which takes some minutes. Advisories are left
@@ -169,6 +179,9 @@ Examples:
 }
 
 fn main() -> ExitCode {
+    if let Some(outcome) = api::stand_in() {
+        return code(told(outcome));
+    }
     let succeeded = match Arguments::parse().command {
         Command::Test { keep_going, steps } if steps.is_empty() => gate::run_all(keep_going),
         Command::Test { keep_going, steps } => gate::run(&steps, keep_going),
@@ -181,6 +194,8 @@ fn main() -> ExitCode {
         Command::Chaos(chaos) => told(chaos.run()),
         Command::Mutants(mutants) => told(mutants.run()),
         Command::Fuzz(fuzz) => told(fuzz.run()),
+        Command::Api { write: true } => told(api::write()),
+        Command::Api { write: false } => gate::run(&[Step::Api], false),
         Command::Deny => told(supply::deny()),
         Command::Check => told(check::run()),
         Command::Timed { program, arguments } => match timed::run(&program, &arguments) {
@@ -188,6 +203,10 @@ fn main() -> ExitCode {
             failed => told(failed.map(drop)),
         },
     };
+    code(succeeded)
+}
+
+fn code(succeeded: bool) -> ExitCode {
     if succeeded {
         ExitCode::SUCCESS
     } else {

@@ -23,12 +23,14 @@ pub(crate) enum Step {
     DocTest,
     /// The documentation itself, without warnings
     Doc,
+    /// The public API, against docs/api; left out where rustdoc writes another format of JSON
+    Api,
     /// What rust-analyzer finds of the names in a key; left out where it is not to be had
     Editor,
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Server,
         Self::Fmt,
         Self::Supply,
@@ -36,6 +38,7 @@ impl Step {
         Self::Test,
         Self::DocTest,
         Self::Doc,
+        Self::Api,
         Self::Editor,
     ];
 
@@ -48,6 +51,7 @@ impl Step {
             Self::Test => "test",
             Self::DocTest => "doc-test",
             Self::Doc => "doc",
+            Self::Api => "api",
             Self::Editor => "editor",
         }
     }
@@ -59,7 +63,7 @@ impl Step {
 
     pub(crate) fn calls(self) -> Vec<Call> {
         match self {
-            Self::Server | Self::Supply | Self::Editor => Vec::new(),
+            Self::Server | Self::Supply | Self::Api | Self::Editor => Vec::new(),
             Self::Fmt => vec![
                 Call::new("fmt --all --check"),
                 // A workspace of its own, which is built by `cargo xtask fuzz` alone.
@@ -122,7 +126,9 @@ impl Step {
                 name: "rust-analyzer",
                 command: &["rust-analyzer"],
             }),
-            Self::Server | Self::Supply | Self::Test | Self::DocTest | Self::Doc => None,
+            Self::Server | Self::Supply | Self::Test | Self::DocTest | Self::Doc | Self::Api => {
+                None
+            }
         }
     }
 }

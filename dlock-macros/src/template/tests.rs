@@ -147,7 +147,7 @@ fn the_runtime_draws_the_same_line() {
         };
         let faults = parse(&format!("<a>{written}<b>")).faults;
         let key = LockKey::builder().part(&1).text(&char.to_string()).part(&2);
-        let key = key.finish();
+        let key = key.build();
         assert_eq!(faults.is_empty(), key.is_ok(), "{char:?}: {key:?}");
 
         let undelimited = matches!(

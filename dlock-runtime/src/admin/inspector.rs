@@ -59,8 +59,7 @@ impl Inspector {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use dlock::{admin::Inspector, store::redis::RedisConfig};
     ///
-    /// let mut config = RedisConfig::new("redlock://one,two,three");
-    /// config.namespace = "billing".to_owned();
+    /// let config = RedisConfig::new("redlock://one,two,three").namespace("billing");
     /// let inspector = Inspector::connect(config).await?;
     /// # drop(inspector);
     /// # Ok(()) }

@@ -36,7 +36,7 @@ use crate::{
 /// # drop(manager); Ok(()) }
 /// ```
 #[derive(Clone)]
-#[must_use = "a manager is made by `connect`, `connect_lazy` or `store`"]
+#[must_use = "a manager is made by `connect`, `connect_env`, `connect_lazy` or `build_with_store`"]
 pub struct LockManagerBuilder {
     defaults: Timing,
     application: Option<String>,

@@ -36,9 +36,15 @@ pub struct LockManager(Arc<Engine>);
 /// fn is_clean(shutdown: ShutdownReport) -> bool {
 ///     shutdown == ShutdownReport::default() // nothing cut short, nothing unreleased
 /// }
-/// assert!(is_clean(ShutdownReport { cut_short: 0, unreleased: 0 }));
+///
+/// // A test of what a program makes of a report sets the fields of an empty one.
+/// let mut shutdown = ShutdownReport::default();
+/// assert!(is_clean(shutdown));
+/// shutdown.cut_short = 1;
+/// assert!(!is_clean(shutdown));
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct ShutdownReport {
     /// The number of bodies that were still running at the limit and lost their lease.
     pub cut_short: usize,

@@ -1,5 +1,7 @@
 //! Taking a lock without the attribute.
 
+mod run;
+
 use crate::{
     api::{
         guard::{Lease, LockGuard, finish},
@@ -33,7 +35,7 @@ use std::time::Duration;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "it does nothing until `acquire`, `try_acquire` or `run` is awaited"]
+#[must_use = "it does nothing until `acquire`, `try_acquire`, `run` or another of its futures is awaited"]
 pub struct LockRequest {
     manager: LockManager,
     keys: Result<LockKeys, LockError>,

@@ -148,7 +148,7 @@ pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, Lock
             Piece::Part(value) => builder.part(*value),
         };
     }
-    builder.finish().map_err(|error| match error {
+    builder.build().map_err(|error| match error {
         // The part that has been rendered so far says less, and may be long.
         LockError::InvalidKey { reason, .. } => LockError::InvalidKey {
             key: template.to_owned(),

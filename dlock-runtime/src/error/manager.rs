@@ -93,9 +93,10 @@ codes! { ConnectError:
 ///
 /// dlock::install(LockManager::memory())?;
 /// let second = dlock::install(LockManager::memory());
-/// assert_eq!(second.map(drop), Err(AlreadyInstalled));
+/// assert!(matches!(second, Err(AlreadyInstalled { .. })));
 /// # Ok::<(), AlreadyInstalled>(())
 /// ```
+#[non_exhaustive]
 pub struct AlreadyInstalled;
 
 debug_with_text! {

@@ -43,7 +43,7 @@ pub fn key(data: &[u8]) {
             Piece::Value(value) => builder.part(value),
         };
     }
-    let key = match builder.finish() {
+    let key = match builder.build() {
         Ok(key) => key,
         Err(error) => {
             assert_eq!(expected(&pieces), None, "{error}: {pieces:?}");

@@ -1,5 +1,7 @@
 //! Makes a key: of a text, or of text and values.
 
+use std::str::FromStr;
+
 use super::{
     InvalidKeyReason, LockKey,
     part::{KeyPart, PartWriter, is_delimiter, push_bounded},
@@ -41,7 +43,7 @@ impl LockKey {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockKey;
     ///
-    /// let key = LockKey::builder().text("file:").part(&"a/b").finish()?;
+    /// let key = LockKey::builder().text("file:").part(&"a/b").build()?;
     /// assert_eq!(key.as_str(), "file:a%2Fb");
     /// # Ok::<(), dlock::LockError>(())
     /// ```
@@ -51,6 +53,15 @@ impl LockKey {
             fault: None,
             undelimited: false,
         }
+    }
+}
+
+/// As [`LockKey::new`]: the text is the whole key, and nothing in it is encoded.
+impl FromStr for LockKey {
+    type Err = LockError;
+
+    fn from_str(text: &str) -> Result<Self, LockError> {
+        Self::new(text)
     }
 }
 
@@ -94,12 +105,12 @@ impl TryFrom<&&str> for LockKey {
 /// use dlock::LockKey;
 ///
 /// let (shop, number) = ("north:2", 7_u32);
-/// let key = LockKey::builder().text("order:").part(&shop).text("/").part(&number).finish()?;
+/// let key = LockKey::builder().text("order:").part(&shop).text("/").part(&number).build()?;
 /// assert_eq!(key.as_str(), "order:north%3A2/7");
 /// # Ok::<(), dlock::LockError>(())
 /// ```
-#[derive(Debug)]
-#[must_use = "a key is made by `finish`"]
+#[derive(Clone, Debug)]
+#[must_use = "a key is made by `build`"]
 pub struct LockKeyBuilder {
     out: String,
     fault: Option<InvalidKeyReason>,
@@ -113,7 +124,7 @@ impl LockKeyBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockKey;
     ///
-    /// let key = LockKey::builder().text("report:").text("daily").finish()?;
+    /// let key = LockKey::builder().text("report:").text("daily").build()?;
     /// assert_eq!(key.as_str(), "report:daily");
     /// # Ok::<(), dlock::LockError>(())
     /// ```
@@ -128,7 +139,7 @@ impl LockKeyBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockKey;
     ///
-    /// let key = LockKey::builder().text("user:").part(&"a:b").text("/").part(&7_u64).finish()?;
+    /// let key = LockKey::builder().text("user:").part(&"a:b").text("/").part(&7_u64).build()?;
     /// assert_eq!(key.as_str(), "user:a%3Ab/7");
     /// # Ok::<(), dlock::LockError>(())
     /// ```
@@ -137,7 +148,7 @@ impl LockKeyBuilder {
         self
     }
 
-    /// The finished key.
+    /// Makes the key.
     ///
     /// # Errors
     ///
@@ -147,11 +158,11 @@ impl LockKeyBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{InvalidKeyReason, LockError, LockKey};
     ///
-    /// let refused = LockKey::builder().text("user:").part(&"").finish();
+    /// let refused = LockKey::builder().text("user:").part(&"").build();
     /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: InvalidKeyReason::EmptyPart, .. })));
     /// # Ok::<(), LockError>(())
     /// ```
-    pub fn finish(self) -> Result<LockKey, LockError> {
+    pub fn build(self) -> Result<LockKey, LockError> {
         match self.fault {
             Some(reason) => Err(invalid(&self.out, reason)),
             None if self.out.is_empty() => Err(invalid("", InvalidKeyReason::Empty)),

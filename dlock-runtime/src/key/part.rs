@@ -46,7 +46,7 @@ pub(super) fn push_bounded(out: &mut String, text: &str, fault: &mut Option<Inva
 /// }
 ///
 /// let version = Version { major: 1, minor: 4 };
-/// let key = LockKey::builder().text("release:").part(&version).finish()?;
+/// let key = LockKey::builder().text("release:").part(&version).build()?;
 /// assert_eq!(key.as_str(), "release:1.4");
 /// # Ok::<(), dlock::LockError>(())
 /// ```
@@ -88,7 +88,7 @@ impl<'a> PartWriter<'a> {
     ///     }
     /// }
     ///
-    /// let key = LockKey::builder().text("host:").part(&Host("DB-1".to_owned())).finish()?;
+    /// let key = LockKey::builder().text("host:").part(&Host("DB-1".to_owned())).build()?;
     /// assert_eq!(key.as_str(), "host:db-1");
     /// # Ok::<(), dlock::LockError>(())
     /// ```
@@ -128,7 +128,7 @@ impl<'a> PartWriter<'a> {
     ///     }
     /// }
     ///
-    /// let key = LockKey::builder().text("node:").part(&Node(Ipv4Addr::LOCALHOST)).finish()?;
+    /// let key = LockKey::builder().text("node:").part(&Node(Ipv4Addr::LOCALHOST)).build()?;
     /// assert_eq!(key.as_str(), "node:127.0.0.1");
     /// # Ok::<(), dlock::LockError>(())
     /// ```
@@ -159,7 +159,7 @@ impl<'a> PartWriter<'a> {
     /// }
     ///
     /// let invoice = Invoice { shop: "north".to_owned(), number: 7 };
-    /// let key = LockKey::builder().text("invoice:").part(&invoice).finish()?;
+    /// let key = LockKey::builder().text("invoice:").part(&invoice).build()?;
     /// assert_eq!(key.as_str(), "invoice:north%3a7");
     /// # Ok::<(), dlock::LockError>(())
     /// ```

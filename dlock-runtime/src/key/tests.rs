@@ -13,7 +13,7 @@ fn key_of(parts: &[&dyn KeyPart]) -> Result<LockKey, LockError> {
     for part in parts {
         builder = builder.text(":").part(*part);
     }
-    builder.finish()
+    builder.build()
 }
 
 fn fault<T: fmt::Debug>(result: Result<T, LockError>) -> InvalidKeyReason {
@@ -233,8 +233,8 @@ fn faults_are_named() {
     assert!(LockKey::new("x".repeat(512)).is_ok());
     assert_eq!(fault(key_of(&[&""])), InvalidKeyReason::EmptyPart);
     let touching = LockKey::builder().part(&1).text("x%é").part(&77);
-    assert_eq!(fault(touching.finish()), InvalidKeyReason::Undelimited);
-    assert_eq!(fault(LockKey::builder().finish()), InvalidKeyReason::Empty);
+    assert_eq!(fault(touching.build()), InvalidKeyReason::Undelimited);
+    assert_eq!(fault(LockKey::builder().build()), InvalidKeyReason::Empty);
 }
 
 #[test]
@@ -259,6 +259,18 @@ fn a_huge_value_costs_no_more_than_a_key() {
     let error = key_of(&[&huge]).unwrap_err().to_string();
     assert!(error.len() < 400, "{}", error.len());
     assert!(LockKey::new(huge).unwrap_err().to_string().len() < 400);
+}
+
+#[test]
+fn a_key_is_parsed_as_it_is_made_and_is_a_text() {
+    let key: LockKey = "report:daily".parse().unwrap();
+    assert_eq!(key, LockKey::new("report:daily").unwrap());
+    let text: &str = key.as_ref();
+    assert_eq!(text, "report:daily");
+    assert_eq!(
+        fault("report:{daily}".parse::<LockKey>()),
+        InvalidKeyReason::Brace
+    );
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::owner::OwnerId;
 /// # let _: fn(&Hint<'_>, u64) -> bool = is_later;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Hint<'a> {
     /// The lock.
     pub key: &'a str,
@@ -30,6 +31,23 @@ pub struct Hint<'a> {
     pub owner: OwnerId,
     /// The fence it was granted with; 0 if it was not granted, and only should ask.
     pub fence: u64,
+}
+
+impl<'a> Hint<'a> {
+    /// A hint that `owner` should ask again for `key`, or has been made its holder with `fence`.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{store::{ClientId, Hint, OwnerId}, testing::SystemRandom};
+    ///
+    /// let waiter = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let granted = Hint::new("order:42", waiter, 7);
+    /// assert_eq!((granted.key, granted.fence), ("order:42", 7));
+    /// ```
+    #[must_use]
+    pub const fn new(key: &'a str, owner: OwnerId, fence: u64) -> Self {
+        Self { key, owner, fence }
+    }
 }
 
 /// The receiver of a store's hints: one manager, as long as it lives.
@@ -46,7 +64,7 @@ pub struct Hint<'a> {
 /// impl Sinks {
 ///     /// The key is free, or has been made the owner's: `fence` tells which.
 ///     fn tell(&self, key: &str, owner: OwnerId, fence: u64) {
-///         let hint = Hint { key, owner, fence };
+///         let hint = Hint::new(key, owner, fence);
 ///         let mut sinks = self.0.lock().expect("nobody panics with it");
 ///         sinks.retain(|sink| sink.hint(&hint));
 ///     }

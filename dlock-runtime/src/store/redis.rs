@@ -133,7 +133,7 @@ impl RedisStore {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
     /// use dlock::{LockManager, store::redis::{RedisConfig, RedisStore}};
     ///
-    /// let store = RedisStore::lazy(RedisConfig::new("redis://127.0.0.1:6379"))?;
+    /// let store = RedisStore::connect_lazy(RedisConfig::new("redis://127.0.0.1:6379"))?;
     /// let manager = LockManager::builder().build_with_store(store)?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -142,7 +142,7 @@ impl RedisStore {
     /// # Errors
     ///
     /// When the URL or an option is wrong, or no tokio runtime runs here.
-    pub fn lazy(config: RedisConfig) -> Result<Self, ConnectError> {
+    pub fn connect_lazy(config: RedisConfig) -> Result<Self, ConnectError> {
         Self::start(config, Events::new, Hints::new)
     }
 
@@ -152,7 +152,7 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// As [`lazy`](Self::lazy), and with the last failure when there is no connection in time.
+    /// As [`connect_lazy`](Self::connect_lazy), and with the last failure when there is no connection in time.
     ///
     /// # Cancel safety
     ///
@@ -208,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn replicas_of_a_cluster_are_not_asked() {
-        let error = RedisStore::lazy(RedisConfig {
+        let error = RedisStore::connect_lazy(RedisConfig {
             min_replicas: 1,
             ..RedisConfig::new("redis-cluster://localhost")
         })
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn without_a_runtime_there_is_an_error_and_no_panic() {
-        let error = RedisStore::lazy(RedisConfig::new("redis://:s3cret@localhost"))
+        let error = RedisStore::connect_lazy(RedisConfig::new("redis://:s3cret@localhost"))
             .expect_err("no runtime runs here");
         assert!(error.to_string().contains("no tokio runtime"), "{error}");
         assert!(!format!("{error} {error:?}").contains("s3cret"));

@@ -19,7 +19,7 @@ fn key(text: &str) -> LockKey {
         .text(SECRET)
         .text(":")
         .part(&format!("{SECRET}{text}"))
-        .finish()
+        .build()
         .expect("a value is encoded")
 }
 

@@ -79,10 +79,7 @@ async fn through_proxy_within(
 ) -> (RedisServer, Proxy, RedisStore) {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let config = RedisConfig {
-        response_timeout,
-        ..RedisConfig::new(over.url(&proxy.url()))
-    };
+    let config = RedisConfig::new(over.url(&proxy.url())).response_timeout(response_timeout);
     let store = RedisStore::connect(config).await.unwrap();
     (server, proxy, store)
 }
@@ -125,10 +122,7 @@ async fn a_killed_connection_is_replaced(over: Over) {
 async fn a_server_that_was_away_is_found_again(over: Over) {
     let server = RedisServer::start().await;
     // So long that whatever comes in time has not waited for it.
-    let config = RedisConfig {
-        response_timeout: 2 * DEADLINE,
-        ..RedisConfig::new(over.url(&server.url()))
-    };
+    let config = RedisConfig::new(over.url(&server.url())).response_timeout(2 * DEADLINE);
     let store = RedisStore::connect(config).await.unwrap();
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;
@@ -305,7 +299,7 @@ async fn a_dropped_store_leaves_nothing(over: Over) {
 
     // Also one that never had a connection.
     server.kill();
-    let store = RedisStore::lazy(RedisConfig::new(over.url(&server.url()))).unwrap();
+    let store = RedisStore::connect_lazy(RedisConfig::new(over.url(&server.url()))).unwrap();
     assert!(try_take(&store, &key("k"), owner()).await.is_err());
     drop(store);
     eventually(DEADLINE, "its task has ended", async || {

@@ -31,10 +31,7 @@ fn runtime() -> Runtime {
 
 /// What becomes of a store at `url` whose runtime ends again and again.
 fn outlives_its_runtimes(url: impl Into<String>) {
-    let config = RedisConfig {
-        response_timeout: DEADLINE,
-        ..RedisConfig::new(url)
-    };
+    let config = RedisConfig::new(url).response_timeout(DEADLINE);
     let (lock, me) = (key("k"), owner());
     let first = runtime();
     let (store, fence) = first.block_on(async {
@@ -194,11 +191,9 @@ async fn a_provider_of_credentials_that_panics_costs_no_connection() {
             Ok::<_, String>(Credentials::of_default_user("s3cret"))
         }
     });
-    let config = RedisConfig {
-        credentials: Some(provider),
-        connect_timeout: Duration::from_millis(500),
-        ..RedisConfig::new(format!("redis://127.0.0.1:{}", server.port()))
-    };
+    let config = RedisConfig::new(format!("redis://127.0.0.1:{}", server.port()))
+        .credentials(provider)
+        .connect_timeout(Duration::from_millis(500));
     let store = RedisStore::connect(config).await.unwrap();
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;

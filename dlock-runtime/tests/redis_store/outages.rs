@@ -93,7 +93,7 @@ async fn a_server_that_is_late_at_start_up_is_told_of_once() {
     let server = RedisServer::start_with(&["--requirepass", "s3cret"]).await;
     server.kill();
     let (log, _capturing) = Log::capture();
-    let store = RedisStore::lazy(RedisConfig::new(server.url())).unwrap();
+    let store = RedisStore::connect_lazy(RedisConfig::new(server.url())).unwrap();
     eventually(DEADLINE, "some attempts have failed", async || {
         log.of("DEBUG still not connected").len() > 3
     })
@@ -117,10 +117,7 @@ async fn a_failure_that_the_caller_gets_is_no_event() {
     let server = RedisServer::start().await;
     server.kill();
     let (log, _capturing) = Log::capture();
-    let config = RedisConfig {
-        connect_timeout: Duration::from_secs(1),
-        ..RedisConfig::new(server.url())
-    };
+    let config = RedisConfig::new(server.url()).connect_timeout(Duration::from_secs(1));
     RedisStore::connect(config)
         .await
         .expect_err("the server is dead");

@@ -9,10 +9,7 @@ use dlock_testkit::{Make, RedisServer};
 use crate::{get, key, owner, queue, refusals_of, renewal, run, take, try_take};
 
 async fn with_raw_keys(url: String) -> RedisStore {
-    let config = RedisConfig {
-        raw_keys: true,
-        ..RedisConfig::new(url)
-    };
+    let config = RedisConfig::new(url).raw_keys(true);
     RedisStore::connect(config).await.unwrap()
 }
 

@@ -18,10 +18,7 @@ use crate::{
 };
 
 async fn refused(url: String) -> (StoreErrorKind, String) {
-    let config = RedisConfig {
-        connect_timeout: 2 * DEADLINE,
-        ..RedisConfig::new(url)
-    };
+    let config = RedisConfig::new(url).connect_timeout(2 * DEADLINE);
     let error = timeout(DEADLINE, RedisStore::connect(config))
         .await
         .expect("what is final is said without trying again")
@@ -48,7 +45,7 @@ pub(crate) async fn passwords_are_asked_for_and_checked(make: Make) {
     take(&connect(&server.url()).await, &lock, me).await;
     // One that starts with the wrong password works when the server's is changed to it.
     let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
-    let store = RedisStore::lazy(RedisConfig::new(url)).unwrap();
+    let store = RedisStore::connect_lazy(RedisConfig::new(url)).unwrap();
     let error = store
         .renew_one(renewal(&lock, me))
         .await
@@ -69,7 +66,7 @@ pub(crate) async fn passwords_are_asked_for_and_checked(make: Make) {
 pub(crate) async fn a_wrong_password_is_not_tried_again_and_again(make: Make) {
     let server = RedisServer::start_make_with(make, &["--requirepass", "right"]).await;
     let url = format!("redis://:s3cret@127.0.0.1:{}", server.port());
-    let store = RedisStore::lazy(RedisConfig::new(url)).unwrap();
+    let store = RedisStore::connect_lazy(RedisConfig::new(url)).unwrap();
     let (lock, me) = (key("k"), owner());
     let begin = Instant::now();
     let mut asked = 0;
@@ -113,10 +110,9 @@ pub(crate) async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are(mak
         error.kind() == StoreErrorKind::ReadOnly
     })
     .await;
-    let connects = RedisStore::connect(RedisConfig {
-        connect_timeout: Duration::from_millis(300),
-        ..RedisConfig::new(server.url())
-    });
+    let connects = RedisStore::connect(
+        RedisConfig::new(server.url()).connect_timeout(Duration::from_millis(300)),
+    );
     let error = connects.await.expect_err("it waits for a master");
     assert!(error.to_string().contains("replica"), "{error}");
 

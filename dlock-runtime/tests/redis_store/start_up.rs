@@ -15,10 +15,7 @@ use tokio::time::timeout;
 use crate::{DEADLINE, run};
 
 async fn fails(url: String, connect_timeout: Duration) -> (StoreErrorKind, String) {
-    let config = RedisConfig {
-        connect_timeout,
-        ..RedisConfig::new(url)
-    };
+    let config = RedisConfig::new(url).connect_timeout(connect_timeout);
     let error = timeout(DEADLINE, RedisStore::connect(config))
         .await
         .expect("it ends in time")

@@ -69,10 +69,7 @@ struct Held {
 
 impl Board {
     pub(crate) async fn of_server(url: &str) -> Result<Self, ConnectError> {
-        let config = RedisConfig {
-            credentials: CredentialsProvider::from_env(url)?,
-            ..RedisConfig::new(url)
-        };
+        let config = RedisConfig::new(url).credentials(CredentialsProvider::from_env(url)?);
         Ok(Self::Server(Server {
             inspector: Inspector::connect(config).await?,
             last: Mutex::new(None),

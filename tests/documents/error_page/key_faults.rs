@@ -38,11 +38,11 @@ async fn provoke(code: &str) -> (LockError, &'static str) {
         "control-character" => (lock("order:4\n2").await, "`order:4\\n2`"),
         "brace" => (lock("order:{42}").await, "`order:{42}`"),
         "text-and-parts" => {
-            let key = LockKey::builder().text("order:").part(&Muddled).finish();
+            let key = LockKey::builder().text("order:").part(&Muddled).build();
             (made(key), "`order:")
         }
         "undelimited" => {
-            let key = LockKey::builder().text("order:").part(&4).part(&2).finish();
+            let key = LockKey::builder().text("order:").part(&4).part(&2).build();
             (made(key), "`order:4")
         }
         other => panic!("nobody knows how to provoke `{other}`"),

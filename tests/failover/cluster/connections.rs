@@ -73,10 +73,7 @@ async fn a_lost_reply_is_told_and_nothing_is_sent_twice() {
 async fn a_node_that_says_nothing_holds_up_its_own_locks_only() {
     let env = env(Cluster::start_with(3, 0, &["--cluster-require-full-coverage", "no"]).await);
     let cluster = &env.cluster;
-    let config = RedisConfig {
-        response_timeout: Duration::from_millis(300),
-        ..RedisConfig::new(cluster.url())
-    };
+    let config = RedisConfig::new(cluster.url()).response_timeout(Duration::from_millis(300));
     let store = RedisStore::connect(config).await.unwrap();
     let silent = OneKey::new(store, &lock_on(cluster, 0).await);
     let manager = process(cluster).await;

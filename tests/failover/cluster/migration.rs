@@ -266,10 +266,7 @@ async fn renewals_of_many_leases_follow_their_slots() {
 async fn a_request_that_is_sent_on_ends_in_time() {
     const KEY: &str = "order:42";
     let cluster = Cluster::start_with(2, 0, &["--cluster-require-full-coverage", "no"]).await;
-    let config = RedisConfig {
-        response_timeout: Duration::from_millis(800),
-        ..RedisConfig::new(cluster.url())
-    };
+    let config = RedisConfig::new(cluster.url()).response_timeout(Duration::from_millis(800));
     let key = OneKey::new(RedisStore::connect(config).await.unwrap(), KEY);
     let (holder, other) = (OneKey::<RedisStore>::owner(), OneKey::<RedisStore>::owner());
     key.granted(holder, Duration::from_secs(60)).await;

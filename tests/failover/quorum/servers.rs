@@ -28,12 +28,8 @@ const FOR_EVER: Duration = Duration::from_secs(120);
 
 /// A quorum that gives nodes all the time there is, so that waiting for one is seen.
 async fn patient(urls: &[String]) -> Quorum {
-    let connect = |url: &String| {
-        RedisStore::connect(RedisConfig {
-            response_timeout: FOR_EVER,
-            ..RedisConfig::new(url)
-        })
-    };
+    let connect =
+        |url: &String| RedisStore::connect(RedisConfig::new(url).response_timeout(FOR_EVER));
     let stores = join_all(urls.iter().map(connect)).await;
     let quorum = Quorum::of(stores.into_iter().map(Result::unwrap)).unwrap();
     quorum.node_timeout(FOR_EVER)

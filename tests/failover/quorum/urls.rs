@@ -136,7 +136,7 @@ async fn what_is_no_quorum_is_refused() {
         let error = LockManager::builder().connect_lazy(url).unwrap_err();
         assert!(error.to_string().contains(reason), "{error}");
     }
-    let error = RedisStore::lazy(RedisConfig::new("redlock://a,b,c")).unwrap_err();
+    let error = RedisStore::connect_lazy(RedisConfig::new("redlock://a,b,c")).unwrap_err();
     assert!(error.to_string().contains("Quorum::of"), "{error}");
     let builder = LockManager::builder().min_replicas(1);
     let error = builder.connect_lazy("redlock://a,b,c").unwrap_err();

@@ -171,10 +171,7 @@ async fn many_leases_are_confirmed_by_few_waits() {
 #[tokio::test]
 async fn no_renewal_and_no_raise_counts_that_no_replica_has_confirmed() {
     let server = RedisServer::start().await;
-    let config = |min_replicas| RedisConfig {
-        min_replicas,
-        ..RedisConfig::new(server.url())
-    };
+    let config = |min_replicas| RedisConfig::new(server.url()).min_replicas(min_replicas);
     let connect = async |replicas| RedisStore::connect(config(replicas)).await.unwrap();
     let confirmed = connect(1).await;
     let owner = OneKey::<RedisStore>::owner();

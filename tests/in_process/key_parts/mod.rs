@@ -26,7 +26,7 @@ use dlock::{
 
 /// `value` as it stands in a key.
 fn rendered(value: &dyn KeyPart) -> String {
-    let key = LockKey::builder().text("k:").part(value).finish();
+    let key = LockKey::builder().text("k:").part(value).build();
     let key = key.expect("it is a valid key");
     key.as_str()
         .strip_prefix("k:")
@@ -35,7 +35,7 @@ fn rendered(value: &dyn KeyPart) -> String {
 }
 
 fn fault(value: &dyn KeyPart) -> InvalidKeyReason {
-    let error = LockKey::builder().part(value).finish();
+    let error = LockKey::builder().part(value).build();
     match error.expect_err("it has a fault") {
         LockError::InvalidKey { reason, .. } => reason,
         other => panic!("{other}"),

@@ -29,11 +29,8 @@ async fn none_is_used_before_one_is_installed_and_only_one_can_be() {
 
     let (store, manager) = memory();
     dlock::install(manager.clone()).unwrap();
-    assert!(matches!(
-        dlock::install(LockManager::memory()),
-        Err(AlreadyInstalled)
-    ));
-    assert!(AlreadyInstalled.to_string().contains("with_manager"));
+    let second: AlreadyInstalled = dlock::install(LockManager::memory()).unwrap_err();
+    assert!(second.to_string().contains("with_manager"));
     assert_eq!(settle(42).await, Ok(42));
 
     let guard = hold(&manager, "order:42").await;

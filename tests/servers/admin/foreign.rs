@@ -118,10 +118,7 @@ async fn a_namespace_is_no_pattern() {
     let server = RedisServer::start().await;
     run(&server, &[b"SET", b"a*b:{k}", b"mine"]).await;
     run(&server, &[b"SET", b"axb:{k2}", b"another's"]).await;
-    let config = dlock::store::redis::RedisConfig {
-        namespace: "a*b".into(),
-        ..dlock::store::redis::RedisConfig::new(server.url())
-    };
+    let config = dlock::store::redis::RedisConfig::new(server.url()).namespace("a*b");
     let inspector = soon(dlock::admin::Inspector::connect(config))
         .await
         .unwrap();

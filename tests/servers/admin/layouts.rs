@@ -180,10 +180,7 @@ async fn locks_at_the_keys_own_text() {
     let server = RedisServer::start().await;
     let builder = LockManager::builder().raw_keys(true);
     let manager = soon(builder.connect(&server.url())).await.unwrap();
-    let config = dlock::store::redis::RedisConfig {
-        raw_keys: true,
-        ..dlock::store::redis::RedisConfig::new(server.url())
-    };
+    let config = dlock::store::redis::RedisConfig::new(server.url()).raw_keys(true);
     let inspector = soon(dlock::admin::Inspector::connect(config))
         .await
         .unwrap();

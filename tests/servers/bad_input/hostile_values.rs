@@ -158,7 +158,7 @@ async fn never_meet_and_always_find_themselves<E: Env>(env: &E) -> Vec<LockKey> 
             .part(id)
             .text(":")
             .part(name);
-        let key = key.finish().unwrap();
+        let key = key.build().unwrap();
         let tried = soon(other.lock(&key).try_acquire()).await.unwrap();
         assert!(tried.is_none(), "{id:?} {name:?} is held");
         keys.insert(key);

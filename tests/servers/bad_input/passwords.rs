@@ -157,7 +157,7 @@ async fn are_never_shown() {
         }
         let config = RedisConfig::new(&url);
         seen.push(format!("{config:?}"));
-        if let Ok(store) = RedisStore::lazy(config) {
+        if let Ok(store) = RedisStore::connect_lazy(config) {
             seen.push(format!("{store:?}"));
         }
     }

@@ -63,7 +63,7 @@ async fn of_no_store_are_not_repeated() {
         for error in [
             soon(LockManager::connect(&url)).await.unwrap_err(),
             LockManager::builder().connect_lazy(&url).unwrap_err(),
-            RedisStore::lazy(RedisConfig::new(&url)).unwrap_err(),
+            RedisStore::connect_lazy(RedisConfig::new(&url)).unwrap_err(),
         ] {
             assert!(matches!(error, ConnectError::InvalidUrl { .. }), "{error}");
             let shown = shown(&error);

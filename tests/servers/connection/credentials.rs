@@ -120,10 +120,7 @@ async fn a_provider_that_has_none_is_asked_again() {
 async fn they_stand_in_one_place_and_are_never_shown() {
     let mine = Credentials::new("me", SECRET);
     let provider = CredentialsProvider::fixed(mine.clone());
-    let config = RedisConfig {
-        credentials: Some(provider.clone()),
-        ..RedisConfig::new("redis://h")
-    };
+    let config = RedisConfig::new("redis://h").credentials(provider.clone());
     let builder = LockManager::builder().credentials(move || {
         let mine = mine.clone();
         async { Ok::<_, fmt::Error>(mine) }

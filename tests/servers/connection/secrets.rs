@@ -82,10 +82,7 @@ fn with_credentials(password: &'static str) -> LockManagerBuilder {
 /// Looks at servers as far as they let one, and notes all that can be seen of it.
 #[cfg(feature = "admin")]
 async fn inspect(seen: &mut Seen, config: RedisConfig) {
-    let config = RedisConfig {
-        connect_timeout: Duration::from_millis(600),
-        ..config
-    };
+    let config = config.connect_timeout(Duration::from_millis(600));
     match soon(dlock::admin::Inspector::connect(config)).await {
         Ok(inspector) => {
             seen.debug(&inspector);
@@ -110,7 +107,7 @@ async fn use_all(
     seen.debug(&config);
     #[cfg(feature = "admin")]
     inspect(seen, config.clone()).await;
-    match RedisStore::lazy(config) {
+    match RedisStore::connect_lazy(config) {
         Ok(store) => seen.debug(&store),
         Err(error) => seen.error(&error),
     }
@@ -154,10 +151,7 @@ async fn by_every_way(seen: &mut Seen, template: &str) {
         assert_eq!(works, is_right, "{template}");
 
         let plain = template.replace("?LOGIN", "").replace("LOGIN", "");
-        let config = RedisConfig {
-            credentials: Some(provider(password)),
-            ..RedisConfig::new(&plain)
-        };
+        let config = RedisConfig::new(&plain).credentials(provider(password));
         let works = use_all(seen, || with_credentials(password), config).await;
         assert_eq!(works, is_right, "{template}");
 
@@ -248,7 +242,7 @@ async fn of_several_servers_are_never_shown() {
     by_every_way(&mut seen, &format!("redlock://LOGIN{}", hosts.join(","))).await;
     let stores = hosts.iter().map(|host| {
         let url = format!("redis://me:{}@{host}", WRONG[1]);
-        RedisStore::lazy(RedisConfig::new(url)).unwrap()
+        RedisStore::connect_lazy(RedisConfig::new(url)).unwrap()
     });
     let quorum = Quorum::of(stores).unwrap();
     seen.debug(&quorum);
@@ -292,10 +286,7 @@ fn of_certificates_no_key_is_shown() {
         .ca_pem(authority.ca_pem())
         .identity_pem(identity.cert_pem(), identity.key_pem());
     let builder = LockManager::builder().tls(tls.clone());
-    let config = RedisConfig {
-        tls: Some(tls.clone()),
-        ..RedisConfig::new("rediss://localhost")
-    };
+    let config = RedisConfig::new("rediss://localhost").tls(tls.clone());
     let bytes = format!("{:?}", &secret.as_bytes()[..8]);
     let bytes = bytes.trim_matches(['[', ']']);
     for shown in [

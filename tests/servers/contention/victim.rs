@@ -34,11 +34,7 @@ impl Hushed {
     /// Tells `owner` that it was granted the key with `fence`, be it true or not.
     pub(crate) fn hint(&self, owner: OwnerId, fence: u64) {
         let sink = self.sinks.lock().unwrap()[&owner.client()].clone();
-        let hint = Hint {
-            key: KEY,
-            owner,
-            fence,
-        };
+        let hint = Hint::new(KEY, owner, fence);
         assert!(sink.hint(&hint), "its manager lives");
     }
 }

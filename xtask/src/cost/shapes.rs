@@ -249,7 +249,7 @@ impl Shape {
             (0, text) => format!(".text({text:?})"),
             (_, value) => format!(".part(&{value})"),
         });
-        format!("LockKey::builder(){}.finish()?", calls.collect::<String>())
+        format!("LockKey::builder(){}.build()?", calls.collect::<String>())
     }
 }
 
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(attribute, format!("{written}\n{unlocked}"));
         let body = shape.body.replace("$N", "7");
         for part in [
-            r#"let key = LockKey::builder().text("stock:").part(&shelf).text("/").part(&item).finish()?;"#,
+            r#"let key = LockKey::builder().text("stock:").part(&shelf).text("/").part(&item).build()?;"#,
             "locks()?.lock(key).ttl(Duration::from_secs(30)).wait(Duration::from_secs(5)).acquire()",
             &format!("guard.run_while_held(async move {{\n{body}\n}}).await?;"),
         ] {

@@ -208,7 +208,7 @@ impl LockManagerBuilder {
         if let Some(servers) = Independent::start(&config)? {
             return self.over(servers.into_quorum()?);
         }
-        let store = RedisStore::lazy(config)?;
+        let store = RedisStore::connect_lazy(config)?;
         self.over(store)
     }
 

@@ -1,6 +1,7 @@
 //! The body of a section, which runs as long as its lease is valid.
 
 use std::{
+    fmt,
     future::Future,
     pin::Pin,
     task::{Context, Poll},
@@ -57,6 +58,14 @@ impl<F: Future> Future for RunWhileHeld<'_, F> {
         let body = this.body.as_pin_mut();
         let body = body.expect("a future is not polled after its end");
         body.poll(context).map(Ok)
+    }
+}
+
+impl<F> fmt::Debug for RunWhileHeld<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunWhileHeld")
+            .field("lease", self.watching.lease)
+            .finish_non_exhaustive()
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
 ///     Ok(())
 /// }
 ///
-/// manager.lock("account:7").run(async |lease| book(lease, 100)).await??;
+/// manager.lock("account:7").try_run(async |lease| book(lease, 100)).await?;
 /// # Ok(()) }
 /// ```
 pub struct Lease {
@@ -185,7 +185,7 @@ impl Lease {
     ///     Ok(())
     /// }
     /// # let manager = dlock::LockManager::memory();
-    /// manager.lock("mail").run(async |lease| send_mail(lease)).await??;
+    /// manager.lock("mail").try_run(async |lease| send_mail(lease)).await?;
     /// # Ok(()) }
     /// ```
     ///

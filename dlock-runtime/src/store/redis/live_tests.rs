@@ -261,7 +261,7 @@ async fn a_missing_channel_is_named() {
         .await
         .unwrap();
     let url = format!("redis://me:s3cret@127.0.0.1:{}", server.port());
-    let store = RedisStore::lazy(RedisConfig::new(url)).unwrap();
+    let store = RedisStore::connect_lazy(RedisConfig::new(url)).unwrap();
     let client = ClientId::new(&SystemRandom);
     let heard = Arc::new(Heard::default());
     store.attach(client, HintSink::new(heard.clone()));

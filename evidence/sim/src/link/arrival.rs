@@ -171,11 +171,7 @@ fn tell(world: &Arc<World>, node: usize, to: &(Arc<Host>, HintSink), notice: &No
                 sleep_until(until).await;
             }
             if !host.is_dead() && !host.is_cut(node) {
-                let _: bool = sink.hint(&Hint {
-                    key: &notice.key,
-                    owner: notice.owner,
-                    fence: notice.fence,
-                });
+                let _: bool = sink.hint(&Hint::new(&notice.key, notice.owner, notice.fence));
             }
         });
     }

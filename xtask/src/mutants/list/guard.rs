@@ -11,6 +11,7 @@ const WATCH: &str = "dlock-runtime/src/api/guard/held.rs";
 const ACQUISITION: &str = "dlock-runtime/src/engine/acquisition.rs";
 const REQUESTS: &str = "dlock-runtime/src/engine/acquisition/requests.rs";
 const ACQUIRE: &str = "dlock-runtime/src/engine/acquire.rs";
+const RUN: &str = "dlock-runtime/src/api/request/run.rs";
 const DETACH: &str = "dlock-runtime/src/api/detach.rs";
 const REENTRANCY: &str = "dlock-runtime/src/engine/reentrancy.rs";
 const GLOBAL: &str = "dlock-runtime/src/api/global.rs";
@@ -41,6 +42,8 @@ const DETACHED: &[Look] = &[
     Tests(facade("in_process"), &["lifecycle::"]),
     Tests(RUNTIME, &[]),
 ];
+
+const BODIES: &[Look] = &[Tests(facade("in_process"), &["bodies::"])];
 
 const MANY: &[Look] = &[
     Tests(facade("servers"), &["several_keys::"]),
@@ -489,6 +492,24 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
         "if «poll.is_pending()» {",
         "false",
         DETACHED,
+    ),
+    // Bodies of a request.
+    Mutant::new(
+        "run-detached-is-torn",
+        "A body of `run_detached` ends with its caller",
+        RUN,
+        "«section.await»",
+        "{ let mut torn = std::mem::ManuallyDrop::new(section); \
+         std::future::poll_fn(move |context| Pin::new(&mut *torn).poll(context)).await }",
+        BODIES,
+    ),
+    Mutant::new(
+        "try-run-hides-the-loss",
+        "A body of `try_run` that has failed hides that its lease was lost",
+        RUN,
+        "«self.run(body).await?»",
+        "{ let guard = self.acquire().await?; body(guard.lease()).await }",
+        BODIES,
     ),
     Mutant::new(
         "manager-leaks-to-siblings",

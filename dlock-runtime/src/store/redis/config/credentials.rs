@@ -72,11 +72,12 @@ type CredentialsFuture = Pin<Box<dyn Future<Output = Result<Credentials, String>
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::store::redis::{Credentials, CredentialsProvider, RedisConfig};
 ///
-/// let mut config = RedisConfig::new("redis://redis.internal");
-/// config.credentials = Some(CredentialsProvider::new(|| async {
+/// let provider = CredentialsProvider::new(|| async {
 ///     let password = tokio::fs::read_to_string("/run/secrets/redis").await?;
 ///     Ok::<_, std::io::Error>(Credentials::new("billing", password.trim_end()))
-/// }));
+/// });
+/// let config = RedisConfig::new("redis://redis.internal").credentials(provider);
+/// # drop(config);
 /// ```
 #[derive(Clone)]
 pub struct CredentialsProvider(Arc<dyn Fn() -> CredentialsFuture + Send + Sync>);
@@ -102,9 +103,10 @@ impl CredentialsProvider {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::store::redis::{Credentials, CredentialsProvider, RedisConfig};
     ///
-    /// let mut config = RedisConfig::new("redis://redis.internal");
     /// let password = std::env::var("REDIS_PASSWORD").unwrap_or_default();
-    /// config.credentials = Some(CredentialsProvider::fixed(Credentials::new("billing", password)));
+    /// let provider = CredentialsProvider::fixed(Credentials::new("billing", password));
+    /// let config = RedisConfig::new("redis://redis.internal").credentials(provider);
+    /// # drop(config);
     /// ```
     #[must_use]
     pub fn fixed(credentials: Credentials) -> Self {

@@ -17,8 +17,9 @@ impl CredentialsProvider {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::store::redis::{CredentialsProvider, RedisConfig};
     ///
-    /// let mut config = RedisConfig::new("redis://redis.internal");
-    /// config.credentials = CredentialsProvider::from_env(&config.url)?;
+    /// let url = "redis://redis.internal";
+    /// let config = RedisConfig::new(url).credentials(CredentialsProvider::from_env(url)?);
+    /// # drop(config);
     /// # Ok::<(), dlock::ConnectError>(())
     /// ```
     ///

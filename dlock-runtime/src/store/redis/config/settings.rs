@@ -16,12 +16,14 @@ const LONGEST_NAMESPACE: usize = 64;
 /// use std::time::Duration;
 /// use dlock::store::redis::RedisConfig;
 ///
-/// let mut config = RedisConfig::new("redis-sentinel://one,two,three/mymaster");
-/// config.namespace = "billing".to_owned();
-/// config.response_timeout = Duration::from_millis(500);
-/// config.min_replicas = 1;
+/// let config = RedisConfig::new("redis-sentinel://one,two,three/mymaster")
+///     .namespace("billing")
+///     .response_timeout(Duration::from_millis(500))
+///     .min_replicas(1);
+/// assert_eq!(config.namespace, "billing");
 /// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct RedisConfig {
     /// The URL of the server or servers:
     ///
@@ -88,6 +90,63 @@ impl RedisConfig {
             raw_keys: false,
             min_replicas: 0,
         }
+    }
+
+    /// Sets the [`credentials`](Self::credentials).
+    #[must_use]
+    pub fn credentials(mut self, credentials: impl Into<Option<CredentialsProvider>>) -> Self {
+        self.credentials = credentials.into();
+        self
+    }
+
+    /// Sets the [certificates](Self::tls).
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: impl Into<Option<Tls>>) -> Self {
+        self.tls = tls.into();
+        self
+    }
+
+    /// Sets the [`name`](Self::name).
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the [`namespace`](Self::namespace).
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// Sets the [`response_timeout`](Self::response_timeout).
+    #[must_use]
+    pub fn response_timeout(mut self, limit: Duration) -> Self {
+        self.response_timeout = limit;
+        self
+    }
+
+    /// Sets the [`connect_timeout`](Self::connect_timeout).
+    #[must_use]
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// Sets [`raw_keys`](Self::raw_keys).
+    #[must_use]
+    pub fn raw_keys(mut self, raw_keys: bool) -> Self {
+        self.raw_keys = raw_keys;
+        self
+    }
+
+    /// Sets [`min_replicas`](Self::min_replicas).
+    #[must_use]
+    pub fn min_replicas(mut self, min_replicas: u32) -> Self {
+        self.min_replicas = min_replicas;
+        self
     }
 
     /// The configuration for a URL and the options of a manager.

@@ -32,7 +32,7 @@ impl Independent {
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::lazy`].
+    /// As [`RedisStore::connect_lazy`].
     pub(crate) fn start(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
         Self::start_with(config, Hints::new)
     }

@@ -146,7 +146,7 @@ async fn a_request_that_no_connection_took_was_never_sent() {
         response_timeout: Duration::from_millis(200),
         ..RedisConfig::new(format!("redis-cluster://127.0.0.1:{}", open.port))
     };
-    let store = RedisStore::lazy(config).unwrap();
+    let store = RedisStore::connect_lazy(config).unwrap();
     let keys = keys(&["a"]);
     for _ in 0..3 {
         let asks = AcquireRequest::new(&keys[0], owner(), TTL);
@@ -168,7 +168,7 @@ async fn a_request_to_a_node_that_refuses_the_connection_was_never_sent() {
     .await;
     let open = node(&port, &Seen::default(), Arc::new(|_: &str| None)).await;
     port.set(refusing.port).unwrap();
-    let store = RedisStore::lazy(config_at(open.port, LONG)).unwrap();
+    let store = RedisStore::connect_lazy(config_at(open.port, LONG)).unwrap();
     let keys = keys(&["a"]);
     let asks = AcquireRequest::new(&keys[0], owner(), TTL);
     let error = store.acquire(asks).await.expect_err("nobody is let in");
