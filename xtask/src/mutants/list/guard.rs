@@ -254,8 +254,8 @@ pub(super) const ALL: &[Mutant] = &[
         "others-not-held",
         "A body that waits for another of its own keys is not told",
         WATCH,
-        "reentrancy::enter(acquisition.core.id(), «lease.keys()»)",
-        "lease.keys().take(1)",
+        "«reentrancy::enter(acquisition.core.id(), lease.keys())»",
+        "reentrancy::enter(acquisition.core.id(), lease.keys().take(1))",
         MANY,
     ),
     Mutant::new(
@@ -338,7 +338,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A body that panics gives up its `min_hold`",
         RELEASE,
         "«»acquisition.core.bounds.begins_release();",
-        "if thread::panicking() && acquisition.core.store.at(now).is_ok_and(|store| store.release_at_once(acquisition.key(), owner)) {}",
+        "if thread::panicking() && acquisition.core.store.at(now).is_ok_and(|store| store.release_at_once(crate::store::ReleaseRequest::new(acquisition.key(), owner))) {}",
         LIFE,
     ),
     Mutant::new(

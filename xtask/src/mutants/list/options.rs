@@ -77,7 +77,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A body without a lock ends with its caller",
         DETACH,
         "if let Some(runtime) = «&self.runtime» {",
-        "self.runtime.as_ref().filter(|_| self.acquisition.is_some())",
+        "if self.acquisition.is_some() { &self.runtime } else { &None }",
         SHAPES,
     ),
     // `metric`, and the names of other libraries.
