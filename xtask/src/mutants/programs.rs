@@ -124,7 +124,7 @@ fn find(told: &str, target: Target) -> Option<Program> {
         let kind = message["target"]["kind"][0].as_str()?;
         let is_meant = match target.test {
             Some(test) => kind == "test" && message["target"]["name"] == test,
-            None => kind == "lib" || kind == "bin",
+            None => ["lib", "bin", "proc-macro"].contains(&kind),
         };
         (is_test && is_meant).then(|| Program {
             path: executable.into(),
