@@ -59,6 +59,12 @@ async fn nightly(day: u32) -> Result<(), LockError> {
     Ok(())
 }
 
+#[expect(dead_code, reason = "those that nobody calls count as well")]
+#[distributed_lock(key = "feed:<name>", ttl = "20s", on_lost = finish)]
+fn blocks(name: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
 macro_rules! made {
     ($name:ident) => {
         #[distributed_lock(key = "made")]
@@ -122,6 +128,7 @@ fn every_annotated_function_is_listed_once() {
                 wait(5)
             ),
             ("registry::nightly", "job:<day>", None, Some(Wait::Never)),
+            ("registry::blocks", "feed:<name>", seconds(20), None),
             ("registry::made", "made", None, None),
         ]
     );

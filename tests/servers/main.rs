@@ -10,6 +10,7 @@
 
 mod admin;
 mod bad_input;
+mod blocking;
 #[path = "../common/mod.rs"]
 mod common;
 mod connection;

@@ -176,6 +176,31 @@ async fn the_body_is_inside_its_lock_and_the_lock_inside_its_caller() {
     );
 }
 
+#[test]
+fn the_body_of_a_thread_is_inside_its_lock_and_the_lock_inside_its_caller() {
+    #[distributed_lock(key = "order:<id>", on_lost = finish)]
+    fn blocks(id: u64) -> Result<(), LockError> {
+        info!("body");
+        Ok(())
+    }
+
+    let (tree, _guard) = Tree::grow("dlock=trace,servers::spans=info");
+    let _caller = error_span!("caller").entered();
+    dlock::blocking::with_manager(LockManager::memory(), || blocks(7)).unwrap();
+    let [lock] = &tree.locks()[..] else {
+        panic!("{:?}", tree.locks())
+    };
+    assert!(
+        lock.contains("key=order:7") && lock.contains("token="),
+        "{lock}"
+    );
+    let bodies = tree
+        .events()
+        .into_iter()
+        .filter(|event| event.ends_with("body"));
+    assert_eq!(bodies.collect::<Vec<_>>(), ["caller > lock: message=body"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_filter_that_drops_the_span_does_not_cut_events_off() {
     let (tree, _guard) = Tree::grow("warn");

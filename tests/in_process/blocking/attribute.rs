@@ -157,6 +157,17 @@ fn shapes_of_functions() {
         Ok(recursive(depth - 1)? + 1)
     }
 
+    #[derive(dlock::KeyPart)]
+    struct Order {
+        shop: u32,
+        number: u64,
+    }
+
+    #[distributed_lock(key = "derived:<order>", lease = lease, on_lost = finish)]
+    fn derived(order: &Order) -> Result<String, LockError> {
+        Ok(lease.key().to_string())
+    }
+
     macro_rules! locked {
         ($name:ident, $key:literal, $body:expr) => {
             #[distributed_lock(key = $key, on_lost = finish)]
@@ -178,6 +189,8 @@ fn shapes_of_functions() {
         assert!(done.into_inner());
         assert_eq!(recursive(3).unwrap(), 3);
         assert_eq!(made().unwrap(), 7);
+        let (shop, number) = (3, 42);
+        assert_eq!(derived(&Order { shop, number }).unwrap(), "derived:3%3a42");
     });
 }
 

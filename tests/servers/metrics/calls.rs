@@ -325,3 +325,35 @@ async fn a_call_of_several_keys_counts_once() {
     })
     .await;
 }
+
+#[test]
+fn a_plain_function_counts_as_every_other() {
+    #[distributed_lock(key = "stock:<id>", on_lost = finish, wait = never)]
+    fn sell(id: u64) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    let recorded = Recorded::default();
+    let recording = recorded.start();
+    let manager = LockManager::memory();
+    let held = manager.blocking().lock("stock:7").acquire().unwrap();
+    dlock::blocking::with_manager(manager, || {
+        sell(42).unwrap();
+        assert!(sell(7).unwrap_err().is_busy());
+    });
+    held.release().unwrap();
+    drop(recording);
+    let series = "{template=stock:<id>}";
+    assert_eq!(
+        recorded.count(&format!("dlock_acquired_total{series}")),
+        1.0
+    );
+    assert_eq!(
+        recorded
+            .samples(&format!("dlock_held_seconds{series}"))
+            .len(),
+        1
+    );
+    let refused = recorded.all("dlock_refused_total");
+    assert_eq!(refused.len(), 1, "{refused:?}");
+}
