@@ -206,7 +206,7 @@ pub fn acquire_all(
     }))
 }
 
-/// The same as [`acquire`] for a function that blocks its thread.
+/// The same as `acquire` for a function that blocks its thread.
 ///
 /// # Errors
 ///
@@ -223,7 +223,7 @@ pub fn acquire_blocking(
     }
 }
 
-/// The same as [`acquire_all`] for a function that blocks its thread.
+/// The same as `acquire_all` for a function that blocks its thread.
 ///
 /// # Errors
 ///

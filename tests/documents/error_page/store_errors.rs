@@ -228,7 +228,15 @@ async fn each_is_on_the_page() {
     let codes = stream::iter(StoreErrorKind::CODES.iter().filter(here));
     // Each on servers of its own, which it mostly waits for.
     let all = codes.for_each_concurrent(4, async |code| {
-        let error = soon(provoke(code)).await;
+        let mut error = soon(provoke(code)).await;
+        // The wait is short, and a busy machine lets a server answer after it.
+        for _ in 0..10 {
+            let is_late = error.reason().kind() == StoreErrorKind::TimedOut;
+            if !is_late || StoreErrorKind::TimedOut.code() == *code {
+                break;
+            }
+            error = soon(provoke(code)).await;
+        }
         let (reason, text) = (error.reason(), error.text());
         assert_eq!(reason.kind().code(), *code, "{text}");
         page.assert_shows(code, &text);
