@@ -36,6 +36,10 @@ pub(crate) struct Mutants {
     #[arg(long, default_value_t = 1)]
     jobs: usize,
 
+    /// Only see that the copy compiles with all mistakes in it
+    #[arg(long, conflicts_with_all = ["names", "jobs", "from"])]
+    compile: bool,
+
     /// The mistakes to make, by their names, by the beginning of those, or by a part of the path of a file
     /// with a slash in it [default: all of them]
     #[arg(value_name = "NAME")]
@@ -56,6 +60,10 @@ impl Mutants {
     pub(crate) fn run(&self) -> Result<(), String> {
         let began = Instant::now();
         let all = list::all();
+        if self.compile {
+            let owned: Vec<Mutant> = all.iter().map(|mutant| **mutant).collect();
+            return programs::compiles(&Tree::copy(&owned)?);
+        }
         let mutants = chosen(&all, &self.names)?;
         let looks: Vec<Look> = mutants.iter().flat_map(|it| it.looks).copied().collect();
         let owned: Vec<Mutant> = all.iter().map(|mutant| **mutant).collect();

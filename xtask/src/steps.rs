@@ -15,7 +15,7 @@ pub(crate) enum Step {
     Fmt,
     /// Licences, sources and versions of what dlock brings along, without `cargo deny`
     Supply,
-    /// clippy on all targets, and on the crates without Redis
+    /// clippy on all targets, and on the crates without Redis; seeded mistakes compile
     Lint,
     /// Unit tests and tests against real servers, and what needs none without Redis
     Test,
@@ -85,6 +85,8 @@ impl Step {
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --features metrics,axum,actix-web,registry --lib --locked -- -D warnings",
                 ),
+                // Seeded mistakes that do not compile show nothing.
+                Call::new("run --quiet --package xtask --locked -- mutants --compile"),
             ],
             Self::Test => vec![
                 // Tests start examples as programs. Once targets are chosen, as below, cargo

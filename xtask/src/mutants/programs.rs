@@ -95,13 +95,30 @@ fn call(package: &str, targets: &[Target]) -> String {
     call
 }
 
+/// Sees that the copy compiles with all mistakes, over the dependencies that this checkout has compiled for clippy.
+pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
+    let call = "check --lib --all-features --locked --package dlock-runtime --package dlock-macros";
+    told(tree, &cargo::target(), call)?;
+    // The command, too; it is no library.
+    told(
+        tree,
+        &cargo::target(),
+        "check --bins --all-features --locked --package dlock-cli",
+    )
+    .map(drop)
+}
+
 /// Runs cargo over the copy, and returns what it has built, a message in each line.
 fn built(tree: &Tree, call: &str) -> Result<String, String> {
+    told(tree, &tree.target, call)
+}
+
+fn told(tree: &Tree, target: &Path, call: &str) -> Result<String, String> {
     println!("$ cargo {call}");
     let mut command = cargo::command(&tree.sources);
     command.args(call.split(' '));
     command.arg("--message-format=json-render-diagnostics");
-    command.env("CARGO_TARGET_DIR", &tree.target);
+    command.env("CARGO_TARGET_DIR", target);
     // Cargo has set it for this program, and it is not where the copy lies.
     command.env_remove("CARGO_MANIFEST_DIR");
     let output = command
