@@ -11,7 +11,10 @@ use std::{
 };
 
 use dlock::{KeyPart, LockError, LockManager, PartWriter, distributed_lock};
-use tokio::task::yield_now;
+use tokio::{
+    sync::oneshot::{Sender, channel},
+    task::yield_now,
+};
 
 use crate::{
     Fault, Noisy, Result, assert_send, poll_once,
@@ -114,10 +117,10 @@ async fn early(enabled: bool) -> Result<u8> {
 }
 
 #[distributed_lock(key = "job", enabled = enabled, on_cancel = detach)]
-async fn detached(enabled: bool, noisy: Noisy) -> Result<&'static str> {
+async fn detached(enabled: bool, ends: Sender<()>) -> Result {
     yield_now().await;
-    say("body");
-    Ok(noisy.name())
+    ends.send(()).expect("it is waited for");
+    Ok(())
 }
 
 #[distributed_lock(key = "job", enabled = enabled)]
@@ -212,14 +215,15 @@ async fn calls_without_a_lock_do_not_wait_for_each_other() {
 async fn a_body_without_a_lock_detaches_too() {
     for enabled in [true, false] {
         let ((), events) = record(async {
-            let noisy = Noisy::new("argument");
-            let calling = dlock::with_manager(crate::manager(), detached(enabled, noisy));
+            let (ends, ended) = channel();
+            let calling = dlock::with_manager(crate::manager(), detached(enabled, ends));
             let mut calling = Box::pin(calling);
             // Up to the await in its body.
             let begun = poll_fn(|context| Poll::Ready(calling.as_mut().poll(context)));
             assert!(begun.await.is_pending());
             say("caller gone");
             drop(calling);
+            ended.await.expect("the body goes on to its end");
         })
         .await;
         let events: Vec<_> = events.iter().map(String::as_str).collect();
