@@ -3,6 +3,7 @@
 mod attribute;
 
 use std::{
+    cell::RefCell,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -14,7 +15,7 @@ use std::{
 
 use dlock::{
     ConnectError, LockError, LockManager, LostCause, ShutdownReport, StoreError, Wait,
-    blocking::BlockingManager,
+    blocking::{BlockingGuard, BlockingManager},
     store::{
         AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
         StoreProperties, memory::MemoryStore,
@@ -302,6 +303,32 @@ fn a_guard_that_ends_inside_of_a_task_is_given_back_behind_it() {
         assert!(matches!(refused, Err(LockError::WouldBlock { .. })));
     });
     until(|| store.is_empty());
+}
+
+#[test]
+fn a_guard_that_ends_with_its_thread_is_given_back() {
+    thread_local! {
+        static KEPT: RefCell<Vec<BlockingGuard>> = const { RefCell::new(Vec::new()) };
+    }
+
+    let (store, locks) = memory();
+    // Whichever of the two a thread forgets first: tokio, or what it has kept.
+    for is_known_before in [false, true] {
+        let locks = locks.clone();
+        let ends = thread::spawn(move || {
+            let take =
+                |key| KEPT.with_borrow_mut(|kept| kept.push(locks.lock(key).acquire().unwrap()));
+            if is_known_before {
+                locks.lock("order:1").run(|_| ()).unwrap();
+            } else {
+                KEPT.with_borrow(|_| ());
+            }
+            take("order:42");
+            take("order:7");
+        });
+        ends.join().unwrap();
+        until(|| store.is_empty());
+    }
 }
 
 #[test]

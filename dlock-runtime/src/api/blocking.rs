@@ -12,6 +12,9 @@
 //! `tokio::task::spawn_blocking` and `block_in_place` it is in its place. The clock is the machine's: a test that has
 //! paused tokio's clock does not pause these threads.
 //!
+//! Connections are driven by the runtime on which a manager was made. One that [`LockManager::connect_blocking`] has made
+//! depends on no runtime of the program; one that was made on a runtime of a single thread stands still with that thread.
+//!
 //! ```
 //! # extern crate dlock_runtime as dlock;
 //! use std::time::Duration;
@@ -129,7 +132,7 @@ impl BlockingManager {
             Err(NoWait::InAsyncTask) => {
                 panic!("inside of an async task, await `LockManager::shutdown`")
             }
-            Err(NoWait::NoThread(error)) => panic!("{}", no_thread(&error)),
+            Err(no_wait) => panic!("{}", no_thread(&no_wait)),
         }
     }
 
@@ -225,7 +228,7 @@ impl LockManagerBuilder {
     pub fn connect_blocking(self, url: impl AsRef<str>) -> Result<LockManager, ConnectError> {
         let url = url.as_ref();
         let connected = wait_for(self.connect(url));
-        connected.unwrap_or_else(|no_wait| Err(not_made(no_wait, "connect_blocking", "connect")))
+        connected.unwrap_or_else(|no_wait| Err(not_made(&no_wait, "connect_blocking", "connect")))
     }
 
     /// [`connect_env`](Self::connect_env) for code that blocks its thread. It needs no runtime.
@@ -245,8 +248,9 @@ impl LockManagerBuilder {
     /// As [`connect_env`](Self::connect_env), and [`ConnectError::WouldBlock`] inside of an async task.
     pub fn connect_env_blocking(self) -> Result<LockManager, ConnectError> {
         let connected = wait_for(self.connect_env());
-        connected
-            .unwrap_or_else(|no_wait| Err(not_made(no_wait, "connect_env_blocking", "connect_env")))
+        connected.unwrap_or_else(|no_wait| {
+            Err(not_made(&no_wait, "connect_env_blocking", "connect_env"))
+        })
     }
 }
 
@@ -291,32 +295,36 @@ pub fn shutdown(limit: Duration) -> ShutdownReport {
 }
 
 /// The error of a call for `key`.
-pub(crate) fn not_waited(no_wait: NoWait, key: &LockKey) -> LockError {
+pub(crate) fn not_waited(no_wait: &NoWait, key: &LockKey) -> LockError {
     let key = key.clone();
     match no_wait {
         NoWait::InAsyncTask => LockError::WouldBlock { key },
-        NoWait::NoThread(error) => LockError::Unavailable {
+        NoWait::ThreadEnds | NoWait::NoThread(_) => LockError::Unavailable {
             key,
             waited: Duration::ZERO,
-            reason: no_thread(&error),
+            reason: no_thread(no_wait),
         },
     }
 }
 
-fn not_made(no_wait: NoWait, function: &'static str, instead: &'static str) -> ConnectError {
+fn not_made(no_wait: &NoWait, function: &'static str, instead: &'static str) -> ConnectError {
     match no_wait {
         NoWait::InAsyncTask => ConnectError::WouldBlock { function, instead },
-        NoWait::NoThread(error) => ConnectError::Unavailable {
+        NoWait::ThreadEnds | NoWait::NoThread(_) => ConnectError::Unavailable {
             url: "…".to_owned(),
-            reason: no_thread(&error),
+            reason: no_thread(no_wait),
         },
     }
 }
 
-fn no_thread(error: &std::io::Error) -> StoreError {
-    let text = format!(
-        "no thread can be started for calls that block ({error}); raise the limits of threads and open files of \
-         this process"
-    );
+fn no_thread(no_wait: &NoWait) -> StoreError {
+    let text = match no_wait {
+        NoWait::NoThread(error) => format!(
+            "no thread can be started for calls that block ({error}); raise the limits of threads and open files of \
+             this process"
+        ),
+        _ => "a thread that is ending cannot wait; take the lock before its destructors run"
+            .to_owned(),
+    };
     StoreError::new(StoreErrorKind::NoRuntime, text).with_advice()
 }

@@ -219,7 +219,7 @@ pub fn acquire_blocking(
 ) -> Result<BlockingGuard, LockError> {
     match blocking::runtime() {
         Ok(runtime) => block_on(&runtime, acquire(site, telling(options), manager, key)),
-        Err(no_wait) => Err(not_waited(site, no_wait, key.as_ref())),
+        Err(no_wait) => Err(not_waited(site, &no_wait, key.as_ref())),
     }
 }
 
@@ -238,7 +238,7 @@ pub fn acquire_all_blocking(
         Ok(runtime) => block_on(&runtime, acquire_all(site, telling(options), manager, keys)),
         Err(no_wait) => {
             let key = keys.as_ref().map(LockKeys::first);
-            Err(not_waited(site, no_wait, key))
+            Err(not_waited(site, &no_wait, key))
         }
     }
 }
@@ -254,7 +254,7 @@ fn block_on(runtime: &Handle, acquiring: Acquire) -> Result<BlockingGuard, LockE
 
 fn not_waited(
     site: &'static LockSite,
-    no_wait: NoWait,
+    no_wait: &NoWait,
     key: Result<&LockKey, &LockError>,
 ) -> LockError {
     let error = match key {

@@ -15,6 +15,8 @@ use super::lane;
 pub(crate) enum NoWait {
     /// The code runs inside of an async task.
     InAsyncTask,
+    /// The code is a destructor of a thread that has forgotten tokio already.
+    ThreadEnds,
     /// There is no thread for timers and sockets.
     NoThread(io::Error),
 }
@@ -34,8 +36,10 @@ pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> Result<T, NoWait> 
 ///
 /// Where the thread must not be blocked, or nothing could drive a future.
 pub(crate) fn runtime() -> Result<Handle, NoWait> {
-    if Handle::try_current().is_ok() && is_in_async_task() {
-        return Err(NoWait::InAsyncTask);
+    match Handle::try_current() {
+        Ok(_) if is_in_async_task() => return Err(NoWait::InAsyncTask),
+        Err(error) if error.is_thread_local_destroyed() => return Err(NoWait::ThreadEnds),
+        _ => {}
     }
     lane::for_blocking().map_err(NoWait::NoThread)
 }

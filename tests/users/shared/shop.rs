@@ -71,6 +71,14 @@ pub async fn rearrange(from: &str, to: &str) -> Result<String> {
     Ok(keys.join(" "))
 }
 
+/// On a thread that blocks; what is borrowed comes back.
+#[distributed_lock(key = "shelf:<shelf.0>", lease = held, on_lost = finish)]
+pub fn take<'a>(shelf: &'a mut (u32, Vec<String>), wanted: &str) -> Result<Option<&'a mut String>> {
+    held.ensure_held()?;
+    let (_, articles) = shelf;
+    Ok(articles.iter_mut().find(|article| *article == wanted))
+}
+
 pub struct Customer {
     pub id: u64,
     pub name: String,

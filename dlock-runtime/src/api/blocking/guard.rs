@@ -117,9 +117,9 @@ impl BlockingGuard {
         };
         let key = guard.key().clone();
         wait_for(guard.release()).unwrap_or_else(|no_wait| match no_wait {
-            NoWait::InAsyncTask => Err(not_waited(no_wait, &key)),
+            NoWait::InAsyncTask => Err(not_waited(&no_wait, &key)),
             // The dropped future goes on in the background.
-            NoWait::NoThread(_) => Ok(()),
+            NoWait::ThreadEnds | NoWait::NoThread(_) => Ok(()),
         })
     }
 }

@@ -94,7 +94,7 @@ impl BlockingRequest {
             Ok(runtime) => runtime.block_on(self.0.acquire()).map(BlockingGuard::new),
             Err(no_wait) => {
                 let key = self.0.first_key();
-                let error = key.map_or_else(|error| error, |key| not_waited(no_wait, key));
+                let error = key.map_or_else(|error| error, |key| not_waited(&no_wait, key));
                 Err(self.0.refused(error))
             }
         }

@@ -108,6 +108,32 @@ pub async fn transfer(from: u64, to: u64) -> Result<usize, ShopError> {
     Ok(lease.fencing_tokens().count())
 }
 
+/// Imports a feed, on a thread that blocks.
+///
+/// # Errors
+///
+/// When it has no name, or its lock cannot be had.
+#[inline]
+#[distributed_lock(key = "feed:<feed>", wait = never, lease = lease, on_lost = finish)]
+pub fn import(feed: &str, mut rows: Vec<u8>) -> Result<String, ShopError> {
+    if feed.is_empty() {
+        return Err(ShopError::Missing);
+    }
+    rows.push(1);
+    lease
+        .ensure_held()
+        .map(|()| lease.key().as_str().to_owned())
+        .map_err(ShopError::Lock)
+}
+
+/// The same as a job, which has nothing to return.
+#[must_use]
+#[inline]
+#[distributed_lock(key = "job:<day>", on_busy = skip, on_lost = finish, on_error = |_| None, enabled = day > 0)]
+pub fn nightly(day: u32) -> Option<u32> {
+    Some(day)
+}
+
 /// Has everything in its body that lints are told to look at.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ pub(super) const ALL: &[Mutant] = &[
         "blocks-in-a-task",
         "Code that blocks is let wait inside of an async task",
         ENGINE,
-        "Handle::try_current().is_ok() && «is_in_async_task()»",
+        "Ok(_) if «is_in_async_task()» =>",
         "false",
         THREADS,
     ),
