@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisResult};
+use redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisResult};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
@@ -270,21 +270,31 @@ impl RedisServer {
         keys
     }
 
+    /// The answer to a command that only reads.
+    ///
+    /// It is asked again where the connection breaks: Sentinels and a cluster end those of a server whose role
+    /// they change.
+    pub async fn read<T: FromRedisValue>(&self, command: &redis::Cmd) -> T {
+        let mut failure = None;
+        for _ in 0..20 {
+            let mut connection = self.connection().await;
+            match command.query_async(&mut connection).await {
+                Ok(answer) => return answer,
+                Err(error) if error.is_io_error() => failure = Some(error),
+                Err(error) => panic!("{command:?}: {error}"),
+            }
+        }
+        panic!("{command:?}: every connection breaks: {failure:?}");
+    }
+
     async fn all_keys(&self, pattern: &str) -> Vec<String> {
-        let mut connection = self.connection().await;
         let mut keys = Vec::new();
         let mut cursor = 0_u64;
         loop {
             // SCAN as an application should use it; KEYS would stop the server meanwhile.
-            let (next, page): (u64, Vec<Vec<u8>>) = redis::cmd("SCAN")
-                .arg(cursor)
-                .arg("MATCH")
-                .arg(pattern)
-                .arg("COUNT")
-                .arg(1000)
-                .query_async(&mut connection)
-                .await
-                .expect("SCAN answers a cursor and keys");
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(pattern);
+            let (next, page): (u64, Vec<Vec<u8>>) = self.read(scan.arg("COUNT").arg(1000)).await;
             keys.extend(
                 page.iter()
                     .map(|key| String::from_utf8_lossy(key).into_owned()),
@@ -301,12 +311,7 @@ impl RedisServer {
     }
 
     async fn command_stats(&self) -> String {
-        let mut connection = self.connection().await;
-        redis::cmd("INFO")
-            .arg("commandstats")
-            .query_async(&mut connection)
-            .await
-            .expect("INFO answers text")
+        self.read(redis::cmd("INFO").arg("commandstats")).await
     }
 
     /// How often the server has run a command since it started, scripts included.

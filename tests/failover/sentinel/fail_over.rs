@@ -58,12 +58,7 @@ async fn a_lease_that_was_replicated_is_renewed_at_the_new_master() {
 }
 
 async fn ttl(server: &dlock_testkit::RedisServer, key: &str) -> i64 {
-    let mut connection = server.connection().await;
-    redis::cmd("PTTL")
-        .arg(key)
-        .query_async(&mut connection)
-        .await
-        .unwrap()
+    server.read(redis::cmd("PTTL").arg(key)).await
 }
 
 /// What a section saw of itself.

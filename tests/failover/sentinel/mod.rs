@@ -44,12 +44,7 @@ async fn small_and_patient() -> Sentinels {
 
 /// How many connections of dlock a server has.
 async fn clients(server: &RedisServer) -> usize {
-    let mut connection = server.connection().await;
-    let list: String = redis::cmd("CLIENT")
-        .arg("LIST")
-        .query_async(&mut connection)
-        .await
-        .unwrap();
+    let list: String = server.read(redis::cmd("CLIENT").arg("LIST")).await;
     list.lines()
         .filter(|it| it.contains(" name=dlock:"))
         .count()
