@@ -2,13 +2,16 @@
 
 mod link;
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use crate::port;
 use link::{Faults, Flow, Rename, Trap, TrapAt};
@@ -201,7 +204,10 @@ async fn serve(
                     // Waits until the tasks are gone, and their sockets with them.
                     Order::Cut => links.shutdown().await,
                     // A closed listener, not one that hangs up: clients see the difference.
-                    Order::Refuse => listener = None,
+                    Order::Refuse => {
+                        listener = None;
+                        until_refused(address).await;
+                    }
                     Order::Accept if listener.is_none() => {
                         let bound = TcpListener::bind(address).await;
                         listener = Some(bound.expect("nobody else takes the port of a proxy"));
@@ -218,6 +224,21 @@ async fn serve(
             }
         }
     }
+}
+
+/// Waits until nobody listens at `address`: a process that is being started has a copy of every socket until it
+/// becomes another program.
+async fn until_refused(address: SocketAddr) {
+    const LONGEST: Duration = Duration::from_secs(20);
+    let refused = async {
+        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        while !TcpStream::connect(address).await.is_err_and(is_refused) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(LONGEST, refused)
+        .await
+        .expect("nobody else takes the port of a proxy");
 }
 
 async fn next_client(listener: Option<&TcpListener>) -> TcpStream {
