@@ -1,6 +1,6 @@
-//! What a section costs a thread: the attribute on a plain function beside the same calls by hand, and beside a task.
+//! The cost of a section for a thread: the attribute on a plain function beside the same calls by hand, and beside a task.
 //!
-//! All ways take turns in short rounds, so that a machine that is slow for a while is so for all of them.
+//! All variants take turns in short rounds, so that a slow phase of the machine affects all of them.
 
 use std::hint::black_box;
 use std::sync::mpsc;

@@ -60,9 +60,9 @@ pub(crate) fn expect(is_kept: bool, expected: &str, seen: impl Debug) -> Result<
     Err(Broken::new(expected, format!("{seen:?}")))
 }
 
-/// Ends the case unless `seen` is what is left of a lease of this TTL, which was `asked` for then.
+/// Ends the case unless `seen` is the rest of a lease of this TTL that was requested at `asked`.
 ///
-/// The store counts from some moment since. So a machine that stands still is no fault of the store.
+/// The store counts from some moment after that, so a paused machine does not count against the store.
 pub(crate) fn expect_rest(seen: Duration, ttl: Duration, asked: Instant) -> Result<(), Broken> {
     let is_rest = seen <= ttl && seen + asked.elapsed() + ROUNDING >= ttl;
     expect(is_rest, &format!("the rest of a TTL of {ttl:?}"), seen)

@@ -1,4 +1,4 @@
-//! The options of a plain function: a thread cannot be stopped, and nobody drops its call.
+//! The options of a plain function: its thread cannot be stopped, and its call cannot be dropped.
 
 use crate::args::{Args, Opt};
 use crate::message::{Fault, Faults};

@@ -85,7 +85,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         }
     }
     if matches!(plan.on_busy, Some(Busy::Skip(_))) && !args.mentions(Opt::Wait) {
-        // Who does nothing about a busy lock has no reason to wait for it.
+        // A call that is skipped when the lock is busy has no reason to wait for it.
         plan.settings.push(Setting::Wait(Patience::Never));
     }
     contradictions(args, &plan, faults);

@@ -16,7 +16,7 @@ pub(crate) struct Elsewhere {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// What is locked: that a key is missing as well would be a second message for one mistake.
+    /// The key. A message that it is missing would be the second one for the same mistake.
     Key,
     Another,
 }

@@ -20,10 +20,16 @@ mod replicated;
 mod ways;
 mod wire;
 
-use std::{future::Future, path::Path, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    path::Path,
+    task::Poll,
+    time::Duration,
+};
 
 use dlock::{LockError, LockManager};
 use dlock_testkit::within;
+use futures_util::FutureExt;
 
 pub(crate) use clock::TestClock;
 #[cfg(feature = "redis")]
@@ -50,6 +56,18 @@ pub(crate) use ways::{
     set_permissions,
 };
 pub(crate) use wire::{Fate, Kind, Wire};
+
+/// Polls `future` until nothing but an event from outside can move it.
+pub(crate) async fn begin<F: Future + Unpin>(future: &mut F) {
+    for _ in 0..100 {
+        poll_fn(|context| {
+            assert!(future.poll_unpin(context).is_pending(), "it has ended");
+            Poll::Ready(())
+        })
+        .await;
+        tokio::task::yield_now().await;
+    }
+}
 
 /// The folder of the workspace.
 pub(crate) fn root() -> &'static Path {

@@ -8,7 +8,6 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
@@ -16,7 +15,7 @@ use dlock::{Lease, LockError, LockManager, OnLost, distributed_lock, store::memo
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-use crate::common::{assert_idle, soon};
+use crate::common::{assert_idle, begin, soon};
 
 #[derive(Debug)]
 enum PayError {
@@ -125,18 +124,6 @@ impl Scene {
             .lock("order:42")
             .run_detached(move |lease| scene.body(lease));
         begin(&mut Box::pin(running)).await;
-    }
-}
-
-/// Polls `future` until nothing but an event from outside can move it.
-async fn begin<F: Future + Unpin>(future: &mut F) {
-    for _ in 0..100 {
-        std::future::poll_fn(|context| {
-            assert!(future.poll_unpin(context).is_pending(), "it has ended");
-            Poll::Ready(())
-        })
-        .await;
-        tokio::task::yield_now().await;
     }
 }
 

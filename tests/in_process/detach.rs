@@ -1,10 +1,8 @@
 //! `on_cancel = detach`: a body that has begun ends, whatever becomes of its caller.
 
 use std::{
-    future::Future,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex},
-    task::Poll,
     thread,
     time::{Duration, Instant},
 };
@@ -13,7 +11,7 @@ use dlock::{LockError, LockManager, distributed_lock, store::memory::MemoryStore
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-use crate::common::{LIMIT, Log, assert_idle, soon};
+use crate::common::{LIMIT, Log, assert_idle, begin, soon};
 
 /// What bodies and their arguments did, in order.
 #[derive(Clone, Default)]
@@ -52,18 +50,6 @@ async fn pay(id: u64, go_on: Arc<Notify>, diary: Diary) -> Result<bool, LockErro
     go_on.notified().await;
     diary.note("ended");
     Ok(OF_THE_CALLER.try_with(|()| ()).is_ok())
-}
-
-/// Polls `future` until nothing but an event from outside can move it.
-async fn begin<F: Future + Unpin>(future: &mut F) {
-    for _ in 0..100 {
-        std::future::poll_fn(|context| {
-            assert!(future.poll_unpin(context).is_pending(), "it has ended");
-            Poll::Ready(())
-        })
-        .await;
-        tokio::task::yield_now().await;
-    }
 }
 
 /// A payment of order 42 whose caller leaves as soon as it waits for something: what lets its body

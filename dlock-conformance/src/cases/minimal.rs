@@ -43,7 +43,7 @@ pub(super) async fn keys_are_independent<S: LockStore>(trial: &Trial<'_, S>) -> 
     elsewhere.busy_once(here).await?;
     elsewhere.release_all([there]).await?;
 
-    // What a store may lose of a key when it writes it as a name of its own.
+    // Differences between keys that a store loses when it maps keys to names of its own.
     let room = LockKey::MAX_LEN - trial.key.as_str().len() - ":".len();
     let [ends_in_a, ends_in_b] = ["a", "b"].map(|end| "x".repeat(room - 1) + end);
     let pairs = [

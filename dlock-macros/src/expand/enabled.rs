@@ -5,18 +5,14 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
-use syn::spanned::Spanned;
 
-use super::spans::{private, site, site_at};
+use super::spans::{private, site};
 use crate::plan::Plan;
 
 /// The condition, before everything else.
 pub(super) fn condition(plan: &Plan) -> Option<TokenStream> {
     let value = plan.enabled.as_ref()?;
-    // Another type is reported at the value.
-    let place = site_at(value.span());
-    let wanted = quote_spanned!(place=> ::core::primitive::bool);
-    Some(quote_spanned!(site()=> let __enabled: #wanted = #value;))
+    Some(quote_spanned!(site()=> let __enabled: ::core::primitive::bool = #value;))
 }
 
 /// The guard of a call that has `asked` and was `answered`, if it was to ask.

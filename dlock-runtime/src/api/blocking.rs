@@ -34,12 +34,11 @@
 //! # Ok(()) }
 //! ```
 
-mod guard;
+pub(crate) mod guard;
 mod request;
 
 use std::time::Duration;
 
-pub(crate) use self::guard::finish_blocking;
 pub use self::{guard::BlockingGuard, request::BlockingRequest};
 use crate::{
     api::{
@@ -50,6 +49,8 @@ use crate::{
     engine::blocking::{NoWait, wait_for},
     error::{ConnectError, LockError, StoreError, StoreErrorKind},
     key::LockKey,
+    observe,
+    site::Origin,
 };
 
 /// The side of a manager for code that blocks its thread, made by [`LockManager::blocking`].
@@ -294,8 +295,18 @@ pub fn shutdown(limit: Duration) -> ShutdownReport {
     }
 }
 
+/// Tells operators of a call that could not wait, and returns its error; a key that is none is the first mistake.
+pub(crate) fn refused(
+    origin: Origin,
+    no_wait: &NoWait,
+    key: Result<&LockKey, &LockError>,
+) -> LockError {
+    let error = key.map_or_else(Clone::clone, |key| not_waited(no_wait, key));
+    observe::not_asked(origin, error)
+}
+
 /// The error of a call for `key`.
-pub(crate) fn not_waited(no_wait: &NoWait, key: &LockKey) -> LockError {
+fn not_waited(no_wait: &NoWait, key: &LockKey) -> LockError {
     let key = key.clone();
     match no_wait {
         NoWait::InAsyncTask => LockError::WouldBlock { key },

@@ -19,7 +19,7 @@ use crate::{
 
 /// The parts of a locked call that go on without its caller.
 pub struct Detach {
-    /// What the section holds, if it has a lock.
+    /// The acquisition of the section, if it has a lock.
     acquisition: Option<Arc<Acquisition>>,
     /// The manager in scope, which a new task does not inherit.
     scope: Option<LockManager>,

@@ -11,14 +11,14 @@ use pin_project_lite::pin_project;
 
 use crate::{
     api::{
-        blocking::{BlockingGuard, finish_blocking},
+        blocking::{BlockingGuard, guard::finish_blocking},
         detach::Detach,
         guard::{Finish, LockGuard, RunWhileHeld, finish},
     },
     error::LockError,
 };
 
-/// A held lock, or none: the call has asked nobody for anything.
+/// A held lock, or none: the call has sent no request.
 #[must_use = "dropping the guard releases the lock at once"]
 pub struct OptionalGuard(Option<LockGuard>);
 

@@ -203,19 +203,11 @@ impl LockRequest {
     }
 
     /// The key that was named first, or why it is none.
-    pub(crate) fn first_key(&self) -> Result<&LockKey, LockError> {
-        self.keys
-            .as_ref()
-            .map(LockKeys::first)
-            .map_err(Clone::clone)
+    pub(crate) fn first_key(&self) -> Result<&LockKey, &LockError> {
+        self.keys.as_ref().map(LockKeys::first)
     }
 
-    /// Tells operators of a call that was refused before it could ask for anything.
-    pub(crate) fn refused(&self, error: LockError) -> LockError {
-        observe::not_asked(self.origin(), error)
-    }
-
-    fn origin(&self) -> Origin {
+    pub(crate) fn origin(&self) -> Origin {
         Origin {
             site: None,
             template: self.metric,
@@ -284,11 +276,7 @@ impl LockRequest {
     ///
     /// As for [`acquire`](Self::acquire).
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
-        match self.wait(Wait::Never).acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(error) if error.is_busy() => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_busy(self.wait(Wait::Never).acquire().await)
     }
 
     /// Runs `body`, an async closure, while holding the lock, as the attribute does.
@@ -318,6 +306,15 @@ impl LockRequest {
         let guard = self.acquire().await?;
         let output = guard.run_while_held(Box::pin(body(guard.lease()))).await;
         finish(guard, output).await
+    }
+}
+
+/// What was taken, or `None` if another holder has the lock.
+pub(crate) fn unless_busy<T>(taken: Result<T, LockError>) -> Result<Option<T>, LockError> {
+    match taken {
+        Ok(taken) => Ok(Some(taken)),
+        Err(error) if error.is_busy() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -11,18 +11,14 @@ use std::{
 use tokio::runtime::Handle;
 
 use crate::{
-    api::global,
-    engine::{
-        acquire::acquire as acquire_in,
-        acquire_all,
-        blocking::{self, NoWait},
-    },
+    api::{blocking::refused, global},
+    engine::{acquire::acquire as acquire_in, acquire_all, blocking},
     exclusive::Exclusive,
     observe,
 };
 pub use crate::{
     api::{
-        blocking::BlockingGuard,
+        blocking::{BlockingGuard, guard::finish_blocking},
         detach::{Detach, Detached},
         guard::{Lease, LockGuard, finish},
         manager::LockManager,
@@ -219,7 +215,7 @@ pub fn acquire_blocking(
 ) -> Result<BlockingGuard, LockError> {
     match blocking::runtime() {
         Ok(runtime) => block_on(&runtime, acquire(site, telling(options), manager, key)),
-        Err(no_wait) => Err(not_waited(site, &no_wait, key.as_ref())),
+        Err(no_wait) => Err(refused(site.into(), &no_wait, key.as_ref())),
     }
 }
 
@@ -238,7 +234,7 @@ pub fn acquire_all_blocking(
         Ok(runtime) => block_on(&runtime, acquire_all(site, telling(options), manager, keys)),
         Err(no_wait) => {
             let key = keys.as_ref().map(LockKeys::first);
-            Err(not_waited(site, &no_wait, key))
+            Err(refused(site.into(), &no_wait, key))
         }
     }
 }
@@ -250,30 +246,6 @@ fn telling(options: Options) -> Options {
 
 fn block_on(runtime: &Handle, acquiring: Acquire) -> Result<BlockingGuard, LockError> {
     runtime.block_on(acquiring).map(BlockingGuard::new)
-}
-
-fn not_waited(
-    site: &'static LockSite,
-    no_wait: &NoWait,
-    key: Result<&LockKey, &LockError>,
-) -> LockError {
-    let error = match key {
-        Ok(key) => crate::api::blocking::not_waited(no_wait, key),
-        Err(error) => error.clone(),
-    };
-    observe::not_asked(site.into(), error)
-}
-
-/// Releases the lock of a body with this output, and returns the outcome of both.
-///
-/// # Errors
-///
-/// [`LockError::Lost`] if either says so.
-pub fn finish_blocking<T>(
-    guard: BlockingGuard,
-    output: Result<T, LockError>,
-) -> Result<T, LockError> {
-    crate::api::blocking::finish_blocking(guard, output)
 }
 
 /// The future of [`acquire`]: one pointer, whatever the acquisition needs.

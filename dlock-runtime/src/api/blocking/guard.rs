@@ -147,9 +147,12 @@ impl fmt::Debug for BlockingGuard {
     }
 }
 
-/// Releases the lock of a body with this output, and returns the outcome of both: [`LockError::Lost`] if either
-/// says so.
-pub(crate) fn finish_blocking<T>(
+/// Releases the lock of a body with this output, and returns the outcome of both.
+///
+/// # Errors
+///
+/// [`LockError::Lost`] if either says so.
+pub fn finish_blocking<T>(
     guard: BlockingGuard,
     output: Result<T, LockError>,
 ) -> Result<T, LockError> {

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use super::{BlockingGuard, finish_blocking, not_waited};
+use super::{BlockingGuard, guard::finish_blocking, refused};
 use crate::{
-    api::{guard::Lease, request::LockRequest},
+    api::{
+        guard::Lease,
+        request::{LockRequest, unless_busy},
+    },
     engine::blocking,
     error::LockError,
     options::{OnLost, Wait},
@@ -92,11 +95,7 @@ impl BlockingRequest {
     pub fn acquire(self) -> Result<BlockingGuard, LockError> {
         match blocking::runtime() {
             Ok(runtime) => runtime.block_on(self.0.acquire()).map(BlockingGuard::new),
-            Err(no_wait) => {
-                let key = self.0.first_key();
-                let error = key.map_or_else(|error| error, |key| not_waited(&no_wait, key));
-                Err(self.0.refused(error))
-            }
+            Err(no_wait) => Err(refused(self.0.origin(), &no_wait, self.0.first_key())),
         }
     }
 
@@ -117,11 +116,7 @@ impl BlockingRequest {
     ///
     /// As [`acquire`](Self::acquire), without [`LockError::Busy`].
     pub fn try_acquire(self) -> Result<Option<BlockingGuard>, LockError> {
-        match self.wait(Wait::Never).acquire() {
-            Ok(guard) => Ok(Some(guard)),
-            Err(error) if error.is_busy() => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_busy(self.wait(Wait::Never).acquire())
     }
 
     /// Runs `body` on this thread while holding the lock, as the attribute does.
