@@ -1,5 +1,5 @@
 // Here the README's links to a file lead to a module: of two definitions of a link the first counts.
-#![doc = "[comparison]: crate::comparison\n[errors]: crate::errors\n[guarantees]: crate::guarantees\n[migration]: crate::migration\n[observability]: crate::observability\n[operations]: crate::operations\n[operations-raw]: crate::operations#with-clients-in-other-languages\n[protocol]: crate::protocol\n"]
+#![doc = "[comparison]: crate::book::alternatives\n[errors]: crate::book::errors\n[guarantees]: crate::book::guarantees\n[migration]: crate::book::migration\n[observability]: crate::book::metrics\n[operations]: crate::book::operations\n[operations-raw]: crate::book::operations#with-clients-in-other-languages\n[protocol]: crate::book::protocol\n"]
 // Its code is tested in the package of the tests, which has the crates that it uses.
 #![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 
@@ -103,55 +103,6 @@ pub use dlock_runtime::{assert_lock_sites_agree, lock_sites};
 #[doc(hidden)]
 pub use dlock_runtime::support as __private;
 
-/// Where a document leads to another one, which here is a module.
+/// The book: how-to pages, reference and explanation.
 #[cfg(doc)]
-macro_rules! links {
-    () => {
-        "[comparison]: crate::comparison\n\
-         [guarantees]: crate::guarantees\n\
-         [guarantees-clocks]: crate::guarantees#clocks-in-one-place\n\
-         [guarantees-replicas]: crate::guarantees#replicas-and-sentinel\n\
-         [migration]: crate::migration\n\
-         [migration-moving]: crate::migration#moving-a-running-system\n\
-         [observability]: crate::observability\n\
-         [operations]: crate::operations\n\
-         [operations-raw]: crate::operations#with-clients-in-other-languages\n\
-         [operations-rights]: crate::operations#rights\n\
-         [operations-servers]: crate::operations#which-servers\n\
-         [protocol]: crate::protocol\n"
-    };
-}
-
-#[cfg(doc)]
-#[doc = links!()]
-#[doc = include_str!("../docs/comparison.md")]
-pub mod comparison {}
-
-#[cfg(doc)]
-#[doc = links!()]
-#[doc = include_str!("../docs/errors.md")]
-pub mod errors {}
-
-#[cfg(doc)]
-#[doc = links!()]
-#[doc = include_str!("../docs/guarantees.md")]
-pub mod guarantees {}
-
-#[cfg(doc)]
-#[doc = include_str!("../docs/observability.md")]
-pub mod observability {}
-
-#[cfg(doc)]
-#[doc = links!()]
-#[doc = include_str!("../docs/migration.md")]
-pub mod migration {}
-
-#[cfg(doc)]
-#[doc = links!()]
-#[doc = include_str!("../docs/operations.md")]
-pub mod operations {}
-
-#[cfg(doc)]
-#[doc = links!()]
-#[doc = include_str!("../docs/protocol.md")]
-pub mod protocol {}
+pub mod book;

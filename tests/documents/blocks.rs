@@ -43,7 +43,7 @@ fn are_in_a_language_that_is_known_here() {
 fn in_rust_are_tests_of_the_documentation() {
     // With the folder that their `../` leads to.
     let libraries = [
-        ("src/lib.rs", ""),
+        ("src/book.rs", ""),
         ("tests/lib.rs", ""),
         ("dlock-conformance/src/lib.rs", "dlock-conformance/"),
     ];

@@ -1,4 +1,4 @@
-"""Behind the client of `docs/protocol.md`: what a test tells it to do.
+"""Behind the client of `docs/book/src/reference/protocol.md`: what a test tells it to do.
 
 Arguments: SERVER_URL SCRIPTS PORT
 

@@ -1,4 +1,4 @@
-//! The client of `docs/protocol.md` shares locks with ours, over a real server.
+//! The client of `docs/book/src/reference/protocol.md` shares locks with ours, over a real server.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ const KEY: &str = "order:42";
 
 /// The client, out of its page.
 fn source() -> String {
-    let blocks = document::at("docs/protocol.md").blocks_in("python");
+    let blocks = document::at("docs/book/src/reference/protocol.md").blocks_in("python");
     assert!(blocks.len() > 4, "the client is not where it was");
     blocks.into_iter().map(|block| block.text).collect()
 }

@@ -11,6 +11,15 @@ use crate::{
 /// A link that leads out of the repository.
 const OUTSIDE: [&str; 2] = ["https://", "http://"];
 
+const BOOK: &str = "docs/book/src/";
+
+/// What is no module on docs.rs: the list of contents, and the page before it.
+const ONLY_IN_THE_BOOK: [&str; 2] = ["docs/book/src/SUMMARY.md", "docs/book/src/introduction.md"];
+
+fn is_outside(target: &str) -> bool {
+    OUTSIDE.iter().any(|start| target.starts_with(start))
+}
+
 #[test]
 fn lead_somewhere() {
     let faults: Vec<_> = document::all().iter().flat_map(faults_of).collect();
@@ -40,7 +49,8 @@ fn faults_of(document: &Document) -> Vec<String> {
 
 /// The name and the target of `[name]: target`.
 fn defined(line: &str) -> Option<(&str, &str)> {
-    line.strip_prefix('[')?.split_once("]: ")
+    let (name, rest) = line.strip_prefix('[')?.split_once(']')?;
+    Some((name, rest.strip_prefix(": ")?))
 }
 
 /// The targets of `[text](target)`.
@@ -60,7 +70,7 @@ fn references(line: &str) -> impl Iterator<Item = &str> {
 }
 
 fn fault_of(from: &str, target: &str) -> Option<String> {
-    if OUTSIDE.iter().any(|start| target.starts_with(start)) {
+    if is_outside(target) {
         return None;
     }
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
@@ -92,22 +102,65 @@ fn beside(from: &Path, path: &str) -> PathBuf {
     found
 }
 
+/// A page is a module on docs.rs too, where files do not exist: `src/book.rs` has a table of all links between pages.
+#[test]
+fn of_the_book_work_without_the_repository() {
+    let table = include_str!("../../src/book.rs");
+    let mut faults = Vec::new();
+    let pages = document::all();
+    let pages = pages.iter().filter(|it| it.path.starts_with(BOOK));
+    for page in pages.filter(|it| !ONLY_IN_THE_BOOK.contains(&it.path.as_str())) {
+        for (number, line) in page.prose() {
+            let place = format!("{}:{number}", page.path);
+            let to_files = targets(&line).filter(|it| !it.starts_with('#') && !is_outside(it));
+            faults.extend(to_files.map(|it| format!("{place}: name the link to `{it}`")));
+            let Some((name, target)) = defined(&line).filter(|(_, it)| !is_outside(it)) else {
+                continue;
+            };
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let stem = path.rsplit('/').next().unwrap().trim_end_matches(".md");
+            let anchor = Some(anchor).filter(|it| !it.is_empty());
+            let anchor = anchor.map_or_else(String::new, |it| format!("#{it}"));
+            let row = format!(
+                "[{name}]: crate::book::{}{anchor}\\n",
+                stem.replace('-', "_")
+            );
+            let is_page = beside(Path::new(&page.path), path).starts_with(BOOK);
+            if !is_page {
+                faults.push(format!("{place}: `{target}` is not a page of the book"));
+            } else if !table.contains(&row) {
+                faults.push(format!("{place}: src/book.rs has no row `{row}`"));
+            }
+        }
+    }
+    assert_none(&faults);
+}
+
 #[test]
 fn to_nothing_are_found() {
     for (target, fault) in [
         ("README.md", None),
         ("https://example.com/nothing", None),
-        ("docs/guarantees.md#clocks-in-one-place", None),
+        (
+            "docs/book/src/explanation/guarantees.md#clocks-in-one-place",
+            None,
+        ),
         ("docs/nothing.md", Some("there is no `docs/nothing.md`")),
         (
-            "docs/guarantees.md#nothing",
-            Some("`docs/guarantees.md` has no heading `#nothing`"),
+            "docs/book/src/explanation/guarantees.md#nothing",
+            Some("`docs/book/src/explanation/guarantees.md` has no heading `#nothing`"),
         ),
     ] {
         assert_eq!(fault_of("README.md", target).as_deref(), fault, "{target}");
     }
-    assert_eq!(fault_of("docs/guarantees.md", "../README.md"), None);
-    assert!(fault_of("docs/guarantees.md", "README.md").is_some());
+    assert_eq!(
+        fault_of(
+            "docs/book/src/explanation/guarantees.md",
+            "../../../../README.md"
+        ),
+        None
+    );
+    assert!(fault_of("docs/book/src/explanation/guarantees.md", "README.md").is_some());
     assert_eq!(
         references("a [b][c] and [d][e]").collect::<Vec<_>>(),
         ["c", "e"]

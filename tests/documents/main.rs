@@ -1,5 +1,5 @@
 //! What the documents show: every block of code is one, every link leads somewhere, the client of
-//! `docs/protocol.md` works beside ours, every error is on its page, every test that is named is there,
+//! `docs/book/src/reference/protocol.md` works beside ours, every error is on its page, every test that is named is there,
 //! and the examples do what they print.
 #![cfg(feature = "redis")]
 #![allow(

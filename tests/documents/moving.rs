@@ -1,4 +1,4 @@
-//! A running system moves over as `docs/migration.md` says, over a real server.
+//! A running system moves over as `docs/book/src/how-to/migration.md` says, over a real server.
 
 use dlock::{LockError, LockManager, Wait};
 use dlock_testkit::{RedisServer, eventually};

@@ -1,4 +1,4 @@
-//! The JSON in `docs/cli.md` has the fields of the real one.
+//! The JSON in `docs/book/src/reference/cli.md` has the fields of the real one.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{LIMIT, call, dlock, looks::scene};
 
 /// The first block below a heading.
 fn documented(heading: &str) -> Value {
-    let text = include_str!("../../../docs/cli.md");
+    let text = include_str!("../../../docs/book/src/reference/cli.md");
     let (_, section) = text
         .split_once(&format!("\n### {heading}\n"))
         .expect("there is such a heading");
@@ -116,6 +116,9 @@ fn exit_codes_are_those_of_the_help() {
             .split_once("  ")
             .expect("a code and its meaning");
         let row = format!("| {code} | {meaning} |");
-        assert!(include_str!("../../../docs/cli.md").contains(&row), "{row}");
+        assert!(
+            include_str!("../../../docs/book/src/reference/cli.md").contains(&row),
+            "{row}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The names of all metrics, and what an exporter says of them. The table in `docs/observability.md`
+//! The names of all metrics, and what an exporter says of them. The table in `docs/book/src/reference/metrics.md`
 //! has the same.
 
 use metrics::{Recorder, Unit};

@@ -157,7 +157,7 @@ impl Kind {
         kinds
     }
 
-    /// Whether leases may be forgotten by it, so that exclusion is not promised. `docs/guarantees.md`
+    /// Whether leases may be forgotten by it, so that exclusion is not promised. `docs/book/src/explanation/guarantees.md`
     /// says so for each.
     pub(crate) fn forgets(self, topology: Topology) -> bool {
         match self {

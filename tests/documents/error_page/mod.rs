@@ -1,4 +1,4 @@
-//! `docs/errors.md` against the errors themselves: each is provoked, and is on the page as it is shown,
+//! `docs/book/src/reference/errors.md` against the errors themselves: each is provoked, and is on the page as it is shown,
 //! with what to do about it; nothing else is.
 #![cfg(all(feature = "redis", feature = "tls"))]
 

@@ -1,8 +1,8 @@
-//! What `docs/errors.md` says.
+//! What `docs/book/src/reference/errors.md` says.
 
 use std::fmt::Display;
 
-const TEXT: &str = include_str!("../../../docs/errors.md");
+const TEXT: &str = include_str!("../../../docs/book/src/reference/errors.md");
 
 /// One error on the page.
 #[derive(Clone, Default)]

@@ -1,4 +1,4 @@
-//! The tables of `docs/observability.md` are what the code says.
+//! The tables of `docs/book/src/reference/metrics.md` are what the code says.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use std::{
 use dlock::LockManager;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
-const DOCUMENT: &str = include_str!("../../../docs/observability.md");
+const DOCUMENT: &str = include_str!("../../../docs/book/src/reference/metrics.md");
 
 /// The rows of the table under this head, by their cells.
 fn rows(head: &str) -> Vec<Vec<String>> {

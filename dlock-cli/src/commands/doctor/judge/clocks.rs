@@ -1,4 +1,4 @@
-//! Clocks against each other: what depends on whose is in `docs/guarantees.md`.
+//! Clocks against each other: what depends on whose is in `docs/book/src/explanation/guarantees.md`.
 
 use super::super::{
     facts::{Facts, Layout, Reading, ServerFacts},
