@@ -1,9 +1,11 @@
 //! Ports that stay free while a server is down.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::net::TcpSocket;
 
 /// Below the ports that the system gives to outgoing connections. From there, a client that
 /// retries while the server is down could be given the server's own port: the connection
@@ -41,11 +43,39 @@ pub(crate) fn free() -> u16 {
         .port()
 }
 
+/// Keeps a port from every other process, and refuses connections to it.
+///
+/// `None` if it is not free.
+pub(crate) fn hold(port: u16) -> Option<TcpSocket> {
+    let socket = TcpSocket::new_v4().ok()?;
+    // Connections of the server that had the port may still be closing.
+    socket.set_reuseaddr(true).ok()?;
+    socket
+        .bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .ok()?;
+    // From here on, no other socket shares it.
+    socket.set_reuseaddr(false).ok()?;
+    Some(socket)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn a_port_that_is_held_refuses_everyone() {
+        let port = free();
+        let held = hold(port).expect("it was free a moment ago");
+        let address = (Ipv4Addr::LOCALHOST, port);
+        let refused = std::net::TcpStream::connect(address).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        let taken = TcpListener::bind(address).unwrap_err();
+        assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+        drop(held);
+        drop(TcpListener::bind(address).unwrap());
+    }
 
     #[test]
     fn a_port_is_not_given_out_twice() {

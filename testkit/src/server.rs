@@ -12,6 +12,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisResult};
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 use tokio::time::sleep;
 
 use crate::child::OwnedChild;
@@ -41,6 +42,8 @@ pub struct RedisServer {
     configuration: OnceLock<Vec<String>>,
     // The process is declared, and so dropped, before the directory it works in.
     process: Mutex<OwnedChild>,
+    /// Keeps the port while the server is down: a server of another process would answer in its place.
+    held_port: Mutex<Option<TcpSocket>>,
     directory: TempDir,
 }
 
@@ -143,6 +146,7 @@ impl RedisServer {
             is_disturbed: AtomicBool::new(false),
             configuration: OnceLock::new(),
             process: Mutex::new(process),
+            held_port: Mutex::default(),
             directory,
         }
     }
@@ -184,11 +188,24 @@ impl RedisServer {
     pub fn kill(&self) {
         self.disturb();
         self.process().kill();
+        let mut held = self
+            .held_port
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if held.is_none() {
+            *held = port::hold(self.port);
+        }
     }
 
     /// Kills the server if it runs, and starts an empty one on the same port.
     pub async fn restart(&self) {
         self.kill();
+        drop(
+            self.held_port
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
         let (clock, directory) = (self.clock.as_ref(), self.directory.path());
         let started = within(START_DEADLINE, async {
             // Something else may hold the port for a moment: a proxy's connection being closed.
@@ -240,8 +257,18 @@ impl RedisServer {
 
     /// Opens a connection of the test's own, for set-up and assertions.
     pub async fn connection(&self) -> MultiplexedConnection {
-        let connection = self.try_connection().await;
-        connection.expect("a running server accepts connections")
+        let connected = within(START_DEADLINE, async {
+            // A promotion ends connections, also one that has just been made.
+            loop {
+                match self.try_connection().await {
+                    Ok(connection) => return connection,
+                    Err(_) => sleep(Duration::from_millis(50)).await,
+                }
+            }
+        });
+        connected
+            .await
+            .expect("a running server accepts connections")
     }
 
     async fn try_connection(&self) -> RedisResult<MultiplexedConnection> {

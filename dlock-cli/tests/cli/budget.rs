@@ -1,6 +1,6 @@
 //! Looks at a server that is full of keys of others: they take their time, say so, and miss nothing.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use dlock::{LockManager, Wait};
 use dlock_testkit::{RedisServer, Worker, eventually, python};
@@ -10,6 +10,9 @@ use super::{LIMIT, call, clean, dlock, ended, looks::manager, run_signals::send}
 
 /// A walk through so many is 200 steps, which takes some seconds.
 const KEYS: u32 = 200_000;
+
+/// On a loaded machine each step takes the server longer, and the pause behind it is twenty times as long.
+const SLOWLY: Duration = Duration::from_secs(300);
 
 /// A walk through so many takes longer than an interval of `top`.
 const SOME_KEYS: u32 = 100_000;
@@ -64,8 +67,10 @@ async fn a_list_says_how_far_it_is_to_whoever_waits_at_a_terminal() {
     // Each has a pace of its own.
     let at_terminal = in_terminal(&server, &["ls"], &steps);
     let elsewhere = Worker::spawn(&mut dlock(&server, &["ls"]));
+    at_terminal.wait(SLOWLY).await;
     let shown = ended(&at_terminal).await.with(0);
     assert!(shown.stdout.contains("code 0"), "{}", shown.stdout);
+    elsewhere.wait(SLOWLY).await;
     let slow = ended(&elsewhere).await.with(0);
     let begun = scans(&server).await;
     let fast = call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);

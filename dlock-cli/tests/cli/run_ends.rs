@@ -294,11 +294,11 @@ async fn a_stopped_dlock_loses_its_command_before_its_lease() {
     worker.pause();
     worker.line("asked", LIMIT).await;
     assert_eq!(locks(&server).await, ["dlock:{job}"], "it was still ours");
-    assert!(
-        worker.stderr().contains("`dlock run` stands still"),
-        "{}",
-        worker.stderr()
-    );
+    // The two streams are collected one beside the other.
+    eventually(LIMIT, "it says why", async || {
+        worker.stderr().contains("`dlock run` stands still")
+    })
+    .await;
     worker.resume();
     let ended = ended(&worker).await;
     assert!(matches!(ended.code, Some(0 | 76)), "{:?}", ended.code);

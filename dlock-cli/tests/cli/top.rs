@@ -65,7 +65,7 @@ async fn holders_and_waiters_are_printed_once() {
         .acquire()
         .await
         .expect("it is free");
-    let waiting = tokio::spawn(async move { mail.lock("order:42").acquire().await.map(drop) });
+    let waiting = tokio::spawn(async move { mail.lock("order:42").wait(LIMIT).acquire().await.map(drop) });
     eventually(LIMIT, "somebody waits", async || {
         !server.keys("dlock:{order:42}:q").await.is_empty()
     })
