@@ -4,8 +4,8 @@
 //! such a function wait for each other without a visible reason. Text that looks like a placeholder and names
 //! a parameter is therefore refused; `<'id'>` writes it as text.
 //!
-//! A name without marks counts as a placeholder only in these conditions: it stands alone between delimiters,
-//! the key has no placeholders, and the name is not the first segment, which usually says what is locked.
+//! A name without marks counts as a placeholder only if it stands alone between delimiters, the key has no
+//! placeholders, and the name is not the first segment. The first segment usually says what is locked:
 //! `"cache:refresh"` is a valid key of a function with a parameter `cache`.
 
 use std::ops::Range;

@@ -11,12 +11,12 @@ use std::{fmt, time::Duration};
 ///
 /// fn say(answer: &AcquireOutcome) -> String {
 ///     match answer {
-///         AcquireOutcome::Granted { fence, .. } => format!("ours, with fence {fence}"),
+///         AcquireOutcome::Granted { fence, .. } => format!("granted with fence {fence}"),
 ///         AcquireOutcome::Busy(holder) => holder.to_string(),
 ///         _ => "another answer".to_owned(),
 ///     }
 /// }
-/// assert_eq!(say(&AcquireOutcome::granted(7)), "ours, with fence 7");
+/// assert_eq!(say(&AcquireOutcome::granted(7)), "granted with fence 7");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -112,8 +112,8 @@ impl StoreToken {
 ///     let LockError::Busy { holder, .. } = error else {
 ///         return None;
 ///     };
-///     let who = holder.label.as_deref().unwrap_or("somebody else");
-///     Some(format!("{who} is at it, until {:?} from now at least", holder.ttl?))
+///     let name = holder.label.as_deref().unwrap_or("unknown");
+///     Some(format!("held by {name} for at least {:?}", holder.ttl?))
 /// }
 /// # let _: fn(&LockError) -> Option<String> = why;
 /// ```

@@ -169,14 +169,14 @@ impl Moment {
 /// impl Clock for Asleep {
 ///     fn now(&self) -> Moment {
 ///         let Moment { monotonic, boot } = SystemClock.now();
-///         let asleep = *self.0.lock().expect("nobody panics with it");
+///         let asleep = *self.0.lock().expect("no panic while it is locked");
 ///         Moment { monotonic, boot: boot + asleep }
 ///     }
 /// }
 ///
 /// let clock = Asleep::default();
 /// let builder = LockManager::builder().clock(clock.clone());
-/// *clock.0.lock().expect("nobody panics with it") += Duration::from_secs(60);
+/// *clock.0.lock().expect("no panic while it is locked") += Duration::from_secs(60);
 /// # drop(builder);
 /// ```
 pub trait Clock: Send + Sync + 'static {

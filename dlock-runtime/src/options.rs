@@ -59,7 +59,7 @@ impl From<Duration> for Wait {
     }
 }
 
-/// What happens to a body whose lease is lost.
+/// The treatment of a body whose lease is lost: it is cancelled, or it runs to its end.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

@@ -5,9 +5,11 @@
 //! lease is valid, therefore first checks in which process it runs.
 //!
 //! A manager returns its store for requests only in its own process (`store/boxed.rs`). In any other process
-//! its leases are lost, and tasks that own a socket stop: bytes that a child reads would be missing in its
-//! parent, which would then assign answers to the wrong requests. Reading the process id is a system call, so
-//! a thread caches it for 10 µs, a fraction of the time that a fork takes. (`tests/forks`)
+//! its leases are lost, and tasks that own a socket stop. Otherwise bytes that a child reads would be missing
+//! in its parent, which would then assign answers to the wrong requests.
+//!
+//! Reading the process id is a system call, so a thread caches it for 10 µs, a fraction of the time that a
+//! fork takes. (`tests/forks`)
 
 #[cfg(any(feature = "redis", test))]
 mod here;
@@ -24,8 +26,8 @@ use crate::error::{StoreError, StoreErrorKind};
 /// The time for which a thread caches its process id.
 ///
 /// Reading it is a system call, and a lock in memory takes little longer than some of them. The cache is
-/// safe: only the thread that forks exists in the child, and the fork takes that thread more than four times
-/// as long as this, because the kernel copies a process.
+/// safe, because only the thread that forks exists in the child. The fork takes that thread more than four
+/// times as long as this: the kernel copies a process.
 const REMEMBERED: Duration = Duration::from_micros(10);
 
 thread_local! {

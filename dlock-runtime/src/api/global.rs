@@ -29,7 +29,7 @@ tokio::task_local! {
 /// use dlock::LockManager;
 ///
 /// dlock::install(LockManager::memory())?;
-/// assert!(dlock::install(LockManager::memory()).is_err(), "once is enough");
+/// assert!(dlock::install(LockManager::memory()).is_err(), "a manager is installed");
 /// # Ok::<(), dlock::AlreadyInstalled>(())
 /// ```
 pub fn install(manager: LockManager) -> Result<&'static LockManager, AlreadyInstalled> {
@@ -97,7 +97,7 @@ pub fn installed() -> Option<&'static LockManager> {
 /// // After the service has received its stop signal and accepts no more requests.
 /// let shutdown = dlock::shutdown(Duration::from_secs(10)).await;
 /// if shutdown.cut_short > 0 {
-///     eprintln!("{} sections were cut short", shutdown.cut_short);
+///     eprintln!("{} bodies were cut short", shutdown.cut_short);
 /// }
 /// # Ok(()) }
 /// ```

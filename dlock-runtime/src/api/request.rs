@@ -107,7 +107,7 @@ impl LockRequest {
     /// # let manager = dlock::LockManager::memory();
     /// // If the body hangs, other callers do not wait for it: after 5 s the lock is free.
     /// let lock = manager.lock("probe").ttl(Duration::from_secs(5)).renew(false);
-    /// lock.run(async |_lease| println!("asks")).await?;
+    /// lock.run(async |_lease| println!("probing")).await?;
     /// # Ok(()) }
     /// ```
     pub fn renew(mut self, renew: bool) -> Self {
@@ -174,7 +174,7 @@ impl LockRequest {
     /// for _replica in 0..2 {
     ///     let job = manager.lock("nightly").min_hold(Duration::from_secs(600));
     ///     if let Some(guard) = job.try_acquire().await? {
-    ///         println!("runs once");
+    ///         println!("this replica runs the job");
     ///         guard.release().await?;
     ///     }
     /// }
@@ -312,10 +312,10 @@ impl LockRequest {
     /// # let manager = dlock::LockManager::memory();
     /// let lock = manager.lock("order:42");
     /// let token = lock.run(async |lease| {
-    ///     println!("{:?} are left without a renewal", lease.remaining());
+    ///     println!("valid for {:?} without a renewal", lease.remaining());
     ///     lease.fencing_token()
     /// });
-    /// println!("was done with token {}", token.await?);
+    /// println!("completed with token {}", token.await?);
     /// # Ok(()) }
     /// ```
     pub async fn run<T>(self, body: impl AsyncFnOnce(&Lease) -> T) -> Result<T, LockError> {

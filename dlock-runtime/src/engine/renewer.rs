@@ -49,7 +49,7 @@ use crate::{
 /// If the time of day advances further than the other clocks by more than this, it has jumped.
 const JUMP: Duration = Duration::from_secs(1);
 
-/// Adds a lease to its manager's schedule. `section` has just acquired it.
+/// Adds a lease to its manager's schedule. `acquisition` has just received it.
 pub(crate) fn note(acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Moment) {
     if !acquisition.core.renewer.note(acquisition, renew_at, now) {
         start(acquisition);

@@ -30,7 +30,7 @@ use crate::{
 ///     .ttl(Duration::from_secs(30))
 ///     .wait(Duration::from_secs(5))
 ///     .run(|lease| lease.fencing_token())?;
-/// println!("was done with token {token}");
+/// println!("completed with token {token}");
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]

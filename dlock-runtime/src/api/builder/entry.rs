@@ -92,7 +92,7 @@ impl LockManager {
     ///
     /// let manager = LockManager::connect_lazy("redis://127.0.0.1:6379")?;
     /// assert_eq!(manager.active_keys(), 0);
-    /// assert!(LockManager::connect_lazy("127.0.0.1:6379").is_err(), "no URL");
+    /// assert!(LockManager::connect_lazy("127.0.0.1:6379").is_err(), "the scheme is missing");
     /// # Ok(()) }
     /// ```
     pub fn connect_lazy(url: impl AsRef<str>) -> Result<Self, ConnectError> {

@@ -175,7 +175,7 @@ impl LockManagerBuilder {
     /// let guard = billing.lock("order:42").acquire().await?;
     /// let refused = shipping.lock("order:42").wait(dlock::Wait::Never).acquire().await;
     /// let Err(LockError::Busy { holder, .. }) = refused else {
-    ///     panic!("it is held");
+    ///     panic!("the lock is held");
     /// };
     /// assert!(holder.label.is_some_and(|label| label.starts_with("billing@")));
     /// # drop(guard);

@@ -223,8 +223,8 @@ impl Lease {
     /// # let manager = dlock::LockManager::memory();
     /// let led = manager.lock("leader").on_lost(OnLost::Finish).run(async |lease| {
     ///     tokio::select! {
-    ///         error = lease.lost() => println!("steps down: {error}"),
-    ///         () = tokio::time::sleep(Duration::from_millis(5)) => println!("has done its work"),
+    ///         error = lease.lost() => println!("stepping down: {error}"),
+    ///         () = tokio::time::sleep(Duration::from_millis(5)) => println!("work done"),
     ///     }
     /// });
     /// led.await?;
