@@ -1,4 +1,4 @@
-//! The attribute's arguments as written: known options with their values, nothing checked yet.
+//! Reads the attribute's arguments as written: known options with their values, not checked yet.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::ext::IdentExt;
@@ -11,7 +11,7 @@ use crate::elsewhere::{self, Elsewhere};
 use crate::message::{Fault, Faults};
 use crate::suggest;
 
-/// An option that the attribute knows.
+/// An option of the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opt {
     Key,
@@ -31,8 +31,8 @@ pub(crate) enum Opt {
     Crate,
 }
 
-/// Every option, its name and an example of its use. Parsing, duplicates and suggestions all read
-/// this table, so that an option added here is known everywhere.
+/// Every option, its name and an example. Parsing, the check for duplicates and the suggestions all read this
+/// table, so a new option needs only an entry here.
 const OPTIONS: &[(Opt, &str, &str)] = &[
     (Opt::Key, "key", "key = \"order:<id>\""),
     (Opt::Ttl, "ttl", "ttl = \"30s\""),
@@ -58,20 +58,20 @@ const OPTIONS: &[(Opt, &str, &str)] = &[
 /// One `name = value`.
 pub(crate) struct Given {
     pub(crate) opt: Opt,
-    /// The number of options that came before.
+    /// The number of options before this one.
     pub(crate) position: usize,
-    /// The name as written: what a mistake about the option points at.
+    /// The name as written. A message about the option points at it.
     pub(crate) name: Ident,
-    /// Without the invisible groups that a `macro_rules` fragment comes in.
+    /// The value, without the invisible groups that a `macro_rules` fragment adds.
     pub(crate) value: Expr,
 }
 
-/// The options of an attribute, each at most once, in the order written.
+/// The options of an attribute, each at most once, in the order of the source.
 #[derive(Default)]
 pub(crate) struct Args {
     given: Vec<Given>,
-    /// Options seen, including those whose value could not be read: a `key` with a broken value is
-    /// one mistake, not also a missing key.
+    /// Options seen, including those with an unreadable value: a `key` with a broken value is one mistake,
+    /// and not a missing key as well.
     seen: Vec<Opt>,
 }
 
@@ -89,7 +89,7 @@ impl Args {
     }
 }
 
-/// Reads all arguments; what cannot be read is reported and left out.
+/// Reads all arguments. Arguments that cannot be read are reported and omitted.
 pub(crate) fn parse(tokens: TokenStream, faults: &mut Faults) -> Args {
     let mut args = Args::default();
     let mut position = 0;
@@ -101,7 +101,8 @@ pub(crate) fn parse(tokens: TokenStream, faults: &mut Faults) -> Args {
     args
 }
 
-/// Reads options with commas between them; `one` that fails is reported, and the next is read.
+/// Reads options that are separated by commas. If `one` fails, the error is reported and the next option is
+/// read.
 pub(crate) fn read_options(
     tokens: TokenStream,
     faults: &mut Faults,
@@ -128,8 +129,9 @@ pub(crate) fn read_options(
 
 fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::Result<()> {
     if let Some(literal) = input.fork().parse::<Option<LitStr>>().ok().flatten() {
-        // The first is surely meant as the key: that it is missing would be a second error for this
-        // mistake. A duration after it is the one that a lock cannot do without elsewhere.
+        // The first literal is certainly meant as the key: reporting a missing key as well would be a second
+        // error for the same mistake. A duration after it is most likely the TTL, which other libraries
+        // require.
         let token = literal.token();
         let is_duration = duration::parse(Role::Ttl, &literal.value()).is_ok();
         let help = if !args.mentions(Opt::Key) {
@@ -165,7 +167,8 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
         }
         return Err(unknown(&name, near, elsewhere.map(|it| it.help)));
     };
-    // Only the second place is marked: an error at the first one too would be two for one mistake.
+    // Only the second place is marked: an error at the first place as well would be two errors for one
+    // mistake.
     let repeated = args.mentions(opt).then(|| {
         Fault::new(format!("`{text}` is given twice"))
             .help(if opt == Opt::Key {
@@ -208,8 +211,8 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
 }
 
 fn parse_value(input: ParseStream<'_>) -> syn::Result<Expr> {
-    // Text that a mistake leaves inside of brackets would be reported again at the end of the input, but not
-    // of a fork.
+    // Text that remains inside brackets after a mistake would be reported again at the end of the input, but
+    // not at the end of a fork.
     let ahead = input.fork();
     let value = ahead.parse().map(peel);
     if value.is_ok() {
@@ -230,7 +233,7 @@ fn find(name: &str) -> Option<&'static (Opt, &'static str, &'static str)> {
     OPTIONS.iter().find(|(_, known, _)| name == *known)
 }
 
-/// The option that was surely meant by `name`.
+/// Returns the option that `name` most likely means.
 fn near(name: &Ident) -> Option<&'static str> {
     let known = OPTIONS.iter().map(|(_, name, _)| *name);
     suggest::closest(&name.unraw().to_string(), known)
@@ -251,7 +254,7 @@ fn names() -> String {
     suggest::list(OPTIONS.iter().map(|(_, name, _)| *name))
 }
 
-/// Leaves the broken option behind, so that the mistakes of the others are found too.
+/// Skips the broken option, so that mistakes in the other options are found too.
 fn skip_to_comma(input: ParseStream<'_>) {
     while !input.is_empty() && !input.peek(Token![,]) {
         if input.parse::<TokenTree>().is_err() {

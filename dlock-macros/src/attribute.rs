@@ -1,4 +1,4 @@
-//! The stages one after the other, on `proc_macro2` tokens so that tests can call them.
+//! Runs the stages one after the other, on `proc_macro2` tokens, so that tests can call them.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: TokenStream, item: TokenStream) -> TokenStream {
     faults.at_item();
     let as_written = item.clone();
     let Some(target) = target::parse(item, &mut faults) else {
-        // Of which rustc says enough; what we said would not be an expression.
+        // rustc reports this case well. Our error would not be an expression.
         if target::is_expression(&as_written) {
             return as_written;
         }
@@ -31,15 +31,15 @@ pub(crate) fn run(arguments: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// The user's function comes first, so that editors find it, and then all mistakes.
+/// Returns the user's function, so that editors find it, followed by all mistakes.
 fn keep(item: &TokenStream, faults: Faults) -> TokenStream {
     let errors = faults.into_compile_errors();
     quote!(#item #errors)
 }
 
-/// The function as it was, with a value for the name of the lease, which the body uses, and a use of
-/// the parameters in the key: a mistake elsewhere in the attribute must not become "cannot find
-/// value" or "unused variable" there.
+/// Returns the function without a lock. It defines the name of the lease, which the body uses, and uses the
+/// parameters in the key: a mistake elsewhere in the attribute must not cause "cannot find value" or "unused
+/// variable" there.
 fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
     let lease: Option<Ident> = args
         .get(Opt::Lease)

@@ -1,4 +1,4 @@
-//! The options of a plain function: its thread cannot be stopped, and its call cannot be dropped.
+//! The options of a plain function: its thread cannot be cancelled, and its call cannot be dropped.
 
 use crate::args::{Args, Opt};
 use crate::message::{Fault, Faults};
@@ -6,7 +6,7 @@ use crate::plan::Loss;
 use crate::target::Target;
 use crate::values;
 
-/// Reports options that a plain function cannot have, and the one that it must have.
+/// Reports options that a plain function cannot have, and the option that it requires.
 pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) {
     if let Some(given) = args.get(Opt::OnCancel) {
         faults.at(given.position);
@@ -33,7 +33,8 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) {
     }
 }
 
-/// The default of all functions cannot be that of a plain one, and a silent other one would be taken for it.
+/// A plain function cannot have the default of all functions, and a different silent default would be
+/// mistaken for it.
 fn unstoppable() -> Fault {
     Fault::new("the body of a plain `fn` cannot be stopped when its lease is lost")
         .help("write `on_lost = finish`: the body runs to its end, can ask `lease.is_lost()`, and the call returns `LockError::Lost`")

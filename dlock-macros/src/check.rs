@@ -1,4 +1,4 @@
-//! Arguments and function to a `Plan`, or every mistake at once.
+//! Turns arguments and function into a `Plan`, or reports every mistake at once.
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
@@ -18,7 +18,7 @@ use crate::plan::{Busy, Cancel, Length, Output, Patience, Plan, Setting};
 use crate::target::{Shape, Target};
 use crate::values;
 
-/// Makes the plan; `None` if `faults` has grown, or had something in it before.
+/// Makes the plan. Returns `None` if `faults` has grown or was not empty before.
 pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option<Plan> {
     let mut plan = Plan {
         krate: None,
@@ -85,7 +85,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         }
     }
     if matches!(plan.on_busy, Some(Busy::Skip(_))) && !args.mentions(Opt::Wait) {
-        // A call that is skipped when the lock is busy has no reason to wait for it.
+        // A call that is skipped when the lock is busy has no reason to wait.
         plan.settings.push(Setting::Wait(Patience::Never));
     }
     contradictions(args, &plan, faults);
@@ -122,7 +122,7 @@ impl Plan {
     }
 }
 
-/// The name of the lease, which must not be that of a parameter.
+/// Returns the name of the lease, which must differ from the names of the parameters.
 fn lease(given: &Given, target: &Target) -> syn::Result<Ident> {
     let lease = values::new_name(given)?;
     if target.params.iter().any(|param| lease == param.name()) {
@@ -135,7 +135,7 @@ fn lease(given: &Given, target: &Target) -> syn::Result<Ident> {
     Ok(lease)
 }
 
-/// Pairs of options of which one makes the other pointless; the later one is pointed at.
+/// Reports pairs of options of which one makes the other pointless. The error points at the later option.
 fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
     let mut refuse = |a: Opt, b: Opt, fault: Fault| {
         let later = args
@@ -200,21 +200,21 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
     }
 }
 
-/// `true` if both are known, and the first is longer.
+/// Returns `true` if both are known and the first is longer.
 fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
     matches!((a, b), (Some(Length::Fixed(a)), Some(Length::Fixed(b))) if a > b)
 }
 
-/// The parameters that the body's future must own from its start.
+/// Finds the parameters that the body's future must own from its start.
 ///
 /// The other parameters drop after the release, and a field that the body moves out leaves the rest of its
-/// parameter behind. A use in generated code would silence rustc's warning about a name that nothing else
-/// uses; `unused` keeps it.
+/// parameter behind. A use in generated code would silence rustc's warning about a name that is not used
+/// elsewhere; `unused` keeps the warning.
 fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
     let in_block;
     let (in_body, is_async_fn) = match &target.shape {
         Shape::AsyncFn | Shape::Blocking | Shape::Unknown => (&target.names, true),
-        // A parameter that the block does not name has been dropped when the function was called.
+        // A parameter that the block does not name was dropped when the function was called.
         Shape::Block(trailing) => {
             in_block = idents::names(trailing.block.block.to_token_stream());
             (&in_block, false)
@@ -245,7 +245,7 @@ fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
     }
 }
 
-/// The options whose expression may use a parameter, also in the text of a `format!`.
+/// Returns the options whose expression may use a parameter, including the text of a `format!`.
 fn options_that_name(param: &str, args: &Args) -> Vec<Opt> {
     let names = |given: &&Given| {
         let value = given.value.to_token_stream().to_string();

@@ -1,4 +1,4 @@
-//! The line about the lock in the function's documentation.
+//! Adds a line about the lock to the function's documentation.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -8,7 +8,7 @@ use crate::duration::Role;
 use crate::plan::{Length, Patience, Plan, Setting};
 use crate::target::Target;
 
-/// The function's attributes, with the line after what the user wrote about it.
+/// Returns the function's attributes, with the line after the user's documentation.
 pub(crate) fn attributes(plan: &Plan, target: &Target) -> TokenStream {
     let attrs = &target.attrs;
     let site = Span::mixed_site();
@@ -18,7 +18,7 @@ pub(crate) fn attributes(plan: &Plan, target: &Target) -> TokenStream {
     match last {
         Some(last) if !is_hidden => {
             let (before, after) = attrs.split_at(last + 1);
-            // As far from the margin as the text above it, or that would count as indented.
+            // The same indentation as the text above. A different one would count as an indented block.
             let indent = match attrs.iter().find_map(text) {
                 Some(first) if first.starts_with(' ') => " ",
                 _ => "",
@@ -27,8 +27,8 @@ pub(crate) fn attributes(plan: &Plan, target: &Target) -> TokenStream {
             let doc = quote_spanned!(site=> #[doc = ""] #[doc = #line]);
             quote_spanned!(site=> #(#before)* #doc #(#after)*)
         }
-        // Only where documents are made: elsewhere it would hide that the user's are missing.
-        // Without `pub` there may be documents to inherit, from the trait.
+        // Only when documentation is built: elsewhere the line would hide that the user's documentation is
+        // missing. A function without `pub` may inherit documentation from a trait.
         None if !is_hidden && !matches!(target.vis, Visibility::Inherited) => {
             quote_spanned!(site=> #[cfg_attr(doc, doc = #line)] #(#attrs)*)
         }
@@ -36,7 +36,7 @@ pub(crate) fn attributes(plan: &Plan, target: &Target) -> TokenStream {
     }
 }
 
-/// ``Holds the lock `order:<id>` while it runs; ttl 30s, wait 5s.``
+/// Returns the line: ``Holds the lock `order:<id>` while it runs; ttl 30s, wait 5s.``
 fn line(plan: &Plan) -> String {
     let locks: Vec<_> = plan.keys.iter().map(|key| code(&key.template)).collect();
     let locks = match locks.as_slice() {
@@ -63,7 +63,7 @@ fn code(template: &str) -> String {
     }
 }
 
-/// An option that callers need to know, as far as the attribute contains its value.
+/// Returns an option that callers need to know, if the attribute contains its value.
 fn option(setting: &Setting) -> Option<String> {
     let fixed = |role: Role, length| {
         let length = humantime::format_duration(length);
@@ -78,7 +78,7 @@ fn option(setting: &Setting) -> Option<String> {
     }
 }
 
-/// The text of a line of documentation; none is known of `include_str!` and the like.
+/// Returns the text of a documentation line, or `None` for `include_str!` and the like.
 fn text(attr: &Attribute) -> Option<String> {
     let Meta::NameValue(doc) = &attr.meta else {
         return None;

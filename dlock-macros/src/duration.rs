@@ -1,7 +1,7 @@
-//! `"1m30s"` to a duration, and what a duration in a lock option must not be.
+//! Parses `"1m30s"` as a duration, and refuses durations that a lock option cannot have.
 //!
-//! Pure text: no tokens here. `humantime` reads the syntax; this module adds the refusals, because
-//! a month has no fixed length, a bare number has no unit and a lease has a smallest useful ttl.
+//! This module works on text and knows no tokens. `humantime` reads the syntax. This module adds the
+//! refusals, because a month has no fixed length, a bare number has no unit and a TTL has a minimum.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 const UNITS: &str = "units are `ms`, `s`, `m`, `h` and `d`";
 
-/// More digits than any sensible duration has, and few enough for arithmetic that cannot overflow.
+/// More digits than any reasonable duration has, and few enough that arithmetic cannot overflow.
 const LONGEST_NUMBER: usize = 12;
 const LONGEST_TEXT: usize = 64;
 
-/// The option that the duration is for: their limits differ.
+/// The option for which the duration is written: the limits differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Ttl,
@@ -47,7 +47,7 @@ impl Role {
     }
 }
 
-/// Reads `text` as the value of `role`; the result is a whole number of milliseconds.
+/// Reads `text` as the value of `role`. The result is a whole number of milliseconds.
 pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
     let (name, example) = (role.name(), role.example());
     let shown = text.escape_debug();
@@ -111,7 +111,7 @@ pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
     within_limits(role, text, duration)
 }
 
-/// A number without a unit, as a literal or in a string.
+/// Returns the fault for a number without a unit, as a literal or in a string.
 pub(crate) fn bare_number(role: Role, digits: &str) -> Fault {
     let name = role.name();
     let fault = Fault::new("a bare number has no unit");
@@ -127,7 +127,7 @@ pub(crate) fn bare_number(role: Role, digits: &str) -> Fault {
     fault.help(format!("write `{name} = \"{example}\"`; {UNITS}"))
 }
 
-/// A number with a suffix, `30s` or `30u64`.
+/// Returns the fault for a number with a suffix, `30s` or `30u64`.
 pub(crate) fn without_quotes(role: Role, digits: &str, suffix: &str) -> Fault {
     const TYPES: &[&str] = &[
         "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
@@ -208,7 +208,7 @@ fn longest_number(text: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// `1 0s`, which `humantime` reads as ten seconds, and `0. 5s`.
+/// Returns `true` for `1 0s`, which `humantime` reads as ten seconds, and for `0. 5s`.
 fn broken_number(text: &str) -> bool {
     let in_number = |c: char| c.is_ascii_digit() || c == '.';
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -258,8 +258,8 @@ mod tests {
         assert!(parse(Role::MaxHold, "2w").is_ok());
     }
 
-    /// The macro's `100ms` and `24h` must not be refused in each call, nor what the runtime takes
-    /// be an error here.
+    /// The runtime must accept the macro's `100ms` and `24h`, and the macro must not refuse a value that the
+    /// runtime accepts.
     #[test]
     fn the_runtime_has_the_same_bounds() {
         assert_eq!(SHORTEST_TTL, dlock_runtime::MIN_TTL);
@@ -321,7 +321,7 @@ mod tests {
 
     const ROLES: [Role; 4] = [Role::Ttl, Role::Wait, Role::MaxHold, Role::MinHold];
 
-    /// Any text, near durations, and durations.
+    /// Any text, texts similar to durations, and durations.
     fn texts() -> impl Strategy<Value = String> {
         prop_oneof![
             any::<String>(),

@@ -1,22 +1,22 @@
-//! Names that options have in other libraries, and what each is called here.
+//! Maps option names of other libraries to the options of this one.
 //!
-//! They are those of `ShedLock`, Redisson, Spring Integration, lock4j, node-redlock, redis-semaphore, redis-py,
-//! python-redis-lock and pottery. None of them is an alias: what it means differs from library to library, and the
-//! help says what it means here.
+//! The names come from `ShedLock`, Redisson, Spring Integration, lock4j, node-redlock, redis-semaphore,
+//! redis-py, python-redis-lock and pottery. None of them is an alias, because their meanings differ between
+//! libraries. The help text gives the meaning of the option here.
 
-/// The option that is meant by a name of another library.
+/// The option that a name of another library means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
-    /// In lower case and without `_`, as `lockAtMostFor` and `lock_at_most_for` are one name.
+    /// In lower case and without `_`, because `lockAtMostFor` and `lock_at_most_for` are one name.
     names: &'static [&'static str],
     means: Means,
-    /// The option to write, in its form.
+    /// The option to write, with its syntax.
     pub(crate) help: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// The key. A message that it is missing would be the second one for the same mistake.
+    /// The key. A message about a missing key would be the second message for the same mistake.
     Key,
     Another,
 }
@@ -27,7 +27,7 @@ impl Elsewhere {
     }
 }
 
-/// Finds what `name` is called here.
+/// Returns the option here that `name` means.
 pub(crate) fn find(name: &str) -> Option<Elsewhere> {
     let name = name.replace('_', "").to_lowercase();
     let mut known = NAMES.iter();
@@ -113,7 +113,7 @@ const NAMES: &[Elsewhere] = &[
         ],
         "how long to wait is `wait = \"5s\"`",
     ),
-    // The one here, the other there.
+    // The name here, followed by the name there.
     other(
         &["timeout", "locktimeout", "duration"],
         "how long to wait is `wait = \"5s\"`, how long the lease lasts is `ttl = \"30s\"`",

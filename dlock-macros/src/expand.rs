@@ -1,13 +1,13 @@
-//! `Plan` to tokens; nothing can go wrong here.
+//! Turns a `Plan` into tokens. This stage cannot fail.
 //!
-//! Our tokens have mixed-site spans: the user's code cannot see our variables, and lints about
-//! style do not look at them. That does not keep out the user's items: a unit struct `value`, as
-//! actix makes of a handler, would be what our pattern `value` means, and a method that a trait
-//! gives to every type goes before one that borrows. So our variables begin with `__`, and methods
-//! are called by their path. The user's tokens keep their spans, and their braces, because rustc
-//! reports a missing value at the braces. So do the block around the body and the values that leave
-//! it: rustc then reports a mistake in the body as in a function without a lock. The body stands in the
-//! expansion exactly once.
+//! Generated tokens have mixed-site spans: the user's code cannot see our variables, and style lints ignore
+//! them. Such spans do not keep the user's items out. A unit struct `value`, which actix generates for a
+//! handler, would change the meaning of our pattern `value`. A method that a trait adds to every type
+//! precedes one that borrows. Our variables therefore begin with `__`, and methods are called by their path.
+//!
+//! The user's tokens keep their spans and their braces, because rustc reports a missing value at the braces.
+//! The same is true of the block around the body and of the values that leave it: rustc then reports a
+//! mistake in the body as in a function without a lock. The body occurs in the expansion exactly once.
 
 mod braces;
 mod enabled;
@@ -29,7 +29,7 @@ use crate::target::{Shape, Target};
 use self::spans::site;
 pub(crate) use self::spans::{private, site_at};
 
-/// Writes the function with its body guarded.
+/// Returns the function with its body guarded.
 //
 // Input:   async fn pay(id: u64) -> Ret { BODY }
 // Output:  async fn pay(id: u64) -> Ret { GUARDED }
@@ -45,11 +45,11 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
             let mut block = trailing.block.clone();
             let stmts = &block.block.stmts;
             let body = guarded(plan, target, block.block.brace_token, &quote!(#(#stmts)*));
-            // A function's signature says what it returns; a block learns it from the first `return`,
-            // which would be in one of these.
+            // A function's signature states its output. A block learns its output from the first `return`,
+            // which would be in one of these expressions.
             let hint = evaluates(plan).then(|| hint(plan));
-            // Other attributes look for this very form, and wrap it in names that have to be those of
-            // its braces: so its tokens are the user's.
+            // Other attributes look for exactly this form and wrap it in names with the hygiene of its
+            // braces. The tokens must therefore be the user's.
             let inside = Expr::Verbatim(quote!(#hint #body));
             block.block.stmts = vec![Stmt::Expr(inside, None)];
             let tail = match trailing.boxed.clone() {
@@ -66,7 +66,7 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
     function(&doc::attributes(plan, target), target, &body)
 }
 
-/// The function as it was, with `checks` before its body.
+/// Returns the function as written, with `checks` before its body.
 pub(crate) fn unguarded(target: &Target, checks: &TokenStream) -> TokenStream {
     let (attrs, body) = (&target.attrs, &target.body);
     function(&quote!(#(#attrs)*), target, &quote!(#checks #body))
@@ -79,7 +79,7 @@ fn function(attrs: &TokenStream, target: &Target, inside: &TokenStream) -> Token
         inner_attrs,
         ..
     } = target;
-    // With our braces the whole function would count as ours, and rustc not report it as unused.
+    // With our braces the whole function would count as ours, and rustc would not report it as unused.
     let mut function = quote!(#attrs #vis #sig);
     target.brace.surround(&mut function, |braced| {
         braced.extend(quote!(#(#inner_attrs)* #inside));
@@ -87,16 +87,15 @@ fn function(attrs: &TokenStream, target: &Target, inside: &TokenStream) -> Token
     function
 }
 
-/// The body under the lock.
+/// Returns the body under the lock.
 //
-// Everything is awaited in place: an `async fn run(key, body)` would store the body's future again
-// at every level of nested calls. The pieces of the key are borrowed in one statement without an
-// await, so that they need not be `Send`. A lock failure leaves the block by its label, so that
-// the user's `on_error` is written once.
+// Everything is awaited in place: an `async fn run(key, body)` would store the body's future again at every
+// level of nested calls. The pieces of the key are borrowed in one statement without an await, so they need
+// not be `Send`. A lock failure leaves the block by its label, so the user's `on_error` is written once.
 fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let lock_site = lock_site(plan, target);
-    // Editors alone: a compiler would ask whether the values can be displayed.
+    // For editors only: a compiler would check that the values can be displayed.
     let names: Vec<_> = plan
         .keys
         .iter()
@@ -109,13 +108,13 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     });
     let removed = removed(plan);
     let acquiring = acquiring(plan);
-    // By the name of the lease, if it has one: what keeps the lease for longer than the body is
-    // reported as what keeps this from its release.
+    // The guard has the name of the lease, if there is one. If a value keeps the lease longer than the body,
+    // rustc reports that this prevents the release of that name.
     let guard = match &plan.lease {
         Some(name) if !name.to_string().starts_with('_') => name.clone(),
         _ => Ident::new("__guard", site()),
     };
-    // All of it there: rustc reports once what stands in one place.
+    // All tokens have one place: rustc reports errors at the same place once.
     let borrowed = quote_spanned!(guard.span()=> &#guard);
     let busy = plan.on_busy.as_ref().map(|busy| {
         let value = skip::value(plan, busy);
@@ -131,8 +130,8 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         .as_ref()
         .map(|_| quote_spanned!(site()=> let __lease = #private::#guard_type::lease(#borrowed);));
     let awaited = (!plan.blocking).then(|| quote_spanned!(site()=> .await));
-    // Without a handler the block yields a `Result`, which is no future. With one, a function may
-    // return a future, and the block that yields it would be reported as lacking an `.await`.
+    // Without a handler the block yields a `Result`, which is not a future. With one, a function may return a
+    // future, and rustc would report a missing `.await` at the block that yields it.
     let allow = plan
         .on_error
         .as_ref()
@@ -142,7 +141,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
         #lease
         let __output = #private::#guard_type::#run(#borrowed, #allow #body)#awaited;
     };
-    // The value waits here, and may keep the function's future from being `Send`.
+    // The value is kept here across an await. It may prevent the function's future from being `Send`.
     let place = match &plan.output {
         Output::Known(ty) => site_at(ty.span()),
         Output::Inferred => site(),
@@ -153,7 +152,7 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     let finish = quote_spanned!(place=> #at_type::#finish(#guard, #output)#awaited);
     let settled = match plan.detach {
         None => quote_spanned!(site()=> #section match #finish),
-        // A value that a task cannot own is reported at the word that asks for the task.
+        // A value that a task cannot own is reported at the word that requests the task.
         Some(place) => {
             let run = quote_spanned!(site_at(place)=> run);
             let detach = enabled::detach(plan);
@@ -201,8 +200,8 @@ fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream
     }
 }
 
-/// The body's value on its way out: a lifetime that it lacks is reported there, and shown, as the
-/// user's own, at the return type.
+/// Returns the name of the body's value on its way out. A missing lifetime is reported there, and shown at
+/// the return type, as for the user's own code.
 fn value(plan: &Plan) -> Ident {
     let place = match &plan.output {
         Output::Known(ty) => ty.span(),
@@ -211,7 +210,7 @@ fn value(plan: &Plan) -> Ident {
     Ident::new("__value", place)
 }
 
-/// The future that takes the lock.
+/// Returns the future that acquires the lock.
 fn acquiring(plan: &Plan) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let options = settings::calls(plan, false);
@@ -234,27 +233,27 @@ fn acquiring(plan: &Plan) -> TokenStream {
         return acquire(quote_spanned!(site()=> ::core::option::Option::None));
     };
     let place = site_at(manager.span());
-    // As an expression: it puts `a as B`, which `&` would bind tighter than, in parentheses.
+    // As an expression: it parenthesizes `a as B`, because `&` binds tighter.
     let borrow = ExprReference {
         attrs: Vec::new(),
         and_token: Token![&](place),
         mutability: None,
         expr: Box::new(manager.clone()),
     };
-    // As a struct: what rustc says about a call of `Some` points at the whole attribute.
+    // A pattern instead of a call: rustc reports errors in a call of `Some` at the whole attribute.
     let name = Ident::new("__manager", place);
     let acquire = acquire(quote_spanned!(site()=> ::core::option::Option::Some { 0: #name }));
-    // Bound first: the type that is wanted would find its way into a `?` of the expression.
+    // Bound first: otherwise the expected type would affect a `?` of the expression.
     quote_spanned!(site()=> match #borrow { #name => #acquire })
 }
 
-/// The watched block: type hint, captures, lease, and the user's braces.
+/// Returns the guarded block: type hint, captures, lease, and the user's braces.
 fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream {
-    // A closure is told by its type.
+    // A closure states its output by its type.
     let hint = (!plan.blocking).then(|| hint(plan));
     let owned = uses(&plan.captures);
-    // As variables of its own, with the user's name and place: what rustc says of them is what it
-    // would say of the parameters. They are in the body's scope, as a macro in it may use them.
+    // Separate variables with the user's name and place: rustc reports about them what it would report about
+    // the parameters. They are in the body's scope, because a macro in the body may use them.
     let unused = plan.unused.iter().map(|Param { ident, cfgs, .. }| {
         quote_spanned! {site()=>
             #(#cfgs)*
@@ -283,12 +282,12 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         }
         body.to_tokens(inside);
     });
-    // In a block with a span of ours, rustc takes the names for ours, and leaves them out when it reports a wrong
-    // move or borrow.
+    // In a block with our span, rustc treats the names as ours, and omits them when it reports a wrong move
+    // or borrow.
     let whole = brace.span.join();
     let mut block = match &plan.output {
         _ if !plan.blocking => quote_spanned!(whole=> async move),
-        // A unit is reported if it is written.
+        // An explicit unit type would be reported by a lint.
         Output::Known(ty) if !is_unit(ty) => quote_spanned!(whole=> move || -> #ty),
         _ => quote_spanned!(whole=> move ||),
     };
@@ -298,18 +297,18 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
     block
 }
 
-/// Statements that use these parameters and do nothing with them.
+/// Returns statements that use these parameters and have no effect.
 pub(crate) fn uses<'a>(params: impl IntoIterator<Item = &'a Param>) -> TokenStream {
     let use_of =
         |Param { ident, cfgs, .. }: &Param| quote_spanned!(site()=> #(#cfgs)* let _ = &#ident;);
     params.into_iter().map(use_of).collect()
 }
 
-/// Tells a block its output before its first `?` or coercion needs it. Never taken.
+/// States the output of a block before its first `?` or coercion needs it. This branch is never taken.
 fn hint(plan: &Plan) -> TokenStream {
     match &plan.output {
         Output::Known(ty) => {
-            // A value of another type is reported at the type, which is the user's, and not at our code.
+            // A value of another type is reported at the user's type and not at our code.
             let output = Ident::new("__output", ty.span());
             quote_spanned! {site_at(ty.span())=>
                 if let ::core::option::Option::Some(#output) = ::core::option::Option::None::<#ty> {
@@ -325,12 +324,12 @@ fn is_unit(ty: &Type) -> bool {
     matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
 }
 
-/// `true` if expressions of the user's stand before the body: they may return, and have a `?`.
+/// Returns `true` if expressions of the user precede the body: they may return and use `?`.
 fn evaluates(plan: &Plan) -> bool {
     plan.manager.is_some() || plan.on_busy.is_some() || settings::computed(plan).next().is_some()
 }
 
-/// A reference to the static description of this function's lock.
+/// Returns a reference to the static description of this function's lock.
 fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let function = target.sig.ident.unraw().to_string();
@@ -359,7 +358,7 @@ fn key(plan: &Plan, key: &Key) -> TokenStream {
     quote_spanned!(site()=> #private::key(#template, &[#(#pieces),*]))
 }
 
-/// The errors for parameters in keys that a `#[cfg]` has removed.
+/// Returns the errors for parameters in keys that a `#[cfg]` has removed.
 fn removed(plan: &Plan) -> TokenStream {
     let pieces = plan.keys.iter().flat_map(|key| &key.pieces);
     let removed = pieces.filter_map(|piece| match piece {
@@ -372,19 +371,19 @@ fn removed(plan: &Plan) -> TokenStream {
     quote!(#(#removed)*)
 }
 
-/// Leaves the function with `error`.
+/// Returns the code that leaves the function with `error`.
 fn failure(plan: &Plan) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let value = match (&plan.on_error, &plan.output) {
-        // Through a function with a bound rather than by a call: only so does a closure learn the
-        // type of its argument, and `|error| error.to_string()` need no annotation.
+        // Through a function with a bound instead of a call: only then does a closure learn the type of its
+        // argument, so that `|error| error.to_string()` needs no annotation.
         (Some(handler), _) => quote_spanned! {site()=>
             ::core::result::Result::<_, #private::LockError>::unwrap_or_else(
                 ::core::result::Result::Err(__error),
                 #handler,
             )
         },
-        // One bound in one place: this is where a type without room for the error is reported.
+        // One bound in one place: a type that cannot represent the error is reported here.
         (None, Output::Known(ty)) => quote_spanned! {site_at(ty.span())=>
             <#ty as #private::Fallible>::from_lock_error(__error)
         },
@@ -394,7 +393,7 @@ fn failure(plan: &Plan) -> TokenStream {
     };
     match plan.output {
         Output::Known(_) => quote_spanned!(site()=> return #value;),
-        // To return what never comes would be reported as unreachable.
+        // Returning the never type would be reported as unreachable.
         Output::Inferred => value,
     }
 }

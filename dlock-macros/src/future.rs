@@ -1,18 +1,18 @@
-//! The future in a return type, as far as it is written down.
+//! Finds the future in a return type, as far as the type is written out.
 
 use syn::{
     AngleBracketedGenericArguments, GenericArgument, PathArguments, ReturnType, Type,
     TypeParamBound,
 };
 
-/// `true` if a function with this signature returns a future, as far as is written.
+/// Returns `true` if the signature shows that the function returns a future.
 pub(crate) fn is_returned(returned: &ReturnType) -> bool {
     let ReturnType::Type(_, ty) = returned else {
         return false;
     };
     let by_name = match &**ty {
         Type::Path(ty) => ty.path.segments.last().is_some_and(|last| {
-            // `BoxFuture`, `LocalBoxFuture`, and aliases that are called after what they are.
+            // `BoxFuture`, `LocalBoxFuture`, and aliases with a similar name.
             last.ident.to_string().ends_with("Future")
         }),
         _ => false,
@@ -20,7 +20,7 @@ pub(crate) fn is_returned(returned: &ReturnType) -> bool {
     by_name || output(ty).is_some()
 }
 
-/// `R` of `Pin<Box<dyn Future<Output = R> + ..>>` or `impl Future<Output = R>`.
+/// Returns `R` of `Pin<Box<dyn Future<Output = R> + ..>>` or `impl Future<Output = R>`.
 pub(crate) fn output(ty: &Type) -> Option<&Type> {
     match ty {
         Type::Group(ty) => output(&ty.elem),

@@ -1,7 +1,7 @@
-//! Properties of every template and duration, whatever is written: for the tests here, and for the targets in
-//! `fuzz/`, which compile this file once more.
+//! Properties of every template and duration, for the tests here and for the targets in `fuzz/`, which
+//! compile this file as well.
 //!
-//! Each function takes any bytes and panics where a rule is broken.
+//! Each function accepts any bytes and panics if a rule is violated.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use dlock_runtime::{InvalidKeyReason, LockError, LockKey};
 use crate::duration::{self, Role};
 use crate::template::{self, Piece};
 
-/// Values that are put in the place of placeholders, one after the other.
+/// Values for the placeholders, one after the other.
 const VALUES: [&str; 7] = ["7", "a:b", "%3A", "{}<>", "\u{0}\r\n", "e\u{301}/é", "-_.~"];
 
-/// A template that is taken makes a key that is taken, and its values can be read out of that again.
+/// Checks that an accepted template makes an accepted key, from which the values can be read back.
 pub(crate) fn template(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let template = template::parse(&text);
@@ -68,7 +68,7 @@ pub(crate) fn template(data: &[u8]) {
     }
 }
 
-/// The values in a key, by its template alone.
+/// Returns the values in a key, read with its template only.
 fn values_of(key: &str, pieces: &[Piece]) -> Vec<String> {
     let mut rest = key;
     let mut values = Vec::new();
@@ -83,7 +83,7 @@ fn values_of(key: &str, pieces: &[Piece]) -> Vec<String> {
             Piece::Slot(_) => {
                 let end = match pieces.peek() {
                     None => rest.len(),
-                    // The only place where the text can begin: none of its delimiters is in a value.
+                    // The only place where the text can begin: a value contains none of its delimiters.
                     Some(Piece::Text(text)) => match text.find(is_never_in_a_value) {
                         Some(before) => {
                             let found = rest.find(is_never_in_a_value);
@@ -117,7 +117,7 @@ fn decoded(value: &str) -> String {
     String::from_utf8(bytes).expect("it was a text")
 }
 
-/// A duration that is read is exactly the one written, and within the limits of its role.
+/// Checks that an accepted duration is exactly the one written and within the limits of its role.
 pub(crate) fn duration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let day = Duration::from_secs(86_400);
@@ -133,7 +133,7 @@ pub(crate) fn duration(data: &[u8]) {
             }
             Err(fault) => assert!(!fault.to_string().is_empty()),
         }
-        // As it would stand without quotes.
+        // As it would be written without quotes.
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 {
             let (digits, suffix) = text.split_at(digits);
@@ -146,7 +146,7 @@ pub(crate) fn duration(data: &[u8]) {
     }
 }
 
-/// A sum of numbers with units, read without any tolerance; `None` if it is something else, or no
+/// Parses a sum of numbers with units strictly. Returns `None` for other text, or if the result is not a
 /// whole number of nanoseconds.
 fn nanoseconds(text: &str) -> Option<u128> {
     let mut sum = 0_u128;
@@ -192,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Says which file it was, where one breaks a rule.
+    /// Reports the file whose content violates a rule.
     struct Tried(String);
 
     impl Drop for Tried {

@@ -1,10 +1,10 @@
-//! Identifiers: those in token streams, and the form that the compiler gives a name.
+//! Identifiers in token streams, and the form that the compiler gives a name.
 
 use std::collections::HashSet;
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 
-/// All identifiers of `tokens`, at any depth.
+/// Returns all identifiers of `tokens`, at any depth.
 pub(crate) fn names(tokens: TokenStream) -> HashSet<String> {
     fn find(tokens: TokenStream, names: &mut HashSet<String>) {
         for tree in tokens {
@@ -22,7 +22,7 @@ pub(crate) fn names(tokens: TokenStream) -> HashSet<String> {
     names
 }
 
-/// `true` if any identifier of `tokens`, at any depth, is `wanted`.
+/// Returns `true` if any identifier of `tokens`, at any depth, is `wanted`.
 pub(crate) fn mentions(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> bool {
     tokens.into_iter().any(|tree| match tree {
         TokenTree::Ident(ident) => wanted(&ident),
@@ -31,7 +31,8 @@ pub(crate) fn mentions(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> 
     })
 }
 
-/// The name as compilers know it: letters and their accents, if written one after the other, as one.
+/// Returns the name in the compiler's form: a letter and an accent that follow each other become one
+/// character.
 pub(crate) fn composed(name: String) -> String {
     syn::parse_str::<Ident>(&name).map_or(name, |ident| ident.to_string())
 }

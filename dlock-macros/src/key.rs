@@ -1,4 +1,4 @@
-//! The keys' placeholders, looked up among the function's parameters.
+//! Resolves the keys' placeholders to the function's parameters.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -16,14 +16,14 @@ use crate::suggest;
 use crate::target::{self, Target};
 use crate::template::{self, Access, Piece, Slot, Template};
 
-/// The keys of a plan, and which parameters they use.
+/// The keys of a plan, and the parameters that they use.
 #[derive(Default)]
 pub(crate) struct Resolved {
     pub(crate) keys: Vec<Key>,
     pub(crate) used: Vec<String>,
 }
 
-/// Reads one template, or a list of them; every mistake in it is reported.
+/// Reads one template, or a list of them, and reports every mistake.
 pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Resolved {
     let mut resolved = Resolved::default();
     let templates = match templates(value) {
@@ -40,7 +40,7 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Res
             continue;
         };
         if seen.contains(&literal.value()) {
-            // Its mistakes, if it has any, were reported the first time.
+            // Its mistakes were reported at its first occurrence.
             faults.push(given_twice(&literal));
             continue;
         }
@@ -61,7 +61,7 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Res
     resolved
 }
 
-/// The elements of a list, or the only one.
+/// Returns the elements of a list, or the only template.
 fn templates(value: &Expr) -> syn::Result<Vec<Expr>> {
     match value {
         Expr::Array(list) if list.elems.is_empty() => {
@@ -74,7 +74,8 @@ fn templates(value: &Expr) -> syn::Result<Vec<Expr>> {
     }
 }
 
-/// Values may turn out to be equal, and their key is then taken once. The same names always are.
+/// Different values may turn out to be equal, and their key then counts once. The same names are always
+/// equal.
 fn given_twice(literal: &LitStr) -> syn::Error {
     Fault::new(format!("the key `{}` is given twice", literal.value()))
         .help("leave one of the two out, or name another parameter in it")
@@ -137,7 +138,7 @@ fn resolve_one(
     }
 }
 
-/// The parameters that the keys name, whatever else is wrong with them.
+/// Returns the parameters that the keys name, even if the keys have other mistakes.
 pub(crate) fn named<'a>(value: &Expr, target: &'a Target) -> Vec<&'a Param> {
     let mut names = Vec::new();
     for literal in templates(value).iter().flatten().map(template_literal) {
@@ -180,7 +181,7 @@ fn is_meant_as_a_list(value: &Expr) -> bool {
     }
 }
 
-/// The expression that a placeholder stands for.
+/// Returns the expression for a placeholder.
 fn part(
     slot: &Slot,
     is_one_of_several: bool,
@@ -188,8 +189,9 @@ fn part(
     place: Span,
     literal: &LitStr,
 ) -> syn::Result<TokenStream> {
-    // The parameter's own hygiene, shown where the literal is; of several in one literal, of which the
-    // compiler cannot show a part, where the parameter is: it would not be said which is meant.
+    // The parameter's own hygiene, shown at the literal. If one literal has several placeholders and the
+    // compiler cannot show a part of it, the span is that of the parameter: otherwise the message would not
+    // say which one is meant.
     let mut root = param.ident.clone();
     let is_vague = literal::exact(literal, slot.range.clone()).is_none();
     if !(is_vague && is_one_of_several && slot.path.is_empty()) {
@@ -216,7 +218,7 @@ fn part(
     Ok(expr)
 }
 
-/// The expansion of a placeholder whose parameter a `#[cfg]` removes.
+/// Returns the expansion of a placeholder whose parameter a `#[cfg]` removes.
 fn removed(param: &Param, literal: &LitStr) -> Option<Removed> {
     let conditions = param.cfgs.iter().filter_map(|cfg| match &cfg.meta {
         Meta::List(list) => Some(&list.tokens),
@@ -237,9 +239,9 @@ fn removed(param: &Param, literal: &LitStr) -> Option<Removed> {
     })
 }
 
-/// A field or method name, which may be a keyword with its `r#` left out.
+/// Returns a field or method name. It may be a keyword written without its `r#`.
 fn member(name: &str, place: Span, slot: &Slot, literal: &LitStr) -> syn::Result<Ident> {
-    // A keyword since edition 2024, which is ours whatever the user's is.
+    // A keyword since edition 2024, which is our edition whatever the user's is.
     let is_young = name == "gen";
     let parsed = syn::parse_str::<Ident>(name)
         .ok()
@@ -261,7 +263,7 @@ fn member(name: &str, place: Span, slot: &Slot, literal: &LitStr) -> syn::Result
     }
 }
 
-/// Reports a name that is none, or lets rustc do so if it can point at the very name.
+/// Reports an unknown name, or lets rustc report it if rustc can point at the name itself.
 fn unknown_name(
     slot: &Slot,
     literal: &LitStr,
@@ -288,11 +290,11 @@ fn unknown_name(
     Err(literal::report(literal, range, fault))
 }
 
-/// Code in which rustc does not find what `format` names, and proposes `near` instead.
+/// Returns code in which rustc does not find the name in `format` and suggests `near` instead.
 //
-// In a module of its own: outside of one a constant of that name would be found, and the mistake
-// go unseen. Without a near name rustc would propose to import such a constant, so that is not left
-// to it.
+// In a separate module: outside of it, a constant with that name would be found and the mistake would go
+// unnoticed. Without a similar parameter, rustc would suggest importing such a constant, so rustc does not
+// report that case.
 fn not_found(format: &Literal, near: &Param) -> TokenStream {
     let mut name = near.ident.clone();
     name.set_span(name.span().resolved_at(format.span()));
@@ -309,7 +311,7 @@ fn not_found(format: &Literal, near: &Param) -> TokenStream {
     }
 }
 
-/// A name that cannot be a parameter's, or is hidden.
+/// Returns the fault of a name that cannot be a parameter's, or that is hidden.
 fn special_name(name: &str, target: &Target) -> Option<Fault> {
     if target.hidden_names().iter().any(|hidden| hidden == name) {
         return Some(
@@ -346,7 +348,7 @@ fn no_parameter(name: &str, target: &Target) -> Fault {
     })
 }
 
-/// The parameter that was surely meant by `name`.
+/// Returns the parameter that `name` most likely means.
 fn near_name<'a>(name: &str, target: &'a Target) -> Option<&'a Param> {
     let names: Vec<String> = nameable(target).map(Param::name).collect();
     let near = suggest::closest(name, names.iter().map(String::as_str))?;

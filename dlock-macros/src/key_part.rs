@@ -1,10 +1,10 @@
-//! `#[derive(KeyPart)]`, its stages one after the other, as the attribute's are:
+//! Expands `#[derive(KeyPart)]`. Its stages run one after the other, like those of the attribute:
 //!
 //! ```text
-//! options   what `#[key_part(..)]` says                  what the user wrote
+//! options   the options of `#[key_part(..)]`               the input of the user
 //! check     the type to a `Plan`, or all mistakes at once
 //!   case    names of variants in another case
-//! plan      what is to be generated
+//! plan      the code to generate
 //! expand    the `Plan` to tokens; cannot fail
 //! ```
 
@@ -31,7 +31,7 @@ pub(crate) fn run(item: TokenStream) -> TokenStream {
     };
     let options = options::read(&item.attrs, Place::of(&item.data), &mut faults);
     let value = check::check(&item, options.rename_all, &mut faults);
-    // An impl is there in any case, so that uses of the type are no further errors.
+    // The impl is always generated, so that uses of the type cause no further errors.
     let mut expansion = expand::expand(&Plan {
         krate: options.krate,
         name: item.ident,

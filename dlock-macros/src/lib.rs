@@ -1,20 +1,20 @@
 //! The attribute `#[distributed_lock]` and the derive `KeyPart` of `dlock-rs`, which re-exports them.
 //!
-//! An annotated function goes through these modules, in this order; a reader can stop at any of them:
+//! An annotated function passes through these modules in this order:
 //!
 //! ```text
-//! attribute   the stages one after the other
+//! attribute   runs the stages one after the other
 //! args        the options as written, with `elsewhere`  ┐
-//! target      the function: async, or a boxed block     ├ what the user wrote
+//! target      the function: async, or a boxed block     ├ the input of the user
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
 //!   blocking · key · silent · overlay · output · future · owned · values · template · duration · literal · suggest · idents
-//! plan        what is to be generated
+//! plan        the code to generate
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
 //!
-//! The derive (`key_part`) has the same stages in small: `options`, `check`, `plan`, `expand`. Both
-//! say what is wrong through `message` and `suggest`.
+//! The derive (`key_part`) has the same stages on a smaller scale: `options`, `check`, `plan`, `expand`. Both
+//! report mistakes through `message` and `suggest`.
 
 mod args;
 mod attribute;
@@ -47,54 +47,54 @@ mod values;
 
 use proc_macro::TokenStream;
 
-/// Runs an async function, or one that blocks its thread, under a distributed lock.
+/// Runs a function under a distributed lock: an async function, or one that blocks its thread.
 ///
 /// ```text
 /// #[distributed_lock(key = "order:<id>", ttl = "30s")]
 /// async fn settle(id: u64) -> Result<Receipt, OrderError> {   // OrderError: From<LockError>
-///     // at most one process is here for each `id`
+///     // For each `id`, one process at a time runs this body.
 /// }
 /// ```
 ///
-/// Each call renders the key, takes the lock, runs the body, and gives the lock back, also when
-/// the body returns early, fails or panics, and when the caller drops the future. If the lock
-/// cannot be taken the body does not run, and the function returns the failure.
+/// Each call renders the key, acquires the lock, runs the body and releases the lock. The lock is also
+/// released if the body returns early, fails or panics, and if the caller drops the future. If the lock
+/// cannot be acquired, the body does not run and the function returns an error.
 ///
 /// # Options
 ///
-/// | option | meaning | if not set |
+/// | option | meaning | default |
 /// |---|---|---|
-/// | `key = "order:<id>"`, `["a:<x>", "b:<y>"]` | what is locked, see [Key template](#key-template) and [Several keys](#several-keys) | required |
-/// | `ttl = "30s"` | how long the store keeps the lease without a sign of life | the manager's, 30 s |
-/// | `wait = "5s"`, `never`, `forever` | how long to wait while someone else holds the lock | the manager's, 10 s |
-/// | `renew = false` | whether the lease is kept alive while the body runs | `true` |
-/// | `max_hold = "5m"` | stop renewing after this long; the lease is then lost | the body may run as long as it likes |
-/// | `min_hold = "10s"` | keep others out for at least this long, however soon the body ends; at most 24 h | given back after the body |
-/// | `on_lost = stop`, `finish` | when the lease is lost: drop the body's future at its next await, or let it end | `stop` |
-/// | `on_cancel = stop`, `detach` | when the caller drops the future: drop the body, or let it end in a task of its own | `stop` |
-/// | `on_busy = EXPR` | the function's value when the lock was busy for all of `wait` | a [`Busy` error](#errors) |
-/// | `on_busy = skip` | when the lock is busy, return at once the value that says that nothing was done, see [Jobs](#jobs) | a [`Busy` error](#errors) |
-/// | `on_error = PATH` or `CLOSURE` | makes the function's value of a `LockError` | `From<LockError>` of the error type |
-/// | `enabled = EXPR` | whether this call takes the lock at all, see [Calls without a lock](#calls-without-a-lock) | it does |
-/// | `lease = NAME` | the name by which the body sees its `&Lease`: key, fencing token, remaining time | the body does not see it |
-/// | `manager = EXPR` | the `LockManager` to use, for example `self.locks` | the installed one |
-/// | `metric = "settle-order"` | what metrics and logs show in place of the key's template: 1 to 64 ASCII letters, digits and `-_.:/` | the key's template |
-/// | `crate = PATH` | where `dlock` is re-exported | `::dlock` |
+/// | `key = "order:<id>"`, `["a:<x>", "b:<y>"]` | the key or keys, see [Key template](#key-template) and [Several keys](#several-keys) | required |
+/// | `ttl = "30s"` | how long the store keeps a lease that is not renewed | the manager's, 30 s |
+/// | `wait = "5s"`, `never`, `forever` | how long to wait while another holder has the lock | the manager's, 10 s |
+/// | `renew = false` | whether the lease is renewed while the body runs | `true` |
+/// | `max_hold = "5m"` | releases the lease after this time, even if the body still runs; the lease is then lost | no limit |
+/// | `min_hold = "10s"` | the minimum time between acquisition and release, even if the body ends earlier; at most 24 h | the lock is released after the body |
+/// | `on_lost = stop`, `finish` | if the lease is lost: drop the body's future at its next await, or run the body to its end | `stop` |
+/// | `on_cancel = stop`, `detach` | if the caller drops the future: drop the body, or run it to its end in a separate task | `stop` |
+/// | `on_busy = EXPR` | the function's value if the lock was busy for the whole `wait` | a [`Busy` error](#errors) |
+/// | `on_busy = skip` | if the lock is busy, return at once the value that means "nothing was done", see [Jobs](#jobs) | a [`Busy` error](#errors) |
+/// | `on_error = PATH` or `CLOSURE` | converts a `LockError` to the function's value | `From<LockError>` of the error type |
+/// | `enabled = EXPR` | whether this call acquires the lock, see [Calls without a lock](#calls-without-a-lock) | `true` |
+/// | `lease = NAME` | the name of the `&Lease` in the body: key, fencing token, remaining time | no name |
+/// | `manager = EXPR` | the `LockManager` to use, for example `self.locks` | the installed manager |
+/// | `metric = "settle-order"` | the label of metrics and logs in place of the key template: 1 to 64 ASCII letters, digits and `-_.:/` | the key template |
+/// | `crate = PATH` | the path under which `dlock` is re-exported | `::dlock` |
 ///
-/// Durations are text (`"250ms"`, `"30s"`, `"1m30s"`, `"2h"`) or any expression of type `Duration`;
-/// `wait` also takes an expression of type `Wait`. Text is checked during compilation, and so are
-/// constants named in capitals (`ttl = config::LOCK_TTL`; an associated one, `Self::TTL`, where a
-/// use of the function is compiled). A `ttl` is at least `100ms` and at most `24h`; a bare number
-/// has no unit and is refused.
+/// Durations are text (`"250ms"`, `"30s"`, `"1m30s"`, `"2h"`) or any expression of type `Duration`. `wait`
+/// also accepts an expression of type `Wait`. Text is checked at compile time, and so are constants with
+/// names in capitals, such as `ttl = config::LOCK_TTL`. An associated constant such as `Self::TTL` is checked
+/// where a use of the function is compiled. A `ttl` is at least `100ms` and at most `24h`. A bare number has
+/// no unit and is refused.
 ///
-/// The expressions of `ttl`, `wait`, `max_hold`, `min_hold`, `enabled`, `manager` and `on_busy` see the
-/// function's parameters; they are evaluated in each call before the body. So does `on_error`,
-/// except for parameters that the body owns: all that are not `Copy`, as `String` and `&mut T`, and
-/// that the body or the key names.
+/// The expressions of `ttl`, `wait`, `max_hold`, `min_hold`, `enabled`, `manager` and `on_busy` can use the
+/// function's parameters. Each call evaluates them before the body. `on_error` can use the parameters too,
+/// except those that the body owns. The body owns every parameter that is not `Copy`, such as `String` and
+/// `&mut T`, and that the body or the key names.
 ///
-/// `min_hold` is for jobs that every replica starts by its own clock: the one that comes a little
-/// late finds the lock taken. It holds whatever becomes of the body, and when the process ends in
-/// good order; a killed process, which has not done the job, leaves its TTL only.
+/// Use `min_hold` for jobs that every replica starts by its own clock: a replica that starts slightly later
+/// finds the lock busy. It applies whatever happens to the body, and also if the process shuts down
+/// regularly. After a killed process, which has not completed the job, only the TTL applies.
 ///
 /// # Jobs
 ///
@@ -103,8 +103,8 @@ use proc_macro::TokenStream;
 /// async fn report(day: u32) -> Result<Option<Report>, JobError> { .. }
 /// ```
 ///
-/// With `on_busy = skip` a call that finds the lock busy does nothing. It implies `wait = never`, unless `wait` is set. Its
-/// value follows from the return type:
+/// With `on_busy = skip`, a call that finds the lock busy does nothing. It implies `wait = never`, unless
+/// `wait` is set. The return type determines the value:
 ///
 /// | return type | value |
 /// |---|---|
@@ -113,8 +113,8 @@ use proc_macro::TokenStream;
 /// | `Result<(), E>` | `Ok(())` |
 /// | `Result<Option<T>, E>` | `Ok(None)` |
 ///
-/// Other failures are returned as [errors](#errors), so `()` and `Option<T>` need `on_error` as well. An expression is
-/// meant by `{ skip }`.
+/// Other failures are returned as [errors](#errors), so `()` and `Option<T>` also need `on_error`. To use a
+/// variable that is called `skip`, write `{ skip }`.
 ///
 /// # Calls without a lock
 ///
@@ -123,18 +123,19 @@ use proc_macro::TokenStream;
 /// async fn settle(config: &Config, id: u64) -> Result<Receipt, OrderError> { .. }
 /// ```
 ///
-/// `enabled` is of type `bool` and is evaluated in each call, before everything else. If it is false the body runs without
-/// a lock: no key is rendered, no other option is evaluated but `on_cancel`, and no manager needs to be installed. It is
-/// for a service that has a single replica, for local development, and for a feature flag during a migration.
+/// `enabled` has the type `bool`. Each call evaluates it before everything else. If it is `false`, the body
+/// runs without a lock: no key is rendered, no other option except `on_cancel` is evaluated, and no manager
+/// needs to be installed. Use it for a service with a single replica, for local development, or for a feature
+/// flag during a migration.
 ///
-/// Such a call gives up everything that a lock is for. It excludes no other call, not even one in this process, and not
-/// one that has the lock: while processes disagree about `enabled`, bodies run at the same time. Nothing of it
-/// is counted, logged or seen by operators, `LockManager::shutdown` does not wait for it, and there is no fencing
-/// token, so `enabled` and `lease` exclude each other.
+/// Such a call has none of the lock's guarantees. It excludes no other call, neither in this process nor a
+/// call that holds the lock. While processes disagree about `enabled`, bodies run at the same time. The call
+/// does not appear in metrics, logs or operator tools, and `LockManager::shutdown` does not wait for it. It
+/// has no fencing token, so `enabled` and `lease` cannot be combined.
 ///
 /// # Documentation and list of locks
 ///
-/// The function's documents end with a line about the lock. With the feature `registry` of
+/// The attribute adds a line about the lock to the function's documentation. With the feature `registry` of
 /// `dlock-rs`, `dlock::lock_sites()` lists all annotated functions of the program.
 ///
 /// # Key template
@@ -145,24 +146,22 @@ use proc_macro::TokenStream;
 /// text        = any printable characters but braces; "<<" and ">>" for angle brackets
 /// ```
 ///
-/// A name is a parameter of the function or `self`; names bound in patterns count, so
-/// `Path((shop, id)): Path<(u32, u64)>` gives `<shop>` and `<id>`. `<self.tenant>`, `<order.id>`,
-/// `<pair.0>` and `<user.name()>` reach further. The value must implement `KeyPart`; the key
-/// borrows it before the body runs.
+/// A name is a parameter of the function or `self`. Names bound in patterns count: `Path((shop, id)):
+/// Path<(u32, u64)>` provides `<shop>` and `<id>`. Fields and methods are allowed: `<self.tenant>`,
+/// `<order.id>`, `<pair.0>` and `<user.name()>`. The value must implement `KeyPart`. The key borrows it
+/// before the body runs.
 ///
-/// Text that looks like a placeholder of another notation and names a parameter is refused, since it would
-/// be the same key in every call: `"order:id"`, `"order:$id"`, `"order:[id]"`, `"order:<<id>>"`. A name
-/// in quotes is text: `"order:<'id'>"` is the key `order:id`.
+/// Text that looks like a placeholder in another notation and names a parameter is refused, because the key
+/// would be the same in every call: `"order:id"`, `"order:$id"`, `"order:[id]"`, `"order:<<id>>"`. A name in
+/// quotes is text: `"order:<'id'>"` is the key `order:id`.
 ///
-/// The names are parameters to an editor, too: rust-analyzer goes from them to their declaration,
-/// finds them, and renames them with it, and rustc underlines a misspelt one. This relies on how
-/// compilers happen to read literals; if a new release ends it, or fails, set the environment
-/// variable `DLOCK_WHOLE_SPANS` while compiling.
+/// Editors treat the names as parameters: rust-analyzer finds and renames them and jumps to their
+/// declaration, and rustc underlines a misspelt name. This depends on undocumented behavior of compilers. If
+/// a new compiler release breaks it, set the environment variable `DLOCK_WHOLE_SPANS` at compile time.
 ///
-/// Values are escaped when they are rendered, so that different arguments never share a key. For
-/// the same reason two placeholders need a delimiter such as `:` or `/` between them: letters,
-/// digits, `-`, `_`, `.`, `~` and `%` may occur inside a value. The same template in two functions
-/// is the same lock, on purpose.
+/// Values are escaped when they are rendered, so different arguments never share a key. For the same reason,
+/// two placeholders need a delimiter such as `:` or `/` between them: letters, digits, `-`, `_`, `.`, `~` and
+/// `%` may occur inside a value. Two functions with the same template share one lock.
 ///
 /// # Several keys
 ///
@@ -171,65 +170,71 @@ use proc_macro::TokenStream;
 /// async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), BankError> { .. }
 /// ```
 ///
-/// All of them are held in the body, or none, and they are asked for at once. Calls never deadlock,
-/// in whatever order they name their keys: a call holds what comes before the key that it waits for
-/// in the order of keys, and nothing behind it. That is so of the keys of one function: a locked
-/// function that is called in the body waits while those are held. Values that make two keys equal,
-/// as a transfer to oneself, make them one; the same template twice is refused as a mistake.
+/// The body runs with all keys or does not run. The first requests for all keys are sent at once. Calls never
+/// deadlock, in whatever order they name their keys: while a call waits for a key, it holds only keys that
+/// sort before that key. This covers the keys of one function. If the body calls another locked function,
+/// that call waits while the outer keys are held. If two values make two keys equal, as in a transfer to the
+/// same account, they count as one key. The same template twice is refused as a mistake.
 ///
-/// `wait` is for all of them together, and `on_busy` and `LockError::Busy` are for any that was
-/// held all the time. The body ends as soon as one lease is lost, and the error names its key.
-/// `lease.fencing_tokens()` has the fencing token of each, `lease.fencing_token()` is that of the first.
-/// `max_hold` counts from when all are there and the body begins, `min_hold` for each from when it was
-/// got; what is given back because another one is busy is not kept for its `min_hold`.
+/// `wait` limits the wait for all keys together. `on_busy` and `LockError::Busy` apply if any key was busy
+/// for the whole wait. The body ends as soon as one lease is lost, and the error names its key.
+/// `lease.fencing_tokens()` returns the fencing token of each key, and `lease.fencing_token()` that of the
+/// first. `max_hold` starts when all keys are held and the body begins. `min_hold` of each key starts when
+/// that key is acquired. It does not apply to a key that is released because another key is busy.
 ///
 /// # Errors
 ///
-/// The function returns a `LockError`, through `From` or `on_error`, when the lock is busy for all
-/// of `wait`, when the store cannot be reached, when the values make no valid key, or when no
-/// manager is installed; in these cases the body has not run. It also does when the lease was lost
-/// under the body (`LockError::Lost`), unless `on_lost = finish`. A release that fails is not the
-/// caller's problem: the body's result is returned.
+/// The function returns a `LockError`, through `From` or `on_error`, in these cases:
+/// - The lock is busy for the whole `wait`, the store cannot be reached, the values do not form a valid key,
+///   or no manager is installed. The body has not run.
+/// - The lease was lost while the body ran (`LockError::Lost`), unless `on_lost = finish`.
 ///
-/// The result is kept while the lock is given back; so the function's future is `Send` only if its
-/// result is: `Box<dyn Error>` is not, `Box<dyn Error + Send + Sync>` is. Likewise it is `Sync` if the
-/// body's future and the result are.
+/// A failed release is not an error of the call: the function returns the body's result.
 ///
-/// A function without a return value needs `on_error`, since it has no room for a failure.
+/// The result is kept while the lock is released. The function's future is therefore `Send` only if its
+/// result is: `Box<dyn Error>` is not, `Box<dyn Error + Send + Sync>` is. In the same way, the future is
+/// `Sync` if the body's future and the result are.
+///
+/// A function without a return value needs `on_error`, because it cannot return an error.
 ///
 /// # Cancel safety
 ///
-/// Nothing happens before the future is polled. Dropped while it waits, the function leaves the
-/// queue; dropped while the body runs, it drops the body first and then gives the lock back in the
-/// background. The body itself must tolerate being dropped at any await, as it must without a lock.
+/// Nothing happens before the future is polled. If the future is dropped while it waits, the call leaves the
+/// queue. If it is dropped while the body runs, it drops the body first and then releases the lock in the
+/// background. The body must tolerate being dropped at any await, as it must without a lock.
 ///
-/// With `on_cancel = detach` a body that has begun ends: dropped while it runs, the function hands
-/// it to a task of its own, with the lock and the arguments. They must be owned, and they and what
-/// the body returns must be `Send`. As long as the caller is there nothing is spawned, and the body
-/// sees the task-locals of its caller. A runtime that shuts down drops that task as all others;
-/// `dlock::shutdown` waits for it. A runtime of a single thread has to be driven: between two
-/// `block_on`s the task pauses, with the lock. The body's result has no reader then: the body has to
-/// store or log itself whatever must not get lost.
+/// With `on_cancel = detach`, a body that has begun runs to its end. If the future is dropped while the body
+/// runs, the body moves to a separate task, with the lock and the arguments. The arguments must be owned, and
+/// the arguments and the body's result must be `Send`. While the caller polls the future, nothing is spawned,
+/// and the body sees the caller's task-locals.
 ///
-/// Arguments are dropped before the lock is given back, whether the body uses them or not. Those that
-/// are bound to nothing (`_: T`), by reference only (`ref name`), or under
-/// `#[expect(unused_variables)]`, and those that `on_error` names and the body does not, are dropped
-/// after, and with `on_cancel = detach` when the caller goes, while the body goes on; name them `_name`
-/// if that matters.
+/// A runtime that shuts down drops the detached task like every other task; `dlock::shutdown` waits for it. A
+/// single-threaded runtime must be driven: between two calls of `block_on` the task pauses and keeps the
+/// lock. The result of a detached body is dropped, so the body must store or log everything that must not be
+/// lost.
+///
+/// Arguments are dropped before the lock is released, whether the body uses them or not. These arguments are
+/// dropped after the release:
+/// - arguments that are not bound (`_: T`) or bound by reference only (`ref name`)
+/// - arguments under `#[expect(unused_variables)]`
+/// - arguments that `on_error` names and the body does not
+///
+/// With `on_cancel = detach`, these are dropped when the caller drops the future, while the body continues.
+/// To avoid that, name them `_name`.
 ///
 /// # With other attributes
 ///
 /// | attribute | order |
 /// |---|---|
-/// | `#[async_trait]` | on the method, inside the `impl`; arguments that are patterns have no names for the key |
-/// | `#[tokio::main]`, `#[tokio::test]`, `#[actix_web::main]`, `#[rstest]` | `#[distributed_lock]` above: they make a plain function of an async one |
+/// | `#[async_trait]` | on the method, inside the `impl`; the key cannot use arguments that are patterns |
+/// | `#[tokio::main]`, `#[tokio::test]`, `#[actix_web::main]`, `#[rstest]` | `#[distributed_lock]` above: they turn an async function into a plain one |
 /// | `#[tracing::instrument]` | above: waiting for the lock is outside the span. Below: inside it |
-/// | `#[cached]` and others that copy the function | `#[distributed_lock]` above, or each copy asks for the lock, and the one that another calls is refused with `LockError::WouldDeadlock` |
+/// | `#[cached]` and others that copy the function | `#[distributed_lock]` above. Otherwise each copy acquires the lock, and a copy that another copy calls is refused with `LockError::WouldDeadlock` |
 /// | `#[axum::debug_handler]`, routes of actix, `#[bon::builder]` | any |
 /// | `#[async_recursion]` | any; a recursive call with the same key is refused as a deadlock |
 ///
-/// A plain function that ends in `async move { .. }` or `Box::pin(async move { .. })` is guarded as an async one: statements
-/// before it run when the function is called, before the lock.
+/// A plain function that ends in `async move { .. }` or `Box::pin(async move { .. })` is guarded like an
+/// async function. Statements before that block run when the function is called, before the lock is acquired.
 ///
 /// # Plain functions
 ///
@@ -238,23 +243,24 @@ use proc_macro::TokenStream;
 /// fn import(feed: &str) -> Result<u64, LockError> { .. }
 /// ```
 ///
-/// A function that is not `async` blocks its thread, while it waits for the lock and while it runs. It needs no runtime:
-/// timers, connections and renewals are on threads of dlock's own. All that is said above of keys, errors and values is
-/// true of it, and the arguments are dropped before the lock is given back.
+/// A function that is not `async` blocks its thread while it waits for the lock and while it runs. It needs
+/// no runtime: timers, connections and renewals run on dlock's own threads. The rules above for keys, errors
+/// and values apply, and the arguments are dropped before the lock is released.
 ///
-/// - A thread cannot be stopped. So `on_lost = finish` has to be written: the body runs to its end although its lease is lost.
-///   It can ask `lease.is_lost()` and `lease.ensure_held()`, and the call then ends in `LockError::Lost`; what the body has
-///   returned is dropped. `on_cancel` is refused, since no caller can drop a call that has begun.
-/// - A panic gives the lock back before it goes on.
-/// - A call for the same lock on the same thread, inside of the body, is refused with `LockError::WouldDeadlock`.
-/// - Inside of an async task, whose thread must not be blocked, the call is refused with `LockError::WouldBlock`. Inside of
-///   `spawn_blocking` and `block_in_place` it is in its place. A task under `tokio::task::unconstrained` is not recognized, and
-///   tokio panics there.
-/// - `dlock::blocking::with_manager` gives the calls of one thread a manager of their own.
+/// - A thread cannot be cancelled, so `on_lost = finish` is required: the body runs to its end even if its
+///   lease is lost. It can check `lease.is_lost()` and `lease.ensure_held()`. The call then returns
+///   `LockError::Lost` and drops the body's result. `on_cancel` is refused, because a caller cannot drop a
+///   call that has begun.
+/// - If the body panics, the lock is released and the panic continues.
+/// - Inside the body, a call for the same lock on the same thread is refused with `LockError::WouldDeadlock`.
+/// - Inside an async task, whose thread must not block, the call is refused with `LockError::WouldBlock`.
+///   Inside `spawn_blocking` and `block_in_place` it is allowed. A task under `tokio::task::unconstrained` is
+///   not detected, and tokio panics there.
+/// - `dlock::blocking::with_manager` sets the manager for the calls of one thread.
 ///
 /// # Expansion
 ///
-/// The signature, the attributes and the body stay as they are; no new function is made. This
+/// The signature, the attributes and the body stay as written, and no new function is created. This
 ///
 /// ```text
 /// #[distributed_lock(key = "order:<id>", ttl = "30s")]
@@ -290,7 +296,7 @@ pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStrea
     attribute::run(arguments.into(), item.into()).into()
 }
 
-/// Lets a type of your own be a value of a lock key.
+/// Implements `KeyPart`, so that values of your own type can be part of a lock key.
 ///
 /// ```text
 /// #[derive(KeyPart)]
@@ -314,33 +320,33 @@ pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStrea
 ///
 /// | type | its text in a key |
 /// |---|---|
-/// | struct with one field | that of the field |
-/// | struct with several fields | all of them, kept apart (`PartWriter::push_part`): still one value, without delimiters |
+/// | struct with one field | the text of the field |
+/// | struct with several fields | the texts of all fields as parts (`PartWriter::push_part`): one value, without delimiters |
 /// | enum without fields | the name of the variant |
 ///
-/// Fields are taken in the order of the source; their names are not part of the key. Fields whose
-/// type is called `PhantomData` are left out. To reorder or rename what is in a key is to change
-/// the key: while two versions of a program run, they do not lock each other out.
+/// The fields are used in the order of the source. Their names are not part of the key. Fields with a type
+/// named `PhantomData` are omitted. If you reorder fields or rename variants, the key changes: while two
+/// versions of a program run, they do not exclude each other.
 ///
 /// # Options
 ///
 /// | option | on | meaning |
 /// |---|---|---|
-/// | `#[key_part(skip)]` | a field | it does not identify the value and is left out |
-/// | `#[key_part(rename_all = "snake_case")]` | an enum | names in another case, letter for letter as serde writes them: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE` |
-/// | `#[key_part(rename = "sent")]` | a variant | this very name, which may be any text |
-/// | `#[key_part(crate = path)]` | the type | where `dlock` is re-exported; `::dlock` if not set |
+/// | `#[key_part(skip)]` | a field | the field does not identify the value and is omitted |
+/// | `#[key_part(rename_all = "snake_case")]` | an enum | names in another case, spelled exactly as serde does: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE` |
+/// | `#[key_part(rename = "sent")]` | a variant | exactly this name, which may be any text |
+/// | `#[key_part(crate = path)]` | the type | the path under which `dlock` is re-exported; the default is `::dlock` |
 ///
-/// # What is refused
+/// # Not supported
 ///
-/// Unions, enums whose variants have fields, types without anything that could identify a value,
-/// and two variants of one name. Write such a `KeyPart` by hand.
+/// The derive refuses unions, enums whose variants have fields, types without anything that identifies a
+/// value, and two variants with the same name. Implement `KeyPart` by hand for these.
 ///
 /// # Generics
 ///
-/// The impl is bounded by `KeyPart` for the types of those fields that mention a type parameter:
-/// `struct Id<T>(u64, PhantomData<T>)` needs no `T: KeyPart`. A field whose type contains the
-/// derived type itself adds no bound.
+/// The impl requires `KeyPart` for the types of fields that mention a type parameter: `struct Id<T>(u64,
+/// PhantomData<T>)` does not require `T: KeyPart`. A field whose type contains the derived type itself adds
+/// no bound.
 ///
 /// # Expansion
 ///

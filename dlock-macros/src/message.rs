@@ -3,12 +3,12 @@
 use proc_macro2::{Span, TokenStream};
 use syn::Error;
 
-/// One mistake, in words; where it is comes later.
+/// The text of one mistake. Its place is added later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The mistake: lower case, names in backticks, no full stop.
     what: String,
-    /// The user's source with the fault underlined, for spans that are wider than the fault.
+    /// The user's source with the fault underlined, if the span is wider than the fault.
     sketch: Option<String>,
     /// `help: ` and `note: ` lines.
     lines: Vec<String>,
@@ -42,7 +42,7 @@ impl Fault {
         Error::new(span, self)
     }
 
-    /// Spans from the first to the last of `tokens`.
+    /// Creates an error that spans the first to the last of `tokens`.
     pub(crate) fn over(self, tokens: impl quote::ToTokens) -> Error {
         Error::new_spanned(tokens, self)
     }
@@ -67,23 +67,23 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// The mistakes of one attribute; all are reported, in the order of the source.
+/// The mistakes of one attribute. All are reported, in the order of the source.
 #[derive(Default)]
 pub(crate) struct Faults {
     found: Vec<(usize, Error)>,
-    /// The number of the option that the next mistake is about: several stages check one option, and stable
-    /// compilers do not show where a span is.
+    /// The number of the option of the next mistake. Several stages check one option, and stable compilers do
+    /// not expose the position of a span.
     position: usize,
     checks: TokenStream,
 }
 
 impl Faults {
-    /// The mistakes pushed from now on are about the option number `position`.
+    /// Assigns the following mistakes to option number `position`.
     pub(crate) fn at(&mut self, position: usize) {
         self.position = position;
     }
 
-    /// The mistakes pushed from now on are about the item, which comes after the options.
+    /// Assigns the following mistakes to the item, which comes after the options.
     pub(crate) fn at_item(&mut self) {
         self.position = usize::MAX;
     }
@@ -92,18 +92,18 @@ impl Faults {
         self.found.push((self.position, error));
     }
 
-    /// Notes a mistake that rustc itself reports, and better than we could, where `check` stands
-    /// in a function.
+    /// Records a mistake that rustc reports better than we could. `check` makes rustc report it inside a
+    /// function.
     pub(crate) fn leave_to_rustc(&mut self, check: TokenStream) {
         self.checks.extend(check);
     }
 
-    /// Code that makes rustc report the mistakes that were left to it.
+    /// Returns the code that makes rustc report the mistakes that were left to it.
     pub(crate) fn checks(&self) -> &TokenStream {
         &self.checks
     }
 
-    /// Keeps the value of `result`, or its error.
+    /// Returns the value of `result`, or collects its error.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }

@@ -3,8 +3,8 @@
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use proptest::{prelude::*, sample::Index};
 
-/// `stream` with one token taken away, doubled, swapped with its neighbour or put in an invisible
-/// group, at every place and depth.
+/// Returns copies of `stream` with one token removed, doubled, swapped with its neighbor or put in an
+/// invisible group, at every place and depth.
 pub(crate) fn mutants(stream: &TokenStream) -> Vec<TokenStream> {
     let trees: Vec<TokenTree> = stream.clone().into_iter().collect();
     let mut mutants = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn mutants(stream: &TokenStream) -> Vec<TokenStream> {
     mutants
 }
 
-/// A change of one token, of those at all depths the one that `at` chooses.
+/// A change of one token. `at` selects it among the tokens of all depths.
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
     at: Index,
@@ -47,17 +47,17 @@ pub(crate) struct Edit {
 enum What {
     Delete,
     Duplicate,
-    /// With the one that follows.
+    /// Swaps it with the next token.
     Swap,
     /// Puts it in a group.
     Wrap(Delimiter),
-    /// Puts what is in a group in its place.
+    /// Replaces a group by its content.
     Unwrap,
     Replace(TokenStream),
     Insert(TokenStream),
 }
 
-/// Tokens that mean something to us, or to what reads them for us; between two spaces each.
+/// Tokens with a meaning for us, or for the parsers that we use, separated by two spaces.
 const TOKENS: &str = r##"
     <  >  =  ==  ,  ;  ::  :  #  #!  !  ?  &  &&  ..  ->  =>  |  'a  _
     7  1.5  30u8  'c'  true  ""  "30s"  "30s"x  "<id>"  "<self.id>:<r#fn.0.len()>"  r#"é<id>"#
@@ -94,7 +94,7 @@ pub(crate) fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 1..6)
 }
 
-/// `stream` after all `edits`, one after the other.
+/// Returns `stream` after all `edits`, one after the other.
 pub(crate) fn edited(stream: TokenStream, edits: &[Edit]) -> TokenStream {
     edits
         .iter()
@@ -113,13 +113,13 @@ fn count(stream: TokenStream) -> usize {
 }
 
 impl Edit {
-    /// Counts `left` down to the token that is meant.
+    /// Counts `left` down to the selected token.
     fn apply(&self, stream: TokenStream, left: &mut usize) -> TokenStream {
         let mut trees = stream.into_iter();
         let mut out = TokenStream::new();
         while let Some(tree) = trees.next() {
             if *left == 0 {
-                // Never again.
+                // Done: no other token matches.
                 *left = usize::MAX;
                 self.what.write(tree, trees.next(), &mut out);
                 continue;

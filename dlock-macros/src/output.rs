@@ -1,4 +1,4 @@
-//! The type a function's future yields, as far as it can be written down again.
+//! Finds the output type of a function's future, as far as it can be written down again.
 
 use proc_macro2::Span;
 use syn::{GenericArgument, Path, PathArguments, ReturnType, Type, TypeParamBound};
@@ -8,7 +8,7 @@ use crate::message::Fault;
 use crate::plan::Output;
 use crate::target::{Shape, Target};
 
-/// Finds the output; without `handled` it must be able to carry a lock failure.
+/// Finds the output. Without `handled`, it must be able to represent a lock failure.
 pub(crate) fn of(target: &Target, handled: bool) -> syn::Result<Output> {
     let name = target.sig.ident.span();
     let declared = match (&target.sig.output, &target.shape) {
@@ -55,7 +55,7 @@ fn no_room(name: Span) -> syn::Error {
     .at(name)
 }
 
-/// Types that come from a `macro_rules` fragment are in invisible groups.
+/// Types from a `macro_rules` fragment are in invisible groups.
 fn peel(ty: Type) -> Type {
     match ty {
         Type::Group(group) => peel(*group.elem),
@@ -64,7 +64,7 @@ fn peel(ty: Type) -> Type {
     }
 }
 
-/// `impl Trait` may stand in a return type but not in the type of an expression.
+/// `impl Trait` is allowed in a return type, but not in the type of an expression.
 fn erase_impl(ty: &mut Type) {
     match ty {
         Type::ImplTrait(_) => *ty = syn::parse_quote!(_),

@@ -1,20 +1,19 @@
-//! The key's literal once more, in a form whose names compilers and editors can see.
+//! Generates the key's literal a second time, in a form whose names compilers and editors can see.
 //!
-//! Stable compilers give no span to a part of a literal, but `format_args!` finds the place of each
-//! `{name}` in its format string, and editors follow those names to what they stand for. It reads
-//! the places off the source text, and it takes a *raw* literal for what stands there without
-//! comparing the two. So a raw literal of the same length, with `{name}` over the user's `<name>`
-//! and `_` over everything else, makes rustc underline the very name:
+//! Stable compilers give no span to a part of a literal. But `format_args!` finds the place of each `{name}`
+//! in its format string, and editors resolve those names. It reads the places from the source text, and it
+//! does not compare a *raw* literal with that text. A raw literal of the same length, with `{name}` over the
+//! user's `<name>` and `_` over everything else, therefore makes rustc underline the name itself:
 //!
 //! ```text
 //! key = "order:<id>/<shop.name>"
 //!       r"_____{id}_{shop}______"
 //! ```
 //!
-//! None of this is documented, and a span that ends inside a character crashes rustc. So nothing is
-//! laid over a literal that does not stand in the source as it is, the lengths have to agree to the
-//! byte, and only names that are written out are shown. What remains is shown by a drawing, see
-//! [`literal`](crate::literal). The environment variable [`OFF`] leaves everything to the drawing.
+//! This behavior is not documented, and a span that ends inside a character crashes rustc. The overlay is
+//! therefore used only if the literal occurs in the source unchanged, the lengths agree to the byte, and the
+//! names are written out. Otherwise a drawing shows the place, see [`literal`](crate::literal). The
+//! environment variable [`OFF`] uses the drawing for everything.
 
 use std::ops::Range;
 
@@ -23,10 +22,11 @@ use syn::{Ident, LitStr};
 
 use crate::literal;
 
-/// Set to anything while compiling, it keeps the literal as a whole.
+/// If this variable is set at compile time, the span is always the whole literal.
 const OFF: &str = "DLOCK_WHOLE_SPANS";
 
-/// A format string that captures those of `names`, bytes of the literal's value, that can be shown.
+/// Returns a format string that captures those of `names` that can be shown. `names` are byte ranges of the
+/// literal's value.
 pub(crate) fn over(literal: &LitStr, names: &[Range<usize>]) -> Option<Literal> {
     if std::env::var_os(OFF).is_some() || !stands_in_source(literal) {
         return None;
@@ -45,27 +45,26 @@ pub(crate) fn over(literal: &LitStr, names: &[Range<usize>]) -> Option<Literal> 
     Some(format)
 }
 
-/// Without a text, the caller is an editor or the file is missing: then rustc compares nothing either.
+/// Without source text, the caller is an editor or the file is missing: rustc then compares nothing either.
 fn stands_in_source(literal: &LitStr) -> bool {
     let text = literal.span().source_text();
     text.is_none_or(|text| text == literal.token().to_string())
 }
 
-/// `true` if the text at `place` is in brackets, or followed by more of a path, and may be
-/// captured.
+/// Returns `true` if the text at `place` is in brackets or followed by more of a path, and can be captured.
 fn can_show(source: &str, place: &Range<usize>) -> bool {
     let before = source[..place.start].ends_with('<');
     let after = source[place.end..].starts_with(['>', '.']);
     let name = &source[place.clone()];
-    // Keywords are no identifiers for syn, except those that are part of paths, and `{r#name}` is
-    // refused in format strings. Letters and their accents, if written one after the other, are one
-    // to compilers, and two in a format string.
+    // syn does not accept keywords as identifiers, except those that are part of paths, and format strings
+    // refuse `{r#name}`. A letter and an accent that follow each other are one character to compilers and two
+    // in a format string.
     let is_raw = name.starts_with("r#");
     let is_name = !is_raw && syn::parse_str::<Ident>(name).is_ok_and(|ident| ident == name);
     before && after && is_name && place.start > prefix(source)
 }
 
-/// The bytes before the text of an overlay; a raw literal has no shorter one.
+/// Returns the bytes before the text of an overlay. A raw literal has no shorter beginning.
 fn prefix(source: &str) -> usize {
     2 + hashes(source)
 }
@@ -76,7 +75,7 @@ fn hashes(source: &str) -> usize {
     })
 }
 
-/// The raw literal over `source` that captures the names at `places`.
+/// Returns the raw literal over `source` that captures the names at `places`.
 fn overlay(source: &str, places: &[Range<usize>]) -> Option<String> {
     if places.is_empty() {
         return None;

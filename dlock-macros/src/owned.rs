@@ -1,7 +1,6 @@
-//! The requirements of `on_cancel = detach`: a task must own everything that it works with.
+//! The requirements of `on_cancel = detach`: a task must own everything it uses.
 //!
-//! Only what is written can be seen: a lifetime that a type hides, and a type that is not `Send`,
-//! are left to rustc.
+//! Only written types are checked. rustc reports a lifetime that a type hides, and a type that is not `Send`.
 
 use syn::{
     FnArg, GenericArgument, Lifetime, Path, PathArguments, ReceiverKind, Signature, Type,
@@ -10,7 +9,7 @@ use syn::{
 
 use crate::message::Fault;
 
-/// One fault for each argument that is borrowed.
+/// Returns one fault for each argument that is borrowed.
 pub(crate) fn faults(sig: &Signature) -> impl Iterator<Item = syn::Error> {
     sig.inputs.iter().filter_map(|input| match input {
         FnArg::Receiver(receiver) => {
@@ -37,8 +36,8 @@ fn fault() -> Fault {
     Fault::new("`on_cancel = detach` needs arguments that the function owns")
 }
 
-/// `true` if a lifetime other than `'static` is part of `ty`. Those of the arguments of a function
-/// type, as in `fn(&str)`, are not: they belong to its calls.
+/// Returns `true` if a lifetime other than `'static` is part of `ty`. The arguments of a function type, as in
+/// `fn(&str)`, do not count: they belong to its calls.
 fn is_borrowed(ty: &Type) -> bool {
     match ty {
         Type::Reference(ty) => ty.lifetime.as_ref().is_none_or(is_limited) || is_borrowed(&ty.elem),

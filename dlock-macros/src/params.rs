@@ -1,4 +1,4 @@
-//! The names that a key may use: the function's parameters, also those bound inside patterns.
+//! The names that a key may use: the function's parameters, including those bound inside patterns.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -10,39 +10,38 @@ use crate::idents;
 /// A name bound by the parameter list.
 #[derive(Clone)]
 pub(crate) struct Param {
-    /// The parameter's own token. Generated code uses this and not a fresh one of the same text:
-    /// a parameter that came out of another macro is only reachable through its own hygiene.
+    /// The parameter's own token. Generated code uses this token and not a new one with the same text: a
+    /// parameter that another macro generated is reachable only with its own hygiene.
     pub(crate) ident: Ident,
-    /// The `#[cfg]`s of the parameter, which attribute macros see before they take effect.
+    /// The `#[cfg]`s of the parameter. Attribute macros see them before they take effect.
     pub(crate) cfgs: Vec<Attribute>,
-    /// The way in which the name is bound to the argument, or to a part of it.
+    /// How the name is bound to the argument, or to a part of it.
     pub(crate) binding: Binding,
-    /// `true` if its type, as written, may be one that identifies something: `u64`, `&str`,
-    /// `OrderId`.
+    /// `true` if its type, as written, may identify something: `u64`, `&str`, `OrderId`.
     pub(crate) could_identify: bool,
 }
 
-/// The binding of a name, as far as it matters to the lint about unused ones.
+/// The binding of a name, as far as the lint about unused names depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// By value, and nothing is said about lints.
+    /// By value, without lint attributes.
     Plain,
-    /// With a `mut`, or a lint of its own: if it is not used, that is not all there is to say of it.
+    /// With `mut`, or with a lint attribute: an unused name may cause other lints as well.
     Special,
-    /// Of something else, which nothing owns.
+    /// By reference to something that the function does not own.
     Borrowed,
-    /// It is expected to be unused.
+    /// Expected to be unused.
     Unused,
 }
 
 impl Param {
-    /// The name without `r#`.
+    /// Returns the name without `r#`.
     pub(crate) fn name(&self) -> String {
         self.ident.unraw().to_string()
     }
 }
 
-/// All names bound by the parameters, `self` included, in order.
+/// Returns all names bound by the parameters, including `self`, in order.
 pub(crate) fn of(sig: &Signature) -> Vec<Param> {
     let mut params = Vec::new();
     for arg in &sig.inputs {
@@ -59,7 +58,7 @@ pub(crate) fn of(sig: &Signature) -> Vec<Param> {
             FnArg::Typed(typed) => {
                 let cfgs = cfgs(&typed.attrs);
                 let is_name = matches!(&*typed.pat, Pat::Ident(_));
-                // A pattern hides the type of the names in it.
+                // A pattern hides the types of its names.
                 let could_identify = !is_name || could_identify(&typed.ty);
                 let of_argument = lints(&typed.attrs);
                 bindings_as(&typed.pat, &mut |pat| {
@@ -110,12 +109,13 @@ fn bindings_as(pat: &Pat, found: &mut dyn FnMut(&PatIdent)) {
             .iter()
             .take(1)
             .for_each(|pat| bindings_as(pat, found)),
-        // The rest bind nothing, or are unknown to us: then a key cannot name what they bind.
+        // The others bind nothing or are unknown to us. A key then cannot use their names.
         _ => {}
     }
 }
 
-/// Numbers, text, and types that are called so. Others may be what the function works with.
+/// Returns `true` for numbers, text and types with such names. Values of other types may be tools of the
+/// function.
 fn could_identify(ty: &Type) -> bool {
     const TYPES: &[&str] = &[
         "bool", "char", "i128", "i16", "i32", "i64", "i8", "isize", "str", "String", "u128", "u16",
@@ -136,7 +136,7 @@ fn could_identify(ty: &Type) -> bool {
     }
 }
 
-/// The lint level that the attributes of an argument give to its names.
+/// Returns the lint level that the attributes of an argument set for its names.
 fn lints(attrs: &[Attribute]) -> Binding {
     let has = |level| attrs.iter().any(|attr| attr.path().is_ident(level));
     let is_expected = |attr: &Attribute| {

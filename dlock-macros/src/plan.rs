@@ -1,4 +1,4 @@
-//! The code to generate; every mistake has been reported before.
+//! The code to generate. Every mistake has been reported before.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use syn::{Attribute, Expr, Path, Type};
 use crate::duration::Role;
 use crate::params::Param;
 
-/// Everything `expand` needs to know besides the function itself.
+/// Everything that `expand` needs besides the function itself.
 pub(crate) struct Plan {
-    /// The path of the facade; `None` is `::dlock`.
+    /// The path of the facade; `None` stands for `::dlock`.
     pub(crate) krate: Option<Path>,
     /// At least one.
     pub(crate) keys: Vec<Key>,
@@ -18,19 +18,19 @@ pub(crate) struct Plan {
     pub(crate) manager: Option<Expr>,
     pub(crate) on_busy: Option<Busy>,
     pub(crate) on_error: Option<Expr>,
-    /// Whether a call is to take the lock at all.
+    /// The condition under which a call acquires the lock.
     pub(crate) enabled: Option<Expr>,
-    /// The word by which metrics and logs know the function, in place of its template.
+    /// The label of metrics and logs, in place of the template.
     pub(crate) metric: Option<String>,
     /// The body's name for the lease.
     pub(crate) lease: Option<Ident>,
-    /// The place of `on_cancel = detach`, which asks for a body that outlives its caller.
+    /// The place of `on_cancel = detach`, which requests a body that outlives its caller.
     pub(crate) detach: Option<Span>,
-    /// The function blocks its thread.
+    /// `true` if the function blocks its thread.
     pub(crate) blocking: bool,
-    /// Parameters that the body's future must own as a whole, so that they drop before the release.
+    /// Parameters that the body's future must own completely, so that they drop before the release.
     pub(crate) captures: Vec<Param>,
-    /// Parameters of the same kind that nothing uses; rustc warns about them.
+    /// Parameters of the same kind that are not used; rustc warns about them.
     pub(crate) unused: Vec<Param>,
     pub(crate) output: Output,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Key {
 
 pub(crate) enum KeyPiece {
     Text(String),
-    /// A place or value that is borrowed for rendering, and where it stands in the literal.
+    /// An expression that is borrowed for rendering, and its place in the literal.
     Part(TokenStream, Span, Option<Removed>),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Removed {
     pub(crate) error: TokenStream,
 }
 
-/// One option of the lock that differs from the manager's.
+/// An option of the lock that differs from the manager's.
 pub(crate) enum Setting {
     Length(Role, Length),
     Wait(Patience),
@@ -67,9 +67,9 @@ pub(crate) enum Setting {
 
 pub(crate) enum Length {
     Fixed(Duration),
-    /// A constant of the user's, checked during compilation.
+    /// A constant of the user, checked at compile time.
     Constant(Expr),
-    /// A constant that may depend on generics, checked where the function is compiled for a use.
+    /// A constant that may depend on generics, checked where a use of the function is compiled.
     Associated(Expr),
     Computed(Expr),
 }
@@ -96,13 +96,13 @@ pub(crate) enum Cancel {
 /// The function's value when the lock is busy.
 pub(crate) enum Busy {
     Value(Expr),
-    /// One that says that nothing was done, by the return type; the word stands there.
+    /// The value of the return type that means "nothing was done"; the span is that of the word.
     Skip(Span),
 }
 
 /// The return type of the function.
 pub(crate) enum Output {
-    /// Can be written down again; `impl Trait` inside is erased to `_`.
+    /// Can be written down again; `impl Trait` inside is replaced by `_`.
     Known(Box<Type>),
     /// Behind an alias, or not nameable: left to inference.
     Inferred,

@@ -1,12 +1,12 @@
-//! Names of parameters that stand in a key as text: placeholders in another notation.
+//! Finds names of parameters that stand in a key as text: placeholders in another notation.
 //!
-//! `"order:id"`, `"order:$id"` and `"order:<<id>>"` are keys, and the same one in every call. Calls of such a
-//! function wait for each other without a visible reason. So text that looks like a placeholder and names a
-//! parameter is refused; `<'id'>` is the text.
+//! `"order:id"`, `"order:$id"` and `"order:<<id>>"` are valid keys, but the same key in every call. Calls of
+//! such a function wait for each other without a visible reason. Text that looks like a placeholder and names
+//! a parameter is therefore refused; `<'id'>` writes it as text.
 //!
-//! A name that nothing marks is only taken for one where it stands alone between delimiters, in a key
-//! without placeholders, and not first, as the word for what is locked does: `"cache:refresh"` is the
-//! key of a function that takes a `cache`.
+//! A name without marks counts as a placeholder only if it stands alone between delimiters, the key has no
+//! placeholders, and the name is not the first segment. The first segment usually says what is locked:
+//! `"cache:refresh"` is a valid key of a function with a parameter `cache`.
 
 use std::ops::Range;
 
@@ -25,8 +25,8 @@ const SIGILS: [char; 8] = ['$', '#', '%', '@', ':', '&', '*', '?'];
 /// Brackets around the name of a parameter in other notations.
 const BRACKETS: [(&str, &str); 4] = [("<<", ">>"), ("[", "]"), ("(", ")"), ("%", "%")];
 
-/// One mistake for each name in `template` that was surely meant as a placeholder; `used` are the
-/// parameters that the keys of the function name.
+/// Returns one mistake for each name in `template` that is most likely meant as a placeholder. `used` are the
+/// parameters that the function's keys name.
 pub(crate) fn faults(
     template: &Template,
     literal: &LitStr,
@@ -67,7 +67,7 @@ pub(crate) fn faults(
         .collect()
 }
 
-/// The parameters that `template` names in its text, whatever is meant.
+/// Returns the parameters that `template` names in its text, whatever the text means.
 pub(crate) fn named(template: &Template, text: &str) -> Vec<String> {
     let names = template.names.iter();
     names
@@ -85,7 +85,7 @@ fn param<'a>(name: &str, target: &'a Target) -> Option<&'a Param> {
     params.find(|param| param.name() == name && !target::is_hidden_argument(&name))
 }
 
-/// The name with what follows as in a placeholder: `order.id`.
+/// Returns the name with the rest of a path, as in a placeholder: `order.id`.
 fn path(text: &str, name: &Range<usize>) -> Range<usize> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '(' | ')');
     let rest = &text[name.end..];
@@ -98,7 +98,7 @@ fn path(text: &str, name: &Range<usize>) -> Range<usize> {
     path.unwrap_or_else(|| name.clone())
 }
 
-/// The range of `path` and the marks of another notation around it.
+/// Returns the range of `path` with the marks of another notation around it.
 fn marked(text: &str, path: &Range<usize>) -> Option<Range<usize>> {
     let (before, after) = (&text[..path.start], &text[path.end..]);
     for (open, close) in BRACKETS {
@@ -108,7 +108,7 @@ fn marked(text: &str, path: &Range<usize>) -> Option<Range<usize>> {
     }
     let sigil = before.chars().next_back().filter(|c| SIGILS.contains(c))?;
     let start = path.start - sigil.len_utf8();
-    // `order:id` is two segments, and `/:id` is a parameter; `user@host` and `<user>@host` are neither.
+    // `order:id` has two segments, and `/:id` is a parameter. `user@host` and `<user>@host` are neither.
     let begins = match text[..start].chars().next_back() {
         None => sigil != ':',
         Some(before) if sigil == ':' => before == '/',
@@ -118,8 +118,7 @@ fn marked(text: &str, path: &Range<usize>) -> Option<Range<usize>> {
     (sigil == '$' || (begins && ends)).then_some(start..path.end)
 }
 
-/// `true` if `path` is all that stands between two delimiters, and not the first of several
-/// segments.
+/// Returns `true` if `path` is the only text between two delimiters, and not the first of several segments.
 fn is_alone(text: &str, path: &Range<usize>) -> bool {
     let (before, after) = (&text[..path.start], &text[path.end..]);
     let has_words = |text: &str| text.contains(|c| !is_delimiter(c));
@@ -129,7 +128,7 @@ fn is_alone(text: &str, path: &Range<usize>) -> bool {
     !is_first && begins && ends
 }
 
-/// `true` if the value may name something, and is not one that a function works with.
+/// Returns `true` if the value may identify something and is not a tool of the function.
 fn could_identify(param: &Param, path: &Range<usize>, name: &Range<usize>) -> bool {
     path != name || param.could_identify
 }

@@ -1,9 +1,9 @@
-//! The closest known name to a misspelt one.
+//! Finds the known name that is closest to a misspelt one.
 
-/// Closest of `known`, or `None` if nothing is close.
+/// Returns the closest of `known`, or `None` if none is close.
 pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the name may be wrong: `oder_id` finds `order_id`, `x` finds nothing but `X`.
-    // Wild guesses are worse than none.
+    // A third of the name may be wrong: `oder_id` finds `order_id`, and `x` finds only `X`. A wild guess is
+    // worse than none.
     let allowed = name.chars().count() / 3;
     known
         .into_iter()
@@ -21,7 +21,7 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// "`a`, `b` and `c`".
+/// Joins names to a list: "`a`, `b` and `c`".
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match quoted.as_slice() {
@@ -31,7 +31,8 @@ pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// Edits between two names; two swapped neighbours count as one edit, as typists make them.
+/// Counts the edits between two names. Two swapped neighbors count as one edit, because they are a common
+/// typing error.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -1,7 +1,8 @@
-//! The annotated item: an `async fn`, a plain one that returns what an `async` block makes, or one that blocks.
+//! The annotated item: an `async fn`, a plain function that returns an `async` block's future, or one that
+//! blocks.
 //!
-//! The body stays raw tokens. It is parsed only when the function is not `async`, to find the block
-//! that `#[async_trait]` and its relatives put at its end.
+//! The body stays raw tokens. It is parsed only if the function is not `async`, to find the block that
+//! `#[async_trait]` and similar attributes put at its end.
 
 use std::collections::HashSet;
 
@@ -26,13 +27,13 @@ pub(crate) struct Target {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
-    /// The user's braces: what rustc says about a missing tail points at them.
+    /// The user's braces: rustc's message about a missing tail points at them.
     pub(crate) brace: token::Brace,
     /// `#![allow(..)]` at the start of the body.
     pub(crate) inner_attrs: Vec<Attribute>,
     /// The body without its braces.
     pub(crate) body: TokenStream,
-    /// All identifiers in it: to ask the compiler for each of them takes time.
+    /// All identifiers in the body. They are collected once, because asking the compiler for each takes time.
     pub(crate) names: HashSet<String>,
     pub(crate) params: Vec<Param>,
     pub(crate) shape: Shape,
@@ -40,23 +41,23 @@ pub(crate) struct Target {
 
 pub(crate) enum Shape {
     AsyncFn,
-    /// A plain function: it blocks its thread.
+    /// A plain function that blocks its thread.
     Blocking,
     /// `fn f(..) -> .. { head; Box::pin(async move { .. }) }`, with or without `Box::pin`.
     Block(Box<TrailingBlock>),
-    /// None of them, which has been reported: no plan is made for it.
+    /// None of these. It has been reported, and no plan is made.
     Unknown,
 }
 
 pub(crate) struct TrailingBlock {
-    /// Statements before the block; they run when the function is called, before the lock.
+    /// Statements before the block. They run when the function is called, before the lock is acquired.
     pub(crate) head: Vec<Stmt>,
-    /// The call of `Box::pin`, as written, without its argument.
+    /// The call of `Box::pin` as written, without its argument.
     pub(crate) boxed: Option<ExprCall>,
     pub(crate) block: ExprAsync,
 }
 
-/// Reads the annotated item; `None` if it is no function with a body.
+/// Reads the annotated item. Returns `None` if it is not a function with a body.
 pub(crate) fn parse(item: TokenStream, faults: &mut Faults) -> Option<Target> {
     let parsed = (|input: ParseStream<'_>| parse_item(input, faults)).parse2(item);
     faults.keep(parsed)
@@ -83,7 +84,7 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
     let inner_attrs = content.call(Attribute::parse_inner)?;
     let body: TokenStream = content.parse()?;
     refuse_second(&mut attrs, faults);
-    // The one above has another name here, and came first.
+    // The attribute above has another name here and was expanded first.
     let names = idents::names(body.clone());
     if names.contains(MARK) {
         faults.push(second().at(Span::call_site()));
@@ -108,7 +109,7 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
 }
 
 impl Target {
-    /// The names that `#[async_trait]` destructures inside the body, where the key cannot see them.
+    /// Returns the names that `#[async_trait]` destructures inside the body, where the key cannot use them.
     pub(crate) fn hidden_names(&self) -> Vec<String> {
         let Shape::Block(trailing) = &self.shape else {
             return Vec::new();
@@ -127,7 +128,7 @@ impl Target {
     }
 }
 
-/// `__arg3`, as `#[async_trait]` names an argument that was a pattern.
+/// Returns `true` for `__arg3`, the name that `#[async_trait]` gives an argument that was a pattern.
 pub(crate) fn is_hidden_argument(name: &str) -> bool {
     name.strip_prefix("__arg")
         .is_some_and(|digits| digits.chars().all(|c| c.is_ascii_digit()))
@@ -137,7 +138,7 @@ fn mentions_hidden_argument(tokens: TokenStream) -> bool {
     idents::mentions(tokens, &|ident| is_hidden_argument(&ident.to_string()))
 }
 
-/// `true` if the attribute is on an expression, where no attribute may be.
+/// Returns `true` if the attribute is on an expression, where attributes are not allowed.
 pub(crate) fn is_expression(item: &TokenStream) -> bool {
     let is_item =
         syn::parse2::<Item>(item.clone()).is_ok_and(|item| !matches!(item, Item::Verbatim(_)));
@@ -149,7 +150,7 @@ pub(crate) fn is_expression(item: &TokenStream) -> bool {
     is_one && !is_item
 }
 
-/// Looks past the qualifiers of a function for its `fn`.
+/// Skips the qualifiers of a function to find its `fn`.
 fn is_function(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     while ahead.peek(Token![const]) || ahead.peek(Token![async]) || ahead.peek(Token![unsafe]) {
@@ -163,7 +164,7 @@ fn is_function(input: ParseStream<'_>) -> bool {
     ahead.peek(Token![fn])
 }
 
-/// Reports a second attribute, and takes it away: left in place it would report everything again.
+/// Reports a second attribute and removes it. If it stayed, it would report everything again.
 fn refuse_second(attrs: &mut Vec<Attribute>, faults: &mut Faults) {
     if let Some(second) = attrs.iter().find(|attr| is_our_attribute(attr)) {
         faults.push(self::second().over(second));
@@ -177,7 +178,7 @@ fn second() -> Fault {
         .note("of two attributes the lower one would be acquired first")
 }
 
-/// By full path only: `#[other::distributed_lock]` is another macro.
+/// Compares the full path: `#[other::distributed_lock]` is another macro.
 pub(crate) fn is_our_attribute(attr: &Attribute) -> bool {
     let mut segments = attr.path().segments.iter().map(|segment| &segment.ident);
     match (segments.next(), segments.next(), segments.next()) {
@@ -187,16 +188,16 @@ pub(crate) fn is_our_attribute(attr: &Attribute) -> bool {
     }
 }
 
-/// The shape of a function that is not `async`.
+/// Returns the shape of a function that is not `async`.
 fn plain(sig: &Signature, body: &TokenStream) -> syn::Result<Shape> {
-    // Of a body that cannot be read rustc says more.
+    // If the body cannot be parsed, rustc's message is better.
     let head = Block::parse_within.parse2(body.clone()).unwrap_or_default();
     let async_fn = head.iter().find_map(async_fn_inside);
     if let Some(block) = trailing_block(head)? {
         return Ok(Shape::Block(Box::new(block)));
     }
     if future::is_returned(&sig.output) {
-        // Around the call that makes the future there would be a lock, and none around its work.
+        // The lock would cover the call that creates the future, but not the work of the future.
         return Err(async_fn.map_or_else(|| hidden_future(sig), too_old));
     }
     if let Some(constness) = &sig.constness {
@@ -213,7 +214,7 @@ fn hidden_future(sig: &Signature) -> syn::Error {
         .at(sig.fn_token.span)
 }
 
-/// The block that the statements of a body end in, if it is one that makes a future.
+/// Returns the block at the end of the body, if it creates a future.
 fn trailing_block(mut head: Vec<Stmt>) -> syn::Result<Option<TrailingBlock>> {
     let Some(Stmt::Expr(last, None)) = head.pop() else {
         return Ok(None);
@@ -238,7 +239,7 @@ fn trailing_block(mut head: Vec<Stmt>) -> syn::Result<Option<TrailingBlock>> {
     Ok(Some(TrailingBlock { head, boxed, block }))
 }
 
-/// The function that `#[async_trait]` once moved the body to.
+/// Returns the function to which old versions of `#[async_trait]` moved the body.
 fn async_fn_inside(stmt: &Stmt) -> Option<Span> {
     match stmt {
         Stmt::Item(Item::Fn(inner)) => {
@@ -255,7 +256,8 @@ fn too_old(place: Span) -> syn::Error {
         .at(place)
 }
 
-/// By suffix: `#[async_trait]` writes `Box::pin`, `#[instrument]` `::std::boxed::Box::pin`.
+/// Compares the end of the path: `#[async_trait]` writes `Box::pin`, `#[instrument]`
+/// `::std::boxed::Box::pin`.
 fn is_box_pin(function: &Expr) -> bool {
     let Expr::Path(path) = function else {
         return false;

@@ -1,9 +1,9 @@
-//! `"order:<id>"` to pieces with byte ranges, and every mistake in it.
+//! Parses `"order:<id>"` into pieces with byte ranges, and finds every mistake in it.
 //!
-//! Pure text: whether a name exists is not known here. Two rules are about safety, not syntax.
-//! Placeholders need a reserved character between them, because values are rendered with exactly
-//! those characters escaped: `<a>:<b>` can be read back, `<a><b>` cannot, and two different calls
-//! would share a lock. Braces are refused because Redis would route by what is inside them.
+//! This module works on text and does not know whether a name exists. Two rules are about safety and not
+//! about syntax. Placeholders need a reserved character between them, because exactly those characters are
+//! escaped in rendered values: `<a>:<b>` can be read back, but `<a><b>` cannot, and two different calls would
+//! share a lock. Braces are refused because Redis Cluster would route by the text inside them.
 
 use std::ops::Range;
 
@@ -16,17 +16,17 @@ const LONGEST_TEXT: usize = 256;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Fixed text, `<<` and `>>` already undone.
+    /// Fixed text, with `<<` and `>>` already unescaped.
     Text(String),
     Slot(Slot),
 }
 
-/// `<root.path>`.
+/// A placeholder: `<root.path>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// The placeholder without its brackets.
+    /// The range of the placeholder without its brackets.
     pub(crate) range: Range<usize>,
-    /// The place of the parameter's name, with an `r#`.
+    /// The range of the parameter's name, including an `r#`.
     pub(crate) name: Range<usize>,
     pub(crate) root: String,
     pub(crate) path: Vec<Access>,
@@ -42,12 +42,12 @@ pub(crate) enum Access {
 #[derive(Debug, Default)]
 pub(crate) struct Template {
     pub(crate) pieces: Vec<Piece>,
-    /// The places of names in fixed text, without those that are quoted.
+    /// The ranges of names in fixed text, without quoted names.
     pub(crate) names: Vec<Range<usize>>,
     pub(crate) faults: Vec<(Range<usize>, Fault)>,
 }
 
-/// Reads all of `text`; what is at fault is left out of the pieces.
+/// Reads all of `text`. Faulty parts are omitted from the pieces.
 pub(crate) fn parse(text: &str) -> Template {
     let mut reader = Reader {
         text,
@@ -68,13 +68,13 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     out: Template,
-    /// The placeholder before, and whether a reserved character came after it.
+    /// The previous placeholder, and whether a reserved character followed it.
     between: Option<(Range<usize>, bool)>,
     in_braces: bool,
 }
 
 impl Reader<'_> {
-    /// Mistakes of the text as a whole.
+    /// Finds mistakes of the text as a whole.
     fn whole(&mut self) {
         let text = self.text;
         if text.is_empty() {
@@ -96,7 +96,7 @@ impl Reader<'_> {
             } else {
                 text.trim_end().len()..text.len()
             };
-            // One fault for both ends, and the spaces are not looked at again.
+            // One fault covers both ends, and the spaces are not checked again.
             self.fault(
                 spaces,
                 Fault::new("the lock key has white space at its ends")
@@ -124,7 +124,7 @@ impl Reader<'_> {
             }
             '{' | '}' => self.brace(char),
             _ if char.is_control() => {
-                // White space at the ends is one fault already, whatever it is made of.
+                // White space at the ends is one fault already, whatever characters it consists of.
                 if self.at < self.text.trim_end().len() {
                     self.fault(
                         self.at..self.at + char.len_utf8(),
@@ -164,7 +164,7 @@ impl Reader<'_> {
             let name = inside.filter(|inside| paired && read_slot(inside).is_some());
             let fault = Fault::new("braces are not allowed in a lock key");
             if let Some(name) = name {
-                // `{id}`: all of it is one mistake.
+                // All of `{id}` is one mistake.
                 self.fault(self.at..end + 1, fault.help(format!("write `<{name}>`")));
                 self.between = None;
                 self.at = end + 1;
@@ -180,14 +180,14 @@ impl Reader<'_> {
         self.at += 1;
     }
 
-    /// A refused text in the place of a delimiter is one mistake, not two.
+    /// A refused text in the place of a delimiter is one mistake and not two.
     fn excuse_delimiter(&mut self) {
         if let Some((_, delimited)) = &mut self.between {
             *delimited = true;
         }
     }
 
-    /// At a `<` that opens a placeholder.
+    /// Reads a placeholder from its `<`.
     fn slot(&mut self) {
         let open = self.at;
         let rest = &self.text[open + 1..];
@@ -231,7 +231,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that a reserved character parts this placeholder from the one before.
+    /// Checks that a reserved character separates this placeholder from the previous one.
     fn delimited(&mut self, slot: &Range<usize>) {
         if let Some((before, false)) = self.between.replace((slot.clone(), false)) {
             let a = &self.text[before.clone()];
@@ -282,12 +282,12 @@ impl Piece {
     }
 }
 
-/// Characters that a rendered value never contains, see `KeyPart`.
+/// Returns `true` for characters that a rendered value never contains, see `KeyPart`.
 pub(crate) fn is_delimiter(char: char) -> bool {
     char.is_ascii() && !char.is_ascii_alphanumeric() && !"-_.~%".contains(char)
 }
 
-/// The inside of a placeholder, or `None` if it is not `name.field.0.method()`.
+/// Returns the parts of a placeholder, or `None` if it is not `name.field.0.method()`.
 pub(crate) fn read_slot(inside: &str) -> Option<(String, Vec<Access>)> {
     let mut steps = inside.split('.');
     let root = name(steps.next()?).filter(|root| root != "_")?;
@@ -296,7 +296,7 @@ pub(crate) fn read_slot(inside: &str) -> Option<(String, Vec<Access>)> {
             if let Some(method) = step.strip_suffix("()") {
                 name(method).map(Access::Method)
             } else if step.starts_with(|c: char| c.is_ascii_digit()) {
-                // `0`, not `00` or `1_0`: what tuple fields are called.
+                // `0`, and not `00` or `1_0`: the names of tuple fields.
                 let index = step.parse().ok()?;
                 (step == format!("{index}")).then_some(Access::Index(index))
             } else {
@@ -307,13 +307,13 @@ pub(crate) fn read_slot(inside: &str) -> Option<(String, Vec<Access>)> {
     Some((root, path))
 }
 
-/// The name in quotes that stands for itself.
+/// Returns the quoted name, which represents itself as text.
 fn quoted(inside: &str) -> Option<&str> {
     let text = inside.strip_prefix('\'')?.strip_suffix('\'')?;
     name(text).is_some().then_some(text)
 }
 
-/// An identifier without its `r#`.
+/// Returns an identifier without its `r#`.
 fn name(text: &str) -> Option<String> {
     let text = text.strip_prefix("r#").unwrap_or(text);
     let mut chars = text.chars();

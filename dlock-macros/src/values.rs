@@ -1,4 +1,4 @@
-//! The value of one option: from an expression to what it means.
+//! Converts the value of one option from an expression to its meaning.
 
 use syn::{Expr, ExprLit, Ident, Lit, Path, UnOp};
 
@@ -10,7 +10,7 @@ use crate::params::Param;
 use crate::plan::{Busy, Cancel, Length, Loss, Patience};
 use crate::suggest;
 
-/// `ttl`, `max_hold` and `min_hold`: text, or an expression of type `Duration`.
+/// Reads `ttl`, `max_hold` and `min_hold`: text, or an expression of type `Duration`.
 pub(crate) fn length(role: Role, value: &Expr, params: &[Param]) -> syn::Result<Length> {
     if let Some(text) = duration_text(role, value)? {
         return match duration::parse(role, &text) {
@@ -18,7 +18,7 @@ pub(crate) fn length(role: Role, value: &Expr, params: &[Param]) -> syn::Result<
             Err(fault) => Err(fault.over(value)),
         };
     }
-    // Parameters may be in capitals, too.
+    // Names of parameters may be in capitals, too.
     let constant = constant(value).filter(|_| !is_param(value, params));
     Ok(match constant {
         Some(Constant::Free) => Length::Constant(value.clone()),
@@ -27,7 +27,7 @@ pub(crate) fn length(role: Role, value: &Expr, params: &[Param]) -> syn::Result<
     })
 }
 
-/// `wait`: text, `never`, `forever`, or an expression of type `Duration` or `Wait`.
+/// Reads `wait`: text, `never`, `forever`, or an expression of type `Duration` or `Wait`.
 pub(crate) fn patience(value: &Expr, params: &[Param]) -> syn::Result<Patience> {
     let text = duration_text(Role::Wait, value)?;
     let word = text.clone().or_else(|| Some(ident(value)?.to_string()));
@@ -55,10 +55,10 @@ pub(crate) fn patience(value: &Expr, params: &[Param]) -> syn::Result<Patience> 
 
 const WAITS: [&str; 2] = ["never", "forever"];
 
-/// `true` if a word is no duration and no name of one, but a wrong one of [`WAITS`].
+/// Returns `true` if a word is neither a duration nor the name of one, but a misspelt one of [`WAITS`].
 fn is_meant_for_wait(word: &str, is_quoted: bool) -> bool {
     const OTHERS: &[&str] = &["none", "no", "zero", "nowait", "infinite", "unlimited"];
-    // `Never` may be a variant that is imported, and `NEVER` a constant.
+    // `Never` may be an imported variant, and `NEVER` a constant.
     let is_plain = is_quoted || word == "None" || word.chars().all(|c| c.is_ascii_lowercase());
     let word = &*word.to_lowercase();
     is_plain && (OTHERS.contains(&word) || suggest::closest(word, WAITS).is_some())
@@ -110,8 +110,8 @@ pub(crate) fn cancel(value: &Expr) -> syn::Result<Cancel> {
     one_of("on_cancel", words, help, value)
 }
 
-/// One of two words, each with others that surely mean it. They are opposites, so a word that resembles neither
-/// is not guessed; `help` explains both.
+/// Reads one of two words. Each has synonyms that certainly mean it. The two are opposites, so a word that
+/// resembles neither is not guessed; `help` explains both.
 fn one_of<T>(
     option: &str,
     words: [(&str, &[&str], T); 2],
@@ -144,7 +144,7 @@ fn one_of<T>(
     Err(fault.over(value))
 }
 
-/// `lease`: a name for the body to use.
+/// Reads `lease`: a name for the body to use.
 pub(crate) fn new_name(given: &Given) -> syn::Result<Ident> {
     ident(&given.value)
         .filter(|name| *name != "self" && *name != "Self" && *name != "super" && *name != "crate")
@@ -159,7 +159,7 @@ pub(crate) fn new_name(given: &Given) -> syn::Result<Ident> {
         })
 }
 
-/// `on_busy`: the word `skip`, or an expression.
+/// Reads `on_busy`: the word `skip`, or an expression.
 pub(crate) fn busy(value: &Expr, params: &[Param]) -> syn::Result<Busy> {
     match ident(value) {
         Some(word) if word == "skip" && is_param(value, params) => Err(Fault::new(
@@ -172,7 +172,7 @@ pub(crate) fn busy(value: &Expr, params: &[Param]) -> syn::Result<Busy> {
     }
 }
 
-/// `metric`: a literal that every exporter of metrics takes as it is.
+/// Reads `metric`: a literal that every metrics exporter accepts unchanged.
 pub(crate) fn metric(given: &Given) -> syn::Result<String> {
     const LONGEST: usize = 64;
     let value = &given.value;
@@ -226,7 +226,7 @@ pub(crate) fn path(given: &Given) -> syn::Result<Path> {
     }
 }
 
-/// The text of a string literal; other literals are no durations.
+/// Returns the text of a string literal. Other literals are not durations.
 fn duration_text(role: Role, value: &Expr) -> syn::Result<Option<String>> {
     let name = role.name();
     let negative = match value {
@@ -259,11 +259,11 @@ fn duration_text(role: Role, value: &Expr) -> syn::Result<Option<String>> {
 enum Constant {
     /// Outside of every function and type.
     Free,
-    /// `Self::TTL` and `T::TTL` may depend on generics, which a constant item may not use.
+    /// `Self::TTL` and `T::TTL` may depend on generics, which a constant item cannot use.
     Associated,
 }
 
-/// The kind of constant that a value surely is, by its name in capitals.
+/// Returns the kind of constant that a value certainly is, based on its name in capitals.
 fn constant(value: &Expr) -> Option<Constant> {
     let Expr::Path(path) = value else {
         return None;
@@ -293,7 +293,7 @@ fn ident(value: &Expr) -> Option<&Ident> {
     }
 }
 
-/// A name, also when it was put in quotes or with its type.
+/// Returns a name, even if it is written in quotes or with its type.
 fn word(value: &Expr) -> Option<String> {
     match value {
         Expr::Lit(ExprLit {

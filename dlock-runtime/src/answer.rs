@@ -1,5 +1,5 @@
-//! Answers of a store, and the times for which the contract keeps waiters and grants: values that stores, the state and
-//! errors have in common.
+//! The answers of a store, and the times for which the contract keeps waiters and grants. Stores, the state
+//! and errors share these values.
 
 use std::{fmt, time::Duration};
 
@@ -11,41 +11,42 @@ use std::{fmt, time::Duration};
 ///
 /// fn say(answer: &AcquireOutcome) -> String {
 ///     match answer {
-///         AcquireOutcome::Granted { fence, .. } => format!("ours, with fence {fence}"),
+///         AcquireOutcome::Granted { fence, .. } => format!("granted with fence {fence}"),
 ///         AcquireOutcome::Busy(holder) => holder.to_string(),
 ///         _ => "another answer".to_owned(),
 ///     }
 /// }
-/// assert_eq!(say(&AcquireOutcome::granted(7)), "ours, with fence 7");
+/// assert_eq!(say(&AcquireOutcome::granted(7)), "granted with fence 7");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcquireOutcome {
-    /// The key is the owner's for the TTL it asked for. Made by [`granted`](Self::granted).
+    /// The owner holds the key for the requested TTL. Create it with [`granted`](Self::granted).
     #[non_exhaustive]
     Granted {
-        /// Strictly greater than the fence of every earlier holder of this key, at least 1 and less than
-        /// 2<sup>51</sup>: any other makes no [`FencingToken`](crate::FencingToken::from_fence), and the
-        /// manager takes the grant for an error.
+        /// The fence: at least 1, less than 2<sup>51</sup>, and strictly greater than the fence of every
+        /// earlier holder of this key. The manager treats a grant with any other value as an error, because
+        /// no [`FencingToken`](crate::FencingToken::from_fence) can be made of it.
         ///
-        /// Recommended is `max(last + 1, clock)`, see [`fence_by_the_clock`](crate::store::fence_by_the_clock):
-        /// such fences grow even where the store has lost the last one.
+        /// The recommended value is `max(last + 1, clock)`, see
+        /// [`fence_by_the_clock`](crate::store::fence_by_the_clock): such fences increase even if the store
+        /// has lost the last one.
         fence: u64,
         /// The store's own name for this grant, if it has one.
         token: Option<StoreToken>,
     },
-    /// Another owner holds it.
+    /// Another owner holds the key.
     Busy(Holder),
 }
 
 impl AcquireOutcome {
-    /// The key is the owner's, with this fence.
+    /// Creates a grant with this fence.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::store::{AcquireOutcome, StoreToken};
     ///
-    /// // A store whose grants have names of their own tells them beside the fence.
+    /// // A store that names its grants returns the name beside the fence.
     /// let granted = AcquireOutcome::granted(7).token(StoreToken::new("lease/694d81"));
     /// assert!(matches!(granted, AcquireOutcome::Granted { fence: 7, token: Some(_), .. }));
     /// ```
@@ -54,13 +55,13 @@ impl AcquireOutcome {
         Self::Granted { fence, token: None }
     }
 
-    /// Another owner holds the key.
+    /// Creates the answer "another owner holds the key".
     #[must_use]
     pub const fn busy(holder: Holder) -> Self {
         Self::Busy(holder)
     }
 
-    /// The same grant with the store's own name for it; no change to any other answer.
+    /// Adds the store's own name to a grant. Any other answer is returned unchanged.
     #[must_use]
     pub fn token(self, token: StoreToken) -> Self {
         match self {
@@ -73,10 +74,10 @@ impl AcquireOutcome {
     }
 }
 
-/// A store's own name for one grant: a lease id, a session, a revision.
+/// A store's own name for one grant: a lease id, a session or a revision.
 ///
-/// dlock does not read it. It has room here beside the fence because not every store can name its
-/// grants by a number that only grows.
+/// dlock does not interpret it. It exists beside the fence because not every store can name its grants with a
+/// number that only increases.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -88,12 +89,12 @@ impl AcquireOutcome {
 pub struct StoreToken(Box<str>);
 
 impl StoreToken {
-    /// A name that the store gives.
+    /// Creates the store's name for a grant.
     pub fn new(name: impl Into<Box<str>>) -> Self {
         Self(name.into())
     }
 
-    /// The name.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -111,8 +112,8 @@ impl StoreToken {
 ///     let LockError::Busy { holder, .. } = error else {
 ///         return None;
 ///     };
-///     let who = holder.label.as_deref().unwrap_or("somebody else");
-///     Some(format!("{who} is at it, until {:?} from now at least", holder.ttl?))
+///     let name = holder.label.as_deref().unwrap_or("unknown");
+///     Some(format!("held by {name} for at least {:?}", holder.ttl?))
 /// }
 /// # let _: fn(&LockError) -> Option<String> = why;
 /// ```
@@ -121,37 +122,37 @@ impl StoreToken {
 pub struct Holder {
     /// The label of the holder, such as `billing@host-3/4711`.
     pub label: Option<String>,
-    /// The function under the attribute that it is held by: `shop::billing::settle`. `None` for a lock
-    /// that was taken otherwise. A lease that a process has handed from one function to another shows
-    /// the earlier one until its next renewal.
+    /// The annotated function that holds the lock, such as `shop::billing::settle`. `None` if the lock was
+    /// acquired without the attribute. After a hand-over within a process, it is the earlier function until
+    /// the next renewal.
     pub function: Option<String>,
-    /// When its lease ends unless it is renewed; `None` if that is not known, or if it
-    /// [never does](Self::never_ends).
+    /// The time until the lease ends if it is not renewed. `None` if it is not known, or if the lease [never
+    /// ends](Self::never_ends).
     pub ttl: Option<Duration>,
-    /// `true` if the store knows that the lease has no time to live, which only a foreign client can
-    /// cause. The text of the error then advises to delete the key.
+    /// `true` if the store knows that the lease has no TTL, which only a third-party client can cause. The
+    /// text of the error then advises to delete the key.
     pub never_ends: bool,
-    /// The caller's place in the queue, 0 being the next; `None` if it does not wait. A quorum
-    /// returns the greatest place that a majority of its nodes may have for it: 0 if no claim is
-    /// before it on a majority.
+    /// The caller's place in the queue, 0 for the next; `None` if the caller does not wait. A quorum returns
+    /// the greatest place that a majority of its nodes may have for the caller: 0 if no claim precedes it on
+    /// a majority.
     pub position: Option<u64>,
-    /// `true` if the label is this manager's own: another task of the process holds it, or a guard
-    /// that it keeps.
+    /// `true` if the label is that of this manager: another task of the process, or a guard that it keeps,
+    /// holds the lock.
     pub is_here: bool,
-    /// The fence of its lease; 0 if that is not known. Stores of a quorum tell by it and the label
-    /// whether they mean the same holder.
+    /// The fence of the holder's lease, or 0 if it is not known. The stores of a quorum use it and the label
+    /// to determine whether they report the same holder.
     pub fence: u64,
-    /// The last fence given for this key, at the moment of this answer: not less than that of the holder it
-    /// tells of, and less than any that is given later. A store that counts the fences of all keys in one
-    /// row may tell the last of these.
+    /// The last fence that was given for this key when the store answered. It is not less than the fence of
+    /// the reported holder, and less than every fence that is given later. A store that counts the fences of
+    /// all keys in one row may report the last of these.
     ///
-    /// A waiter knows by it which [`Hint`](crate::store::Hint) is about a grant that came after its
-    /// question. Too low, and it would take an old grant, which has run out, for a new one.
+    /// A waiter uses it to find out whether a [`Hint`](crate::store::Hint) reports a grant after its request.
+    /// If the value were too small, the waiter could take an old grant, which has expired, for a new one.
     pub last_fence: u64,
 }
 
 impl Holder {
-    /// A holder of which only the [last fence](Self::last_fence) given is known.
+    /// Creates a holder of which only the [last fence](Self::last_fence) is known.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -176,21 +177,21 @@ impl Holder {
         self
     }
 
-    /// Sets the function by which the lock is held.
+    /// Sets the function that holds the lock.
     #[must_use]
     pub fn function(mut self, function: impl Into<String>) -> Self {
         self.function = Some(function.into());
         self
     }
 
-    /// Sets the time after which the lease ends unless it is renewed.
+    /// Sets the time until the lease ends if it is not renewed.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Says that the key is held without a time to live, by a foreign client.
+    /// Marks the key as held by a third-party client without a TTL.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -206,7 +207,7 @@ impl Holder {
         self
     }
 
-    /// Sets the asker's place in the queue.
+    /// Sets the caller's place in the queue.
     #[must_use]
     pub fn position(mut self, position: u64) -> Self {
         self.position = Some(position);
@@ -220,7 +221,7 @@ impl Holder {
         self
     }
 
-    /// This process itself, of whose lease nothing is known.
+    /// Creates a holder that is this process, without details of its lease.
     pub(crate) fn here() -> Self {
         Self {
             is_here: true,
@@ -252,7 +253,7 @@ impl fmt::Display for Holder {
             None if self.never_ends && !self.is_here => {
                 f.write_str(" without a time to live: delete the key if its writer is gone")
             }
-            // To delete a key whose lease ends by itself would only break the lock.
+            // Deleting a key whose lease ends by itself would only break the lock.
             None => Ok(()),
         }
     }
@@ -264,7 +265,7 @@ impl fmt::Display for Holder {
 pub enum Renewal {
     /// The TTL has started anew.
     Renewed,
-    /// The key is not the owner's: the lease is lost.
+    /// The owner does not hold the key: the lease is lost.
     NotOwner,
 }
 
@@ -272,9 +273,9 @@ pub enum Renewal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The key was the owner's until now.
+    /// The owner held the key until now.
     WasHeld,
-    /// The key was not the owner's, which has at most left the queue.
+    /// The owner did not hold the key. At most, it has left the queue.
     WasGone,
 }
 
@@ -282,9 +283,9 @@ pub enum Released {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Raised {
-    /// The key is the owner's, and its fence is not less than that any more.
+    /// The owner holds the key, and its fence is now at least the requested one.
     Raised,
-    /// The key is not the owner's, or is by another grant, and nothing was changed.
+    /// The owner does not hold the key, or holds it by another grant. Nothing was changed.
     NotOwner,
 }
 
@@ -295,23 +296,25 @@ pub enum Raised {
 /// use std::time::Duration;
 /// use dlock::{LockManager, store::ALIVE};
 ///
-/// // Two questions fit into it even if each takes as long as it may.
+/// // Two requests fit into it, even if each takes the maximum time.
 /// let builder = LockManager::builder().response_timeout(Duration::from_millis(1400));
 /// assert!(ALIVE > 2 * Duration::from_millis(1400));
 /// # drop(builder);
 /// ```
 pub const ALIVE: Duration = Duration::from_secs(3);
 
-/// The TTL of a lease that is granted to the next waiter, unless the waiter renews it or asks.
+/// The TTL of a lease that is granted to the next waiter at a release. It applies until the waiter renews the
+/// lease or repeats its request.
 ///
-/// Neither longer, as the waiter may have died, nor shorter, as it trusts that much, see [`Hint`](crate::store::Hint).
+/// It must not be longer, because the waiter may have crashed. It must not be shorter, because the waiter
+/// relies on that time, see [`Hint`](crate::store::Hint).
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::time::Duration;
 /// use dlock::store::GRANT_TTL;
 ///
-/// // How long a lease lasts at first that comes by a hint.
+/// // The initial duration of a lease that was granted at a release.
 /// let ttl = Duration::from_secs(30);
 /// assert_eq!(ttl.min(GRANT_TTL), Duration::from_secs(3));
 /// ```

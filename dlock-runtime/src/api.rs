@@ -1,4 +1,4 @@
-//! The interface for users and generated code: managers, requests, guards.
+//! The public interface: managers, requests and guards, and the functions that generated code calls.
 
 pub mod blocking;
 pub(crate) mod builder;

@@ -1,8 +1,8 @@
-//! The numbers by which this process tells its attempts apart; no store sees them.
+//! The numbers by which this process distinguishes its attempts. Stores do not see them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One attempt of one task at one key. Of two attempts, the later one has the greater number.
+/// The id of one task's attempt to acquire one key. Later attempts have greater numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AttemptId(u64);
 
@@ -18,7 +18,7 @@ impl AttemptIds {
 
 #[cfg(test)]
 impl AttemptId {
-    /// The attempt with this number, for tests that number attempts by themselves.
+    /// Creates the id with this number, for tests that number attempts themselves.
     pub(crate) fn numbered(number: u64) -> Self {
         Self(number)
     }

@@ -1,4 +1,4 @@
-//! Time as a lease sees it: two clocks, because one of them stops while the machine sleeps.
+//! Time as a lease measures it: two clocks, because one of them stops while the machine is suspended.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,9 +6,8 @@ use tokio::time::Instant;
 
 /// A moment, read from two clocks at once.
 ///
-/// The monotonic clock drives timers, but on Linux it stands still while the machine is
-/// suspended, whereas the store's clock goes on. A lease is therefore judged by the boot clock as
-/// well, which counts the time asleep.
+/// The monotonic clock drives timers. On Linux it stops while the machine is suspended, but the store's clock
+/// continues. Leases are therefore also checked against the boot clock, which includes the suspended time.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -22,14 +21,14 @@ use tokio::time::Instant;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// tokio's clock, which tests can pause.
+    /// The time of tokio's clock, which tests can pause.
     pub monotonic: Instant,
-    /// Time since the machine started, sleep included.
+    /// The time since the machine started, including suspended time.
     pub boot: Duration,
 }
 
 impl Moment {
-    /// The moment `after` from this one, on both clocks; far beyond any lease it saturates.
+    /// Returns the moment `after` later, on both clocks. It saturates far beyond the end of any lease.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -43,7 +42,7 @@ impl Moment {
     /// ```
     #[must_use]
     pub fn plus(self, after: Duration) -> Self {
-        // A century is for ever here, and an `Instant` can still hold it.
+        // 100 years: longer than any lease, and an `Instant` can still represent it.
         const FAR: Duration = Duration::from_secs(36_500 * 24 * 3600);
         let after = after.min(FAR);
         Self {
@@ -52,7 +51,7 @@ impl Moment {
         }
     }
 
-    /// Returns `true` if this moment has been reached at `now` by either clock.
+    /// Returns `true` if, at `now`, either clock has reached this moment.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -62,7 +61,7 @@ impl Moment {
     /// let now = SystemClock.now();
     /// let deadline = now.plus(Duration::from_secs(30));
     /// assert!(!deadline.is_reached(now));
-    /// // The machine has slept, which only one of the clocks has noticed.
+    /// // The machine was suspended, which only one of the clocks includes.
     /// let awake = Moment { boot: now.boot + Duration::from_secs(60), ..now };
     /// assert!(deadline.is_reached(awake));
     /// ```
@@ -71,8 +70,7 @@ impl Moment {
         now.monotonic >= self.monotonic || now.boot >= self.boot
     }
 
-    /// Returns the time that is left until this moment at `now`, by the clock that gets there
-    /// first.
+    /// Returns the time until this moment at `now`, by the clock that reaches it first.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -90,14 +88,14 @@ impl Moment {
         monotonic.min(self.boot.saturating_sub(now.boot))
     }
 
-    /// The time that is left until this moment at `now`, by the clock that gets there last: for
-    /// events that must not happen before.
+    /// Returns the time until this moment at `now`, by the clock that reaches it last. It is for events that
+    /// must not happen earlier.
     pub(crate) fn longest_remaining(self, now: Self) -> Duration {
         let monotonic = self.monotonic.saturating_duration_since(now.monotonic);
         monotonic.max(self.boot.saturating_sub(now.boot))
     }
 
-    /// The earlier of two moments, taken clock by clock.
+    /// Returns the earlier of two moments, clock by clock.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -116,7 +114,7 @@ impl Moment {
         }
     }
 
-    /// The later of two moments, taken clock by clock.
+    /// Returns the later of two moments, clock by clock.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -135,7 +133,7 @@ impl Moment {
         }
     }
 
-    /// Returns the time that has passed since this moment at `now`, by the clock that ran further.
+    /// Returns the time since this moment at `now`, by the clock that has advanced further.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -156,8 +154,8 @@ impl Moment {
 
 /// The clock of a manager.
 ///
-/// Handed in, so that a test can let one clock run away from the other. It must not panic: a guard
-/// that is dropped in such a moment stays held.
+/// It is a parameter, so that a test can advance one clock further than the other. It must not panic: a guard
+/// that is dropped at such a moment stays held.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -171,18 +169,18 @@ impl Moment {
 /// impl Clock for Asleep {
 ///     fn now(&self) -> Moment {
 ///         let Moment { monotonic, boot } = SystemClock.now();
-///         let asleep = *self.0.lock().expect("nobody panics with it");
+///         let asleep = *self.0.lock().expect("no panic while it is locked");
 ///         Moment { monotonic, boot: boot + asleep }
 ///     }
 /// }
 ///
 /// let clock = Asleep::default();
 /// let builder = LockManager::builder().clock(clock.clone());
-/// *clock.0.lock().expect("nobody panics with it") += Duration::from_secs(60);
+/// *clock.0.lock().expect("no panic while it is locked") += Duration::from_secs(60);
 /// # drop(builder);
 /// ```
 pub trait Clock: Send + Sync + 'static {
-    /// The present moment.
+    /// Returns the current moment.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -193,9 +191,11 @@ pub trait Clock: Send + Sync + 'static {
     /// ```
     fn now(&self) -> Moment;
 
-    /// The time of day, which decides nothing: where it has run ahead of the other clocks, the machine may have
-    /// stood still without their knowledge, as a virtual machine that was paused, and leases are renewed at
-    /// once. Without it, such a jump goes unnoticed.
+    /// Returns the time of day, or `None` if it is not known.
+    ///
+    /// It decides nothing by itself. If it has advanced further than the other clocks, the machine may have
+    /// been paused without their knowledge, like a paused virtual machine. All leases are then renewed at
+    /// once. With `None`, such a pause goes unnoticed.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -210,8 +210,8 @@ pub trait Clock: Send + Sync + 'static {
 
 /// The machine's own clocks.
 ///
-/// A test that pauses tokio's clock does not pause the boot clock: it must not itself take longer
-/// than its leases.
+/// Pausing tokio's clock does not pause the boot clock: a test that pauses it must not take longer than its
+/// leases in real time.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -245,8 +245,8 @@ fn boot_time() -> Duration {
     )
 }
 
-/// Elsewhere the standard monotonic clock has to do; on macOS and Windows it may or may not count
-/// time asleep, which the guarantees leave to the store's own expiry and the fencing token.
+/// Other systems use the standard monotonic clock. On macOS and Windows it may or may not include suspended
+/// time. There, the guarantees rest on the store's own expiry and the fencing token.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn boot_time() -> Duration {
     use std::{sync::LazyLock, time};

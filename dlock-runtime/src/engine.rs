@@ -1,16 +1,16 @@
-//! The drivers: they do what the state decides, for one process and one store.
+//! The drivers: they carry out the decisions of the state, for one process and one store.
 //!
 //! ```text
 //! acquire_all · hints    several keys of one call; wake-up messages of the store
-//! acquire                one key: ask, wait, ask again
-//! release                gives leases back, also when their task has gone
+//! acquire                one key: request, wait, request again
+//! release                releases leases, also when their task is gone
 //! renewer                one task that renews all leases of a manager
-//! lane · blocking        the threads of dlock's own; the way from code that blocks to the one for it
-//! acquisition            one task's wish for one key
-//! core                   what the acquisitions of a manager share
+//! lane · blocking        dlock's own threads; connects code that blocks to them
+//! acquisition            one attempt of one task at one key
+//! core                   the state that the acquisitions of a manager share
 //! table · limits         the keys of this process, each with its state; bounds of a manager
 //! stall · reentrancy     bodies that are not polled; the keys of the code that is running
-//! spawn                  which runtimes tasks are put on
+//! spawn                  properties of the runtimes on which tasks are spawned
 //! ```
 
 pub(crate) mod acquire;

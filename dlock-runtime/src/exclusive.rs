@@ -1,4 +1,4 @@
-//! Makes a value `Sync` that is only reached by `&mut`: boxed futures, which are not known to be.
+//! Makes a value `Sync` that is accessed only through `&mut`, such as a boxed future.
 
 use std::{
     fmt,
@@ -7,8 +7,8 @@ use std::{
 
 /// A value that is never shared.
 ///
-/// The mutex is never locked, and costs eight bytes; the standard library has a type without them,
-/// which is not stable.
+/// The mutex is never locked and costs eight bytes. The standard library's type without this cost is not
+/// stable.
 pub(crate) struct Exclusive<T>(Mutex<T>);
 
 impl<T> Exclusive<T> {

@@ -1,4 +1,4 @@
-//! The number that lets a protected resource refuse a late writer.
+//! Fencing tokens: the numbers by which a protected resource refuses late writers.
 
 use std::{
     fmt,
@@ -8,11 +8,11 @@ use std::{
 /// Seconds from 1970 to 2024, where fences start to count.
 const FENCE_EPOCH: u64 = 1_704_067_200;
 
-/// The fence that a store would count at this moment, by this machine's clock: units of 10 µs since 2024.
+/// Returns a fence derived from this machine's clock: units of 10 µs since 2024.
 ///
-/// For a store that counts its fences itself. The greater of this and of one more than the last fence
-/// grows however often a key changes hands, and even where the last fence was lost: at a restart, in a
-/// restored backup, or with a key that was deleted.
+/// Use it in a store that counts its own fences. Take the greater of this value and the last fence plus one.
+/// That value increases however often a key changes its holder. It also increases if the last fence was lost:
+/// after a restart, in a restored backup, or after the key was deleted.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -31,25 +31,27 @@ pub fn fence_by_the_clock() -> u64 {
     fence_at(SystemTime::now())
 }
 
-/// The same at another time of day.
+/// Returns the fence for another time of day.
 pub(crate) fn fence_at(time_of_day: SystemTime) -> u64 {
     let since_1970 = time_of_day.duration_since(UNIX_EPOCH).unwrap_or_default();
     let since_epoch = since_1970.saturating_sub(Duration::from_secs(FENCE_EPOCH));
     u64::try_from(since_epoch.as_micros() / 10).unwrap_or(0)
 }
 
-/// A fencing token: strictly greater than every earlier one of the same key.
+/// A fencing token: strictly greater than every earlier token of the same key.
 ///
-/// Hand it to the resource the lock protects and let the resource refuse smaller ones, for example
-/// `UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1`, and look whether a row was changed. Then
-/// a holder that was paused beyond its lease cannot overwrite its successor. What a section reads
-/// before it writes it should read by such a statement as well (`… RETURNING …`): a late write that
-/// comes between the two is then refused. Tokens of different keys cannot be compared.
+/// Pass it to the resource that the lock protects, and let the resource refuse smaller tokens, for example
+/// with `UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1`. Check whether a row was changed. A holder
+/// that was paused beyond its lease then cannot overwrite its successor's data.
 ///
-/// A token fits an `i64` but **not a double**: Lua inside Redis and JavaScript would find two
-/// different tokens equal. Give those [`to_sortable_string`](Self::to_sortable_string).
+/// If a body reads before it writes, it should read with such a statement as well (`… RETURNING …`). The
+/// resource then refuses a late write that arrives between the two. Tokens of different keys cannot be
+/// compared.
 ///
-/// The idea is Martin Kleppmann's, "How to do distributed locking" (2016).
+/// A token fits an `i64` but **not a double**: Lua inside Redis and JavaScript would treat two different
+/// tokens as equal. Pass [`to_sortable_string`](Self::to_sortable_string) to those.
+///
+/// The technique is Martin Kleppmann's, "How to do distributed locking" (2016).
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -67,13 +69,13 @@ pub(crate) fn fence_at(time_of_day: SystemTime) -> u64 {
 pub struct FencingToken(i64);
 
 impl FencingToken {
-    /// Room for local hand-offs of one lease below the store's number.
+    /// Bits below the store's number, for the hand-overs of one lease within this process.
     const SEQUENCE_BITS: u32 = 12;
 
-    /// The first token of a lease whose store counted `fence`.
+    /// Creates the first token of a lease whose store counted `fence`.
     ///
-    /// `None` when `fence` does not fit into the 51 bits left for it. Stores count in units of
-    /// 10 µs since 2024 and need 47 bits until 2068.
+    /// Returns `None` if `fence` is 0 or does not fit into 51 bits. Stores count in units of 10 µs since 2024
+    /// and need 47 bits until 2068.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -90,7 +92,7 @@ impl FencingToken {
         Some(Self((fence << Self::SEQUENCE_BITS).cast_signed()))
     }
 
-    /// The token of the next section under the same lease; `None` when there is no room for more.
+    /// Returns the token of the next body under the same lease, or `None` if the sequence is exhausted.
     pub(crate) const fn next(self) -> Option<Self> {
         let next = self.0 + 1;
         if next.trailing_zeros() >= Self::SEQUENCE_BITS {
@@ -99,13 +101,13 @@ impl FencingToken {
         Some(Self(next))
     }
 
-    /// `true` if it is the token of the attempt to which the store has granted the lease, and not
-    /// of one that has taken it over.
+    /// Returns `true` if the store granted the lease to the attempt with this token. Returns `false` if the
+    /// attempt took the lease over from another one.
     pub(crate) const fn is_first_of_lease(self) -> bool {
         self.0.trailing_zeros() >= Self::SEQUENCE_BITS
     }
 
-    /// The store's number this token was made from.
+    /// Returns the store's number from which this token was made.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -120,7 +122,7 @@ impl FencingToken {
         self.0.cast_unsigned() >> Self::SEQUENCE_BITS
     }
 
-    /// The token as a number, always positive.
+    /// Returns the token as a number, which is always positive.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -138,7 +140,7 @@ impl FencingToken {
         self.0
     }
 
-    /// The token as 19 digits, which sort as text in the order of the numbers.
+    /// Returns the token as 19 digits. As text, tokens sort in the order of the numbers.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

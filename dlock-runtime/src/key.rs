@@ -1,13 +1,13 @@
-//! The names of locks: keys, and the encoding that keeps different values apart.
+//! Keys: the names of locks, and the encoding that keeps different values apart.
 //!
-//! A key is literal text with values in between. The text is the programmer's and stays as it is;
-//! a value's every ASCII character outside `A-Z a-z 0-9 - _ . ~` is written `%XX`, and so are
-//! control characters. So no value can contain a delimiter of the text, and for one template
-//! different values always give different keys.
+//! A key is literal text with values in between. The text stays as written. In a value, every ASCII character
+//! outside `A-Z a-z 0-9 - _ . ~` is written as `%XX`, and so is every control character. A value therefore
+//! never contains a delimiter of the text, and different values of one template always produce different
+//! keys.
 //!
-//! A value may be made of parts, each a value. Each is encoded by itself, they are joined by `:`,
-//! and the whole is encoded again, with one difference: the joining colon becomes `%3a`, and a
-//! colon of a text `%3A`. So it is known of every value whether it is a text or parts, and which.
+//! A value can consist of parts, and each part is a value. The parts are encoded one by one and joined with
+//! `:`. The result is encoded again, with one difference: the joining colon becomes `%3a`, while a colon of a
+//! text becomes `%3A`. The encoding therefore shows whether a value is a text or consists of parts.
 
 mod builder;
 mod list;
@@ -23,7 +23,7 @@ pub use part::{KeyPart, PartWriter};
 
 use crate::error::codes;
 
-/// The name of one lock: 1 to 512 bytes without control characters and braces.
+/// The name of one lock: 1 to 512 bytes, without control characters and braces.
 ///
 /// Cloning is cheap.
 ///
@@ -39,10 +39,10 @@ use crate::error::codes;
 pub struct LockKey(Arc<str>);
 
 impl LockKey {
-    /// The longest key, in bytes after encoding.
+    /// The maximum length of a key, in bytes after encoding.
     pub const MAX_LEN: usize = 512;
 
-    /// The key as the store sees it.
+    /// Returns the key as the store sees it.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -68,14 +68,15 @@ impl fmt::Debug for LockKey {
     }
 }
 
-/// A key will do where a text does, as in [`Lease::fencing_token_for`](crate::Lease::fencing_token_for).
+/// Lets functions that take text accept a key, such as
+/// [`Lease::fencing_token_for`](crate::Lease::fencing_token_for).
 impl AsRef<str> for LockKey {
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
-/// A map of keys can be asked for a text.
+/// Lets a map whose keys are lock keys be searched by text.
 impl Borrow<str> for LockKey {
     fn borrow(&self) -> &str {
         &self.0
@@ -88,7 +89,7 @@ impl From<&LockKey> for LockKey {
     }
 }
 
-/// The reason why a text or a value cannot be (part of) a key.
+/// The reason why a text or a value cannot be a key or a part of one.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -104,25 +105,25 @@ pub enum InvalidKeyReason {
     /// The key has no characters.
     #[error("a key cannot be empty")]
     Empty,
-    /// A list of keys to be locked together has none.
+    /// The list of keys to lock together is empty.
     #[error("a list of keys must name at least one")]
     NoKeys,
-    /// A value has no characters, so that it could not be told from a missing one.
+    /// A value has no characters, so it cannot be distinguished from a missing value.
     #[error("one of its values is empty; check the argument before the call")]
     EmptyPart,
     /// The key is longer than [`LockKey::MAX_LEN`] bytes.
     #[error("it is longer than 512 bytes after encoding; use a shorter name or a hash of it")]
     TooLong,
-    /// The literal text holds a control character.
+    /// The literal text contains a control character.
     #[error("its text holds a control character; pass variable text as a value, which is encoded")]
     Control,
-    /// The literal text holds `{` or `}`, which choose the slot in Redis Cluster.
+    /// The literal text contains `{` or `}`, which select the slot in Redis Cluster.
     #[error("its text holds a brace; pass variable text as a value, which is encoded")]
     Brace,
-    /// A value wrote both text and parts, of which one cannot tell where the text ends.
+    /// A value wrote both text and parts, so the end of the text is not known.
     #[error("one of its values writes both text and parts; write the text with `push_part` too")]
     Mixed,
-    /// Two values with no delimiter between them: `1` + `77` would equal `17` + `7`.
+    /// Two values have no delimiter between them: `1` + `77` would equal `17` + `7`.
     #[error("two of its values touch; put a delimiter such as `:` between them")]
     Undelimited,
 }

@@ -1,8 +1,9 @@
-//! The name of a process where others see it.
+//! The name under which other processes see this process.
 
-/// `application@host/pid`, in printable ASCII without spaces and `#`, behind which functions stand.
+/// Returns `application@host/pid` in printable ASCII, without spaces and `#`. A function name may follow
+/// after `#`.
 pub(crate) fn label(application: Option<&str>) -> String {
-    // Never so long that a part of the process id would have to be left out.
+    // Short enough that the process id is never truncated.
     const LONGEST: usize = 58;
     let plain = |text: &str| -> String {
         let is_plain = |c: char| c.is_ascii_graphic() && c != '#';

@@ -1,10 +1,10 @@
-//! Leases, renewal, fencing and stores behind `dlock-rs`.
+//! Leases, renewal, fencing tokens and stores: the implementation behind `dlock-rs`.
 //!
-//! Services depend on `dlock-rs`, which re-exports all of this and adds the attribute
-//! `#[distributed_lock]`. The rooms, each of which knows only those below it:
+//! Applications depend on `dlock-rs`, which re-exports this crate and adds the attribute
+//! `#[distributed_lock]`. The modules form layers. Each layer uses only the layers below it:
 //!
 //! ```text
-//! api      managers, requests, guards, and what generated code calls
+//! api      managers, requests, guards, and functions for generated code
 //! engine   drivers: acquire, renew, release, detach
 //! observe  logs and metrics of a call
 //! state    the decisions: events in, effects out

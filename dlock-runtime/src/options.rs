@@ -1,10 +1,10 @@
-//! The options of one call, and the settings that result from them.
+//! The options of one call, and the settings that result from them and the manager's defaults.
 
 use std::time::Duration;
 
 use crate::{error::LockError, key::LockKey};
 
-/// The shortest TTL: below it a renewal has no time for a lost packet.
+/// The minimum TTL: with a shorter one, a renewal has no time for a lost packet.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -17,7 +17,7 @@ use crate::{error::LockError, key::LockKey};
 /// ```
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 
-/// The longest TTL: a killed process keeps its locks that long.
+/// The maximum TTL: a killed process keeps its locks for that long.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -28,7 +28,7 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// ```
 pub const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// The time to wait for a lock that is held.
+/// How long to wait for a lock that another holder has.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -37,7 +37,7 @@ pub const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// use dlock::{LockManager, Wait};
 ///
 /// let manager = LockManager::builder().wait(Wait::Never).connect("memory://").await?;
-/// // A duration will do where a wait is asked for.
+/// // Functions that take a `Wait` also accept a duration.
 /// let patient = manager.lock("order:42").wait(Duration::from_secs(5));
 /// # drop(patient);
 /// # Ok(()) }
@@ -45,11 +45,11 @@ pub const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Ask once.
+    /// Send one acquire request and do not wait.
     Never,
-    /// Wait at most this long.
+    /// Wait for at most this time.
     For(Duration),
-    /// Wait until the lock is ours.
+    /// Wait without a limit.
     Forever,
 }
 
@@ -59,7 +59,7 @@ impl From<Duration> for Wait {
     }
 }
 
-/// The treatment of a body whose lease is lost.
+/// The treatment of a body whose lease is lost: it is cancelled, or it runs to its end.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -69,7 +69,7 @@ impl From<Duration> for Wait {
 ///
 /// let archived = manager.lock("archive").on_lost(OnLost::Finish).try_run(async |lease| {
 ///     tokio::select! {
-///         error = lease.lost() => Err(error), // put away what was begun, and say so
+///         error = lease.lost() => Err(error), // undo the unfinished work and report the loss
 ///         archived = async { /* the work */ Ok(12) } => archived,
 ///     }
 /// });
@@ -79,14 +79,14 @@ impl From<Duration> for Wait {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnLost {
-    /// Its future is dropped and the caller gets [`LockError::Lost`].
+    /// The body's future is dropped, and the caller gets [`LockError::Lost`].
     #[default]
     Stop,
-    /// It runs to its end and its result counts; the loss is reported as an event.
+    /// The body runs to its end and its result is returned. The loss is reported as an event.
     Finish,
 }
 
-/// The options of one call; what is not set comes from the manager.
+/// The options of one call. Options that are not set come from the manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub(crate) ttl: Option<Duration>,
@@ -98,7 +98,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Nothing set.
+    /// Creates options with nothing set.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -111,14 +111,14 @@ impl Options {
         }
     }
 
-    /// Sets how long the store keeps the lease without a sign of life.
+    /// Sets the TTL: how long the store keeps a lease that is not renewed.
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Sets how long to wait for a lock that is held.
+    /// Sets how long to wait for a lock that another holder has.
     #[must_use]
     pub const fn wait(mut self, wait: Wait) -> Self {
         self.wait = Some(wait);
@@ -139,21 +139,21 @@ impl Options {
         self
     }
 
-    /// After this the lease is given up, even if the body still runs.
+    /// Sets the time after which the lease is released, even if the body still runs.
     #[must_use]
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
     }
 
-    /// Keeps the lock from all others for at least this long after it was acquired.
+    /// Sets the minimum time between the acquisition and the release.
     #[must_use]
     pub const fn min_hold(mut self, min_hold: Duration) -> Self {
         self.min_hold = Some(min_hold);
         self
     }
 
-    /// These options over those of the manager, checked.
+    /// Merges these options with the manager's defaults and checks the result.
     pub(crate) fn resolve(self, defaults: &Timing, key: &LockKey) -> Result<Timing, LockError> {
         let timing = Timing {
             ttl: self.ttl.unwrap_or(defaults.ttl),
@@ -177,7 +177,7 @@ impl Options {
     }
 }
 
-/// Options with nothing left open.
+/// Options without unset values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timing {
     pub(crate) ttl: Duration,
@@ -185,10 +185,10 @@ pub(crate) struct Timing {
     pub(crate) renew: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) max_hold: Option<Duration>,
-    /// Of one call only: what a job needs says nothing about other locks of the manager.
+    /// Set per call only: the need of one job says nothing about the manager's other locks.
     pub(crate) min_hold: Option<Duration>,
-    /// One of several keys, of which not all may be had: until they are, the lease may be given back
-    /// before its `min_hold` has passed.
+    /// The key is one of several that are acquired together, and not all are held yet. Until they are, the
+    /// lease may be released before its `min_hold` has passed.
     pub(crate) on_trial: bool,
 }
 
@@ -207,13 +207,13 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// `true` if the lease is renewed as long as it is held.
+    /// Returns `true` if the lease is renewed while it is held.
     pub(crate) fn renews(&self) -> bool {
-        // Until all of several keys are there, the first must not run out.
+        // The lease of the first key must not expire before all keys are held.
         self.renew || self.on_trial
     }
 
-    /// The option that cannot be, and why.
+    /// Returns an invalid option and the reason, if there is one.
     pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
         if self.ttl < MIN_TTL {
             Some((
@@ -248,11 +248,11 @@ impl Timing {
     }
 }
 
-/// Refuses a TTL out of bounds while compiling.
+/// Refuses a TTL that is out of range at compile time.
 ///
 /// # Panics
 ///
-/// In const evaluation, when `ttl` is shorter than [`MIN_TTL`] or longer than [`MAX_TTL`].
+/// In const evaluation, if `ttl` is shorter than [`MIN_TTL`] or longer than [`MAX_TTL`].
 #[must_use]
 #[track_caller]
 pub const fn check_ttl(ttl: Duration) -> Duration {
@@ -267,11 +267,11 @@ pub const fn check_ttl(ttl: Duration) -> Duration {
     ttl
 }
 
-/// Refuses an empty holding time while compiling.
+/// Refuses a `max_hold` of zero at compile time.
 ///
 /// # Panics
 ///
-/// In const evaluation, when `max_hold` is zero.
+/// In const evaluation, if `max_hold` is zero.
 #[must_use]
 #[track_caller]
 pub const fn check_max_hold(max_hold: Duration) -> Duration {
@@ -282,11 +282,11 @@ pub const fn check_max_hold(max_hold: Duration) -> Duration {
     max_hold
 }
 
-/// Refuses a least holding time out of bounds while compiling.
+/// Refuses a `min_hold` that is out of range at compile time.
 ///
 /// # Panics
 ///
-/// In const evaluation, when `min_hold` is zero or longer than [`MAX_TTL`].
+/// In const evaluation, if `min_hold` is zero or longer than [`MAX_TTL`].
 #[must_use]
 #[track_caller]
 pub const fn check_min_hold(min_hold: Duration) -> Duration {
@@ -301,9 +301,9 @@ pub const fn check_min_hold(min_hold: Duration) -> Duration {
     min_hold
 }
 
-/// The reason why a time cannot be the limit for an answer or for a connection.
+/// Returns the reason why a time cannot be the limit of an answer or a connection attempt.
 pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
-    /// Sums and multiples of limits are moments in the future, which have to exist.
+    /// Sums and multiples of limits are added to the current time and must not overflow it.
     const LONGEST: Duration = Duration::from_secs(60 * 60);
     if limit.is_zero() {
         return Some("it must be greater than zero");

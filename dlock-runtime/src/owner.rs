@@ -1,4 +1,4 @@
-//! Owner ids: the random id by which the store knows one claim on a key, never used twice.
+//! Owner ids: the random id by which the store knows one claim on a key. An id is never used twice.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ use crate::random::Random;
 pub struct ClientId(Uuid);
 
 impl ClientId {
-    /// A new identity from `random`.
+    /// Creates a new identity from `random`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -48,9 +48,9 @@ impl fmt::Display for ClientId {
 
 /// The id by which a store knows one claim on a key, written `client.number`.
 ///
-/// It is made before the first request is sent, so that a retry can recognise the effect of an
-/// earlier request without an answer. It proves ownership to the store only: any client that may
-/// write to the store can read it.
+/// It is created before the first request is sent, so that a retry can detect the effect of an earlier
+/// request without an answer. It proves ownership to the store only: every client with access to the store
+/// can read it.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -73,7 +73,7 @@ impl OwnerId {
     /// The greatest number of a round.
     pub(crate) const LAST_ROUND: u32 = (1 << (64 - Self::ROUND_SHIFT)) - 1;
 
-    /// The owner of claim number `number` of `client`.
+    /// Creates the owner id of claim `number` of `client`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -87,23 +87,23 @@ impl OwnerId {
         Self { client, number }
     }
 
-    /// The same claim in a round of a quorum; `None` if there is no room for one.
+    /// Returns the same claim in a round of a quorum, or `None` if the round number does not fit.
     ///
-    /// Stores take it for another owner. Rounds have the upper 20 bits: a claim every microsecond
-    /// reaches them after half a year.
+    /// Stores treat it as another owner. Rounds use the upper 20 bits: with one claim per microsecond, the
+    /// numbers of claims reach them after half a year.
     pub(crate) fn in_round(self, round: u32) -> Option<Self> {
         let fits = self.number >> Self::ROUND_SHIFT == 0 && round <= Self::LAST_ROUND;
         let number = self.number | u64::from(round) << Self::ROUND_SHIFT;
         fits.then_some(Self { number, ..self })
     }
 
-    /// The claim, whatever the round.
+    /// Returns the claim without its round.
     pub(crate) fn in_any_round(self) -> Self {
         let number = self.number & ((1 << Self::ROUND_SHIFT) - 1);
         Self { number, ..self }
     }
 
-    /// The manager this claim belongs to.
+    /// Returns the manager to which this claim belongs.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -143,7 +143,7 @@ impl FromStr for ClientId {
 
     fn from_str(text: &str) -> Result<Self, ForeignOwner> {
         let client = Uuid::try_parse(text).map_err(|_| ForeignOwner)?;
-        // Only the canonical spelling is ours.
+        // dlock writes only the canonical spelling.
         let client = Self(client);
         if client.to_string() == text {
             Ok(client)
@@ -160,7 +160,7 @@ impl FromStr for OwnerId {
         let (client, number) = text.split_once('.').ok_or(ForeignOwner)?;
         let number = number.parse().map_err(|_| ForeignOwner)?;
         let owner = Self::new(client.parse()?, number);
-        // Only the canonical spelling is ours; `+1` or upper case would parse as well.
+        // dlock writes only the canonical spelling; `+1` or upper case would parse as well.
         if owner.to_string() == text {
             Ok(owner)
         } else {
@@ -169,7 +169,7 @@ impl FromStr for OwnerId {
     }
 }
 
-/// Draws the owners of one manager: none of them twice.
+/// Creates the owner ids of one manager, each only once.
 #[derive(Debug)]
 pub(crate) struct Owners {
     client: ClientId,

@@ -1,13 +1,15 @@
-//! Notices a fork: what a process has of a store is of no use to its children.
+//! Detects a fork: a child must not use the leases and connections of its parent.
 //!
-//! A forked child has a copy of every lease, owner id and connection of its parent. If it went on
-//! with them, two processes would hold one lock, and read each other's answers. So whatever sends a
-//! request, or says that a lease is valid, looks first in which process it runs.
+//! A forked child has a copy of every lease, owner id and connection of its parent. If it used them, two
+//! processes would hold one lock and read each other's answers. Code that sends a request, or reports that a
+//! lease is valid, therefore first checks in which process it runs.
 //!
-//! A manager gives its store out for requests only in its own process (`store/boxed.rs`), a lease is lost in any other, and tasks
-//! that own a socket stop: bytes that a child read would be missing in its parent, whose next answer would be taken for
-//! that one. Asking for the process id is a system call, so a thread remembers the answer for 10 µs, a fraction of the time
-//! that a fork takes. (`tests/forks`)
+//! A manager returns its store for requests only in its own process (`store/boxed.rs`). In any other process
+//! its leases are lost, and tasks that own a socket stop. Otherwise bytes that a child reads would be missing
+//! in its parent, which would then assign answers to the wrong requests.
+//!
+//! Reading the process id is a system call, so a thread caches it for 10 µs, a fraction of the time that a
+//! fork takes. (`tests/forks`)
 
 #[cfg(any(feature = "redis", test))]
 mod here;
@@ -21,29 +23,29 @@ pub(crate) use self::here::here;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// The time for which a thread need not ask for its process again.
+/// The time for which a thread caches its process id.
 ///
-/// Asking is a system call, and a lock in memory takes little longer than some of them. The thread
-/// that forks is the only one that the child has, and the call by itself takes it more than four
-/// times as long: the kernel copies a process.
+/// Reading it is a system call, and a lock in memory takes little longer than some of them. The cache is
+/// safe, because only the thread that forks exists in the child. The fork takes that thread more than four
+/// times as long as this: the kernel copies a process.
 const REMEMBERED: Duration = Duration::from_micros(10);
 
 thread_local! {
-    /// When this thread has asked for its process, and which it is.
+    /// The time at which this thread last read its process id, and the id.
     static KNOWN: Cell<Option<(Instant, u32)>> = const { Cell::new(None) };
 }
 
-/// A process, as long as it lives.
+/// The identity of a process during its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u32);
 
 impl Process {
-    /// The one that runs this.
+    /// Returns the process that runs this code.
     pub(crate) fn this() -> Self {
         Self(process::id())
     }
 
-    /// `true` if it is the process that runs this at `now`; `false` in a forked child.
+    /// Returns `true` if this code runs in the process at `now`, and `false` in a forked child.
     pub(crate) fn is_this(self, now: Instant) -> bool {
         if let Some((asked, this)) = KNOWN.get()
             && let Some(since) = now.checked_duration_since(asked)
@@ -56,11 +58,11 @@ impl Process {
         self.0 == this
     }
 
-    /// Fails in a child of the process.
+    /// Returns an error in a forked child of the process.
     ///
     /// # Errors
     ///
-    /// [`StoreErrorKind::Forked`], which says that nothing was sent.
+    /// Returns [`StoreErrorKind::Forked`], which means that nothing was sent.
     pub(crate) fn check(self, now: Instant) -> Result<(), StoreError> {
         if self.is_this(now) {
             return Ok(());
@@ -73,7 +75,7 @@ impl Process {
         Err(StoreError::new(StoreErrorKind::Forked, message))
     }
 
-    /// Another one than this, as after a fork.
+    /// Returns a process other than this one, as after a fork.
     #[cfg(test)]
     pub(crate) fn other() -> Self {
         Self(process::id().wrapping_add(1))
@@ -97,12 +99,12 @@ mod tests {
 
     #[test]
     fn a_process_is_remembered_for_a_moment_only() {
-        // As a child has it that was forked by this thread.
+        // The state of a child that this thread has forked.
         let (forked, other) = (Instant::now(), Process::other());
         KNOWN.set(Some((forked, other.0)));
         assert!(other.is_this(forked + REMEMBERED / 2));
         assert!(!other.is_this(forked + REMEMBERED));
-        // A clock that was put back says nothing.
+        // A clock that was set back must not keep the cache valid.
         KNOWN.set(Some((forked + REMEMBERED, other.0)));
         assert!(!other.is_this(forked));
     }

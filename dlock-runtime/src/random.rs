@@ -1,9 +1,8 @@
-//! Randomness handed in, so that a simulation can replay it.
+//! Randomness as a parameter, so that a simulation can replay it.
 
 use std::time::Duration;
 
-/// The source of a manager's random bits: the identity of the client, and jitter. It must not
-/// panic.
+/// The source of a manager's random bits: the identity of the client, and jitter. It must not panic.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -23,19 +22,21 @@ use std::time::Duration;
 /// # drop(builder);
 /// ```
 pub trait Random: Send + Sync + 'static {
-    /// 64 uniformly random bits.
+    /// Returns 64 uniformly random bits.
     fn next_u64(&self) -> u64;
 }
 
-/// Random bits of the operating system, by one system call for each number.
+/// Random bits of the operating system, with one system call for each number.
 ///
-/// A generator in the process would be cheaper, but a fork copies it: two children would draw the
-/// same numbers, and the store would take one for the other. A lock that is free needs no random
-/// bits; they are drawn when a manager is made, and for the pause after a refusal or a failure.
+/// A generator inside the process would be cheaper, but a fork copies it: two children would draw the same
+/// numbers, and the store could not tell them apart. Acquiring a free lock needs no random bits. They are
+/// drawn when a manager is created, and for the pause after a refusal or a failure.
 ///
 /// # Panics
 ///
-/// If the operating system has no random bits, which does not happen once it has started.
+/// Panics if the operating system has no random bits, which does not happen once it has started.
+///
+/// # Examples
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -52,7 +53,7 @@ impl Random for SystemRandom {
     }
 }
 
-/// `least` and up to a quarter more, so that waiters fall out of step.
+/// Returns `least` plus up to a quarter of it, so that waiters do not stay in step.
 pub(crate) fn jittered(least: Duration, random: u64) -> Duration {
     let quarter = u64::try_from((least / 4).as_micros()).unwrap_or(u64::MAX);
     least + Duration::from_micros(random % quarter.max(1))

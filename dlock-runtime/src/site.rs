@@ -1,4 +1,4 @@
-//! The annotated functions of a program, as their attributes describe them.
+//! Descriptions of the program's annotated functions, taken from their attributes.
 
 use std::{fmt, time::Duration};
 
@@ -25,15 +25,15 @@ pub struct LockSite {
     line: u32,
     template: &'static str,
     templates: &'static [&'static str],
-    /// The template, unless the attribute has a word in its place.
+    /// The template, or the attribute's `metric`.
     metric: &'static str,
     options: Options,
     computed: &'static [&'static str],
 }
 
 impl LockSite {
-    /// Takes the values that the attribute knows while compiling; `computed` names the options that
-    /// it does not know.
+    /// Creates a site from the values that the attribute knows at compile time. `computed` names the options
+    /// that it does not know.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(
@@ -57,7 +57,7 @@ impl LockSite {
         }
     }
 
-    /// The same with the word that metrics show.
+    /// Sets the label that metrics show instead of the template.
     #[doc(hidden)]
     #[must_use]
     pub const fn with_metric(mut self, metric: &'static str) -> Self {
@@ -65,26 +65,27 @@ impl LockSite {
         self
     }
 
-    /// The function with its module: `shop::billing::settle`. A method stands without its type.
+    /// Returns the function with its module, such as `shop::billing::settle`. For a method, the type is not
+    /// included.
     #[must_use]
     pub fn function(&self) -> &'static str {
         self.function
     }
 
-    /// The source file, as the compiler was given it.
+    /// Returns the source file, as it was passed to the compiler.
     #[must_use]
     pub fn file(&self) -> &'static str {
         self.file
     }
 
-    /// The line of the attribute.
+    /// Returns the line of the attribute.
     #[must_use]
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// The key template as written: `order:<id>`. Several are in one text, with a comma between
-    /// them: `account:<from>, account:<to>`.
+    /// Returns the key template as written, such as `order:<id>`. Several templates are joined with a comma:
+    /// `account:<from>, account:<to>`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -101,8 +102,8 @@ impl LockSite {
         self.template
     }
 
-    /// The label `template` of this function's metrics, and of its spans and events: what the attribute's `metric` says,
-    /// or else the [template](Self::template).
+    /// Returns the label `template` of this function's metrics, spans and events: the attribute's `metric`,
+    /// otherwise the [template](Self::template).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -119,7 +120,7 @@ impl LockSite {
         self.metric
     }
 
-    /// The key templates as written, one by one.
+    /// Returns the key templates as written, one by one.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -136,7 +137,7 @@ impl LockSite {
         self.templates
     }
 
-    /// The TTL; `None` if it is the manager's, or [computed](Self::computed).
+    /// Returns the TTL, or `None` if it is the manager's or [computed](Self::computed).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -154,7 +155,7 @@ impl LockSite {
         self.options.ttl
     }
 
-    /// Returns how long to wait; `None` if that is the manager's, or [computed](Self::computed).
+    /// Returns how long a call waits, or `None` if that is the manager's or [computed](Self::computed).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -171,7 +172,7 @@ impl LockSite {
         self.options.wait
     }
 
-    /// The names of the options that are computed in each call.
+    /// Returns the names of the options that are computed at each call.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -188,7 +189,7 @@ impl LockSite {
         self.computed
     }
 
-    /// The options known while compiling.
+    /// Returns the options that are known at compile time.
     #[doc(hidden)]
     #[must_use]
     pub const fn options(&self) -> Options {
@@ -200,7 +201,7 @@ impl LockSite {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) site: Option<&'static LockSite>,
-    /// Of the keys, or the word that the attribute or the caller has for it.
+    /// The template of the keys, or the label that replaces it.
     pub(crate) template: Option<&'static str>,
 }
 

@@ -1,26 +1,28 @@
-//! This process's knowledge of one key: a plain value, changed by events only.
+//! The state of one key in this process: a plain value that only events change.
 //!
-//! Every task that wants the key makes an *attempt*. One of them at a time is in front and bears the
-//! *claim* of this process, which is all that the store sees; the others wait behind it in the order
-//! of their arrival. The one in front goes through these phases:
+//! Every task that wants the key makes an *attempt*. One attempt at a time is in front. It holds the *claim*
+//! of this process, which is all that the store sees. The other attempts wait behind it in the order of their
+//! arrival. The attempt in front goes through these phases:
 //!
 //! ```text
-//! Asking ⇄ Waiting         asks the store; if busy, waits for a hint or a time and asks again
+//! Asking ⇄ Waiting         sends a request; if busy, waits for a message or a time and repeats it
 //!    └───────┴─► Holding ──► Lost
 //!                   └──────────┴──────► Leaving ──► (forgotten)
 //! ```
 //!
-//! When it leaves, the next takes over its claim, be it a lease that is still fresh or a place in the
-//! store's queue. What is lost or being given back steps aside for the next one's own claim.
+//! When the front attempt leaves, the next attempt takes over its claim: a lease that is still fresh, or a
+//! place in the store's queue. A claim whose lease is lost or being released is moved aside, and the next
+//! attempt makes its own claim.
 //!
-//! [`KeyState::on_event`] takes an event of one attempt and answers with the one thing its driver
-//! has to do next. No I/O and no clock is in here; the drivers (the waiting task,
-//! the renewer of leases, the releaser) have no decisions to take.
+//! [`KeyState::on_event`] takes an event of one attempt and returns the one action that its driver has to
+//! take next. This module has no I/O and no clock. The drivers (the waiting task, the renewer, the releaser)
+//! make no decisions.
 //!
-//! A lost or leaving attempt steps aside, and the next in line makes its own claim. That one asks while the release is
-//! under way; over one connection, the release arrives first.
+//! If the next attempt makes its own claim, it sends its request while the release is in flight. Over one
+//! connection, the release arrives first.
 //!
-//! A turn is forgotten with the last attempt of the process: the pause after a turn is not a promise of fairness.
+//! The end of the last attempt of the process ends a turn as well: the pause after a turn is not a guarantee
+//! of fairness.
 
 mod attempt;
 mod claim;

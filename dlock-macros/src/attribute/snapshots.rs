@@ -1,12 +1,13 @@
-//! Expansions of typical functions, as files that can be read.
+//! Expansions of typical functions as readable files.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p dlock-macros` writes them again; read the difference.
+//! `UPDATE_EXPECT=1 cargo test -p dlock-macros` rewrites them; read the difference.
 
 use expect_test::{ExpectFile, expect_file};
 
 use super::run;
 
-/// The `#[distributed_lock(..)]` function in `source`, expanded; what is around it stays.
+/// Compares the expansion of a `#[distributed_lock(..)]` function with a file. The code around the function
+/// stays.
 #[expect(clippy::needless_pass_by_value, reason = "it is made for one call")]
 fn check(arguments: &str, item: &str, expected: ExpectFile) {
     let expansion = run(

@@ -1,4 +1,4 @@
-//! Expansion as a whole: what is kept, what is reported, and that no input makes it panic.
+//! Tests the expansion as a whole: what it keeps, what it reports, and that no input makes it panic.
 
 use proptest::{prelude::*, sample::select};
 
@@ -74,7 +74,7 @@ fn is_our_line(attr: &syn::Attribute) -> bool {
     doc.contains("Holds the lock") || doc == "# [doc = \"\"]"
 }
 
-/// One mistake of each plain function, in these words; none if there are none.
+/// Each plain function has one mistake, with these words, or none.
 #[test]
 fn plain_functions_are_refused_what_a_thread_cannot_do() {
     let plain = "fn pay(id: u64) -> Result<u64, E> { BODY }";
@@ -269,7 +269,7 @@ fn unused_parameters_are_left_to_rustc() {
             captured,
             "{name}: {expansion}"
         );
-        // A variable of its own, of which rustc says that it is not used.
+        // A variable of its own, which rustc reports as unused.
         let again = expansion.contains(&format!("let {name} = {name} ;"));
         assert_eq!(again, !captured, "{name}: {expansion}");
     }
@@ -295,7 +295,7 @@ fn what_the_body_cannot_own_is_not_captured() {
         let again = expansion.contains(&format!("let {name} = {name} ;"));
         assert!(!again, "{name}: {expansion}");
     }
-    // A plain function drops what its block does not name as soon as it is called.
+    // A plain function drops the parameters that its block does not name when it is called.
     let item = "fn pay(self, a: A) -> impl Future<Output = R> { async move { BODY } }";
     let expansion = expanded(r#"key = "a""#, item);
     assert!(!expansion.contains("let _ = & self"), "{expansion}");
@@ -373,12 +373,12 @@ proptest! {
         let item = edited(tokens(item), &edits);
         let bodies = item.to_string().matches("BODY").count();
         let expansion = run(arguments, item).to_string();
-        // Types are written several times, so there may be more.
+        // Types are written several times, so the count may be higher.
         prop_assert!(expansion.matches("BODY").count() >= bodies, "{}", expansion);
     }
 }
 
-/// As they should be, or not.
+/// Correct arguments, or edited ones.
 fn edits_of_arguments() -> impl Strategy<Value = TokenStream> {
     prop_oneof![
         Just(tokens(ARGUMENTS)),

@@ -1,14 +1,14 @@
-//! Bodies around which braces would be reported as unused.
+//! Finds bodies around which braces would be reported as unused.
 
 use proc_macro2::{TokenStream, TokenTree};
 
-/// `true` if a body may be a lone expression: it has no `;` and does not begin with an item.
+/// Returns `true` if a body may be a single expression: it has no `;` and does not begin with an item.
 pub(super) fn is_one_expression(body: &TokenStream) -> bool {
     let is_semicolon = |tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';');
     !begins_with_item(body) && !body.clone().into_iter().any(is_semicolon)
 }
 
-/// A statement before an item would be reported, by clippy.
+/// Returns `true` if a body begins with an item: clippy would report a statement before it.
 fn begins_with_item(body: &TokenStream) -> bool {
     const ITEMS: &[&str] = &[
         "enum",
@@ -24,7 +24,7 @@ fn begins_with_item(body: &TokenStream) -> bool {
         "type",
         "use",
     ];
-    // They begin expressions, too: `async move {`, `const {`, `unsafe {`, and `union` is a name.
+    // These words also begin expressions: `async move {`, `const {`, `unsafe {`, and `union` is a name.
     const BEFORE_WORDS: &[&str] = &["async", "const", "union", "unsafe"];
     let mut trees = body.clone().into_iter().peekable();
     let is_hash =

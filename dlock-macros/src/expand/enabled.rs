@@ -1,7 +1,7 @@
-//! The guard of an expansion: that of a task or of a thread, and what `enabled = EXPR` changes in it.
+//! The guard of an expansion, for a task or a thread, and the effect of `enabled = EXPR` on it.
 //!
-//! With that option the guard becomes one that may be empty, and runs the body either way, so that the body is written once. Without
-//! the option nothing of it is in the expansion.
+//! With that option the guard may be empty and runs the body either way, so the body is written once. Without
+//! the option the expansion contains nothing of it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -9,13 +9,14 @@ use quote::quote_spanned;
 use super::spans::{private, site};
 use crate::plan::Plan;
 
-/// The condition, before everything else.
+/// Returns the condition, which precedes everything else.
 pub(super) fn condition(plan: &Plan) -> Option<TokenStream> {
     let value = plan.enabled.as_ref()?;
     Some(quote_spanned!(site()=> let __enabled: ::core::primitive::bool = #value;))
 }
 
-/// The guard of a call that has `asked` and was `answered`, if it was to ask.
+/// Returns the guard of a call: `asked` requests the lock, if the call does that, and `answered` is the
+/// result.
 pub(super) fn guard(plan: &Plan, asked: &TokenStream, answered: &TokenStream) -> TokenStream {
     if plan.enabled.is_none() {
         return answered.clone();
@@ -32,7 +33,7 @@ pub(super) fn guard(plan: &Plan, asked: &TokenStream, answered: &TokenStream) ->
     }
 }
 
-/// The type of the guard.
+/// Returns the type of the guard.
 pub(super) fn guard_type(plan: &Plan) -> TokenStream {
     match (plan.enabled.is_some(), plan.blocking) {
         (false, false) => quote_spanned!(site()=> LockGuard),
@@ -42,7 +43,7 @@ pub(super) fn guard_type(plan: &Plan) -> TokenStream {
     }
 }
 
-/// The guard's method that runs the body.
+/// Returns the guard's method that runs the body.
 pub(super) fn run(plan: &Plan) -> TokenStream {
     if plan.blocking {
         quote_spanned!(site()=> run)
@@ -51,7 +52,7 @@ pub(super) fn run(plan: &Plan) -> TokenStream {
     }
 }
 
-/// The function that gives the lock back.
+/// Returns the function that releases the lock.
 pub(super) fn finish(plan: &Plan, place: Span) -> TokenStream {
     match (plan.enabled.is_some(), plan.blocking) {
         (false, false) => quote_spanned!(place=> finish),
@@ -61,7 +62,7 @@ pub(super) fn finish(plan: &Plan, place: Span) -> TokenStream {
     }
 }
 
-/// The function that prepares a section to go on without its caller.
+/// Returns the function that prepares a body to continue without its caller.
 pub(super) fn detach(plan: &Plan) -> TokenStream {
     if plan.enabled.is_none() {
         quote_spanned!(site()=> Detach::of)

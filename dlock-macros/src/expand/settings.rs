@@ -1,4 +1,4 @@
-//! The options of a lock as calls on `Options`.
+//! The options of a lock as method calls on `Options`.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -9,7 +9,7 @@ use super::spans::{private, site, site_at};
 use crate::duration::Role;
 use crate::plan::{Length, Loss, Patience, Plan, Setting};
 
-/// Calls that set options: those known during compilation, or those computed in each call.
+/// Returns the calls that set options: those known at compile time, or those computed at each call.
 pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     plan.settings
@@ -37,7 +37,7 @@ pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
         .collect()
 }
 
-/// The names of the options that each call computes.
+/// Returns the names of the options that each call computes.
 pub(super) fn computed(plan: &Plan) -> impl Iterator<Item = &'static str> {
     let computed = plan.settings.iter().filter(|setting| !setting.is_fixed());
     let enabled = plan.enabled.as_ref().map(|_| "enabled");
@@ -53,7 +53,7 @@ fn length(plan: &Plan, role: Role, length: &Length) -> TokenStream {
     };
     match length {
         Length::Fixed(duration) => millis(*duration),
-        // Evaluated with the static, so a bad constant is an error of the compiler's, shown here.
+        // Evaluated with the static, so the compiler reports a bad constant here.
         Length::Constant(path) => checked(path),
         Length::Associated(path) => {
             let checked = checked(path);

@@ -1,9 +1,9 @@
-//! Names of variants in another case, letter for letter as serde writes them.
+//! Converts names of variants to another case, exactly as serde does.
 //!
-//! Keys and JSON then show a state by one name. Only ASCII letters change, and a new word begins at
-//! every capital: `HttpGet` is `http_get`, `HTTPGet` is `h_t_t_p_get`.
+//! Keys and JSON then use one name for a state. Only ASCII letters change, and a new word begins at every
+//! capital: `HttpGet` becomes `http_get`, and `HTTPGet` becomes `h_t_t_p_get`.
 
-/// The names of variants in a key.
+/// The case of variant names in a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Case {
     Lower,
@@ -29,7 +29,7 @@ const CASES: [(Case, &str); 8] = [
     (Case::ScreamingKebab, "SCREAMING-KEBAB-CASE"),
 ];
 
-/// The values of `rename_all`.
+/// Returns the values of `rename_all`.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     CASES.iter().map(|(_, name)| *name)
 }
@@ -40,7 +40,7 @@ impl Case {
         Some(*case)
     }
 
-    /// `variant` in this case.
+    /// Returns `variant` in this case.
     pub(super) fn apply(self, variant: &str) -> String {
         match self {
             Self::Pascal => variant.to_owned(),
@@ -55,14 +55,14 @@ impl Case {
             }
             Self::Snake => words(variant, '_').to_ascii_lowercase(),
             Self::ScreamingSnake => words(variant, '_').to_ascii_uppercase(),
-            // Underscores that the variant has itself become hyphens too.
+            // Underscores of the variant itself become hyphens too.
             Self::Kebab => words(variant, '-').to_ascii_lowercase().replace('_', "-"),
             Self::ScreamingKebab => words(variant, '-').to_ascii_uppercase().replace('_', "-"),
         }
     }
 }
 
-/// `variant` with `separator` before every capital but a leading one.
+/// Returns `variant` with `separator` before every capital except a leading one.
 fn words(variant: &str, separator: char) -> String {
     let mut words = String::new();
     for (at, letter) in variant.char_indices() {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn as_serde_does() {
-        // `tests/in_process/key_parts` asks serde itself.
+        // `tests/in_process/key_parts` compares with serde itself.
         for (variant, expected) in [
             (
                 "InTransit",

@@ -1,4 +1,4 @@
-//! The type to what identifies its values, or every mistake at once.
+//! Finds what identifies the values of a type, or reports every mistake at once.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::options::{self, Place};
 use super::plan::{Field, Value};
 use crate::message::{Fault, Faults};
 
-/// Finds what identifies a value; nothing if `faults` has grown, or had something in it before.
+/// Finds what identifies a value. Returns nothing if `faults` has grown or was not empty before.
 pub(super) fn check(item: &DeriveInput, case: Case, faults: &mut Faults) -> Value {
     let value = match &item.data {
         Data::Struct(data) => fields(item, &data.fields, faults),
@@ -62,7 +62,7 @@ fn fields(item: &DeriveInput, fields: &Fields, faults: &mut Faults) -> Value {
 
     let name = &item.ident;
     if kept.is_empty() {
-        // It stands before the fields.
+        // The attribute precedes the fields.
         faults.at(0);
         let fault = if fields.is_empty() {
             Fault::new(format!("`{name}` has no field that could identify it"))
@@ -131,7 +131,7 @@ fn names(item: &DeriveInput, data: &DataEnum, case: Case, faults: &mut Faults) -
     Value::Names(names)
 }
 
-/// Types that come from a `macro_rules` fragment are in invisible groups.
+/// Types from a `macro_rules` fragment are in invisible groups.
 fn is_phantom(ty: &Type) -> bool {
     match ty {
         Type::Group(ty) => is_phantom(&ty.elem),
@@ -151,10 +151,10 @@ fn ends(ty: &Type) -> (Span, Span) {
     (first, last)
 }
 
-/// `true` if a bound on `ty` is needed for it to be a `KeyPart`.
+/// Returns `true` if the impl needs a bound on `ty`.
 ///
-/// A type that contains the one derived for gets none: the bound would ask for itself. That the
-/// other fields have theirs is enough for rustc to find the impl in the making.
+/// A type that contains the derived type gets no bound: the bound would refer to itself. The bounds of the
+/// other fields are enough for rustc to find the impl.
 fn depends(ty: &Type, generics: &Generics, own: &Ident) -> bool {
     let params: Vec<&Ident> = generics.type_params().map(|param| &param.ident).collect();
     let tokens = ty.to_token_stream();
@@ -162,7 +162,7 @@ fn depends(ty: &Type, generics: &Generics, own: &Ident) -> bool {
         && !mentions(tokens, &|ident| ident == own || ident == "Self")
 }
 
-/// `true` if `tokens` contain a name that `wanted` knows, other than after a `::`.
+/// Returns `true` if `tokens` contain a name for which `wanted` is true, except after a `::`.
 fn mentions(tokens: TokenStream, wanted: &impl Fn(&Ident) -> bool) -> bool {
     let mut colons = 0;
     for tree in tokens {

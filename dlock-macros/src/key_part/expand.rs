@@ -1,7 +1,7 @@
-//! `Plan` to tokens; nothing can go wrong here.
+//! Turns a `Plan` into tokens. This stage cannot fail.
 //!
-//! Our tokens have mixed-site spans, as in the attribute's expansion. The calls that render a field
-//! are shown at its type: that is where rustc says that it is no `KeyPart`.
+//! Generated tokens have mixed-site spans, as in the attribute's expansion. The calls that render a field
+//! have the span of its type: rustc reports there that the type does not implement `KeyPart`.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use syn::{Member, Type};
 use super::plan::{Field, Plan, Value};
 use crate::expand::{private, site_at as at};
 
-/// Writes the impl.
+/// Returns the impl.
 //
 // Input:   struct Invoice { shop: String, number: u32 }
 // Output:  impl KeyPart for Invoice {
@@ -30,7 +30,7 @@ use crate::expand::{private, site_at as at};
 pub(super) fn expand(plan: &Plan) -> TokenStream {
     let site = Span::mixed_site();
     let private = private(plan.krate.as_ref(), site);
-    // As one of our names: a type that is deprecated is no less so here, and no warning.
+    // With our span: a deprecated type stays deprecated, and the impl causes no warning.
     let mut name = plan.name.clone();
     name.set_span(at(name.span()));
     let (impl_generics, type_generics, clause) = plan.generics.split_for_impl();
@@ -59,7 +59,7 @@ fn bounds(value: &Value) -> Vec<&Type> {
         .iter()
         .filter_map(|field| field.bound.as_ref())
         .collect();
-    // A bound that is written twice is a lint.
+    // A bound that is written twice triggers a lint.
     let mut seen = HashSet::new();
     bounds.retain(|ty| seen.insert(ty.to_token_stream().to_string()));
     bounds
@@ -90,7 +90,7 @@ fn body(plan: &Plan) -> TokenStream {
     }
 }
 
-/// `&self.field`, which begins and ends where the field's type does.
+/// Returns `&self.field`, with the span of the field's type.
 fn borrowed(field: &Field) -> TokenStream {
     let (first, last) = field.place;
     let borrow = quote_spanned!(at(first)=> &self.);

@@ -1,4 +1,4 @@
-//! The options of `#[key_part(..)]` on a type, a variant or a field; only their form is checked.
+//! Reads the options of `#[key_part(..)]` on a type, a variant or a field. Only their form is checked.
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt;
@@ -10,7 +10,7 @@ use crate::args::read_options;
 use crate::message::{Fault, Faults};
 use crate::suggest;
 
-/// The item that an attribute stands on.
+/// The item to which an attribute belongs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Struct,
@@ -48,7 +48,7 @@ enum Opt {
     Skip,
 }
 
-/// Every option, its name and an example of its use.
+/// Every option, its name and an example.
 const OPTIONS: [(Opt, &str, &str); 4] = [
     (Opt::RenameAll, "rename_all", "rename_all = \"snake_case\""),
     (Opt::Crate, "crate", "crate = ::my_crate::dlock"),
@@ -57,7 +57,7 @@ const OPTIONS: [(Opt, &str, &str); 4] = [
 ];
 
 impl Opt {
-    /// The reason why the option is of no use there, and the advice; `None` if it is of use.
+    /// Returns the reason why the option has no effect there, with advice, or `None` if it has an effect.
     fn misplaced(self, place: Place) -> Option<&'static str> {
         const NO_NAMES: &str = "remove it; names of types and fields are not part of a key";
         match (self, place) {
@@ -89,7 +89,7 @@ pub(super) struct Options {
     seen: Vec<Opt>,
 }
 
-/// Reads all `#[key_part(..)]` of one place; what cannot be read is reported and left out.
+/// Reads all `#[key_part(..)]` of one place. Options that cannot be read are reported and omitted.
 pub(super) fn read(attrs: &[Attribute], place: Place, faults: &mut Faults) -> Options {
     let mut options = Options::default();
     for attr in attrs {
@@ -112,7 +112,7 @@ fn not_a_list(place: Place) -> Fault {
         .help(format!("for example `#[key_part({})]`", example(place)))
 }
 
-/// An option that may stand there, with a value.
+/// Returns an option that is allowed there, with a value.
 fn example(place: Place) -> &'static str {
     let useful = OPTIONS
         .iter()
@@ -164,7 +164,7 @@ fn read_one(input: ParseStream<'_>, place: Place, options: &mut Options) -> syn:
     Ok(())
 }
 
-/// The value after the `=`, without the invisible groups that a `macro_rules` fragment comes in.
+/// Returns the value after the `=`, without the invisible groups that a `macro_rules` fragment adds.
 fn value(input: ParseStream<'_>, name: &Ident, example: &str) -> syn::Result<Expr> {
     let needed = || {
         Fault::new(format!("`{name}` needs a value"))

@@ -1,4 +1,4 @@
-//! The derive as a whole: what it makes of each kind of type, and that no input makes it panic.
+//! Tests the derive as a whole: its output for each kind of type, and that no input makes it panic.
 
 use proptest::{prelude::*, sample::select};
 

@@ -1,4 +1,4 @@
-//! An overlay names what the template names, at the same bytes, and nothing else.
+//! Tests that an overlay names the template's names, at the same bytes, and nothing else.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn names_are_shown_where_they_stand() {
         shown("r#\"é<shop.id>\"#", 3..7).as_deref(),
         Some("r#\"__{shop}___\"#")
     );
-    // No room for the longer beginning, a name in escapes, and one that no format string can have.
+    // No room for the longer beginning, a name in escapes, and a name that a format string cannot contain.
     assert_eq!(shown("\"<id>\"", 1..3), None);
     assert_eq!(shown("\"order:<\\x69d>\"", 7..9), None);
     assert_eq!(shown("\"order:<r#type>\"", 7..13), None);
@@ -53,7 +53,7 @@ proptest! {
             .zip(value.match_indices('>'))
             .map(|((open, _), (close, _))| open + 1..close)
             .collect();
-        // A backslash is one of the value's characters in a raw literal, and an escape in another.
+        // A backslash is a character of the value in a raw literal, and an escape in another literal.
         prop_assert_eq!(names.len(), pieces.len());
 
         let mut left = source.clone();

@@ -1,4 +1,4 @@
-//! Texts that are taken for placeholders, and texts that are not.
+//! Tests texts that count as placeholders, and texts that do not.
 
 use proc_macro2::{Span, TokenStream};
 
@@ -11,7 +11,7 @@ const ITEM: &str =
     report: Report,
     Path(shop): Path<u8>) -> R { }";
 
-/// The messages about `text`, as the key of [`ITEM`].
+/// Returns the messages about `text`, as the key of [`ITEM`].
 fn messages(text: &str) -> Vec<String> {
     let item: TokenStream = ITEM.parse().expect("tokens");
     let target = target::parse(item, &mut Faults::default()).expect("a function");
@@ -93,19 +93,19 @@ fn what_may_well_be_meant_is_left_alone() {
         "order:all",
         "name/list",
         "id-cards",
-        // Not all of a segment.
+        // Not a whole segment.
         "sync-id",
         "order:by-id",
         "order:id.old.",
         "order:ids",
         "order:Id",
-        // Not what one names a thing by.
+        // Not a value that identifies something.
         "migrate:db",
         "sort:list",
         "report",
         "send:report",
         "jobs:self",
-        // Beside a placeholder, or one itself.
+        // Beside a placeholder, or a placeholder itself.
         "order:<id>",
         "order:<id>:name",
         "id:<id>",

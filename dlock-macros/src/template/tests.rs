@@ -1,4 +1,4 @@
-//! The grammar of key templates, by example and by property.
+//! Tests the grammar of key templates with examples and properties.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     template.pieces
 }
 
-/// The underlined part and the message of the only fault.
+/// Returns the underlined part and the message of the only fault.
 fn fault(text: &str) -> (String, String) {
     let template = parse(text);
     let [(range, fault)] = template.faults.as_slice() else {
@@ -134,8 +134,8 @@ fn all_mistakes_are_found() {
     assert_eq!(template.faults.len(), 5, "{:?}", template.faults);
 }
 
-/// A template that the macro accepts and the runtime refuses would fail in every call. A delimiter that can occur in
-/// values would let different calls share a lock.
+/// A template that the macro accepts and the runtime refuses would fail in every call. A delimiter that can
+/// occur in values would let different calls share a lock.
 #[test]
 fn the_runtime_draws_the_same_line() {
     use dlock_runtime::{InvalidKeyReason, LockError, LockKey};
@@ -236,7 +236,7 @@ fn slots() -> impl Strategy<Value = Part> {
     (any::<bool>(), names(), path).prop_map(|(raw, root, path)| Part::Slot { raw, root, path })
 }
 
-/// Text, slots with a delimiter somewhere between them, and text.
+/// Text, placeholders with a delimiter somewhere between them, and text.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     let between = "[a-z<>é日 .-]{0,4}[:/<>#, ][a-z<>é日 .-]{0,4}".prop_map(Part::Text);
     let end = || "([a-z<>é日:]{1,6})?".prop_map(Part::Text);
@@ -249,7 +249,7 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
     })
 }
 
-/// Any text, and near templates.
+/// Any text, and texts similar to templates.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),

@@ -1,19 +1,21 @@
-//! Locks for code that blocks its thread: thread pools, command-line programs, build scripts.
+//! Locks for code without async: thread pools, command-line programs and build scripts.
 //!
-//! A manager is the same for both kinds of code. [`LockManager::blocking`] is its side for threads: what is awaited
-//! elsewhere is waited for here. It needs no runtime. Timers and connections are on a thread of dlock's own, and so are
-//! renewals: a thread that computes, sleeps or waits for a database while it holds a lock keeps it.
+//! [`LockManager::blocking`] is a view of a manager whose calls block the thread instead of returning
+//! futures. It needs no runtime. Timers, connections and renewals run on dlock's own threads. A thread that
+//! computes, sleeps or waits for a database therefore keeps its lock.
 //!
-//! A thread cannot be stopped from outside. So a body runs to its end even if its lease is lost, and the call then
-//! ends in [`LockError::Lost`]. Long work asks [`Lease::is_lost`](crate::Lease::is_lost) between its steps, and
-//! [`Lease::ensure_held`](crate::Lease::ensure_held) before a step that cannot be undone.
+//! A thread cannot be cancelled from outside. A body runs to its end even if its lease is lost, and the call
+//! then returns [`LockError::Lost`]. A long body should check [`Lease::is_lost`](crate::Lease::is_lost)
+//! between its steps, and call [`Lease::ensure_held`](crate::Lease::ensure_held) before a step that cannot be
+//! undone.
 //!
-//! Inside of an async task nothing may block: there a call is refused with [`LockError::WouldBlock`]. Inside of
-//! `tokio::task::spawn_blocking` and `block_in_place` it is in its place. The clock is the machine's: a test that has
-//! paused tokio's clock does not pause these threads.
+//! Code inside an async task must not block: there, a call fails with [`LockError::WouldBlock`]. Inside
+//! `tokio::task::spawn_blocking` and `block_in_place`, these calls are allowed. They use the machine's clock:
+//! pausing tokio's clock does not affect them.
 //!
-//! Connections are driven by the runtime on which a manager was made. One that [`LockManager::connect_blocking`] has made
-//! depends on no runtime of the program; one that was made on a runtime of a single thread stands still with that thread.
+//! The runtime on which a manager was created drives its connections. A manager from
+//! [`LockManager::connect_blocking`] does not depend on a runtime of the program. A manager that was created
+//! on a single-threaded runtime cannot send or receive while that thread is blocked.
 //!
 //! ```
 //! # extern crate dlock_runtime as dlock;
@@ -53,7 +55,7 @@ use crate::{
     site::Origin,
 };
 
-/// The side of a manager for code that blocks its thread, made by [`LockManager::blocking`].
+/// A view of a manager for code that blocks its thread, created by [`LockManager::blocking`].
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -70,7 +72,7 @@ use crate::{
 pub struct BlockingManager(LockManager);
 
 impl BlockingManager {
-    /// A lock to be taken; see [`LockManager::lock`].
+    /// Creates a request for the lock `key`; see [`LockManager::lock`].
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -87,7 +89,7 @@ impl BlockingManager {
         BlockingRequest::new(self.0.lock(key))
     }
 
-    /// Several locks to be taken together, all of them or none; see [`LockManager::lock_all`].
+    /// Creates a request for several locks: all of them or none; see [`LockManager::lock_all`].
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -107,7 +109,14 @@ impl BlockingManager {
         BlockingRequest::new(self.0.lock_all(keys))
     }
 
-    /// Ends the manager's work in good order, and waits for that; see [`LockManager::shutdown`].
+    /// Shuts the manager down and blocks until that is done; see [`LockManager::shutdown`].
+    ///
+    /// # Panics
+    ///
+    /// Panics inside an async task, whose thread it would block: await [`LockManager::shutdown`] there.
+    /// Panics if no thread can be started.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -117,11 +126,6 @@ impl BlockingManager {
     /// let report = LockManager::memory().blocking().shutdown(Duration::from_secs(10));
     /// assert_eq!(report, ShutdownReport::default());
     /// ```
-    ///
-    /// # Panics
-    ///
-    /// Inside of an async task, whose thread it would block: await [`LockManager::shutdown`] there. And when no
-    /// thread can be started.
     #[track_caller]
     #[expect(
         clippy::must_use_candidate,
@@ -137,7 +141,7 @@ impl BlockingManager {
         }
     }
 
-    /// The manager itself.
+    /// Returns the manager itself.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -151,7 +155,8 @@ impl BlockingManager {
 }
 
 impl LockManager {
-    /// The side of this manager for code that blocks its thread; see the module [`blocking`](crate::blocking).
+    /// Returns a view of this manager for code that blocks its thread; see the module
+    /// [`blocking`](crate::blocking).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -171,7 +176,14 @@ impl LockManager {
         BlockingManager(self.clone())
     }
 
-    /// [`connect`](Self::connect) for code that blocks its thread. It needs no runtime.
+    /// Connects like [`connect`](Self::connect), but blocks the thread. It needs no runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`connect`](Self::connect), and [`ConnectError::WouldBlock`] inside an async
+    /// task.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -182,15 +194,18 @@ impl LockManager {
     /// # drop(manager);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](Self::connect), and [`ConnectError::WouldBlock`] inside of an async task.
     pub fn connect_blocking(url: impl AsRef<str>) -> Result<Self, ConnectError> {
         Self::builder().connect_blocking(url)
     }
 
-    /// [`connect_env`](Self::connect_env) for code that blocks its thread. It needs no runtime.
+    /// Connects like [`connect_env`](Self::connect_env), but blocks the thread. It needs no runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`connect_env`](Self::connect_env), and [`ConnectError::WouldBlock`] inside an
+    /// async task.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -199,17 +214,20 @@ impl LockManager {
     /// // DLOCK_URL is not set here.
     /// assert!(matches!(LockManager::connect_env_blocking(), Err(ConnectError::NoUrl)));
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`connect_env`](Self::connect_env), and [`ConnectError::WouldBlock`] inside of an async task.
     pub fn connect_env_blocking() -> Result<Self, ConnectError> {
         Self::builder().connect_env_blocking()
     }
 }
 
 impl LockManagerBuilder {
-    /// [`connect`](Self::connect) for code that blocks its thread. It needs no runtime.
+    /// Connects like [`connect`](Self::connect), but blocks the thread. It needs no runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`connect`](Self::connect), and [`ConnectError::WouldBlock`] inside an async
+    /// task.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -222,17 +240,20 @@ impl LockManagerBuilder {
     /// # drop(manager);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](Self::connect), and [`ConnectError::WouldBlock`] inside of an async task.
     pub fn connect_blocking(self, url: impl AsRef<str>) -> Result<LockManager, ConnectError> {
         let url = url.as_ref();
         let connected = wait_for(self.connect(url));
         connected.unwrap_or_else(|no_wait| Err(not_made(&no_wait, "connect_blocking", "connect")))
     }
 
-    /// [`connect_env`](Self::connect_env) for code that blocks its thread. It needs no runtime.
+    /// Connects like [`connect_env`](Self::connect_env), but blocks the thread. It needs no runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`connect_env`](Self::connect_env), and [`ConnectError::WouldBlock`] inside an
+    /// async task.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -243,10 +264,6 @@ impl LockManagerBuilder {
     /// # drop(manager);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`connect_env`](Self::connect_env), and [`ConnectError::WouldBlock`] inside of an async task.
     pub fn connect_env_blocking(self) -> Result<LockManager, ConnectError> {
         let connected = wait_for(self.connect_env());
         connected.unwrap_or_else(|no_wait| {
@@ -255,10 +272,10 @@ impl LockManagerBuilder {
     }
 }
 
-/// Runs `body` on this thread with `manager` in place of the installed one, as
-/// [`with_manager`](crate::with_manager) does for a future: for tests and tenants.
+/// Runs `body` on this thread with `manager` instead of the installed manager, for tests and tenants.
 ///
-/// It counts for annotated functions that `body` calls on this thread, and not for threads that it starts.
+/// It applies to annotated functions that `body` calls on this thread, but not to threads that `body` starts.
+/// [`with_manager`](crate::with_manager) does the same for a future.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -271,8 +288,15 @@ pub fn with_manager<T>(manager: LockManager, body: impl FnOnce() -> T) -> T {
     global::sync_scope(manager, body)
 }
 
-/// Shuts the installed manager down and waits for that, as [`BlockingManager::shutdown`] does; without one there is
-/// nothing to do.
+/// Shuts the installed manager down and blocks until that is done, like [`BlockingManager::shutdown`].
+///
+/// Without an installed manager it does nothing.
+///
+/// # Panics
+///
+/// Panics in the same cases as [`BlockingManager::shutdown`].
+///
+/// # Examples
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -282,10 +306,6 @@ pub fn with_manager<T>(manager: LockManager, body: impl FnOnce() -> T) -> T {
 /// let report = dlock::blocking::shutdown(Duration::from_secs(10));
 /// assert_eq!(report.cut_short, 0);
 /// ```
-///
-/// # Panics
-///
-/// As [`BlockingManager::shutdown`].
 #[track_caller]
 #[expect(clippy::must_use_candidate, reason = "as above")]
 pub fn shutdown(limit: Duration) -> ShutdownReport {
@@ -295,7 +315,7 @@ pub fn shutdown(limit: Duration) -> ShutdownReport {
     }
 }
 
-/// Tells operators of a call that could not wait, and returns its error; a key that is none is the first mistake.
+/// Reports a call that could not block, and returns its error. An invalid key takes precedence.
 pub(crate) fn refused(
     origin: Origin,
     no_wait: &NoWait,
@@ -305,7 +325,7 @@ pub(crate) fn refused(
     observe::not_asked(origin, error)
 }
 
-/// The error of a call for `key`.
+/// Returns the error of a call for `key` that could not block.
 fn not_waited(no_wait: &NoWait, key: &LockKey) -> LockError {
     let key = key.clone();
     match no_wait {

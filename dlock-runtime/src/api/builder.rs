@@ -1,6 +1,6 @@
-//! Makes a manager of defaults, limits and a store.
+//! Builds a manager from defaults, limits and a store.
 
-// Documentation shows methods in the order of these.
+// Rustdoc lists the methods in the order of these modules.
 mod entry;
 mod options;
 mod redis;
@@ -20,7 +20,10 @@ use crate::{
     store::{Schemes, StoreOptions},
 };
 
-/// Sets what all locks of a manager have in common, then makes it.
+/// Configures and creates a [`LockManager`](crate::LockManager).
+///
+/// The options are the defaults of every lock of the manager. A request or an annotated function can override
+/// most of them.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;

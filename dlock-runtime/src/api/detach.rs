@@ -1,4 +1,7 @@
-//! Sections that go on when their caller has gone.
+//! Bodies that continue after their caller has been dropped (`on_cancel = detach`).
+//!
+//! While the caller polls, the body runs in place. When the caller drops the future, the body is spawned on
+//! the runtime where it began.
 
 use std::{
     fmt,
@@ -17,24 +20,24 @@ use crate::{
     exclusive::Exclusive,
 };
 
-/// The parts of a locked call that go on without its caller.
+/// The parts of a locked call that continue without its caller.
 pub struct Detach {
-    /// The acquisition of the section, if it has a lock.
+    /// The acquisition of the body, if it has a lock.
     acquisition: Option<Arc<Acquisition>>,
-    /// The manager in scope, which a new task does not inherit.
+    /// The manager in scope: a new task does not inherit it.
     scope: Option<LockManager>,
     caller: tracing::Span,
     runtime: Option<Handle>,
 }
 
 impl Detach {
-    /// For the section of `guard`, called where the section is to run.
+    /// Prepares the body of `guard` to be detached. Call it where the body will run.
     #[must_use]
     pub fn of(guard: &LockGuard) -> Self {
         Self::here(Some(guard.acquisition().clone()))
     }
 
-    /// For a section that has no lock, called where the section is to run.
+    /// Prepares a body without a lock to be detached. Call it where the body will run.
     #[must_use]
     pub(super) fn without_lock() -> Self {
         Self::here(None)
@@ -49,7 +52,7 @@ impl Detach {
         }
     }
 
-    /// Runs `rest`, in place as long as its caller polls it, and then in a task of its own.
+    /// Runs `rest` in place while the caller polls it, and in a task of its own after that.
     pub fn run<F>(self, rest: F) -> Detached<F::Output>
     where
         F: Future + Send + 'static,
@@ -61,11 +64,12 @@ impl Detach {
     }
 
     fn spawn(&self, rest: impl Future + Send + 'static) {
-        // Without a runtime `rest` is dropped, and so is the guard in it, which gives the lock back.
+        // Without a runtime, `rest` is dropped. It owns the guard, so this releases the lock.
         if let Some(runtime) = &self.runtime {
             let acquisition = self.acquisition.clone();
             let rest = async move {
-                // Not before: a runtime that has ended drops it at once.
+                // Reported inside the task: a runtime that has shut down drops the task before its first
+                // poll.
                 if let Some(acquisition) = acquisition {
                     acquisition.events().detached();
                 }
@@ -89,17 +93,17 @@ impl fmt::Debug for Detach {
 
 /// The future of [`Detach::run`].
 ///
-/// While the caller is there nothing is spawned: the section sees its task-locals, and a panic is
-/// the caller's.
+/// Nothing is spawned while the caller polls it: the body sees the caller's task-locals, and its panics reach
+/// the caller.
 #[must_use = "futures do nothing unless polled"]
 pub struct Detached<T> {
-    /// Taken out while it is polled: what has panicked is not polled again.
+    /// Taken out while it is polled, so that a future that has panicked is not polled again.
     rest: Exclusive<Option<Pin<Box<dyn Rest<Output = T>>>>>,
     detach: Detach,
 }
 
-/// The rest of a section, which is spawned where its own type is known: were `T` to be `'static`,
-/// a generic function would be told twice.
+/// The rest of a body. It is spawned through this trait, where its own type is known. A bound `T: 'static`
+/// instead would make the compiler report an error in a generic function twice.
 trait Rest: Future + Send {
     fn spawn(self: Pin<Box<Self>>, detach: &Detach);
 }

@@ -1,4 +1,4 @@
-//! The manager that an annotated function uses: the one in scope, else the installed one.
+//! Selects the manager of an annotated function: the one in scope, otherwise the installed one.
 
 use std::{future::Future, time::Duration};
 
@@ -9,35 +9,43 @@ use crate::{
     error::AlreadyInstalled,
 };
 
-/// Of `once_cell`: the standard cell has neither `get_or_try_init` nor `try_insert` yet.
+/// From `once_cell`: the standard cell does not have `get_or_try_init` and `try_insert` yet.
 static INSTALLED: OnceCell<LockManager> = OnceCell::new();
 
 tokio::task_local! {
     static IN_SCOPE: LockManager;
 }
 
-/// Makes `manager` the one that annotated functions use in this process.
+/// Installs `manager` as the manager of all annotated functions in this process.
+///
+/// # Errors
+///
+/// Returns [`AlreadyInstalled`] if a manager is installed. The first one stays installed.
+///
+/// # Examples
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::LockManager;
 ///
 /// dlock::install(LockManager::memory())?;
-/// assert!(dlock::install(LockManager::memory()).is_err(), "once is enough");
+/// assert!(dlock::install(LockManager::memory()).is_err(), "a manager is installed");
 /// # Ok::<(), dlock::AlreadyInstalled>(())
 /// ```
-///
-/// # Errors
-///
-/// [`AlreadyInstalled`] if there is one; the first stays.
 pub fn install(manager: LockManager) -> Result<&'static LockManager, AlreadyInstalled> {
     INSTALLED.try_insert(manager).map_err(|_| AlreadyInstalled)
 }
 
-/// The installed manager, or else the one that `make` makes, which is then installed.
+/// Returns the installed manager. If there is none, calls `make` and installs its result.
 ///
-/// For tests and libraries, which have no one place where a process starts: of several callers at
-/// a time one makes the manager and the others wait for it. If `make` fails nothing is installed.
+/// Use it in tests and libraries, which have no single place where the process starts. Of several concurrent
+/// callers, one creates the manager and the others wait. If `make` fails, nothing is installed.
+///
+/// # Errors
+///
+/// Returns the error of `make`.
+///
+/// # Examples
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -48,17 +56,13 @@ pub fn install(manager: LockManager) -> Result<&'static LockManager, AlreadyInst
 /// assert!(std::ptr::eq(first, second));
 /// # Ok::<(), ConnectError>(())
 /// ```
-///
-/// # Errors
-///
-/// The error of `make`.
 pub fn install_with<E>(
     make: impl FnOnce() -> Result<LockManager, E>,
 ) -> Result<&'static LockManager, E> {
     INSTALLED.get_or_try_init(make)
 }
 
-/// The installed manager.
+/// Returns the installed manager, or `None`.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -75,25 +79,28 @@ pub fn installed() -> Option<&'static LockManager> {
     INSTALLED.get()
 }
 
-/// Shuts the installed manager down, as [`LockManager::shutdown`] does; without one there is
-/// nothing to do.
+/// Shuts the installed manager down, like [`LockManager::shutdown`].
+///
+/// Without an installed manager it does nothing.
+///
+/// # Cancel safety
+///
+/// The same as that of [`LockManager::shutdown`].
+///
+/// # Examples
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
 /// use std::time::Duration;
 ///
-/// // When the service was told to end, and takes no requests any more.
+/// // After the service has received its stop signal and accepts no more requests.
 /// let shutdown = dlock::shutdown(Duration::from_secs(10)).await;
 /// if shutdown.cut_short > 0 {
-///     eprintln!("{} sections were cut short", shutdown.cut_short);
+///     eprintln!("{} bodies were cut short", shutdown.cut_short);
 /// }
 /// # Ok(()) }
 /// ```
-///
-/// # Cancel safety
-///
-/// That of [`LockManager::shutdown`].
 pub async fn shutdown(limit: Duration) -> ShutdownReport {
     match installed() {
         Some(manager) => manager.shutdown(limit).await,
@@ -101,10 +108,16 @@ pub async fn shutdown(limit: Duration) -> ShutdownReport {
     }
 }
 
-/// Runs `future` with `manager` in place of the installed one, for tests and tenants.
+/// Runs `future` with `manager` instead of the installed manager, for tests and tenants.
 ///
-/// It counts for all that `future` awaits, but a task that it spawns starts without it: wrap the
-/// spawned future as well.
+/// It applies to everything that `future` awaits. A task that `future` spawns does not inherit the manager:
+/// wrap the spawned future as well.
+///
+/// # Cancel safety
+///
+/// The same as that of `future`.
+///
+/// # Examples
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -115,25 +128,21 @@ pub async fn shutdown(limit: Duration) -> ShutdownReport {
 /// with_manager(tenant, async { /* annotated functions use `tenant` here */ }).await;
 /// # Ok(()) }
 /// ```
-///
-/// # Cancel safety
-///
-/// That of `future`.
 pub async fn with_manager<F: Future>(manager: LockManager, future: F) -> F::Output {
     IN_SCOPE.scope(manager, future).await
 }
 
-/// [`with_manager`] for code that blocks.
+/// Does the same as [`with_manager`] for code that blocks.
 pub(crate) fn sync_scope<T>(manager: LockManager, body: impl FnOnce() -> T) -> T {
     IN_SCOPE.sync_scope(manager, body)
 }
 
-/// The manager of the running code.
+/// Returns the manager of the running code.
 pub(crate) fn current() -> Option<LockManager> {
     in_scope().or_else(|| installed().cloned())
 }
 
-/// The manager of [`with_manager`], if the running code is inside of one.
+/// Returns the manager that [`with_manager`] has set for the running code.
 pub(crate) fn in_scope() -> Option<LockManager> {
     IN_SCOPE.try_with(LockManager::clone).ok()
 }

@@ -1,4 +1,4 @@
-//! Proof of holding a lock: the guard that owns a lease, and the lease its body sees.
+//! The guard that owns a lease, and the futures that run a body and release the lock.
 
 mod held;
 mod lease;
@@ -30,11 +30,11 @@ pub use held::RunWhileHeld;
 pub use lease::Lease;
 use lease::OtherLeases;
 
-/// A held lock. It is renewed until the guard is released or dropped.
+/// A held lock. dlock renews the lease until the guard is released or dropped.
 ///
-/// Dropping it releases the lock in the background, also while unwinding and outside a runtime;
-/// [`release`](Self::release) waits for the answer and tells whether the lease was valid to the
-/// end. It reads as the [`Lease`] it owns.
+/// Dropping the guard releases the lock in the background, also during unwinding and outside a runtime.
+/// [`release`](Self::release) waits for the answer and reports whether the lease was valid to the end. The
+/// guard dereferences to its [`Lease`].
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -57,7 +57,7 @@ impl LockGuard {
         Self { lease }
     }
 
-    /// One guard of all, of which there is at least one; its key is that of the first.
+    /// Creates one guard for all keys. There is at least one key, and the guard's key is the first.
     pub(crate) fn of_all(taken: Vec<Taken>) -> Self {
         let mut leases = taken.into_iter().map(Lease::new);
         let mut lease = leases.next().expect("a list of keys has at least one");
@@ -66,7 +66,7 @@ impl LockGuard {
         Self { lease }
     }
 
-    /// The lease this guard owns.
+    /// Returns the lease that this guard owns.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -87,10 +87,20 @@ impl LockGuard {
         &self.lease.place.acquisition
     }
 
-    /// Runs `body` as long as the lease is valid.
+    /// Runs `body` while the lease is valid.
     ///
-    /// With [`OnLost::Stop`](crate::OnLost::Stop) the body is dropped at the await it has reached as soon as the
-    /// lease is lost. It is never started without a valid lease.
+    /// With [`OnLost::Stop`](crate::OnLost::Stop), the body is dropped at its current await as soon as the
+    /// lease is lost. Without a valid lease the body does not start.
+    ///
+    /// # Errors
+    ///
+    /// The future yields [`LockError::Lost`] if the body was cancelled or never started.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body. The guard still holds the lock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -102,43 +112,37 @@ impl LockGuard {
     /// assert_eq!(settled, "settled");
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// The future yields [`LockError::Lost`] if the body was cancelled or never started.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body; the lock stays held by the guard.
     pub fn run_while_held<F: Future>(&self, body: F) -> RunWhileHeld<'_, F> {
         RunWhileHeld::new(&self.lease, body)
     }
 
-    /// Gives the lock back and waits until the store has confirmed it.
+    /// Releases the lock and waits until the store has confirmed the release.
     ///
-    /// A store that does not answer is not the caller's error: the release is repeated in the
-    /// background until the lease has run out. Several keys are given back at once, each whatever
-    /// becomes of the others.
+    /// A store that does not answer is not an error of this call: the release is repeated in the background
+    /// until the lease has expired. The releases of several keys are sent at once and are independent of each
+    /// other.
+    ///
+    /// # Errors
+    ///
+    /// The future yields [`LockError::Lost`] if the lease was not valid to the end, unless
+    /// [`OnLost::Finish`](crate::OnLost::Finish) is set.
+    ///
+    /// # Cancel safety
+    ///
+    /// The lock is released whether the future is awaited to its end or dropped at any point.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let guard = manager.lock("order:42").acquire().await?;
-    /// // The work. Then, before anybody is told of its success:
+    /// // The work. Confirm the release before you report success:
     /// guard.release().await?;
     /// assert!(manager.lock("order:42").try_acquire().await?.is_some());
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// The future yields [`LockError::Lost`] if the lease was not valid to the end, unless
-    /// [`OnLost::Finish`](crate::OnLost::Finish) was asked for.
-    ///
-    /// # Cancel safety
-    ///
-    /// The lock is given back whether the future is awaited to its end or dropped at any point.
     pub fn release(self) -> Release {
         let Lease { place, others, .. } = self.lease;
         match others {
@@ -166,7 +170,9 @@ impl fmt::Debug for LockGuard {
 ///
 /// # Cancel safety
 ///
-/// Dropped before its end it goes on in the background: the lock is given back all the same.
+/// If the future is dropped before its end, the release continues in the background.
+///
+/// # Examples
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -204,7 +210,7 @@ impl fmt::Debug for Release {
     }
 }
 
-/// Gives back several keys; the error is that of the first that was not valid to the end.
+/// Releases several keys. The error is that of the first key whose lease was not valid to the end.
 async fn release_all(place: Occupied, others: OtherLeases) -> Result<(), LockError> {
     let others = others.0.into_iter().map(|lease| lease.place);
     let released = join_all(std::iter::once(place).chain(others).map(release)).await;
@@ -214,8 +220,8 @@ async fn release_all(place: Occupied, others: OtherLeases) -> Result<(), LockErr
 pin_project! {
     /// The future of [`finish`].
     //
-    // Not in the expansion, where an output kept over the await of the release would make each
-    // function's future larger than this does.
+    // This type is not part of the expansion: there, an output kept across the await of the release would
+    // make the future of each function larger.
     #[must_use = "futures do nothing unless polled"]
     pub struct Finish<T> {
         release: Release,
@@ -223,11 +229,11 @@ pin_project! {
     }
 }
 
-/// Releases the lock of a body with this output, and yields the outcome of both.
+/// Releases the lock of a body with the output `output`, and yields the combined outcome.
 ///
 /// # Errors
 ///
-/// The future yields [`LockError::Lost`] if either says so.
+/// The future yields [`LockError::Lost`] if `output` or the release says so.
 pub fn finish<T>(guard: LockGuard, output: Result<T, LockError>) -> Finish<T> {
     Finish {
         release: guard.release(),

@@ -1,4 +1,4 @@
-//! The manager: chooses the store, holds the defaults, and answers for all locks of a process.
+//! The manager: owns the store and the defaults, and tracks every lock of the process.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::{
     state::Event,
 };
 
-/// Takes locks in one store and keeps them alive.
+/// Acquires locks in one store and renews their leases.
 ///
-/// Cloning is cheap; all clones are one manager. It should live as long as the process: dropping
-/// the last clone closes the connection.
+/// Cloning is cheap, and all clones share one manager. Keep it for the life of the process: dropping the last
+/// clone closes the connection.
 ///
 /// ```no_run
 /// # extern crate dlock_runtime as dlock;
@@ -34,10 +34,10 @@ pub struct LockManager(Arc<Engine>);
 /// use dlock::ShutdownReport;
 ///
 /// fn is_clean(shutdown: ShutdownReport) -> bool {
-///     shutdown == ShutdownReport::default() // nothing cut short, nothing unreleased
+///     shutdown == ShutdownReport::default() // no body cut short, no key unreleased
 /// }
 ///
-/// // A test of what a program makes of a report sets the fields of an empty one.
+/// // A unit test builds a report from the empty one.
 /// let mut shutdown = ShutdownReport::default();
 /// assert!(is_clean(shutdown));
 /// shutdown.cut_short = 1;
@@ -46,14 +46,14 @@ pub struct LockManager(Arc<Engine>);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// The number of bodies that were still running at the limit and lost their lease.
+    /// The number of bodies that were still running at the limit. They lost their lease.
     pub cut_short: usize,
-    /// The number of keys that the store had not confirmed as released; their TTL frees them.
+    /// The number of keys whose release the store had not confirmed. Their TTL frees them.
     pub unreleased: usize,
 }
 
 impl LockManager {
-    /// The number of keys that this process holds, waits for or is releasing.
+    /// Returns the number of keys that this process holds, waits for or is releasing.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -71,12 +71,21 @@ impl LockManager {
         self.0.table.len()
     }
 
-    /// Ends this manager's work in good order.
+    /// Shuts the manager down: refuses new locks, lets running bodies finish, and releases everything.
     ///
-    /// New locks and those that still wait are refused with [`LockError::Closed`](crate::LockError::Closed) at once.
-    /// Sections may run on for `limit` and are renewed meanwhile; then they lose their leases.
-    /// Everything is given back to the store, for which one more answer is waited. Operators see this
-    /// process no more then.
+    /// - At once, new and waiting calls fail with [`LockError::Closed`](crate::LockError::Closed).
+    /// - For up to `limit`, running bodies continue and their leases are renewed. After `limit` they lose
+    ///   their leases.
+    /// - All locks are released. The shutdown waits for the store's answer for at most one [response
+    ///   timeout](crate::LockManagerBuilder::response_timeout) more.
+    /// - If every lock was released, the process is removed from the list of clients that operators see.
+    ///
+    /// # Cancel safety
+    ///
+    /// The first poll closes the manager. If the future is dropped later, the manager stays closed. Running
+    /// bodies continue and release their locks when they end.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -91,15 +100,11 @@ impl LockManager {
     /// assert!(matches!(refused, Err(LockError::Closed { .. })));
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// The manager is closed at the first poll. Dropped later, sections run on and release
-    /// themselves.
     pub async fn shutdown(&self, limit: Duration) -> ShutdownReport {
         let core = &self.0;
         if !core.store.is_ours(core.clock.now()) {
-            // A fork has nothing to release, and its copies of mutexes may never be unlocked.
+            // A forked child owns no lock. Its copies of mutexes may be locked forever, so it must not touch
+            // the table.
             return ShutdownReport::default();
         }
         core.table.close();

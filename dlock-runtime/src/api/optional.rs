@@ -1,4 +1,4 @@
-//! The guards of calls that may run without a lock, for functions under `enabled = EXPR`.
+//! Guards of calls that may run without a lock, for functions with `enabled = EXPR`.
 
 use std::{
     fmt,
@@ -18,22 +18,22 @@ use crate::{
     error::LockError,
 };
 
-/// A held lock, or none: the call has sent no request.
+/// A held lock, or none if the call runs without a lock and has sent no request.
 #[must_use = "dropping the guard releases the lock at once"]
 pub struct OptionalGuard(Option<LockGuard>);
 
 impl OptionalGuard {
-    /// The guard of a call that has its lock.
+    /// Creates the guard of a call with a lock.
     pub fn held(guard: LockGuard) -> Self {
         Self(Some(guard))
     }
 
-    /// The guard of a call that runs without a lock.
+    /// Creates the guard of a call without a lock.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Runs `body` as long as the lease is valid, or to its end without one.
+    /// Runs `body` while the lease is valid, or to its end without a lock.
     pub fn run_while_held<F: Future>(&self, body: F) -> RunIfHeld<'_, F> {
         match &self.0 {
             Some(guard) => RunIfHeld::Held {
@@ -43,11 +43,11 @@ impl OptionalGuard {
         }
     }
 
-    /// Releases the lock of a body with this output, if there is one.
+    /// Releases the lock of a body with the output `output`, if there is a lock.
     ///
     /// # Errors
     ///
-    /// The future yields [`LockError::Lost`] if the output or the release says so.
+    /// The future yields [`LockError::Lost`] if `output` or the release says so.
     pub fn finish<T>(self, output: Result<T, LockError>) -> FinishIfHeld<T> {
         match self.0 {
             Some(guard) => FinishIfHeld::Held {
@@ -59,7 +59,7 @@ impl OptionalGuard {
         }
     }
 
-    /// Prepares the section to go on without its caller, called where it is to run.
+    /// Prepares the body to continue without its caller. Call it where the body will run.
     #[must_use]
     pub fn detach(&self) -> Detach {
         match &self.0 {
@@ -80,12 +80,12 @@ pin_project! {
     #[project = Running]
     #[must_use = "futures do nothing unless polled"]
     pub enum RunIfHeld<'a, F> {
-        /// Under a lock.
+        /// With a lock.
         Held {
             #[pin]
             body: RunWhileHeld<'a, F>,
         },
-        /// Without one.
+        /// Without a lock.
         Free {
             #[pin]
             body: F,
@@ -120,7 +120,7 @@ pin_project! {
             #[pin]
             finish: Finish<T>,
         },
-        /// Without one.
+        /// Without a lock.
         Free {
             output: Option<Result<T, LockError>>,
         },
@@ -147,27 +147,27 @@ impl<T> fmt::Debug for FinishIfHeld<T> {
     }
 }
 
-/// The same for a thread.
+/// The guard of a blocking call: a held lock, or none.
 #[must_use = "dropping the guard releases the lock at once"]
 #[derive(Debug)]
 pub struct OptionalBlockingGuard(Option<BlockingGuard>);
 
 impl OptionalBlockingGuard {
-    /// The guard of a call that has its lock.
+    /// Creates the guard of a call with a lock.
     pub fn held(guard: BlockingGuard) -> Self {
         Self(Some(guard))
     }
 
-    /// The guard of a call that runs without a lock.
+    /// Creates the guard of a call without a lock.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Runs `body`, with a lock if its lease is valid.
+    /// Runs `body`. With a lock, the lease must be valid.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lease was lost before: the body has not run.
+    /// Returns [`LockError::Lost`] if the lease is already lost. The body does not run.
     pub fn run<T>(&self, body: impl FnOnce() -> T) -> Result<T, LockError> {
         match &self.0 {
             Some(guard) => guard.run(body),
@@ -175,11 +175,11 @@ impl OptionalBlockingGuard {
         }
     }
 
-    /// Releases the lock of a body with this output, if there is one.
+    /// Releases the lock of a body with the output `output`, if there is a lock.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the output or the release says so.
+    /// Returns [`LockError::Lost`] if `output` or the release says so.
     pub fn finish<T>(self, output: Result<T, LockError>) -> Result<T, LockError> {
         match self.0 {
             Some(guard) => finish_blocking(guard, output),

@@ -1,23 +1,23 @@
-//! Every annotated function of the program, collected by the linker.
+//! All annotated functions of the program, collected by the linker.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use crate::site::LockSite;
 
-/// Each expansion of the attribute puts its site in here.
+/// Each expansion of the attribute adds its site here.
 #[cfg(not(target_family = "wasm"))]
 #[linkme::distributed_slice]
 pub static SITES: [&'static LockSite];
 
-/// Linkers for wasm cannot collect.
+/// Linkers for wasm cannot collect distributed slices.
 #[cfg(target_family = "wasm")]
 static SITES: [&LockSite; 0] = [];
 
-/// Every function under `#[distributed_lock]` in this program, by file and line.
+/// Returns every function under `#[distributed_lock]` in this program, ordered by file and line.
 ///
-/// Functions count whether they are called or not, generic ones once. Those of a library are
-/// missing if the program uses nothing of it, as the linker leaves it out; `use library as _;` is
-/// enough. On wasm there are none.
+/// The list includes functions that are never called, and each generic function once. The linker omits a
+/// library from which the program uses nothing; `use library as _;` is enough to include it. On wasm the list
+/// is empty.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -32,12 +32,18 @@ pub fn lock_sites() -> Vec<&'static LockSite> {
     sites
 }
 
-/// For a test: checks that functions that share a template also agree on the lock.
+/// Checks that functions with the same key template have the same lock options. Call it in a test.
 ///
-/// With different TTLs, or different ideas of what a lost lease means, one of them is probably a
-/// mistake. Templates that differ in nothing but names, as `order:<id>` and `order:<order.id>` do,
-/// are the same lock. A function with several keys has to agree with the others of each. Options
-/// that are computed in each call are not compared.
+/// If two such functions have different TTLs or different `on_lost`, one of them is probably a mistake.
+/// Templates that differ only in names, such as `order:<id>` and `order:<order.id>`, are the same lock. A
+/// function with several keys must agree with the other functions of each key. Options that are computed at
+/// each call are not compared.
+///
+/// # Panics
+///
+/// Panics if functions disagree. The message names each template, option, function and line.
+///
+/// # Examples
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -47,10 +53,6 @@ pub fn lock_sites() -> Vec<&'static LockSite> {
 /// }
 /// # locks_agree();
 /// ```
-///
-/// # Panics
-///
-/// If they do not, naming each template, option, function and line.
 #[track_caller]
 pub fn assert_lock_sites_agree() {
     let report = disagreements(&lock_sites());
@@ -63,7 +65,7 @@ fn disagreements(sites: &[&LockSite]) -> String {
         for template in site.templates() {
             let lock = locks.entry(shape(template));
             let (_, sites) = lock.or_insert_with(|| (template, Vec::new()));
-            // Two keys of one function may be the same lock but for the names.
+            // Two keys of one function may be the same lock except for the names.
             if sites.last().is_none_or(|last| !std::ptr::eq(*last, *site)) {
                 sites.push(site);
             }
@@ -97,7 +99,7 @@ fn push(report: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(report, "{line}").expect("a string takes all");
 }
 
-/// The template without the names in it.
+/// Returns the template without the names in its placeholders.
 fn shape(template: &str) -> String {
     let mut shape = String::new();
     let mut chars = template.chars().peekable();
@@ -112,7 +114,7 @@ fn shape(template: &str) -> String {
     shape
 }
 
-/// Each option and what it was set to.
+/// Returns each option and its value as text.
 fn settings(site: &LockSite) -> [(&'static str, String); 6] {
     fn shown<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
         value.map_or_else(|| "not set".to_owned(), show)

@@ -1,4 +1,4 @@
-//! Taking a lock without the attribute.
+//! Requests: acquire a lock without the attribute.
 
 mod run;
 
@@ -16,8 +16,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A lock about to be taken, made by [`LockManager::lock`], or several, by
-/// [`LockManager::lock_all`].
+/// A request for a lock, or for several locks, that has not been sent yet.
+///
+/// [`LockManager::lock`] and [`LockManager::lock_all`] create it.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -54,8 +55,9 @@ impl LockRequest {
         }
     }
 
-    /// Sets how long the store keeps the lease without a sign of life, 100 ms to 24 h. If not set,
-    /// the manager's.
+    /// Sets the TTL of the lease: how long the store keeps it without a renewal.
+    ///
+    /// The range is 100 ms to 24 h. The default is the manager's.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -63,7 +65,7 @@ impl LockRequest {
     /// # let manager = dlock::LockManager::memory();
     /// use std::time::Duration;
     ///
-    /// // A killed process keeps this lock for 5 s, and the body may take longer.
+    /// // If this process crashes, the lock is free after 5 s. The body itself may take longer.
     /// let guard = manager.lock("order:42").ttl(Duration::from_secs(5)).acquire().await?;
     /// assert!(guard.remaining() <= Duration::from_secs(5));
     /// # drop(guard);
@@ -74,8 +76,9 @@ impl LockRequest {
         self
     }
 
-    /// Sets how long to wait while another holder has the lock, of several keys for all of them
-    /// together. If not set, the manager's.
+    /// Sets how long to wait while another holder has the lock. The default is the manager's.
+    ///
+    /// For several keys, it limits the wait for all of them together.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -94,7 +97,7 @@ impl LockRequest {
         self
     }
 
-    /// Sets whether the lease is renewed until it is released. If not set, the manager's.
+    /// Sets whether the lease is renewed until it is released. The default is the manager's.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -102,9 +105,9 @@ impl LockRequest {
     /// use std::time::Duration;
     ///
     /// # let manager = dlock::LockManager::memory();
-    /// // Other callers do not wait for a body that hangs: after 5 s the lock is free.
+    /// // If the body hangs, other callers do not wait for it: after 5 s the lock is free.
     /// let lock = manager.lock("probe").ttl(Duration::from_secs(5)).renew(false);
-    /// lock.run(async |_lease| println!("asks")).await?;
+    /// lock.run(async |_lease| println!("probing")).await?;
     /// # Ok(()) }
     /// ```
     pub fn renew(mut self, renew: bool) -> Self {
@@ -112,7 +115,7 @@ impl LockRequest {
         self
     }
 
-    /// Sets what happens to the body of [`run`](Self::run) when the lease is lost. If not set, the
+    /// Sets what happens to the body of [`run`](Self::run) when the lease is lost. The default is the
     /// manager's.
     ///
     /// ```
@@ -121,7 +124,7 @@ impl LockRequest {
     /// use dlock::OnLost;
     ///
     /// # let manager = dlock::LockManager::memory();
-    /// // A transaction decides by the token whether it came too late, and is not to be torn.
+    /// // The token decides whether this write is too late. The transaction must not be interrupted.
     /// let lock = manager.lock("order:42").on_lost(OnLost::Finish);
     /// lock.run(async |lease| println!("UPDATE … {}", lease.fencing_token())).await?;
     /// # Ok(()) }
@@ -131,9 +134,10 @@ impl LockRequest {
         self
     }
 
-    /// After this the lease is given up, even if it is still used. If not set, the manager's.
+    /// Sets the time after which the lease is released even if it is still in use. The default is the
+    /// manager's.
     ///
-    /// Of several keys it counts for all of them from when the last is there and the body begins.
+    /// For several keys, the time starts for all of them when the last key is acquired and the body begins.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -141,7 +145,7 @@ impl LockRequest {
     /// use std::time::Duration;
     ///
     /// # let manager = dlock::LockManager::memory();
-    /// // Whatever hangs in there, others have the lock after a minute.
+    /// // If the body hangs, other callers can acquire the lock after a minute.
     /// let lock = manager.lock("feed:import").max_hold(Duration::from_secs(60));
     /// lock.run(async |_lease| println!("imports")).await?;
     /// # Ok(()) }
@@ -151,15 +155,15 @@ impl LockRequest {
         self
     }
 
-    /// Keeps the lock from all others for at least this long after it was acquired: it is not
-    /// released before, whatever becomes of the guard. At most 24 h. If not set, it is released at
-    /// once.
+    /// Sets the minimum time between the acquisition and the release. The default is no minimum.
     ///
-    /// For a job that each of several replicas starts by its own clock, and that must run once. When
-    /// the process is killed, the TTL alone counts: the job has then not been done.
+    /// The lock is not released earlier, whatever happens to the guard. The maximum is 24 h.
     ///
-    /// Of several keys each lease counts from when it was got. Those that are given back since
-    /// others could not be got are not kept.
+    /// Use it for a job that each replica starts by its own clock and that must run once. If the process is
+    /// killed, only the TTL applies: the job has then not completed.
+    ///
+    /// For several keys, the time of each lease starts when that key is acquired. It does not apply to keys
+    /// that are released because other keys could not be acquired.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -170,7 +174,7 @@ impl LockRequest {
     /// for _replica in 0..2 {
     ///     let job = manager.lock("nightly").min_hold(Duration::from_secs(600));
     ///     if let Some(guard) = job.try_acquire().await? {
-    ///         println!("runs once");
+    ///         println!("this replica runs the job");
     ///         guard.release().await?;
     ///     }
     /// }
@@ -182,11 +186,13 @@ impl LockRequest {
         self
     }
 
-    /// Sets what logs and metrics show for calls of this kind, as their label `template`: the key's template, such as
-    /// `order:<id>`, or another word. If not set, it is `none`: there may be millions of keys, so no key is shown.
+    /// Sets the label `template` of this call's logs and metrics. The default is `none`.
     ///
-    /// It must be one of few, as it is kept for as long as the process lives. An annotated function has its key's
-    /// template, or what its own option `metric` says. Of several keys it is one text for all of them.
+    /// Use the key's template, such as `order:<id>`, or another word. Logs and metrics do not use the key as
+    /// a label, because there may be millions of keys.
+    ///
+    /// Use few different texts: each is kept for the life of the process. An annotated function uses its key
+    /// template, or the value of its option `metric`. A request for several keys has one label.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -202,7 +208,7 @@ impl LockRequest {
         self
     }
 
-    /// The key that was named first, or why it is none.
+    /// Returns the first key of the request, or the reason why it is invalid.
     pub(crate) fn first_key(&self) -> Result<&LockKey, &LockError> {
         self.keys.as_ref().map(LockKeys::first)
     }
@@ -214,7 +220,25 @@ impl LockRequest {
         }
     }
 
-    /// Takes the lock. Bind the guard to a name: `let _ =` would release it at once.
+    /// Acquires the lock.
+    ///
+    /// Bind the guard to a name: `let _ =` releases the lock at once.
+    ///
+    /// # Errors
+    ///
+    /// - [`LockError::Busy`] if another holder had the lock, or one of several, for the whole wait
+    /// - [`LockError::Unavailable`] if the store gave no usable answer
+    /// - [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOption`] and
+    ///   [`LockError::Closed`] at once
+    ///
+    /// The deadlock check does not find a lock that is held through a bare guard, because a guard can move to
+    /// another task. The call then waits.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Dropping the future leaves the queue, and releases the lock if it was just granted.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -228,24 +252,12 @@ impl LockRequest {
     /// held.release().await?;
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Busy`] when another holder had it, or one of several, for all of the wait,
-    /// [`LockError::Unavailable`] when the store gave no usable answer,
-    /// [`LockError::WouldDeadlock`], [`LockError::InvalidKey`], [`LockError::InvalidOption`] and
-    /// [`LockError::Closed`] at once. A lock that is held through a bare guard is not found by the
-    /// deadlock check, since a guard may move to another task: it is waited for.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future gives up the place in the queue, and the lock if it was just granted.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let origin = self.origin();
         let keys = self.keys;
         let keys = keys.map_err(|error| observe::not_asked(origin, error))?;
         let core = self.manager.core();
-        // Boxed: the states of an acquisition must not weigh on the caller's future.
+        // Boxed: the state of an acquisition must not enlarge the caller's future.
         if let Some(key) = keys.only() {
             let taken = acquire(core, key.clone(), self.options, origin);
             Box::pin(taken).await.map(LockGuard::new)
@@ -255,31 +267,44 @@ impl LockRequest {
         }
     }
 
-    /// Acquires the lock if it is free, without waiting; `None` if another holder has it.
+    /// Acquires the lock if it is free, without waiting. Returns `None` if another holder has it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`acquire`](Self::acquire), except [`LockError::Busy`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, like [`acquire`](Self::acquire).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let Some(guard) = manager.lock("cache:refresh").try_acquire().await? else {
-    ///     return Ok(()); // another one refreshes it
+    ///     return Ok(()); // another process refreshes the cache
     /// };
     /// guard.release().await?;
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire), without [`LockError::Busy`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`acquire`](Self::acquire).
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
         unless_busy(self.wait(Wait::Never).acquire().await)
     }
 
-    /// Runs `body`, an async closure, while holding the lock, as the attribute does.
+    /// Acquires the lock, runs the async closure `body` and releases the lock, as the attribute does.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`acquire`](Self::acquire), and [`LockError::Lost`] if the lease was lost. The
+    /// body was then cancelled, unless [`OnLost::Finish`] is set.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases the lock in the background.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -287,21 +312,12 @@ impl LockRequest {
     /// # let manager = dlock::LockManager::memory();
     /// let lock = manager.lock("order:42");
     /// let token = lock.run(async |lease| {
-    ///     println!("{:?} are left without a renewal", lease.remaining());
+    ///     println!("valid for {:?} without a renewal", lease.remaining());
     ///     lease.fencing_token()
     /// });
-    /// println!("was done with token {}", token.await?);
+    /// println!("completed with token {}", token.await?);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease was lost: the body
-    /// was then cancelled, unless [`OnLost::Finish`] was asked for.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases the lock in the background.
     pub async fn run<T>(self, body: impl AsyncFnOnce(&Lease) -> T) -> Result<T, LockError> {
         let guard = self.acquire().await?;
         let output = guard.run_while_held(Box::pin(body(guard.lease()))).await;
@@ -309,7 +325,7 @@ impl LockRequest {
     }
 }
 
-/// What was taken, or `None` if another holder has the lock.
+/// Turns "busy" into `None`; passes every other error on.
 pub(crate) fn unless_busy<T>(taken: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match taken {
         Ok(taken) => Ok(Some(taken)),
@@ -319,9 +335,11 @@ pub(crate) fn unless_busy<T>(taken: Result<T, LockError>) -> Result<Option<T>, L
 }
 
 impl LockManager {
-    /// A lock to be taken: set what differs from the manager's defaults, then
-    /// [`acquire`](LockRequest::acquire), [`try_acquire`](LockRequest::try_acquire) or
-    /// [`run`](LockRequest::run). A key that is not valid is an error then.
+    /// Creates a request for the lock `key`.
+    ///
+    /// Set the options that differ from the manager's defaults, then call [`acquire`](LockRequest::acquire),
+    /// [`try_acquire`](LockRequest::try_acquire) or [`run`](LockRequest::run). These calls return an error if
+    /// the key is invalid.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -343,13 +361,14 @@ impl LockManager {
         LockRequest::new(self.clone(), key.map(LockKeys::from))
     }
 
-    /// Several locks to be taken together: all of them, or none.
+    /// Creates a request for several locks: the call acquires all of them or none.
     ///
-    /// All keys are asked for at once. If another holder has one, the leases of keys that come
-    /// before it in the order of keys are kept while it is waited for, and the others released: in
-    /// whatever order calls name their keys, they never deadlock. This is true of the keys of one
-    /// call: a call inside the body of another one waits while that holds its own. A key that is
-    /// named twice counts once; a list without any key is an error when it is acquired.
+    /// The first requests for all keys are sent at once. If another holder has a key, the call keeps the
+    /// leases of the keys that sort before it and releases the others, then waits. Such calls never deadlock,
+    /// in whatever order they name their keys.
+    ///
+    /// This covers the keys of one call. A call inside the body of another call waits while the outer call
+    /// holds its keys. A key that is named twice counts once. An empty list is an error of the acquisition.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -1,5 +1,4 @@
-//! The functions that generated code calls. Hidden, and outside the promises of semantic
-//! versioning.
+//! Functions that generated code calls. They are hidden and not covered by semantic versioning.
 
 use std::{
     fmt,
@@ -30,7 +29,7 @@ pub use crate::{
     site::LockSite,
 };
 
-/// Code that is read by editors, and by no compiler: rust-analyzer sets this `cfg` itself.
+/// Code for editors only, never compiled: rust-analyzer sets this `cfg` itself.
 #[cfg(rust_analyzer)]
 #[doc(hidden)]
 #[macro_export]
@@ -49,7 +48,7 @@ pub use __in_editors as in_editors;
 
 /// A reference to the static description of an annotated function.
 //
-// In a block of its own: statics are not hygienic, and the user's code must not see it.
+// In its own block: statics are not hygienic, and the user's code must not see this one.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __site {
@@ -74,7 +73,7 @@ macro_rules! __site {
     }};
 }
 
-/// Lists a site among those of the program.
+/// Adds a site to the list of the program's sites.
 #[cfg(all(feature = "registry", not(target_family = "wasm")))]
 #[doc(hidden)]
 #[macro_export]
@@ -97,7 +96,7 @@ pub use __site as site;
 #[cfg(all(feature = "registry", not(target_family = "wasm")))]
 pub use {crate::api::registry::SITES, linkme};
 
-/// A piece of a key template.
+/// One piece of a key template.
 #[derive(Clone, Copy)]
 pub enum Piece<'a> {
     /// Literal text.
@@ -115,18 +114,18 @@ impl fmt::Debug for Piece<'_> {
     }
 }
 
-/// Literal text.
+/// Creates a piece of literal text.
 #[must_use]
 pub const fn text(text: &'static str) -> Piece<'static> {
     Piece::Text(text)
 }
 
-/// A placeholder's value; the bound gives the error message.
+/// Creates a piece from a placeholder's value. The bound produces the compiler's error message.
 pub fn part<T: KeyPart>(value: &T) -> Piece<'_> {
     Piece::Part(value)
 }
 
-/// Writes one of several parts, which need not be sized; the bound gives the error message.
+/// Writes one of several parts, which may be unsized. The bound produces the compiler's error message.
 pub fn push_part<T: KeyPart + ?Sized>(value: &T, out: &mut PartWriter<'_>) {
     out.push_part(&value);
 }
@@ -135,7 +134,7 @@ pub fn push_part<T: KeyPart + ?Sized>(value: &T, out: &mut PartWriter<'_>) {
 ///
 /// # Errors
 ///
-/// [`LockError::InvalidKey`], naming the template, when a value is empty or the key too long.
+/// Returns [`LockError::InvalidKey`] with the template if a value is empty or the key is too long.
 pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, LockError> {
     let mut builder = LockKey::builder();
     for piece in pieces {
@@ -145,7 +144,7 @@ pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, Lock
         };
     }
     builder.build().map_err(|error| match error {
-        // The part that has been rendered so far says less, and may be long.
+        // The error names the template: the partly rendered key is less useful and may be long.
         LockError::InvalidKey { reason, .. } => LockError::InvalidKey {
             key: template.to_owned(),
             reason,
@@ -154,16 +153,16 @@ pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, Lock
     })
 }
 
-/// Puts the keys of one function together.
+/// Combines the keys of one function.
 ///
 /// # Errors
 ///
-/// That of the first which has one.
+/// Returns the first error among the keys.
 pub fn keys<const N: usize>(keys: [Result<LockKey, LockError>; N]) -> Result<LockKeys, LockError> {
     LockKeys::collect(keys)
 }
 
-/// Takes the lock of an annotated function. Nothing happens before the future is polled.
+/// Acquires the lock of an annotated function. Nothing happens before the future is polled.
 pub fn acquire(
     site: &'static LockSite,
     options: Options,
@@ -182,7 +181,7 @@ pub fn acquire(
     }))
 }
 
-/// Takes the locks of a function with several keys. Nothing happens before the future is polled.
+/// Acquires the locks of a function with several keys. Nothing happens before the future is polled.
 pub fn acquire_all(
     site: &'static LockSite,
     options: Options,
@@ -202,11 +201,11 @@ pub fn acquire_all(
     }))
 }
 
-/// The same as `acquire` for a function that blocks its thread.
+/// Acquires the lock of a blocking function, like [`acquire`].
 ///
 /// # Errors
 ///
-/// Those of the acquisition, and [`LockError::WouldBlock`] inside of an async task.
+/// Returns the errors of the acquisition, and [`LockError::WouldBlock`] inside an async task.
 pub fn acquire_blocking(
     site: &'static LockSite,
     options: Options,
@@ -219,11 +218,11 @@ pub fn acquire_blocking(
     }
 }
 
-/// The same as `acquire_all` for a function that blocks its thread.
+/// Acquires the locks of a blocking function with several keys, like `acquire_all`.
 ///
 /// # Errors
 ///
-/// Those of the acquisition, and [`LockError::WouldBlock`] inside of an async task.
+/// Returns the errors of the acquisition, and [`LockError::WouldBlock`] inside an async task.
 pub fn acquire_all_blocking(
     site: &'static LockSite,
     options: Options,
@@ -239,7 +238,7 @@ pub fn acquire_all_blocking(
     }
 }
 
-/// A body of a thread runs to its end in any case; by this the release tells of a loss.
+/// A thread's body runs to its end in any case. With this option, the release reports a loss.
 fn telling(options: Options) -> Options {
     options.on_lost(OnLost::Stop)
 }
@@ -248,7 +247,7 @@ fn block_on(runtime: &Handle, acquiring: Acquire) -> Result<BlockingGuard, LockE
     runtime.block_on(acquiring).map(BlockingGuard::new)
 }
 
-/// The future of [`acquire`]: one pointer, whatever the acquisition needs.
+/// The future of [`acquire`]. It is one pointer, whatever the acquisition needs.
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire(Exclusive<Acquiring>);
 
@@ -280,7 +279,7 @@ pub fn is_busy(error: &LockError) -> bool {
     error.is_busy()
 }
 
-/// A return type that has room for a [`LockError`].
+/// A return type that can represent a [`LockError`].
 #[diagnostic::on_unimplemented(
     message = "a function under `#[distributed_lock]` must be able to return a lock failure",
     label = "`{Self}` has no room for a `LockError`",
@@ -288,7 +287,7 @@ pub fn is_busy(error: &LockError) -> bool {
     note = "or turn the failure into a value with `on_error = |error| …`"
 )]
 pub trait Fallible {
-    /// The failure as the function's value.
+    /// Converts the error to a value of the function's return type.
     fn from_lock_error(error: LockError) -> Self;
 }
 
@@ -299,7 +298,7 @@ impl<T, E: From<LockError>> Fallible for Result<T, E> {
     }
 }
 
-/// A return type with a value that says that nothing was done.
+/// A return type with a value that means "nothing was done".
 #[diagnostic::on_unimplemented(
     message = "`on_busy = skip` needs a return type with a value that says that nothing was done",
     label = "`{Self}` has none",
@@ -307,7 +306,7 @@ impl<T, E: From<LockError>> Fallible for Result<T, E> {
     note = "or write the value: `on_busy = EXPR`"
 )]
 pub trait Skip {
-    /// The value of a call that did nothing, since another holder had the lock.
+    /// Returns the value of a call that was skipped because another holder had the lock.
     fn skipped() -> Self;
 }
 

@@ -1,4 +1,6 @@
-//! Gets a lock for a task: asks, waits, asks again, until it holds the lock or its wait is over.
+//! Acquires one key for a task: sends requests and waits, until the task holds the lock or its wait ends.
+//!
+//! A dropped future releases everything that it may have acquired.
 
 use std::{
     future::{Future, poll_fn},
@@ -28,21 +30,21 @@ use crate::{
     store::{AcquireOutcome, StoreError, StoreErrorKind},
 };
 
-/// A lock that was taken: what a guard is made of.
+/// An acquired lock, from which a guard is created.
 pub(crate) struct Taken {
     pub(crate) place: Occupied,
     pub(crate) token: FencingToken,
 }
 
 impl Taken {
-    /// The error if the lease is not valid any more.
+    /// Returns the error if the lease is not valid any more.
     pub(super) fn loss(&self) -> Option<LockError> {
         let acquisition = &self.place.acquisition;
         acquisition.ensure_at(acquisition.now()).err()
     }
 }
 
-/// Takes `key`. Dropping the future gives back whatever it has got so far.
+/// Acquires `key`. Dropping the future releases everything that it has acquired so far.
 pub(crate) async fn acquire(
     core: Arc<Engine>,
     key: LockKey,
@@ -68,11 +70,11 @@ pub(crate) async fn acquire(
 pub(super) struct Got {
     pub(super) taken: Taken,
     waited: Duration,
-    /// When it was got.
+    /// When it was acquired.
     now: Moment,
 }
 
-/// One attempt at `key`, which gives back whatever it has got when it is dropped.
+/// Runs one attempt at `key`. If it is dropped, it releases everything that it has acquired.
 pub(super) async fn one(
     core: &Arc<Engine>,
     key: &LockKey,
@@ -89,7 +91,7 @@ pub(super) async fn one(
             reason,
         }),
     };
-    // Before the table is looked at: a fork's copy of its mutex may be locked for ever.
+    // Checked before the table is accessed: a fork's copy of its mutex may be locked forever.
     is_usable(entered)?;
     let acquisition = Acquisition::enter(core, key, timing, trail, runtime, entered)?;
     let place = Occupied::new(acquisition.clone());
@@ -97,7 +99,7 @@ pub(super) async fn one(
     let (mut event, mut now) = (Event::Woken, entered);
     let mut origin = LeaseOrigin::Granted;
     loop {
-        // Made before the state is looked at, it misses no wake.
+        // Created before the state is read, so no wake-up is missed.
         let woken = acquisition.woken();
         event = match acquisition.event_at(event, now) {
             Effect::Ask {
@@ -107,7 +109,8 @@ pub(super) async fn one(
             } => {
                 let question = acquisition.ask_acquire(owner, limit, queue, now);
                 match unless_in_vain(&acquisition, question).await {
-                    // It was sent somewhat later than `now`, which is on the safe side.
+                    // The request was sent slightly later than `now`. The earlier time is the safe one for a
+                    // deadline.
                     Some(answer) => {
                         if matches!(answer, Ok(AcquireOutcome::Granted { .. })) {
                             origin = LeaseOrigin::Requested;
@@ -118,12 +121,12 @@ pub(super) async fn one(
                 }
             }
             Effect::WaitUntil(at) | Effect::Queue(at) => {
-                // Woken by the state or by the time: the state knows what to make of either.
+                // Woken by the state or by the timer: the state decides what follows in either case.
                 drop(timeout_at(acquisition.timer(at), woken).await);
                 Event::Woken
             }
             Effect::Enter { renew_at } => {
-                // A shutdown may have taken it in this very moment.
+                // A shutdown may have ended the lease in this moment.
                 let held = acquisition
                     .check_at(now)
                     .map_err(|loss| acquisition.lost_error(loss))?;
@@ -140,8 +143,8 @@ pub(super) async fn one(
                 return Ok(Got { taken, waited, now });
             }
             Effect::Refuse(denial) => return Err(refusal(&acquisition, denial)),
-            // Only a shutdown comes between two steps; every other effect is for another driver. In
-            // either case the body must not run.
+            // Only a shutdown can come between two steps. Every other effect is for another driver. In either
+            // case the body must not run.
             other => {
                 debug_assert!(false, "{other:?} is not for a waiting task");
                 let key = key.clone();
@@ -153,8 +156,8 @@ pub(super) async fn one(
     }
 }
 
-/// The result of `question`, unless the manager closes first, or another task goes on in place of
-/// this one: then the answer matters no more, and a request that was not sent yet must not be.
+/// Returns the answer to the request `question`, unless the manager closes first or another task continues in
+/// place of this one. The answer is then irrelevant, and a request that is not sent yet must not be sent.
 async fn unless_in_vain<T>(
     acquisition: &Acquisition,
     question: impl Future<Output = T>,

@@ -1,15 +1,17 @@
-//! Gets several locks for a task: all or none, and never two tasks that wait for each other.
+//! Acquires several locks for a task: all or none, without deadlocks between tasks.
 //!
-//! All keys have one order, the same in every process. A task asks for all of them at once, which
-//! is one round trip when they are free. If one is not, it keeps those that come before it, gives
-//! back those that come after, waits for that one, and then asks for the rest. So it only ever
-//! waits for a key that comes after all that it holds: of tasks that wait for each other's keys,
-//! the one that waits for the last would wait for a task that waits for none.
+//! All keys have one order, which is the same in every process. A task sends the first requests for all of
+//! them at once: if they are free, this takes one round trip. If a key is busy, the task keeps the keys that
+//! sort before it, releases the keys that sort after it, and waits for the busy key. Then it sends requests
+//! for the rest. A task therefore waits only for a key that sorts after every key that it holds. Deadlock is
+//! therefore impossible: among tasks that wait for each other, consider the one that waits for the last key
+//! in the order. The holder of that key would have to wait for a key that sorts after it, and there is none.
 //!
-//! Leases that are held while the call waits for another key are renewed, even with `renew = false`, so each of them begins
-//! with its whole TTL. A lease that is lost meanwhile has been seen by no body: the call releases all, and starts over after a pause,
-//! within its `wait`. All releases are sent at once, and each repeats itself. `min_hold` of each key counts from
-//! when its lease was acquired, `max_hold` of all from when the last one was.
+//! Leases that are held while the call waits for another key are renewed, even with `renew = false`, so each
+//! of them begins with its whole TTL. If such a lease is lost, no body has seen it: the call releases all
+//! keys and starts over after a pause, within its `wait`. All releases are sent at once, and each one is
+//! repeated independently. `min_hold` of each key starts when its lease was acquired. `max_hold` starts for
+//! all keys when the last lease was acquired.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -37,10 +39,12 @@ use crate::{
     store::{StoreError, StoreErrorKind},
 };
 
-/// The pause after a lease was lost while others were waited for: what ended it may end the next.
+/// The pause after a lease was lost while the call waited for other keys: the same cause may end the next
+/// lease.
 const BEFORE_STARTING_OVER: Duration = Duration::from_millis(20);
 
-/// Takes all of `keys`, and returns their locks in the order of `keys`. Dropping the future gives back whatever it has got so far.
+/// Acquires all of `keys` and returns their locks in the order of `keys`. Dropping the future releases
+/// everything that it has acquired so far.
 pub(crate) async fn acquire(
     core: Arc<Engine>,
     keys: LockKeys,
@@ -95,7 +99,7 @@ pub(crate) async fn acquire(
 /// One call for several keys.
 struct AcquireAll {
     core: Arc<Engine>,
-    /// In the order of all keys.
+    /// Sorted in the common order of keys.
     keys: Vec<LockKey>,
     timing: Timing,
     trail: Trail,
@@ -104,15 +108,15 @@ struct AcquireAll {
 
 type KeyResult = Result<Taken, LockError>;
 
-/// The reason why a way through the keys has not led to its end.
+/// The reason why one pass over the keys did not reach its end.
 enum Setback {
     Refused(LockError),
-    /// A lease ended before the others were there. No body has seen it, so only time is lost.
+    /// A lease ended before all keys were held. No body has seen it, so only time is lost.
     Lost(LockError),
 }
 
 impl AcquireAll {
-    /// The leases of all keys, in their order.
+    /// Returns the leases of all keys, in their order.
     async fn all(&self) -> Result<Vec<Taken>, LockError> {
         let mut wait = self.timing.wait;
         if wait == Wait::Never {
@@ -139,7 +143,7 @@ impl AcquireAll {
         }
     }
 
-    /// The same for a caller that does not wait.
+    /// Does the same for a caller that does not wait.
     async fn if_free(&self) -> Result<Vec<Taken>, LockError> {
         let asked = self.keys.iter().map(|key| self.one(key, Wait::Never));
         let (mut taken, mut failure) = (Vec::new(), None);
@@ -153,25 +157,25 @@ impl AcquireAll {
         let Some(error) = failure.or_else(lost) else {
             return Ok(taken);
         };
-        // Waited for: a caller that finds one key busy must not find the others busy with this call.
+        // Awaited: a caller that finds one key busy must not find the other keys busy because of this call.
         give_back(taken).await;
         Err(error)
     }
 
-    /// One way through the keys, on which nothing is lost.
+    /// Makes one pass over the keys, in which no lease is lost.
     async fn in_order(&self, wait: Wait) -> Result<Vec<Taken>, Setback> {
         let mut held = Vec::with_capacity(self.keys.len());
         match self.take_all(&mut held, wait).await {
             Ok(()) => Ok(held),
             Err(setback) => {
-                // Waited for, as above: the caller may try again at once.
+                // Awaited, as above: the caller may try again at once.
                 give_back(held).await;
                 Err(setback)
             }
         }
     }
 
-    /// Adds to `held` what is missing.
+    /// Acquires the keys that are missing in `held`.
     async fn take_all(&self, held: &mut Vec<Taken>, mut wait: Wait) -> Result<(), Setback> {
         while let Some((next, others)) = self.keys[held.len()..].split_first() {
             let (taken, answers) = self.wait_and_ask(held, next, others, wait).await?;
@@ -182,7 +186,7 @@ impl AcquireAll {
                     Ok(taken) => held.push(taken),
                     Err(error) => {
                         failure = Some(error);
-                        // The answers behind it are dropped, and so given back.
+                        // The answers for later keys are dropped, which releases them.
                         break;
                     }
                 }
@@ -194,15 +198,16 @@ impl AcquireAll {
                 Setback::Refused(failure.unwrap_or_else(|| self.out_of_time(missing)))
             })?;
         }
-        // The first may have ended while the last was waited for.
+        // The first lease may have ended while the call waited for the last one.
         match held.iter().find_map(Taken::loss) {
             None => Ok(()),
             Some(error) => Err(Setback::Lost(error)),
         }
     }
 
-    /// Waits for `next`, the first that is not `held`, and asks for those behind it meanwhile. Their
-    /// answers are left out, and what was got given back, if `next` is not free.
+    /// Waits for `next`, the first key that is not `held`, and sends requests for the keys after it at the
+    /// same time. If `next` is not free, their answers are ignored, and the keys that were acquired are
+    /// released.
     async fn wait_and_ask(
         &self,
         held: &[Taken],
@@ -219,8 +224,8 @@ impl AcquireAll {
                 refuse_if_hopeless(&answers)?;
                 Ok((taken, answers))
             }
-            // A store answers in the order of the questions: `next`, asked first, is not free.
-            // To wait for it with one behind it in hand could be to wait for each other.
+            // A store answers in the order of the requests: `next`, whose request was sent first, is not
+            // free. Holding a later key while waiting for `next` could cause a deadlock.
             Either::Right((answers, waiting)) => {
                 refuse_if_hopeless(&answers)?;
                 drop(answers);
@@ -232,7 +237,7 @@ impl AcquireAll {
         }
     }
 
-    /// Asks for `key` without a place in its queue.
+    /// Sends one acquire request for `key`, without a place in its queue.
     async fn ask_once(&self, key: &LockKey, wait: Wait) -> KeyResult {
         let asking = self.one(key, Wait::Never);
         match wait {
@@ -257,7 +262,7 @@ impl AcquireAll {
         self.began.elapsed(self.core.clock.now())
     }
 
-    /// The rest of the wait; `None` if the caller waits no longer.
+    /// Returns the rest of the wait, or `None` if the caller does not wait any longer.
     fn rest_of_wait(&self) -> Option<Wait> {
         match self.timing.wait {
             Wait::Never => None,
@@ -270,7 +275,7 @@ impl AcquireAll {
         }
     }
 
-    /// The wait has ended before the store has told of `key`.
+    /// Returns the error if the wait ends before the store has answered about `key`.
     fn out_of_time(&self, key: &LockKey) -> LockError {
         let waited = self.waited();
         LockError::Unavailable {
@@ -281,7 +286,7 @@ impl AcquireAll {
     }
 }
 
-/// `error` as one of the whole call, which has `waited` and whose body has not run.
+/// Turns `error` into the error of the whole call, which has `waited` and whose body has not run.
 fn refusal(error: LockError, waited: Duration) -> LockError {
     match error {
         LockError::Busy { key, holder, .. } => LockError::Busy {
@@ -311,7 +316,7 @@ fn refusal(error: LockError, waited: Duration) -> LockError {
     }
 }
 
-/// Fails if one of `answers` says that waiting is of no use.
+/// Fails if one of `answers` shows that waiting cannot succeed.
 fn refuse_if_hopeless(answers: &[KeyResult]) -> Result<(), Setback> {
     let hopeless = |error: &&LockError| match error {
         LockError::Busy { .. } | LockError::Lost { .. } => false,
@@ -325,7 +330,8 @@ fn refuse_if_hopeless(answers: &[KeyResult]) -> Result<(), Setback> {
     }
 }
 
-/// Releases all of them and waits for the answers; the caller has not had them, so their losses are none of its own.
+/// Releases all of them and waits for the answers. The caller never had these leases, so their loss is not
+/// reported.
 async fn give_back(taken: Vec<Taken>) {
     join_all(taken.into_iter().map(|taken| release(taken.place))).await;
 }
@@ -345,7 +351,7 @@ async fn any_lost(held: &[Taken]) -> LockError {
 mod tests {
     use super::*;
 
-    /// A shutdown that takes the first lease just before the wait for the second is over.
+    /// A shutdown ends the first lease just before the wait for the second one is over.
     #[test]
     fn a_lease_that_ends_before_the_others_are_there_was_never_the_callers_to_lose() {
         let waited = Duration::from_secs(2);

@@ -34,31 +34,32 @@ use crate::{
     state::{Effect, Event, HeldLease, LocalWaiter, Loss, Outcome, RenewAt, Validity},
 };
 
-/// The state that the acquisitions of one manager share.
+/// The state that all acquisitions of one manager share.
 pub(crate) type Engine = Core<Acquisition>;
 
-/// An attempt, from its first question until the store has nothing of it left.
+/// An attempt, from its first request until the store keeps nothing of it.
 pub(crate) struct Acquisition {
     pub(crate) core: Arc<Engine>,
     pub(crate) timing: Timing,
     pub(crate) trail: Trail,
-    /// The function that others are shown besides the process; empty if it is under no attribute.
+    /// The function that other processes see beside the process; empty without the attribute.
     function: Cow<'static, str>,
     entry: Arc<KeyEntry<Arc<Acquisition>>>,
     id: AttemptId,
     wakes: Notify,
-    /// `true` while it counts as a waiter of its manager.
+    /// `true` while the attempt counts as a waiter of its manager.
     waits: AtomicBool,
-    /// Held by what sets the TTL of a lease with a `min_hold`: its renewal, or what keeps it for that.
+    /// Locked while the TTL of a lease with a `min_hold` is set: by a renewal, or by the request that keeps
+    /// the lease for the rest of its `min_hold`.
     pub(crate) setting_ttl: Option<Arc<Mutex<()>>>,
-    /// Of the body under its guard.
+    /// The polls of the body under its guard.
     pub(crate) polls: Polls,
-    /// The runtime where the attempt was made, and where its work goes on when its task has ended.
+    /// The runtime on which the attempt was created. Its work continues there when its task has ended.
     runtime: Handle,
 }
 
 impl Acquisition {
-    /// Enters the local table at `now`; `Err` once the manager is closed.
+    /// Enters the local table at `now`. Returns `Err` once the manager is closed.
     pub(crate) fn enter(
         core: &Arc<Engine>,
         key: &LockKey,
@@ -74,7 +75,7 @@ impl Acquisition {
         core.bounds.begins_waiting(key)?;
         let acquisition = core.table.enter(key, |entry, state| {
             core.bounds.may_wait_behind(state.waiting(), key)?;
-            // Numbered in the order in which they enter, which is the order of their turns.
+            // Numbered in the order of entry, which is the order of the turns.
             let id = core.attempts.next();
             let acquisition = Arc::new(Self {
                 core: core.clone(),
@@ -99,16 +100,16 @@ impl Acquisition {
         })
     }
 
-    /// It has its lease, or has given up: told more than once, the first time counts.
+    /// Records that the attempt has its lease or has given up. Only the first call counts.
     pub(crate) fn stops_waiting(&self) {
         if self.waits.swap(false, Ordering::Relaxed) {
             self.core.bounds.stops_waiting();
         }
     }
 
-    /// Waits until the release of a section that was left may be sent.
+    /// Waits until the background release of a body may be sent.
     pub(crate) async fn turn_to_release(&self, is_repeated: bool) -> Option<SemaphorePermit<'_>> {
-        // It must have been sent before the store forgets the lease by itself.
+        // The request must be sent before the store deletes the lease itself.
         let patience = || {
             let traces_until = self.entry.state().traces_until(self.id);
             let left = traces_until.map(|until| until.remaining(self.now()));
@@ -122,7 +123,7 @@ impl Acquisition {
         &self.entry.key
     }
 
-    /// The events of this acquisition, for logs and metrics.
+    /// Returns the events of this acquisition, for logs and metrics.
     pub(crate) fn events(&self) -> LeaseEvents<'_> {
         LeaseEvents {
             key: self.key(),
@@ -134,12 +135,12 @@ impl Acquisition {
         self.core.clock.now()
     }
 
-    /// Tells the state what happened, and does what concerns others.
+    /// Passes an event to the state and does what concerns other attempts.
     pub(crate) fn event(&self, event: Event) -> Effect {
         self.event_at(event, self.now())
     }
 
-    /// The same for a driver that has just read the clock, which takes longer than much else here.
+    /// Does the same for a driver that has just read the clock, which takes longer than most of this code.
     pub(crate) fn event_at(&self, event: Event, now: Moment) -> Effect {
         let mut state = self.entry.state();
         let outcome = state.on_event(self.id, event, self.core.context(now));
@@ -148,7 +149,7 @@ impl Acquisition {
         self.settle(outcome, is_idle)
     }
 
-    /// The same for the claim of `owner`, whichever section of this key bears it now.
+    /// Does the same for the claim of `owner`, whichever attempt for this key holds that claim now.
     pub(crate) fn event_of_claim(
         &self,
         owner: OwnerId,
@@ -160,7 +161,7 @@ impl Acquisition {
     fn settle(&self, outcome: Outcome<Arc<Self>>, is_idle: bool) -> Effect {
         if let Some(next) = outcome.next {
             next.wakes.notify_waiters();
-            // The task that leaves may go on without an await, and the next one has the lease.
+            // The task that leaves may continue without an await, and the next task has the lease.
             let_others_take_it();
         }
         match &outcome.effect {
@@ -180,12 +181,13 @@ impl Acquisition {
         self.wakes.notify_waiters();
     }
 
-    /// The next wake. Created before the state is looked at, it misses none.
+    /// Returns a future for the next wake-up. Create it before the state is read, so that no wake-up is
+    /// missed.
     pub(crate) fn woken(&self) -> Notified<'_> {
         self.wakes.notified()
     }
 
-    /// Looks how the body is that has the lease, which is being renewed, and wakes or reports it.
+    /// Checks the progress of the body whose lease is being renewed, and wakes or reports it.
     pub(crate) fn look_at_body(&self, now: Moment) {
         match self.polls.look(now, self.timing.ttl) {
             Liveness::Good => {}
@@ -194,13 +196,13 @@ impl Acquisition {
         }
     }
 
-    /// When a timer has to fire for `at`, as far as can be known now.
+    /// Returns when a timer has to fire for `at`, as far as is known now.
     pub(crate) fn timer(&self, at: Moment) -> Instant {
         let now = self.now();
         now.monotonic + at.remaining(now)
     }
 
-    /// The lease if it is valid now, or how it was lost.
+    /// Returns the lease if it is valid now, or how it was lost.
     pub(crate) fn check(&self) -> Result<HeldLease, Loss> {
         self.check_at(self.now())
     }
@@ -212,7 +214,7 @@ impl Acquisition {
         let mut state = self.entry.state();
         let outcome = state.check(self.id, self.core.context(now));
         let held = state.lease(self.id).ok_or_else(|| {
-            // Only a lease that is being given back is neither held nor lost.
+            // Only a lease that is being released is neither held nor lost.
             state.loss(self.id).unwrap_or(Loss {
                 cause: LostCause::Expired,
                 held_for: Duration::ZERO,
@@ -223,7 +225,7 @@ impl Acquisition {
         held
     }
 
-    /// The loss of a lease of which a forked child has a copy.
+    /// Returns the loss of a lease of which a forked child has a copy.
     fn left_to_parent(&self, now: Moment) -> Loss {
         let state = self.entry.try_state();
         let held = state.and_then(|state| state.lease(self.id));
@@ -233,7 +235,7 @@ impl Acquisition {
         }
     }
 
-    /// The error of the caller if the lease is not valid at `now`.
+    /// Returns the caller's error if the lease is not valid at `now`.
     pub(crate) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
         let held = self.check_at(now);
         held.map(drop).map_err(|loss| self.lost_error(loss))
@@ -258,37 +260,37 @@ impl Acquisition {
         }
     }
 
-    /// Of several leases, all are there at `now`: from now on no other client gets this one before its
-    /// `min_hold` has passed, and its `max_hold` runs. Returns what the renewer has to know of that.
+    /// Records that all leases of a call are held at `now`. From then on, no other client acquires this one
+    /// before its `min_hold` has passed, and its `max_hold` runs. Returns what the renewer has to know.
     pub(crate) fn end_trial(&self, now: Moment) -> Option<RenewAt> {
         self.entry.state().end_trial(self.id, now)
     }
 
-    /// The rest of a `min_hold` for which the store has to keep the lease.
+    /// Returns the rest of a `min_hold` for which the store has to keep the lease.
     fn kept_for(&self) -> Option<Duration> {
         self.timing.min_hold?;
         let now = self.now();
         self.entry.state().kept_for(self.id, now)
     }
 
-    /// `true` if the answer to a question is still of use: neither has the manager closed, nor has
-    /// another task gone on in place of this one.
+    /// Returns `true` if an answer is still needed: the manager is open, and no other task continues in place
+    /// of this one.
     pub(crate) fn is_asking(&self) -> bool {
         self.entry.state().is_asking(self.id)
     }
 
-    /// The acquisition that bears the claim of `owner` by now.
+    /// Returns the acquisition that holds the claim of `owner` now.
     pub(crate) fn bearer(&self, owner: OwnerId) -> Option<Arc<Self>> {
         self.entry.state().bearer(owner)
     }
 
-    /// `true` if a body under this key has the lease of `owner`, as far as its task has looked.
+    /// Returns `true` if a body under this key has the lease of `owner`, as far as its task has looked.
     pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
         self.entry.state().is_held_by(owner)
     }
 
-    /// Where the manager's work for this attempt can run: where the attempt was made, where the
-    /// manager was, unless that is to be avoided, and where the caller is.
+    /// Returns the runtimes for this attempt's work: that of the attempt, that of the manager unless it is to
+    /// be avoided, and that of the caller.
     pub(crate) fn runtimes(&self, avoid_home: bool) -> Vec<Handle> {
         let home = self.core.home.clone().filter(|_| !avoid_home);
         let (here, current) = (Some(self.runtime.clone()), Handle::try_current().ok());
@@ -298,7 +300,8 @@ impl Acquisition {
     }
 }
 
-/// The name of a function as it is told to others: ASCII, and of a long one the end, which says most.
+/// Returns the name of a function as other processes see it: in ASCII, and the end of a long name, which is
+/// its most specific part.
 fn plain(function: &'static str) -> Cow<'static, str> {
     const LONGEST: usize = 128;
     let is_plain = |c: char| c.is_ascii_graphic() && c != '#';
@@ -314,7 +317,7 @@ fn plain(function: &'static str) -> Cow<'static, str> {
     }
 }
 
-/// Tells every attempt; returns how many lost their lease by it.
+/// Passes an event to every attempt and returns how many lost their lease by it.
 pub(crate) fn tell_all(core: &Engine, event: impl Fn() -> Event) -> usize {
     let entries = core.table.all();
     let acquisitions = entries.iter().flat_map(|entry| entry.state().tasks());
@@ -322,7 +325,8 @@ pub(crate) fn tell_all(core: &Engine, event: impl Fn() -> Event) -> usize {
     losses.count()
 }
 
-/// Tells the state what happened to the claim of `owner`; `None` if no attempt bears it any more.
+/// Passes an event about the claim of `owner` to the state. Returns `None` if no attempt holds the claim any
+/// more.
 pub(crate) fn tell_bearer(
     core: &Engine,
     entry: &KeyEntry<Arc<Acquisition>>,

@@ -1,4 +1,4 @@
-//! The way from code that blocks its thread to the futures of a lock.
+//! Connects code that blocks its thread to the futures of a lock.
 
 use std::{
     future::Future,
@@ -10,14 +10,14 @@ use tokio::{runtime::Handle, task::coop::poll_proceed};
 
 use super::lane;
 
-/// The reason why nothing can be waited for here.
+/// The reason why this thread cannot wait.
 #[derive(Debug)]
 pub(crate) enum NoWait {
-    /// The code runs inside of an async task.
+    /// The code runs inside an async task.
     InAsyncTask,
-    /// The code is a destructor of a thread that has forgotten tokio already.
+    /// The code runs in a destructor of a thread whose tokio state is already gone.
     ThreadEnds,
-    /// There is no thread for timers and sockets.
+    /// No thread can be started for timers and sockets.
     NoThread(io::Error),
 }
 
@@ -25,16 +25,16 @@ pub(crate) enum NoWait {
 ///
 /// # Errors
 ///
-/// Before the future is polled: those of [`runtime`].
+/// Returns the errors of [`runtime`], before the future is polled.
 pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> Result<T, NoWait> {
     Ok(runtime()?.block_on(future))
 }
 
-/// The runtime on which this thread may wait.
+/// Returns the runtime on which this thread may wait.
 ///
 /// # Errors
 ///
-/// Where the thread must not be blocked, or nothing could drive a future.
+/// Returns an error if the thread must not block, or if no runtime could drive a future.
 pub(crate) fn runtime() -> Result<Handle, NoWait> {
     match Handle::try_current() {
         Ok(_) if is_in_async_task() => return Err(NoWait::InAsyncTask),
@@ -44,12 +44,13 @@ pub(crate) fn runtime() -> Result<Handle, NoWait> {
     lane::for_blocking().map_err(NoWait::NoThread)
 }
 
-/// `true` where a task is polled, whose worker would stand still.
+/// Returns `true` inside the poll of a task, whose worker thread must not block.
 ///
-/// tokio says by a panic alone whether a thread may be blocked. But it counts what a task does at a time, and does not
-/// count in `spawn_blocking` and `block_in_place`: only a task comes to an end of its count, which it gets back here.
+/// tokio reports whether a thread may block only by a panic. But tokio limits how much a task does in one
+/// poll, and does not do so in `spawn_blocking` and `block_in_place`. Only inside a task does this budget
+/// end; this function then restores it.
 fn is_in_async_task() -> bool {
-    /// More than tokio ever lets a task do at a time.
+    /// More than tokio's budget for one poll of a task.
     const MORE_THAN_ANY: usize = 256;
 
     let mut context = Context::from_waker(Waker::noop());
@@ -61,7 +62,7 @@ fn is_in_async_task() -> bool {
             Poll::Pending => break true,
         }
     };
-    // Each gives back the count that it has found: the first comes last.
+    // Each one restores the budget that it found, so the first must be dropped last.
     while counted.pop().is_some() {}
     is_limited
 }

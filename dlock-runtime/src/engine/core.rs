@@ -23,17 +23,17 @@ pub(crate) struct Core<A> {
     pub(crate) attempts: AttemptIds,
     pub(crate) owners: Owners,
     pub(crate) defaults: Timing,
-    /// The label that others are shown of the holder.
+    /// The holder's label that other processes see.
     pub(crate) label: String,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
-    /// The longest time to wait for one answer of the store.
+    /// The maximum time to wait for one answer of the store.
     pub(crate) response_limit: Duration,
-    /// The runtime the manager was made on, if any.
+    /// The runtime on which the manager was created, if any.
     pub(crate) home: Option<Handle>,
-    /// `true` if a lease may go from one task of this process to the next.
+    /// `true` if a lease may pass from one task of this process to the next.
     pub(crate) handover: bool,
-    /// The user's choice whether leases are renewed on a thread of their own, if there is one.
+    /// Whether leases are renewed on a separate thread, if the user has chosen.
     pub(crate) renewal_thread: Option<bool>,
     pub(crate) table: Table<Arc<A>>,
     pub(crate) renewer: Renewer<A>,
@@ -52,7 +52,8 @@ impl<A> Core<A> {
         }
     }
 
-    /// The options of a lock of `key` over the manager's defaults, if they can be and the store can keep to them.
+    /// Merges the options of a lock of `key` with the manager's defaults, and checks them against their
+    /// ranges and the store's properties.
     pub(crate) fn timing(&self, options: Options, key: &LockKey) -> Result<Timing, LockError> {
         let timing = options.resolve(&self.defaults, key)?;
         let fault = self.store.fault(&timing);
@@ -65,13 +66,13 @@ impl<A> Core<A> {
         })
     }
 
-    /// `true` if a request ends within `limit` without a timer.
+    /// Returns `true` if a request ends within `limit` without a timer.
     pub(crate) fn store_gives_up_within(&self, limit: Duration) -> bool {
         let by_itself = self.store.gives_up_after();
         by_itself.is_some_and(|by_itself| by_itself <= limit)
     }
 
-    /// Tells this manager from others.
+    /// Returns a number that distinguishes this manager from others.
     pub(crate) fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }

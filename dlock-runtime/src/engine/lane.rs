@@ -1,16 +1,17 @@
-//! The threads of a process that are dlock's own, each with a runtime: one renews leases, one serves code that blocks.
+//! dlock's own threads, each with a runtime: one renews leases, one serves code that blocks.
 //!
-//! A renewal must not depend on the runtimes that users bring. A body that blocks its thread may be the one
-//! that tokio has just let drive its timers and sockets: then everything that waits for either stands
-//! still, also on workers that idle. So the renewer, its timers and its connections are on a thread of their own. Of a
-//! user's code it runs only what must answer at once: the recorders and subscribers that are told of a renewal, the
-//! manager's clock and random numbers, and the source of credentials.
+//! A renewal must not depend on the application's runtimes. A body that blocks its thread may block the
+//! worker that currently drives tokio's timers and sockets. Everything that waits for one of these then
+//! stops, even on idle workers. The renewer, its timers and its connections therefore run on a separate
+//! thread. That thread runs only application code that must return at once: metrics recorders and log
+//! subscribers that receive a renewal's events, the manager's clock and random numbers, and the credentials
+//! callback.
 //!
-//! Code that blocks may have no runtime at all. What it waits for is polled on its own thread; the timers and sockets
-//! behind that are the other thread's, so that nothing of it can hold up a renewal.
+//! Code that blocks may have no runtime. Its own thread polls the future that it waits for. The timers and
+//! sockets behind that future run on the second thread, so they cannot delay a renewal.
 //!
-//! A thread starts when it is needed first, which for renewals is the first lease of the process that is to be
-//! renewed: a runtime that is stuck could not start it later. Without work it sleeps.
+//! A thread starts when it is first needed. For renewals, that is the first lease of the process that has to
+//! be renewed: a blocked runtime could not start the thread later. Without work, the thread sleeps.
 
 use std::{future::pending, io, process, sync::PoisonError, thread};
 
@@ -21,10 +22,10 @@ use tokio::{
 
 use crate::sync::Mutex;
 
-/// A thread, once it was started.
+/// A thread, once it has started.
 struct Lane {
     name: &'static str,
-    /// Its runtime, and the process that has the thread: a fork copies one and not the other.
+    /// Its runtime, and the process of the thread: a fork copies the value but not the thread.
     runtime: Mutex<Option<(u32, Handle)>>,
 }
 
@@ -32,16 +33,16 @@ static RENEWALS: Lane = Lane::new("dlock-renewals");
 
 static BLOCKING: Lane = Lane::new("dlock-blocking");
 
-/// The runtime for renewals; `None` if the machine has no thread or no descriptor left for it.
+/// Returns the runtime for renewals, or `None` if the machine has no thread or file descriptor left for it.
 pub(crate) fn runtime() -> Option<Handle> {
     RENEWALS.runtime().ok()
 }
 
-/// The runtime for code that blocks.
+/// Returns the runtime for code that blocks.
 ///
 /// # Errors
 ///
-/// When the machine has no thread or no descriptor left for it.
+/// Returns an error if the machine has no thread or file descriptor left for it.
 pub(super) fn for_blocking() -> io::Result<Handle> {
     BLOCKING.runtime()
 }
@@ -56,7 +57,7 @@ impl Lane {
 
     fn runtime(&self) -> io::Result<Handle> {
         let process = process::id();
-        // Every change under the mutex is complete before anything can panic.
+        // Every change under the mutex is complete before a panic can occur.
         let mut lane = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, runtime)) = lane.as_ref().filter(|(of, _)| *of == process) {
             return Ok(runtime.clone());
@@ -75,8 +76,7 @@ impl Lane {
     }
 }
 
-/// `true` if tokio's clock is not the machine's where this is called: a test has paused or advanced
-/// it.
+/// Returns `true` if tokio's clock here is not the machine's: a test has paused or advanced it.
 ///
 /// The thread would then measure leases by another clock than their bodies.
 pub(crate) fn has_virtual_clock() -> bool {

@@ -1,6 +1,8 @@
-//! Bounds of one manager on memory, tasks and requests in flight, whatever its callers and its store do.
+//! Limits of one manager on memory, tasks and requests in flight, for any behavior of its callers and its
+//! store.
 //!
-//! At a bound new calls are refused before anything is asked or entered. What has begun is never dropped.
+//! At a limit, new calls are refused before a request is sent and before they enter a table. Work that has
+//! begun is never dropped.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -18,12 +20,12 @@ use crate::{
     store::{StoreError, StoreErrorKind},
 };
 
-/// Releases of the background that are in flight for the first time, and again. They have permits of their
-/// own: what fails again and again must not hold up what has just been given back.
+/// Background releases in flight for the first time, and repeated ones. They have separate permits: releases
+/// that fail repeatedly must not delay new ones.
 const FIRST_IN_FLIGHT: usize = 224;
 const REPEATED_IN_FLIGHT: usize = 32;
 
-/// The bounds that a builder sets.
+/// The limits that a builder sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) waiters: usize,
@@ -42,7 +44,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The option that is out of bounds, and why.
+    /// Returns an option that is out of range and the reason.
     pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let options = [
             ("max_waiters", self.waiters),
@@ -54,7 +56,7 @@ impl Limits {
     }
 }
 
-/// The bounds of a manager, and how near it is to them.
+/// The limits of a manager, and how much of them is in use.
 pub(crate) struct Bounds {
     limits: Limits,
     waiters: AtomicUsize,
@@ -74,7 +76,8 @@ impl Bounds {
         }
     }
 
-    /// One more wants a key. If it may, [`stops_waiting`](Self::stops_waiting) is due once for it.
+    /// Admits one more waiter for `key`, or refuses it. If it is admitted, call
+    /// [`stops_waiting`](Self::stops_waiting) once for it.
     pub(crate) fn begins_waiting(&self, key: &LockKey) -> Result<(), LockError> {
         let bound = self.limits.pending_releases;
         if self.pending_releases.load(Ordering::Relaxed) >= bound {
@@ -90,7 +93,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// One has its key, or has given up.
+    /// Records that a waiter has its key or has given up.
     pub(crate) fn stops_waiting(&self) {
         self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
@@ -105,7 +108,7 @@ impl Bounds {
         Err(overloaded(key, message))
     }
 
-    /// A release is pending from now on.
+    /// Records a new pending release.
     pub(crate) fn begins_release(&self) {
         self.pending_releases.fetch_add(1, Ordering::Relaxed);
     }
@@ -114,7 +117,8 @@ impl Bounds {
         self.pending_releases.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Waits until a release may be sent, but no longer than `patience`: it is of no use later.
+    /// Waits until a release may be sent, but no longer than `patience`: after that the release has no
+    /// effect.
     pub(crate) async fn turn(
         &self,
         is_repeated: bool,
@@ -160,7 +164,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// Releases wait for a permit each, and fail at first.
+    /// Each release waits for a permit, and fails at first.
     #[derive(Clone)]
     struct Slow {
         store: MemoryStore,
@@ -210,7 +214,7 @@ mod tests {
             let _in_flight = InFlight(&self.in_flight);
             self.most.fetch_max(now, Ordering::Relaxed);
             let permit = self.permits.acquire().await.expect("it is open");
-            // As an answer takes its time.
+            // A real answer takes time.
             tokio::time::sleep(Duration::from_millis(1)).await;
             drop(permit);
             if self.fails.load(Ordering::Relaxed) {
@@ -291,7 +295,7 @@ mod tests {
         let words = "3 calls of this manager wait for locks (`max_waiters`)";
         assert_eq!(overload(&error), words);
 
-        // One that gives up makes room.
+        // A waiter that gives up makes room.
         waiting.pop().unwrap().abort();
         eventually(LIMIT, "it has gone", async || count() == 2).await;
         let free = manager.lock("free").acquire().await.unwrap();

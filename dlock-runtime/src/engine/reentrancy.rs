@@ -1,9 +1,10 @@
-//! The keys that the code which is running right now holds, so that no task waits for itself.
+//! Tracks the keys that the running code holds, so that a task does not wait for itself.
 //!
-//! The body of a section is polled inside a [`Scope`]. What it awaits in place is polled inside it
-//! too and would wait for ever; what it spawns is another task and only waits its turn. Task
-//! identity alone would not do: two sections joined in one task do not wait for each other's end. It
-//! is looked at besides: a body that drives a `LocalSet` polls tasks that are none of its business.
+//! The body of a lock is polled inside a [`Scope`]. A future that the body awaits in place is polled inside
+//! it too, and would wait forever for the same key. A task that the body spawns is another task and only
+//! waits its turn. The task id alone is not sufficient: two bodies that are joined in one task do not wait
+//! for each other's end. It is compared as well, because a body that drives a `LocalSet` polls unrelated
+//! tasks.
 
 use std::cell::RefCell;
 
@@ -15,16 +16,17 @@ thread_local! {
     static HELD: RefCell<Vec<HeldKey>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A key that the body of a section holds.
+/// A key that a body holds.
 struct HeldKey {
-    /// That of the manager.
+    /// The id of the manager.
     id: usize,
     key: LockKey,
     /// The task that polls the body; none in a `block_on`.
     task: Option<task::Id>,
 }
 
-/// While it lives, the running code holds some keys. Scopes end in the reverse order of their begin.
+/// While a scope exists, the running code holds some keys. Scopes end in the reverse order of their
+/// beginning.
 #[must_use]
 pub(crate) struct Scope {
     keys: usize,
@@ -36,7 +38,7 @@ impl Drop for Scope {
     }
 }
 
-/// Begins a scope of `keys` under the manager with this `id`; it ends by unwinding as well.
+/// Begins a scope of `keys` under the manager with this `id`. Unwinding ends it as well.
 pub(crate) fn enter<'a>(id: usize, keys: impl Iterator<Item = &'a LockKey>) -> Scope {
     HELD.with_borrow_mut(|held| {
         let (before, task) = (held.len(), task::try_id());
@@ -51,7 +53,7 @@ pub(crate) fn enter<'a>(id: usize, keys: impl Iterator<Item = &'a LockKey>) -> S
     })
 }
 
-/// `true` if the running code is inside a [`Scope`] of `key`, in the same task.
+/// Returns `true` if the running code is inside a [`Scope`] of `key`, in the same task.
 pub(crate) fn contains(id: usize, key: &LockKey) -> bool {
     HELD.with_borrow(|held| {
         let mut of_key = held.iter().filter(|held| held.id == id && held.key == *key);

@@ -1,8 +1,8 @@
-//! Gives leases back: awaited by the caller, or in the background when the caller has gone.
+//! Releases leases: awaited by the caller, or in the background when the caller is gone.
 //!
-//! A runtime that shuts down drops its tasks, at any await and even before their first poll. So a release carries a
-//! value, made before anything is sent, whose drop goes on with it: [`Occupied`] where the caller waits for the answer,
-//! [`BackgroundRelease`] after that.
+//! A runtime that shuts down drops its tasks, at any await and even before their first poll. A release
+//! therefore owns a value that is created before a request is sent and whose drop continues the release:
+//! [`Occupied`] while the caller waits for the answer, [`BackgroundRelease`] after that.
 
 use std::{mem, sync::Arc, thread};
 
@@ -21,7 +21,7 @@ use crate::{
     store::Released,
 };
 
-/// The place of an attempt in the table; dropping it releases everything in the background.
+/// The entry of an attempt in the table. Dropping it releases everything in the background.
 pub(crate) struct Occupied {
     pub(crate) acquisition: Arc<Acquisition>,
     left: bool,
@@ -44,31 +44,32 @@ impl Drop for Occupied {
     }
 }
 
-/// Gives the lease back and waits for the store's answer; dropped before that, it goes on in the background.
+/// Releases the lease and waits for the store's answer. If the future is dropped before that, the release
+/// continues in the background.
 pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
     let acquisition = place.acquisition.clone();
     let now = acquisition.now();
     let held = match acquisition.check_at(now) {
         Ok(held) => held,
         Err(loss) => {
-            // Nothing to wait for: what may be left in the store goes in the background.
+            // There is nothing to wait for: anything left in the store is released in the background.
             drop(place);
             return end_of_lost(&acquisition, loss);
         }
     };
     if Handle::try_current().is_err() {
-        // No timer could limit the request here; dropping the place sends it elsewhere.
+        // No timer could limit the request here. Dropping the place sends the release on another runtime.
         return Ok(());
     }
     acquisition.events().left(now);
     let Some(owner) = begin(&acquisition, now) else {
-        // The next one in this process has it already.
+        // The next task of this process already has the lease.
         place.left = true;
         acquisition.events().handed_over();
         return Ok(());
     };
     let Answered::Over(released) = send(&acquisition, owner, now, true).await else {
-        // The release may not have arrived: dropping the place repeats it.
+        // The release may not have reached the store: dropping the place repeats it.
         return Ok(());
     };
     place.left = true;
@@ -78,7 +79,7 @@ pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
     let held_for = held.since.elapsed(acquisition.now());
     let cause = LostCause::Revoked;
     let loss = Loss { cause, held_for };
-    // As every loss: the caller may have detached the section, and not get the error.
+    // Reported like every loss: the caller may have detached the body and not receive the error.
     acquisition.events().lost(&loss);
     end_of_lost(&acquisition, loss)
 }
@@ -94,7 +95,8 @@ fn end_of_lost(acquisition: &Acquisition, loss: Loss) -> Result<(), LockError> {
     }
 }
 
-/// The attempt leaves; returns the owner whose release has to be sent, unless another attempt goes on with the claim.
+/// Ends the attempt. Returns the owner whose release has to be sent, unless another attempt continues with
+/// the claim.
 fn begin(acquisition: &Acquisition, now: Moment) -> Option<OwnerId> {
     let Effect::Release { owner } = acquisition.event_at(Event::Left, now) else {
         return None;
@@ -103,15 +105,15 @@ fn begin(acquisition: &Acquisition, now: Moment) -> Option<OwnerId> {
     Some(owner)
 }
 
-/// The work that the answer to a release leaves.
+/// The work that remains after the answer to a release.
 enum Answered {
-    /// Nothing; the store's last word, if any.
+    /// None, with the store's last answer, if any.
     Over(Option<Released>),
     /// The release has to be sent again at this time, or when the task is woken.
     Again(Moment),
 }
 
-/// Sends a release once, at `now`, and tells the state of the answer.
+/// Sends a release once, at `now`, and passes the answer to the state.
 async fn send(
     acquisition: &Acquisition,
     owner: OwnerId,
@@ -120,15 +122,16 @@ async fn send(
 ) -> Answered {
     let answer = acquisition.ask_release(owner, now).await;
     let refusal = answer.as_ref().err();
-    // For a caller that waits it is sent once more, in the background: permissions may be changing just now.
+    // For a caller that waits, the release is sent once more in the background: permissions may be changing
+    // at this moment.
     let refusal = refusal.filter(|it| !is_awaited && it.is_refusal_for_good());
     if let Some(error) = refusal {
         acquisition.events().release_refused(error);
         acquisition.event(Event::Abandoned);
         return Answered::Over(None);
     }
-    // A caller that waits is spared another look at the clock: the time matters only if there is no answer, or if
-    // others of this process wait for it to pass.
+    // A caller that waits is spared another read of the clock. The time matters only without an answer, or if
+    // other tasks of this process wait for it.
     let is_over = is_awaited && answer.is_ok() && acquisition.core.store.hands_on();
     let now = if is_over { now } else { acquisition.now() };
     match acquisition.event_at(Event::Released(answer.ok()), now) {
@@ -142,15 +145,15 @@ async fn send(
     }
 }
 
-/// Gives back what a task left behind: the lease, the place in the queue, the local entry.
+/// Releases what a task left behind: the lease, the place in the queue, the local entry.
 ///
-/// Needs no runtime to be called from. If none is left that could send the release, the
-/// store's TTL has to do.
+/// It can be called without a runtime. If no runtime is left to send the release, the store's TTL frees the
+/// key.
 fn leave_in_background(acquisition: &Arc<Acquisition>) {
     let gone = |error: TryCurrentError| error.is_thread_local_destroyed();
     if Handle::try_current().is_err_and(gone) {
-        // This is a destructor of a thread that has forgotten tokio already, whose clock panics
-        // here once a test has paused it. Any other thread will do.
+        // This is a destructor of a thread whose tokio state is gone, and tokio's clock panics here once a
+        // test has paused it. Any other thread works.
         let acquisition = acquisition.clone();
         let elsewhere = thread::Builder::new();
         if elsewhere.spawn(move || leave(&acquisition)).is_ok() {
@@ -164,7 +167,7 @@ fn leave(acquisition: &Arc<Acquisition>) {
     acquisition.stops_waiting();
     let now = acquisition.now();
     if !acquisition.core.store.is_ours(now) {
-        // It is the parent's to give back.
+        // The parent process releases it.
         return;
     }
     if let Some(owner) = begin(acquisition, now) {
@@ -180,7 +183,7 @@ fn leave(acquisition: &Arc<Acquisition>) {
     acquisition.events().left(now);
 }
 
-/// A release that goes on on the next runtime when the one it was on has gone.
+/// A release that continues on the next runtime when its runtime has shut down.
 struct BackgroundRelease {
     acquisition: Arc<Acquisition>,
     owner: OwnerId,
@@ -202,19 +205,19 @@ impl BackgroundRelease {
         }
     }
 
-    /// Sends the release until the store has answered, or must have forgotten the lease.
+    /// Sends the release until the store has answered or must have deleted the lease.
     async fn run(mut self) {
         let acquisition = &self.acquisition;
         let mut is_repeated = false;
         loop {
             let woken = acquisition.woken();
-            // Many at once would be a stampede, at the latest when the store is back after an outage.
+            // Limits the load: many releases at once could overload the store, in particular after an outage.
             let turn = acquisition.turn_to_release(is_repeated).await;
             let answered = send(acquisition, self.owner, acquisition.now(), false).await;
             drop(turn);
             is_repeated = true;
             match answered {
-                // Woken when the store can be reached again.
+                // Woken when the store is reachable again.
                 Answered::Again(at) => drop(timeout_at(acquisition.timer(at), woken).await),
                 Answered::Over(_) => break,
             }

@@ -1,17 +1,18 @@
-//! Keeps leases alive and notices when one ends: one task for all leases of a manager.
+//! Renews the leases of a manager and detects when one ends. One task serves all leases of a manager.
 //!
-//! The task is on a thread of its own, the lane, which nothing of a user's can hold up; where a test has paused the
-//! clock, or the manager is set so, on a runtime of the user's.
+//! The task runs on dlock's renewal thread, which application code cannot block. It runs on a runtime of the
+//! application if a test has paused the clock, or if the manager is configured so.
 //!
-//! It sleeps until the first lease is due, and at most [`LONGEST_SLEEP`], so that a machine
-//! that was suspended finds out soon. It ends when there has been nothing to keep for that long;
-//! so a short section costs an entry in a map and neither spawns nor wakes anything.
+//! The task sleeps until the first lease is due, but at most [`LONGEST_SLEEP`], so that it soon notices that
+//! the machine was suspended. It ends when it has had no lease for that long. A short body therefore costs an
+//! entry in a map, and neither spawns nor wakes a task.
 //!
-//! On a user's runtime the renewer prefers the one the manager was made on. There, a task that a worker wakes lies in a
-//! slot from which no other worker steals; so one more task is spawned after it, which pushes it out.
+//! On the application's runtimes, the renewer prefers the one on which the manager was created. There, a task
+//! that a worker wakes is put in a slot from which no other worker steals. One more task is spawned after it
+//! to push it out of that slot.
 //!
-//! When the time of day has jumped ahead of the other clocks, every lease is renewed at once: a virtual machine that was paused
-//! may have no other clock that knows.
+//! If the time of day jumps ahead of the other clocks, every lease is renewed at once: a virtual machine that
+//! was paused may have no other clock that shows it.
 
 mod queue;
 mod renewals;
@@ -45,17 +46,17 @@ use crate::{
     state::{Effect, Event, RenewAt},
 };
 
-/// A time of day that runs ahead of the other clocks by more than this has jumped.
+/// If the time of day advances further than the other clocks by more than this, it has jumped.
 const JUMP: Duration = Duration::from_secs(1);
 
-/// Takes a lease into its manager's care; `section` has just entered it.
+/// Adds a lease to its manager's schedule. `acquisition` has just received it.
 pub(crate) fn note(acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Moment) {
     if !acquisition.core.renewer.note(acquisition, renew_at, now) {
         start(acquisition);
     }
 }
 
-/// Makes sure that a task looks after the leases, before a body relies on that.
+/// Ensures that a task renews the leases, before a body relies on that.
 pub(crate) fn ensure(acquisition: &Arc<Acquisition>) {
     let runs = acquisition
         .core
@@ -68,12 +69,12 @@ pub(crate) fn ensure(acquisition: &Arc<Acquisition>) {
     }
 }
 
-/// Starts the task: on the lane, or else preferably where the manager was made, as a handler may hog its own
-/// runtime.
+/// Starts the task on the renewal thread, otherwise preferably on the manager's runtime, because a handler
+/// may block its own runtime.
 fn start(acquisition: &Arc<Acquisition>) {
     let core = &acquisition.core;
     let renewer = &core.renewer;
-    // No other thread takes a task for running whose runtime may yet refuse it.
+    // Other threads must not take a task for running while its runtime may still refuse it.
     let _alone = renewer
         .starting
         .lock()
@@ -88,7 +89,7 @@ fn start(acquisition: &Arc<Acquisition>) {
     let lane = lane_of(core).map(|lane| (lane, true));
     for (runtime, is_lane) in lane.into_iter().chain(users) {
         let Some(generation) = renewer.begin() else {
-            // It may have looked at the schedule before the entry that it is needed for.
+            // The task may have read the schedule before the entry was added.
             renewer.wake();
             return;
         };
@@ -108,7 +109,8 @@ fn start(acquisition: &Arc<Acquisition>) {
     }
 }
 
-/// The lane, unless it would measure the manager's leases by another clock, or is not wanted.
+/// Returns the renewal thread's runtime, unless that thread is disabled or would measure the manager's leases
+/// by another clock.
 fn lane_of(core: &Engine) -> Option<Handle> {
     let is_wanted = match core.renewal_thread {
         Some(is_wanted) => is_wanted,
@@ -117,12 +119,12 @@ fn lane_of(core: &Engine) -> Option<Handle> {
     is_wanted.then(lane::runtime).flatten()
 }
 
-/// The task itself. It is made before it is spawned, so that its drop tells even when its runtime
-/// has ended before the first poll.
+/// The task itself. It is created before it is spawned, so its drop reports the end even if the runtime ends
+/// before the first poll.
 struct Running {
     core: Arc<Engine>,
     generation: u64,
-    /// `true` once it has got past a timer, which a runtime need not have.
+    /// `true` once it has passed a timer: a runtime may have no timers.
     has_waited: bool,
 }
 
@@ -131,12 +133,12 @@ impl Drop for Running {
         let mut schedule = self.core.renewer.schedule();
         let own = |task: &mut RenewerTask| task.generation == self.generation;
         let died = schedule.task.take_if(own).is_some_and(|task| task.accepted);
-        // One that panics at its first timer would do so again and again. Time does not tell: what a
-        // panic prints may take longer than anything else.
+        // A task that panics at its first timer would panic again and again. Elapsed time is not a criterion:
+        // printing a panic message may take longer than everything else.
         let panicked = std::thread::panicking() && !self.has_waited;
         let hopeless = panicked && schedule.avoids_home;
         schedule.avoids_home |= panicked;
-        // Else it has ended by itself, or `start` goes on with the next runtime.
+        // Otherwise the task has ended regularly, or `start` continues with the next runtime.
         let orphans = if died && !hopeless {
             schedule.all()
         } else {
@@ -144,7 +146,7 @@ impl Drop for Running {
         };
         drop(schedule);
         for (owner, acquisition) in orphans {
-            // It knows a runtime that lives, if anybody does: its own.
+            // If any acquisition knows a live runtime, this one does: its own.
             start(&acquisition.bearer(owner).unwrap_or(acquisition));
             if self
                 .core
@@ -160,17 +162,17 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Looks after leases until there are none.
+    /// Renews leases until there are none.
     async fn run(mut self) {
         let (core, renewer) = (&self.core, &self.core.renewer);
-        // The machine may have slept since the lease came that this task was started for.
+        // The machine may have been suspended since the lease for which this task was started was acquired.
         let mut last = None;
         let mut days = None;
         let mut idle = false;
         loop {
             let sooner = renewer.sooner.notified();
             let now = core.clock.now();
-            // After a sleep, deadlines by the boot clock are nearer than the timers know.
+            // After a suspension, deadlines by the boot clock are nearer than the timers show.
             let horizon = if last.is_none_or(|last| slept(last, now)) {
                 now.plus(Duration::MAX).monotonic
             } else {
@@ -186,7 +188,7 @@ impl Running {
                 let mut schedule = renewer.schedule();
                 let task = schedule.task.as_ref().map(|task| task.generation);
                 if task != Some(self.generation) {
-                    // It was taken for dead, and has a successor.
+                    // Another thread assumed that this task had died, and has started a successor.
                     return;
                 }
                 schedule.take_due(horizon)
@@ -198,7 +200,7 @@ impl Running {
             let wakes_at = {
                 let mut schedule = renewer.schedule();
                 if schedule.due.is_empty() && idle {
-                    // Under the mutex: a lease that comes now starts a new task.
+                    // Under the mutex: a lease that is added now starts a new task.
                     schedule.task = None;
                     return;
                 }
@@ -216,7 +218,8 @@ impl Running {
         }
     }
 
-    /// Has every lease renewed: the machine may have stood still, and no clock that counts says so.
+    /// Requests a renewal of every lease: the machine may have been paused without any clock that measures
+    /// deadlines showing it.
     fn doubt_all(&self, ahead: Duration) {
         observe::clock_jumped(ahead);
         let all = self.core.renewer.schedule().all().into_iter();
@@ -226,7 +229,7 @@ impl Running {
     }
 }
 
-/// The time by which the time of day has run ahead of the monotonic clock since the last call, if
+/// Returns by how much the time of day has advanced further than the monotonic clock since the last call, if
 /// it has jumped.
 fn jump(
     last: &mut Option<(SystemTime, Instant)>,
@@ -240,26 +243,26 @@ fn jump(
     (ahead > JUMP).then_some(ahead)
 }
 
-/// `true` if the machine was suspended between two moments.
+/// Returns `true` if the machine was suspended between two moments.
 fn slept(earlier: Moment, later: Moment) -> bool {
     let by_boot = later.boot.saturating_sub(earlier.boot);
     let by_monotonic = later.monotonic.saturating_duration_since(earlier.monotonic);
     by_boot > by_monotonic + Duration::from_millis(10)
 }
 
-/// Does what the lease of `owner` needs now and notes when it needs something next.
+/// Does what the lease of `owner` needs now, and notes when it needs something next.
 pub(crate) fn tend(acquisition: &Acquisition, owner: OwnerId, event: Event) {
     let due = look(acquisition, owner, event);
     renewals::renew(&acquisition.core, due.into_iter().collect());
 }
 
-/// The same, but for the renewal that it needs.
+/// Does the same, except for the renewal itself.
 fn look(acquisition: &Acquisition, owner: OwnerId, event: Event) -> Option<Due<Acquisition>> {
     let (bearer, effect) = acquisition.event_of_claim(owner, event)?;
     follow(bearer, owner, &effect)
 }
 
-/// Does what follows for the renewer from what its `bearer` has learnt of a lease.
+/// Does what follows for the renewer from an event that `bearer` has received about a lease.
 pub(crate) fn heard(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) {
     let core = bearer.core.clone();
     renewals::renew(&core, follow(bearer, owner, effect).into_iter().collect());
@@ -274,10 +277,10 @@ fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<D
     let (renewer, now) = (&bearer.core.renewer, bearer.now());
     note(&bearer, RenewAt { owner, at }, now);
     if !bearer.is_held_by(owner) {
-        // It was given back between the event and this entry.
+        // It was released between the event and this entry.
         renewer.remove(owner);
         if bearer.is_held_by(owner) {
-            // An acquisition that has entered meanwhile has lost its own entry with that.
+            // An acquisition that entered in the meantime has lost its own entry by this removal.
             note(&bearer, RenewAt { owner, at: now }, now);
         }
     }

@@ -1,10 +1,10 @@
-//! Notices bodies that are not polled, although they could go on.
+//! Detects bodies that are not polled although they could make progress.
 //!
-//! A lease is renewed whether its body gets anywhere or not. One that blocks its thread, whose runtime is stuck, or
-//! whose future is not polled any more keeps its lock for as long as that lasts: the log and a metric say so.
+//! A lease is renewed whether its body makes progress or not. A body keeps its lock if it blocks its thread,
+//! if its runtime is blocked, or if its future is not polled any more. A log event and a metric report that.
 //!
-//! A body that only waits is not polled either. So one that has been quiet for half of its TTL is woken, which shows
-//! that it can be.
+//! A body that only waits is not polled either. A body without a poll for half of its TTL is therefore woken,
+//! which shows whether it can be polled.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,37 +13,37 @@ use std::{
 
 use crate::clock::Moment;
 
-/// When the body of a section was polled.
+/// Records when the body was polled.
 #[derive(Default)]
 pub(crate) struct Polls {
-    /// The begin of the last poll, in ms of the boot clock and one more; 0 if there is no body.
+    /// The start of the last poll, in milliseconds of the boot clock plus one; 0 if there is no body.
     last: AtomicU64,
     is_told: AtomicBool,
 }
 
-/// The state of a body.
+/// The progress of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// It was polled not long ago, or there is none.
+    /// It was polled recently, or there is no body.
     Good,
-    /// It has not been polled for a while: it is to be woken.
+    /// It has not been polled for a while and has to be woken.
     Quiet,
-    /// Nor has it been after that, for so long; said once.
+    /// It has not been polled after the wake-up either, for this long. Reported once.
     Stalled(Duration),
 }
 
 impl Polls {
-    /// A poll of the body begins.
+    /// Records the start of a poll of the body.
     pub(crate) fn begin(&self, now: Moment) {
         self.last.store(milliseconds(now) + 1, Ordering::Relaxed);
     }
 
-    /// There is no body any more.
+    /// Records that there is no body any more.
     pub(crate) fn end(&self) {
         self.last.store(0, Ordering::Relaxed);
     }
 
-    /// The state of the body of a lease with this TTL; called at least three times in a TTL.
+    /// Returns the progress of the body of a lease with this TTL. Call it at least three times per TTL.
     pub(crate) fn look(&self, now: Moment, ttl: Duration) -> Liveness {
         let last = self.last.load(Ordering::Relaxed);
         let since = (milliseconds(now) + 1).saturating_sub(last);
@@ -85,7 +85,7 @@ mod tests {
         );
         assert_eq!(polls.look(at(4), TTL), Liveness::Stalled(TTL / 3 * 4));
         assert_eq!(polls.look(at(5), TTL), Liveness::Quiet);
-        // It goes on, and stops again.
+        // The body continues, and stops again.
         polls.begin(at(6));
         assert_eq!(polls.look(at(7), TTL), Liveness::Good);
         assert_eq!(polls.look(at(10), TTL), Liveness::Stalled(TTL / 3 * 4));

@@ -1,4 +1,4 @@
-//! The keys that tasks of this process hold or want, and nothing else.
+//! The keys that tasks of this process hold or want, and only those.
 
 use std::{
     collections::HashMap,
@@ -13,16 +13,16 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// One entry for each key that is held or wanted. `T` is how to wake a task.
+/// One entry for each key that is held or wanted. `T` is the handle that wakes a task.
 pub(crate) struct Table<T> {
     entries: Mutex<Entries<T>>,
-    /// Rung when the last key is gone.
+    /// Notified when the last key is removed.
     idle: Notify,
 }
 
 struct Entries<T> {
     by_key: HashMap<LockKey, Arc<KeyEntry<T>>>,
-    /// Set once, under the same mutex that lets newcomers in: none slips past a shutdown.
+    /// Set once, under the same mutex that admits new attempts, so that none can enter during a shutdown.
     closed: bool,
 }
 
@@ -33,13 +33,13 @@ pub(crate) struct KeyEntry<T> {
 }
 
 impl<T> KeyEntry<T> {
-    /// For a fork, whose copy of the mutex may be locked for ever.
+    /// Returns the state for a fork, whose copy of the mutex may be locked forever.
     pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, KeyState<T>>> {
         self.state.try_lock().ok()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, KeyState<T>> {
-        // Every change of the state is complete before anything can panic.
+        // Every change of the state is complete before a panic can occur.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,8 +62,8 @@ impl<T: Clone> Table<T> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The result of `enter`, which puts an attempt into the entry of `key`; `None` after
-    /// [`close`].
+    /// Runs `enter`, which adds an attempt to the entry of `key`, and returns its result. Returns `None`
+    /// after [`close`].
     ///
     /// [`close`]: Self::close
     pub(crate) fn enter<R>(
@@ -81,15 +81,15 @@ impl<T: Clone> Table<T> {
                 state: Mutex::default(),
             })
         });
-        // Under the outer mutex, so that `forget_if_idle` cannot drop the slot in between.
+        // Under the outer mutex, so that `forget_if_idle` cannot remove the entry in between.
         let entered = enter(entry, &mut entry.state());
         Some(entered)
     }
 
-    /// Drops the entry of a key that no task holds or wants any more.
+    /// Removes the entry of a key that no task holds or wants any more.
     pub(crate) fn forget_if_idle(&self, entry: &Arc<KeyEntry<T>>) {
         let mut entries = self.entries();
-        // By now the key may have another slot, which is not ours to remove.
+        // The key may have another entry by now, which must stay.
         let is_current = entries
             .by_key
             .get(&entry.key)
@@ -98,31 +98,31 @@ impl<T: Clone> Table<T> {
             entries.by_key.remove(&entry.key);
         }
         let empty = entries.by_key.is_empty();
-        // A task that is woken may look at the table at once.
+        // A woken task may access the table at once.
         drop(entries);
         if empty {
             self.idle.notify_waiters();
         }
     }
 
-    /// The entry of `key`, if a task holds or wants it.
+    /// Returns the entry of `key`, if a task holds or wants it.
     pub(crate) fn find(&self, key: &str) -> Option<Arc<KeyEntry<T>>> {
         self.entries().by_key.get(key).cloned()
     }
 
-    /// All slots as they are now, in the order of their keys: a simulation is to be replayed.
+    /// Returns all entries in the order of their keys, so that a simulation can be replayed.
     pub(crate) fn all(&self) -> Vec<Arc<KeyEntry<T>>> {
         let mut all: Vec<_> = self.entries().by_key.values().cloned().collect();
         all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         all
     }
 
-    /// The number of keys that are held or wanted.
+    /// Returns the number of keys that are held or wanted.
     pub(crate) fn len(&self) -> usize {
         self.entries().by_key.len()
     }
 
-    /// Lets no attempt in any more.
+    /// Refuses all further attempts.
     pub(crate) fn close(&self) {
         self.entries().closed = true;
     }

@@ -1,4 +1,4 @@
-//! Makes a key: of a text, or of text and values.
+//! Builds a key from a text, or from text and values.
 
 use std::str::FromStr;
 
@@ -9,9 +9,16 @@ use super::{
 use crate::error::LockError;
 
 impl LockKey {
-    /// A key that is `text` as it stands.
+    /// Creates a key that is exactly `text`.
     ///
-    /// Use [`builder`](Self::builder) where part of it is a value that others choose.
+    /// Use [`builder`](Self::builder) if a part of the key is a value from outside the program.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LockError::InvalidKey`] if `text` is empty, longer than [`MAX_LEN`](Self::MAX_LEN) bytes, or
+    /// contains control characters or braces.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -22,11 +29,6 @@ impl LockKey {
     /// assert!(matches!(refused, Err(LockError::InvalidKey { reason: InvalidKeyReason::Brace, .. })));
     /// # Ok::<(), LockError>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidKey`] when `text` is empty, longer than [`MAX_LEN`](Self::MAX_LEN)
-    /// bytes, or holds control characters or braces.
     pub fn new(text: impl AsRef<str>) -> Result<Self, LockError> {
         let text = text.as_ref();
         match fault_in_text(text) {
@@ -37,7 +39,7 @@ impl LockKey {
         }
     }
 
-    /// Starts a key of literal text and encoded values.
+    /// Returns a builder for a key of literal text and encoded values.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -56,7 +58,7 @@ impl LockKey {
     }
 }
 
-/// As [`LockKey::new`]: the text is the whole key, and nothing in it is encoded.
+/// Parses like [`LockKey::new`]: the text is the whole key and is not encoded.
 impl FromStr for LockKey {
     type Err = LockError;
 
@@ -89,7 +91,7 @@ impl TryFrom<&String> for LockKey {
     }
 }
 
-/// So that a list of texts can be given by reference.
+/// Allows a list of texts to be passed by reference.
 impl TryFrom<&&str> for LockKey {
     type Error = LockError;
 
@@ -133,7 +135,7 @@ impl LockKeyBuilder {
         self
     }
 
-    /// Appends a value, encoded.
+    /// Encodes and appends a value.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -148,11 +150,13 @@ impl LockKeyBuilder {
         self
     }
 
-    /// Makes the key.
+    /// Builds the key.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`] with the first fault found.
+    /// Returns [`LockError::InvalidKey`] with the first fault.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -191,7 +195,7 @@ impl LockKeyBuilder {
 }
 
 fn invalid(text: &str, reason: InvalidKeyReason) -> LockError {
-    // A hostile argument can be megabytes long, and the message goes to a log.
+    // A hostile argument may be megabytes long, and the message goes to a log.
     const SHOWN: usize = 64;
     let mut key: String = text
         .chars()

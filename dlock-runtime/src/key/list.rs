@@ -1,11 +1,11 @@
-//! The keys that one call takes together.
+//! The keys that one call acquires together.
 
 use std::{collections::HashSet, fmt};
 
 use super::{InvalidKeyReason, LockKey};
 use crate::error::LockError;
 
-/// At least one key, each once, in the order in which they were named.
+/// At least one key, without duplicates, in the order of the call.
 #[derive(Clone, Debug)]
 pub struct LockKeys {
     first: LockKey,
@@ -13,7 +13,7 @@ pub struct LockKeys {
 }
 
 impl LockKeys {
-    /// Keys that are named twice count once, since two values may turn out to be the same.
+    /// Collects the keys. A key that occurs twice counts once, because two values may turn out to be equal.
     pub(crate) fn collect(
         keys: impl IntoIterator<Item = Result<LockKey, LockError>>,
     ) -> Result<Self, LockError> {
@@ -32,12 +32,12 @@ impl LockKeys {
         Ok(Self { first, rest })
     }
 
-    /// The key that was named first.
+    /// Returns the key that was named first.
     pub(crate) fn first(&self) -> &LockKey {
         &self.first
     }
 
-    /// The only key, if there are no others.
+    /// Returns the key if there is only one.
     pub(crate) fn only(&self) -> Option<&LockKey> {
         self.rest.is_empty().then_some(&self.first)
     }

@@ -1,4 +1,4 @@
-//! Values in a key: which types can be one, and how they are encoded.
+//! Values in a key: the types that can be part of one, and their encoding.
 
 use std::{borrow::Cow, fmt, num, rc::Rc, sync::Arc};
 
@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::{InvalidKeyReason, LockKey};
 
-/// A character of the text that no encoded value contains.
+/// Returns `true` for a character of the text that no encoded value contains.
 ///
-/// `%` occurs in encoded values, and so does every character beyond ASCII.
+/// `%` and every non-ASCII character can occur in encoded values.
 pub(super) fn is_delimiter(c: char) -> bool {
     c.is_ascii() && !is_plain(c) && c != '%'
 }
@@ -17,7 +17,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~')
 }
 
-/// Appends as long as the key has room; what is over is a fault, not an allocation.
+/// Appends `text` while the key has room. More than that is recorded as a fault and not allocated.
 pub(super) fn push_bounded(out: &mut String, text: &str, fault: &mut Option<InvalidKeyReason>) {
     if out.len() + text.len() > LockKey::MAX_LEN {
         *fault = fault.or(Some(InvalidKeyReason::TooLong));
@@ -26,12 +26,11 @@ pub(super) fn push_bounded(out: &mut String, text: &str, fault: &mut Option<Inva
     }
 }
 
-/// Takes one value, a text or several parts, and encodes it into the key.
+/// Receives one value, a text or several parts, and encodes it into the key.
 ///
-/// A text is what [`push_str`](Self::push_str) and [`push_display`](Self::push_display) append.
-/// Parts are values by themselves, from [`push_part`](Self::push_part). A value that writes both is
-/// refused ([`InvalidKeyReason::Mixed`]): the text of a part can be written as one, with
-/// `push_part(&"text")`.
+/// [`push_str`](Self::push_str) and [`push_display`](Self::push_display) append text.
+/// [`push_part`](Self::push_part) appends a part, which is a value itself. A value that writes both is
+/// refused ([`InvalidKeyReason::Mixed`]). To combine them, write the text as a part: `push_part(&"text")`.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -55,9 +54,9 @@ pub struct PartWriter<'a> {
     out: &'a mut String,
     fault: &'a mut Option<InvalidKeyReason>,
     start: usize,
-    /// In how many values this one is a part: so many times more than once it is encoded.
+    /// The number of values that contain this one as a part. It is encoded that many times more than once.
     depth: usize,
-    /// The number of parts of this value so far; a text has none.
+    /// The number of parts of this value so far; 0 for a text.
     parts: usize,
 }
 
@@ -73,7 +72,7 @@ impl<'a> PartWriter<'a> {
         }
     }
 
-    /// Appends `text`, encoded.
+    /// Encodes and appends `text`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -97,7 +96,7 @@ impl<'a> PartWriter<'a> {
             self.fail(InvalidKeyReason::Mixed);
         }
         for c in text.chars() {
-            // Nothing that follows can mend a fault, and the text may be very long.
+            // The first fault is final, and the text may be very long.
             if self.fault.is_some() {
                 return;
             }
@@ -113,7 +112,7 @@ impl<'a> PartWriter<'a> {
         }
     }
 
-    /// Appends what `value` displays, encoded and never longer than a key may be.
+    /// Encodes and appends the text that `value` displays, up to the maximum length of a key.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -133,17 +132,16 @@ impl<'a> PartWriter<'a> {
     /// # Ok::<(), dlock::LockError>(())
     /// ```
     pub fn push_display(&mut self, value: &dyn fmt::Display) {
-        // `Err` only says that the value stopped writing; the fault is noted already.
+        // `Err` means only that the value stopped writing. The fault is already recorded.
         if fmt::Write::write_fmt(self, format_args!("{value}")).is_err() {
             self.fail(InvalidKeyReason::TooLong);
         }
     }
 
-    /// Appends a value of which this one is made.
+    /// Appends a value as a part of this one.
     ///
-    /// Parts are kept apart from each other and from texts, whatever they contain: `("a:b", "c")`,
-    /// `("a", "b:c")`, `(("a", "b"), "c")` and `"a:b:c"` have four different keys. A part must not
-    /// be empty.
+    /// Parts are distinguished from each other and from texts, whatever they contain: `("a:b", "c")`, `("a",
+    /// "b:c")`, `(("a", "b"), "c")` and `"a:b:c"` have four different keys. A part must not be empty.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -172,8 +170,8 @@ impl<'a> PartWriter<'a> {
         }
         self.parts += 1;
         let depth = self.depth + 1;
-        // Every value of parts has a separator, 3 bytes at the first depth and 2 more at each
-        // further one. So a chain of them, however long, ends here and not with the stack.
+        // Every value that consists of parts has a separator: 3 bytes at the first depth and 2 more at each
+        // further depth. The length limit therefore ends a chain of any length before the stack overflows.
         if depth * (depth + 2) > LockKey::MAX_LEN {
             self.fail(InvalidKeyReason::TooLong);
         }
@@ -192,19 +190,19 @@ impl<'a> PartWriter<'a> {
         if self.out.len() == self.start {
             self.fail(InvalidKeyReason::EmptyPart);
         }
-        // One part is not the same as the part alone, or lists of lists would meet: `[[a, b]]` is
-        // not `[a, b]`. Parts are never empty, so this cannot be read as two of them.
+        // A value with one part differs from the part itself; otherwise nested lists could collide: `[[a,
+        // b]]` is not `[a, b]`. Parts are never empty, so this cannot be read as two parts.
         if self.parts == 1 {
             self.separator();
         }
     }
 
-    /// A colon that no text can contain: those of texts are written with upper-case digits.
+    /// Appends a colon that no text can contain: colons of texts are written with upper-case digits.
     fn separator(&mut self) {
         self.escape("3a");
     }
 
-    /// Appends `%XX`, encoded as often as the value's depth tells: each time `%` becomes `%25`.
+    /// Appends `%XX`, encoded once per level of depth: each time, `%` becomes `%25`.
     fn escape(&mut self, digits: &str) {
         push_bounded(self.out, "%", self.fault);
         for _ in 0..self.depth {
@@ -213,7 +211,7 @@ impl<'a> PartWriter<'a> {
         push_bounded(self.out, digits, self.fault);
     }
 
-    /// The first fault is the one that is told.
+    /// Records a fault. The first fault is the one that is reported.
     fn fail(&mut self, fault: InvalidKeyReason) {
         *self.fault = self.fault.or(Some(fault));
     }
@@ -230,13 +228,14 @@ impl fmt::Write for PartWriter<'_> {
     }
 }
 
-/// A value that may stand in a lock key.
+/// A value that can be part of a lock key.
 ///
-/// Implemented for integers, `bool`, `char`, strings, [`Uuid`], and references and smart pointers
-/// to them. Not for `Option` (which text is "none"?), floats (NaN, -0.0) and collections.
+/// dlock implements it for integers, `bool`, `char`, strings and [`Uuid`], and for references and smart
+/// pointers to them. It does not implement it for `Option` (no text means "none"), floats (NaN, -0.0) and
+/// collections.
 ///
-/// For a type of your own, `#[derive(KeyPart)]` takes its fields, or the names of its variants. By
-/// hand, write what identifies the value: a text, or several parts.
+/// For your own type, `#[derive(KeyPart)]` uses its fields, or the names of its variants. A manual
+/// implementation writes what identifies the value: a text, or several parts.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -278,11 +277,10 @@ impl fmt::Write for PartWriter<'_> {
     note = "integers, `bool`, `char`, strings, `Uuid` and references to them can be; `Option`, floats and collections cannot, as two values that mean the same could give different keys"
 )]
 pub trait KeyPart {
-    /// Writes what identifies the value; equal values write the same.
+    /// Writes what identifies the value. Equal values must write the same.
     ///
-    /// `out` may be handed on to one other value, which is then all of this one. Several values go
-    /// through [`push_part`](PartWriter::push_part): one after the other in `out` they would run
-    /// together.
+    /// You can pass `out` on to one other value, which then represents this value completely. Write several
+    /// values with [`push_part`](PartWriter::push_part): written directly to `out`, they would run together.
     fn write_part(&self, out: &mut PartWriter<'_>);
 }
 

@@ -1,4 +1,4 @@
-//! The encoding is injective, and every fault has its name.
+//! Tests that the encoding is injective and that every fault is reported.
 
 use std::{borrow::Cow, num::NonZero, rc::Rc};
 
@@ -23,7 +23,7 @@ fn fault<T: fmt::Debug>(result: Result<T, LockError>) -> InvalidKeyReason {
     }
 }
 
-/// The inverse of the encoding, written from its definition alone.
+/// The inverse of the encoding, implemented from its definition only.
 fn decoded(part: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = part.bytes();
@@ -81,7 +81,7 @@ impl KeyPart for Tree {
     }
 }
 
-/// Reads a value back, from the definition alone.
+/// Parses a value, implemented from the definition only.
 fn tree(value: &str) -> Tree {
     let Some((_, last)) = value.rsplit_once("%3a") else {
         return Tree::Text(decoded(value));
@@ -275,7 +275,7 @@ fn a_key_is_parsed_as_it_is_made_and_is_a_text() {
 
 #[test]
 fn a_deep_value_ends_before_the_stack() {
-    /// Goes deeper before it writes anything.
+    /// Nests without end before it writes anything.
     struct Bottomless;
     impl KeyPart for Bottomless {
         fn write_part(&self, out: &mut PartWriter<'_>) {
@@ -285,7 +285,7 @@ fn a_deep_value_ends_before_the_stack() {
     }
     assert_eq!(fault(key_of(&[&Bottomless])), InvalidKeyReason::TooLong);
 
-    // The deepest value that has room is not refused for its depth.
+    // The deepest value that fits is not refused for its depth.
     let chain = |depth| (0..depth).fold(text("a"), |inner, _| Tree::Parts(vec![inner]));
     let key = key_of(&[&chain(21)]).unwrap();
     assert_eq!(key.as_str().len(), "k:a".len() + 21 * 23);

@@ -1,4 +1,4 @@
-//! Tasks that own a socket, and must not go on in a forked child.
+//! Stops tasks that own a socket in a forked child.
 
 use std::{
     future::Future,
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::Process;
 
 pin_project! {
-    /// Goes on in the process that it was made in only.
+    /// Polls its future only in the process that created it.
     ///
-    /// In a child it stops where it is. It is not dropped: that would take its sockets out of the
+    /// In a child the future stops where it is. It is not dropped: that would remove its sockets from the
     /// parent's selector, which the child shares.
     pub(crate) struct Here<F> {
         #[pin]
@@ -23,7 +23,7 @@ pin_project! {
     }
 }
 
-/// Wraps a task's work with sockets, so that a forked child does nothing with them.
+/// Wraps a task that owns sockets, so that a forked child does not run it.
 pub(crate) fn here<F: Future>(work: F) -> Here<F> {
     Here {
         work,

@@ -1,8 +1,8 @@
-//! The attempt that asks the store or holds the lease: its phases, and every decision about it.
+//! The attempt that sends requests or holds the lease: its phases, and every decision about it.
 //!
-//! **Safety.** A deadline is counted from the moment *before* the request was sent that the store
-//! has confirmed, and a failed request never moves it. What got no answer may have been carried
-//! out: the claim is then released, whatever became of it.
+//! **Safety.** A deadline counts from the moment *before* the confirmed request was sent, and a failed
+//! request never moves it. A request without an answer may have been carried out: the claim is then released
+//! in any case.
 
 mod handover;
 mod hold;
@@ -30,23 +30,23 @@ use crate::{
 pub(super) struct Attempt<T> {
     pub(super) waiter: LocalWaiter<T>,
     pub(super) claim: Claim,
-    /// No other client is to get the lease before.
+    /// No other client may acquire the lease before this time.
     keep_until: Option<Moment>,
     phase: Phase,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// A request is under way.
+    /// A request is in flight.
     Asking {
-        /// The store had news since.
+        /// A wake-up message that has arrived since the request was sent.
         news: Option<EarlyHint>,
-        /// [`Claim::traces_until`] as it is if this request leaves nothing behind.
+        /// The value of [`Claim::traces_until`] if this request leaves nothing in the store.
         traces_before: Option<Moment>,
-        /// When it is over, with an answer or without.
+        /// When the request ends, with or without an answer.
         until: Moment,
     },
-    /// The next question is due at `look_at`.
+    /// The next request is due at `look_at`.
     Waiting {
         look_at: Moment,
     },
@@ -55,7 +55,7 @@ enum Phase {
     Leaving,
 }
 
-/// A hint that came while the answer to a question is under way, and may be older.
+/// A wake-up message that arrived while a request is in flight, and that may be older than its answer.
 #[derive(Clone, Copy, Debug)]
 enum EarlyHint {
     Granted { fence: u64 },
@@ -63,10 +63,11 @@ enum EarlyHint {
 }
 
 impl<T> Attempt<T> {
-    /// One with a claim of its own: that which it had kept, or a new one.
+    /// Creates an attempt with its own claim: the one that it had kept, or a new one.
     ///
-    /// **Safety.** No two claims have the same owner: the store would take the second for the first,
-    /// which may be being given back, and would count no new fence. So each new claim draws an owner.
+    /// **Safety.** No two claims have the same owner id. The store would take the second claim for the first,
+    /// whose release may be in flight, and would not count a new fence. Each new claim therefore draws a new
+    /// owner id.
     pub(super) fn new(mut waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
         let claim = if let Some(kept) = waiter.kept.take() {
             *kept
@@ -76,7 +77,7 @@ impl<T> Attempt<T> {
         Self::waiting(waiter, claim, context.now)
     }
 
-    /// An attempt whose predecessor in this process has released its claim.
+    /// Creates an attempt whose predecessor in this process has released its claim.
     pub(super) fn after_others(waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
         let mut attempt = Self::new(waiter, context);
         attempt.claim.last_answer = LastAnswer::Busy(Holder::here());
@@ -96,17 +97,17 @@ impl<T> Attempt<T> {
         self.waiter.id
     }
 
-    /// `true` if the claim is still of use: neither lost nor being released.
+    /// Returns `true` if the claim is still needed: it is neither lost nor being released.
     pub(super) fn is_active(&self) -> bool {
         !matches!(self.phase, Phase::Lost(_) | Phase::Leaving)
     }
 
-    /// `true` if there is a lease, even if the task has not looked at it yet.
+    /// Returns `true` if there is a lease, even if the task has not seen it yet.
     pub(super) fn is_holding(&self) -> bool {
         self.holding().is_some()
     }
 
-    /// `true` if the answer to a question is waited for.
+    /// Returns `true` if an acquire request is in flight.
     pub(super) fn is_asking(&self) -> bool {
         matches!(self.phase, Phase::Asking { .. })
     }
@@ -120,7 +121,7 @@ impl<T> Attempt<T> {
         })
     }
 
-    /// The time for which the lease can be trusted, if it is held.
+    /// Returns the remaining validity of the lease, if it is held.
     pub(super) fn remaining(&self, now: Moment) -> Option<Duration> {
         self.holding().map(|hold| hold.remaining(now))
     }
@@ -132,8 +133,8 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// All of several leases are there, and the body begins; says when the renewer has to look, if that
-    /// may be earlier than it knows.
+    /// Records that all leases of a call are held and the body begins. Returns when the renewer has to check,
+    /// if that may be earlier than scheduled.
     pub(super) fn end_trial(&mut self, now: Moment) -> Option<RenewAt> {
         self.waiter.timing.on_trial = false;
         self.keep();
@@ -148,7 +149,7 @@ impl<T> Attempt<T> {
 
     pub(super) fn kept_for(&self, now: Moment) -> Option<Duration> {
         let rest = self.keep_until?.longest_remaining(now);
-        // A store counts in milliseconds, and a part of one is not to be lost.
+        // A store counts in milliseconds, and a fraction must not be cut off.
         (!rest.is_zero()).then(|| rest + Duration::from_millis(1))
     }
 
@@ -197,7 +198,7 @@ impl<T> Attempt<T> {
 
     fn ask(&mut self, context: Context<'_>) -> Effect {
         let timing = &self.waiter.timing;
-        // A grant that takes longer than the TTL could not be trusted.
+        // A grant that takes longer than the TTL could not be valid.
         let answer = context.response_limit.min(timing.ttl);
         let limit = match self.waiter.give_up {
             // A caller that does not wait still needs the time of one answer.
@@ -234,14 +235,14 @@ impl<T> Attempt<T> {
             ..
         } = self.phase
         else {
-            // Refused meanwhile. What was granted is given back when the caller leaves.
+            // The attempt was refused in the meantime. A granted lease is released when the caller leaves.
             return self.on_wake(context);
         };
         match answer {
             Ok(AcquireOutcome::Granted { fence, .. }) => self.hold(fence, sent, context),
             Ok(AcquireOutcome::Busy(holder)) => {
                 if self.waiter.timing.wait == Wait::Never {
-                    // The store keeps nothing of an owner that did not ask for a place.
+                    // The store keeps nothing of an owner that did not request a place.
                     self.claim.traces_until = traces_before;
                 }
                 self.on_busy(sent, holder, news, context)
@@ -263,9 +264,10 @@ impl<T> Attempt<T> {
         context: Context<'_>,
     ) -> Effect {
         let pause = match holder.ttl {
-            // It has no place in the queue, which the next one that asks should get at once.
+            // This caller has no place in the queue. The next attempt that requests one should get it at
+            // once.
             _ if self.waiter.timing.wait == Wait::Never => Duration::ZERO,
-            // Just after the lease has ended, not just before.
+            // Just after the lease has ended, and not just before.
             Some(ttl) if ttl < LOOK_AGAIN => ttl + Duration::from_millis(1),
             _ => LOOK_AGAIN,
         };
@@ -282,7 +284,7 @@ impl<T> Attempt<T> {
         context: Context<'_>,
     ) -> Effect {
         let is_final = error.is_final();
-        // The last question of a wait may be cut short, and says less than what was known before.
+        // The last request of a wait may be cut short, and its result is less precise than the earlier one.
         let cut_short =
             error.kind() == StoreErrorKind::TimedOut && self.waiter.is_over(context.now);
         if !cut_short || matches!(self.claim.last_answer, LastAnswer::NotAsked) {
@@ -298,8 +300,8 @@ impl<T> Attempt<T> {
         self.look_again_in(pause, sent, news, context)
     }
 
-    /// The question that was sent at `sent` has been answered, and is repeated after `pause`, but at the
-    /// end of the wait at the latest.
+    /// Records the answer to the request that was sent at `sent`. The request is repeated after `pause`, but
+    /// at the end of the wait at the latest.
     fn look_again_in(
         &mut self,
         pause: Duration,
@@ -364,7 +366,7 @@ impl<T> Attempt<T> {
     fn on_leave(&mut self, now: Moment) -> Effect {
         let owner = self.claim.owner;
         if matches!(self.phase, Phase::Leaving) {
-            // The driver that was to send the release has gone.
+            // The driver that should have sent the release is gone.
             return Effect::Release { owner };
         }
         self.phase = Phase::Leaving;

@@ -1,7 +1,8 @@
-//! The claim of this process at the store: one owner, which several attempts bear in turn.
+//! The claim of this process at the store: one owner id, which several attempts use in turn.
 //!
-//! **Safety.** All requests of a claim carry the same TTL, whichever attempt bears it; the last renewal, for the rest of a
-//! `min_hold`, waits for the one before it. So a request that is carried out late never leaves the lease less time than an earlier answer has promised.
+//! **Safety.** All requests of a claim have the same TTL, whichever attempt holds it. The last renewal, for
+//! the rest of a `min_hold`, waits for the one before it. A request that is carried out late therefore never
+//! leaves the lease less time than an earlier answer has confirmed.
 
 use std::time::Duration;
 
@@ -14,34 +15,33 @@ use crate::{
     random::{Random, jittered},
 };
 
-/// The longest time between two questions of a waiter, which keep its place in the queue.
+/// The maximum time between two requests of a waiter. The requests keep its place in the queue.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The pause after the first failed request; it doubles up to [`LOOK_AGAIN`].
+/// The pause after the first failed request. It doubles up to [`LOOK_AGAIN`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The number of answers that are kept to believe a hint with: they are about a second apart, and a
-/// lease that was granted earlier than three seconds ago has ended.
+/// The number of answers that are kept to date a wake-up message. They are about a second apart, and a lease
+/// that was granted more than three seconds ago has ended.
 const KEPT_REFRESHES: usize = 4;
 
-/// For how long a lease may be believed in, from before the request was sent that the store has
-/// confirmed.
+/// The validity of a lease, from the moment before the confirmed request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
-    /// One that was asked for.
+    /// For a lease that was requested.
     pub(crate) asked: Duration,
-    /// One that the store has granted at a release.
+    /// For a lease that the store has granted at a release.
     pub(crate) granted: Duration,
 }
 
 impl Validity {
-    /// Takes the TTL of a request, and the store's `drift`: the disagreement of two clocks over a
-    /// time.
+    /// Creates the validity from the TTL of a request and the store's `drift`: the allowed difference of two
+    /// clocks over a time.
     pub(crate) fn new(ttl: Duration, drift: impl Fn(Duration) -> Duration) -> Self {
         let trusted = |ttl: Duration| ttl.saturating_sub(drift(ttl));
         Self {
             asked: trusted(ttl),
-            // A question of ours that is carried out after the grant sets our own TTL.
+            // If our request is carried out after the grant, it sets our own TTL.
             granted: trusted(ttl.min(GRANT_TTL)),
         }
     }
@@ -54,26 +54,26 @@ pub(super) struct Claim {
     pub(super) validity: Validity,
     /// The time until which the store may keep something of this owner without another request.
     pub(super) traces_until: Option<Moment>,
-    /// The last answer that was no grant, for the error if a wait ends.
+    /// The last answer that was not a grant, for the error at the end of a wait.
     pub(super) last_answer: LastAnswer,
     failures: u32,
-    /// The latest is the last.
+    /// In the order of time.
     refreshes: Vec<Refresh>,
     last_token: Option<FencingToken>,
-    /// The fence of the last lease, and when it came from the store.
+    /// The fence of the last lease, and when the store granted it.
     granted: Option<(u64, Moment)>,
-    /// The moment since when this process has had the lock, with this claim and those before it.
+    /// The moment since which this process has had the lock, with this claim and those before it.
     pub(super) turn: Option<Moment>,
-    /// Others go first.
+    /// Set while other processes go first.
     pub(super) pause: Option<TurnPause>,
 }
 
-/// The time that a claim leaves to others before it asks.
+/// The time that a claim leaves to other processes before it sends a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnPause {
-    /// The owner whose release notifies the others.
+    /// The owner whose release notifies the other processes.
     pub(super) after: OwnerId,
-    /// When it was sent.
+    /// When the release was sent.
     pub(super) since: Moment,
     pub(super) until: Moment,
 }
@@ -86,7 +86,7 @@ pub(super) enum LastAnswer {
     Failed(StoreError),
 }
 
-/// A question that found the key held.
+/// A request that found the key held.
 #[derive(Clone, Copy, Debug)]
 struct Refresh {
     sent: Moment,
@@ -110,18 +110,18 @@ impl Claim {
         }
     }
 
-    /// A request is about to be sent that the store may carry out, whatever we hear of it.
+    /// Records that a request is about to be sent. The store may carry it out even if no answer arrives.
     pub(super) fn leaves_traces(&mut self, now: Moment) {
         let until = now.plus(self.ttl.max(ALIVE + GRANT_TTL));
         self.traces_until = Some(until);
     }
 
-    /// The store has answered what was sent at `sent`: another owner holds the key.
+    /// Records the answer to the request that was sent at `sent`: another owner holds the key.
     pub(super) fn refreshed(&mut self, sent: Moment, holder: Holder) {
         if self.refreshes.len() == KEPT_REFRESHES {
             self.refreshes.remove(0);
         }
-        // A store that says nothing of fences would vouch for every hint.
+        // Without this check, a store that does not report fences would confirm every wake-up message.
         if holder.last_fence > 0 {
             self.refreshes.push(Refresh {
                 sent,
@@ -133,18 +133,18 @@ impl Claim {
         self.last_answer = LastAnswer::Busy(holder);
     }
 
-    /// The time until which a lease may be trusted that a hint says was granted with `fence`.
+    /// Returns the deadline of a lease that was granted with `fence` according to a wake-up message.
     ///
-    /// When that was is not known here, only that it was after every answer that knew a smaller
-    /// fence. Simply the latest answer would not do: a hint of a lease that has expired meanwhile
-    /// may come late, and would then be believed beside the next holder's.
+    /// The time of the grant is not known here, only that it came after every answer with a smaller fence.
+    /// The latest answer alone is not sufficient. The message about a lease that has expired may arrive late,
+    /// and would then be trusted at the same time as the next holder's lease.
     pub(super) fn granted_until(&self, fence: u64) -> Option<Moment> {
         let mut before = self.refreshes.iter().rev();
         let refresh = before.find(|refresh| refresh.last_fence < fence)?;
         Some(refresh.sent.plus(self.validity.granted))
     }
 
-    /// The token of the next section under the lease with this fence.
+    /// Returns the token of the next body under the lease with this fence.
     pub(super) fn next_token(&self, fence: u64) -> Option<FencingToken> {
         match self.last_token {
             Some(last) if last.fence() == fence => last.next(),
@@ -152,9 +152,9 @@ impl Claim {
         }
     }
 
-    /// When the lease with this fence came from the store, if not just now.
+    /// Returns when the store granted the lease with this fence, if that was not at `now`.
     ///
-    /// It may be confirmed by another answer: that makes it no younger.
+    /// A second answer may confirm the same lease. Its age still counts from the first one.
     pub(super) fn granted_at(&mut self, fence: u64, now: Moment) -> Moment {
         self.turn.get_or_insert(now);
         match self.granted {
@@ -163,23 +163,23 @@ impl Claim {
         }
     }
 
-    /// `true` if a body has held a lease of this claim.
+    /// Returns `true` if a body has held a lease of this claim.
     pub(super) fn is_spent(&self) -> bool {
         self.last_token.is_some()
     }
 
-    /// The time that a lease must have left for a body to begin with it: enough for a renewal, and
-    /// for another if the first gets no answer.
+    /// Returns the validity that a lease must have left for a body to begin with it: enough for a renewal,
+    /// and for a second one if the first gets no answer.
     pub(super) fn least(&self) -> Duration {
         self.ttl.min(GRANT_TTL) / 3
     }
 
-    /// The store knows nothing of us any more.
+    /// Records that the store keeps nothing of this claim any more.
     pub(super) fn forgotten(&mut self) {
         self.refreshes.clear();
     }
 
-    /// A section begins with `token`.
+    /// Records that a body begins with `token`.
     pub(super) fn spend(&mut self, token: FencingToken) {
         self.last_token = Some(token);
     }
@@ -188,7 +188,7 @@ impl Claim {
         self.failures = 0;
     }
 
-    /// The pause after one more failure in a row.
+    /// Returns the pause after one more failure in a row.
     pub(super) fn back_off(&mut self, longest: Duration, random: &dyn Random) -> Duration {
         let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10));
         self.failures += 1;

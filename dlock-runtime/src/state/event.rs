@@ -1,4 +1,4 @@
-//! Events of an attempt and their effects: the values between the state and its drivers.
+//! Events of an attempt and their effects: the values that pass between the state and its drivers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     random::Random,
 };
 
-/// A lease that is not lost as far as anybody has looked.
+/// A lease that is not lost at the time of the last check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldLease {
     pub(crate) token: FencingToken,
@@ -29,59 +29,59 @@ pub(crate) struct Loss {
 /// An event of an attempt.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The store answered, or failed to, the question sent at `sent`.
+    /// The acquire request that was sent at `sent` has ended, with an answer or a failure.
     Answered {
         sent: Moment,
         answer: Result<AcquireOutcome, StoreError>,
     },
     /// The waiting task was woken, or its time has come.
     Woken,
-    /// The store says that it has handed the lease to the claim.
+    /// A wake-up message says that the store has granted the lease to the claim.
     Granted { fence: u64 },
-    /// The lease may be gone, for all that is known here.
+    /// A message says that the lease may be gone.
     Doubted,
-    /// Hints of the store may have been lost.
+    /// Wake-up messages of the store may have been lost.
     LookAgain,
-    /// The manager takes no new locks: waiters are refused, holders go on.
+    /// The manager accepts no new locks: waiters are refused, holders continue.
     Closed,
-    /// The manager waits no longer for holders.
+    /// The manager does not wait for holders any longer.
     CutShort,
-    /// The renewer looks after the lease.
+    /// The renewer checks the lease.
     Tick,
-    /// The store answered, or failed to, the renewal sent at `sent`.
+    /// The renewal that was sent at `sent` has ended, with an answer or a failure.
     Renewed {
         sent: Moment,
         answer: Result<Renewal, StoreError>,
     },
     /// The body ended, or the task that waited or held was dropped.
     Left,
-    /// The store answered the release; `None` if it failed to.
+    /// The release has ended: the store's answer, or `None` for a failure.
     Released(Option<Released>),
-    /// No runtime is left that could send the release, or the store refuses it for good: its TTL has to do.
+    /// No runtime is left to send the release, or the store refuses it permanently: its TTL frees the key.
     Abandoned,
 }
 
-/// The next work of the attempt's driver.
+/// The next action of the attempt's driver.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Effect {
-    /// Ask the store for `owner`, and wait for the answer no longer than `limit`.
+    /// Send an acquire request for `owner`, and wait for the answer no longer than `limit`.
     Ask {
         owner: OwnerId,
         limit: Duration,
         queue: bool,
     },
-    /// Wait until woken or until then, whichever is first.
+    /// Wait until woken or until this time, whichever is first.
     WaitUntil(Moment),
-    /// The same behind others of this process.
+    /// Wait in the same way, behind other attempts of this process.
     Queue(Moment),
-    /// The lease is ours.
+    /// The attempt holds the lease.
     Enter {
-        /// The note for the renewer, if it does not have it yet.
+        /// The entry for the renewer, if it does not have it yet.
         renew_at: Option<RenewAt>,
     },
-    /// Tell the caller that it will not get the lock.
+    /// Return a refusal to the caller.
     Refuse(Denial),
-    /// Renew the lease of `owner` within `limit`, and look again at `then` in any case.
+    /// Renew the lease of `owner` within `limit`, and check again at `then` in any case.
     Renew {
         owner: OwnerId,
         limit: Duration,
@@ -89,18 +89,18 @@ pub(crate) enum Effect {
     },
     /// Wake the task: its phase has changed without it.
     Wake,
-    /// The lease has just been lost: wake the task and report it.
+    /// The lease has just been lost: wake the task and report the loss.
     Lose,
     /// Send the release for `owner`.
     Release { owner: OwnerId },
-    /// Nothing of the attempt is left here, and in the store only what the next one has taken over;
-    /// the store's last word, if any.
+    /// The attempt is over here. The store keeps nothing of it, except what the next attempt has taken over.
+    /// The value is the store's last answer, if any.
     Forget(Option<Released>),
-    /// Nothing.
+    /// No action.
     Nothing,
 }
 
-/// The lease of `owner` is to be looked after at `at`.
+/// The lease of `owner` has to be checked at `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RenewAt {
     pub(crate) owner: OwnerId,
@@ -111,7 +111,7 @@ pub(crate) struct RenewAt {
 #[derive(Debug)]
 pub(crate) struct Outcome<T> {
     pub(crate) effect: Effect,
-    /// The task to be woken besides: it is in front now, or was until now.
+    /// Another task to wake: it is in front now, or was until now.
     pub(crate) next: Option<T>,
 }
 
@@ -129,13 +129,13 @@ pub(crate) enum Denial {
     Closed,
 }
 
-/// The facts that the state does not know by itself.
+/// Facts from outside that the state needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) now: Moment,
-    /// The longest time to wait for one answer.
+    /// The maximum time to wait for one answer.
     pub(crate) response_limit: Duration,
-    /// `true` if a lease may go from one task of this process to the next.
+    /// `true` if a lease may pass from one task of this process to the next.
     pub(crate) handover: bool,
     /// `true` if the store makes the first waiter the holder at a release.
     pub(crate) grants: bool,

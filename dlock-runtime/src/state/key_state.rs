@@ -1,4 +1,4 @@
-//! All that this process knows of one key, and how an event finds the attempt it is about.
+//! Everything that this process knows of one key, and the lookup of the attempt that an event concerns.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{attempt::AttemptId, clock::Moment, owner::OwnerId};
 
-/// Everything this process knows of one key. `T` is how to wake a task.
+/// Everything that this process knows of one key. `T` is the handle that wakes a task.
 #[derive(Debug)]
 pub(crate) struct KeyState<T> {
-    /// Bears the claim, or was the last to.
+    /// Holds the claim, or was the last to hold it.
     pub(super) front: Option<Attempt<T>>,
-    /// In the order of arrival, which is that of their ids.
+    /// In the order of arrival, which is the order of the ids.
     pub(super) behind: VecDeque<LocalWaiter<T>>,
-    /// Lost, or being given back, while another attempt is in front.
+    /// Lost, or being released, while another attempt is in front.
     pub(super) aside: Vec<Attempt<T>>,
 }
 
@@ -31,7 +31,7 @@ impl<T> Default for KeyState<T> {
 }
 
 impl<T: Clone> KeyState<T> {
-    /// A task wants the key. Its driver starts with [`Event::Woken`].
+    /// Adds a task that wants the key. Its driver starts with [`Event::Woken`].
     pub(crate) fn enter(&mut self, waiter: LocalWaiter<T>, context: Context<'_>) {
         if self.front.as_ref().is_some_and(Attempt::is_active) {
             self.behind.push_back(waiter);
@@ -41,65 +41,65 @@ impl<T: Clone> KeyState<T> {
         }
     }
 
-    /// `true` if no task of this process holds or wants the key.
+    /// Returns `true` if no task of this process holds or wants the key.
     pub(crate) fn is_idle(&self) -> bool {
         self.front.is_none() && self.behind.is_empty() && self.aside.is_empty()
     }
 
-    /// The number of attempts of this process that want the key and have no lease.
+    /// Returns the number of attempts of this process that want the key and have no lease.
     pub(crate) fn waiting(&self) -> usize {
         let front = self.front.as_ref();
         let is_waiting = front.is_some_and(|it| it.is_active() && !it.is_holding());
         self.behind.len() + usize::from(is_waiting)
     }
 
-    /// The time until which the store may have something of attempt `id`.
+    /// Returns the time until which the store may keep something of attempt `id`.
     pub(crate) fn traces_until(&self, id: AttemptId) -> Option<Moment> {
         self.find(id)?.claim.traces_until
     }
 
-    /// The tasks of all attempts.
+    /// Returns the tasks of all attempts.
     pub(crate) fn tasks(&self) -> Vec<T> {
         let attempts = self.front.iter().chain(&self.aside);
         let waiters = attempts.map(|attempt| &attempt.waiter).chain(&self.behind);
         waiters.map(|waiter| waiter.task.clone()).collect()
     }
 
-    /// The lease of attempt `id`, unless it was lost.
+    /// Returns the lease of attempt `id`, unless it was lost.
     pub(crate) fn lease(&self, id: AttemptId) -> Option<HeldLease> {
         self.find(id)?.lease()
     }
 
-    /// The loss of attempt `id`'s lease, if it was lost.
+    /// Returns the loss of attempt `id`'s lease, if it was lost.
     pub(crate) fn loss(&self, id: AttemptId) -> Option<Loss> {
         self.find(id)?.loss()
     }
 
-    /// The time from `now` for which the store has to keep the lease that attempt `id` releases.
+    /// Returns for how long, from `now`, the store has to keep the lease that attempt `id` releases.
     pub(crate) fn kept_for(&self, id: AttemptId, now: Moment) -> Option<Duration> {
         self.find(id)?.kept_for(now)
     }
 
-    /// `true` if the answer to a question of attempt `id` is still of use.
+    /// Returns `true` if the answer to a request of attempt `id` is still needed.
     pub(crate) fn is_asking(&self, id: AttemptId) -> bool {
         let front = self.front.as_ref();
         front.is_some_and(|front| front.id() == id && front.is_asking())
     }
 
-    /// `true` if a body has the lease of the claim `owner`, or is about to look at it.
+    /// Returns `true` if a body has the lease of the claim `owner`, or is about to see it.
     pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
         let front = self.front.as_ref();
         front.is_some_and(|front| front.claim.owner == owner && front.is_holding())
     }
 
-    /// Attempt `id` holds one of several leases, which are all there at `now`; what the renewer has to
-    /// know of that.
+    /// Records that attempt `id` holds one of several leases, which are all held at `now`. Returns what the
+    /// renewer has to know.
     pub(crate) fn end_trial(&mut self, id: AttemptId, now: Moment) -> Option<RenewAt> {
         let front = self.front.as_mut().filter(|front| front.id() == id);
         front?.end_trial(now)
     }
 
-    /// The task that bears the claim of `owner`.
+    /// Returns the task that holds the claim of `owner`.
     pub(crate) fn bearer(&self, owner: OwnerId) -> Option<T> {
         Some(self.attempt_of(owner)?.waiter.task.clone())
     }
@@ -120,7 +120,7 @@ impl<T: Clone> KeyState<T> {
             .ok()
     }
 
-    /// Looks whether the lease of attempt `id` is past its deadline, before its caller relies on it.
+    /// Checks whether the lease of attempt `id` is past its deadline, before its caller relies on it.
     pub(crate) fn check(&mut self, id: AttemptId, context: Context<'_>) -> Outcome<T> {
         match self.front.as_mut().filter(|front| front.id() == id) {
             Some(front) => {
@@ -131,7 +131,7 @@ impl<T: Clone> KeyState<T> {
         }
     }
 
-    /// Takes what happened to attempt `id` and says what to do next.
+    /// Handles an event of attempt `id` and returns the next action.
     pub(crate) fn on_event(
         &mut self,
         id: AttemptId,
@@ -150,7 +150,7 @@ impl<T: Clone> KeyState<T> {
         }
         let aside = self.aside.iter().position(|attempt| attempt.id() == id);
         let Some(index) = aside else {
-            // A late answer or hint for an attempt that is over.
+            // A late answer or message for an attempt that is over.
             return Outcome::of(Effect::Nothing);
         };
         let effect = self.aside[index].on_event(event, context);
@@ -162,7 +162,7 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// Takes what happened to the claim of `owner`, whichever attempt bears it now; `None` if none does.
+    /// Handles an event of the claim of `owner`, whichever attempt holds it now. Returns `None` if none does.
     pub(crate) fn on_claim(
         &mut self,
         owner: OwnerId,

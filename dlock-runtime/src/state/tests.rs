@@ -1,4 +1,4 @@
-//! The decisions about an attempt, one rule at a time, and under any order of events.
+//! Tests the decisions about an attempt, one rule at a time, and under any order of events.
 
 mod desk;
 mod doubts;
@@ -31,6 +31,6 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(30);
 const DRIFT: Duration = Duration::from_millis(302);
-/// The time for which a confirmed lease may be trusted.
+/// The validity of a confirmed lease.
 const TRUSTED: Duration = TTL.saturating_sub(DRIFT);
 const SECOND: Duration = Duration::from_secs(1);

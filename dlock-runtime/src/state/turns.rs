@@ -1,4 +1,4 @@
-//! The order of turns: the waiters of one process, and when one of them goes to the front.
+//! The order of turns: the waiters of one process, and when one of them moves to the front.
 
 use super::{
     attempt::Attempt,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl<T: Clone> KeyState<T> {
-    /// An event of a waiter behind others.
+    /// Handles an event of a waiter behind others.
     pub(super) fn on_waiter(
         &mut self,
         place: usize,
@@ -23,11 +23,11 @@ impl<T: Clone> KeyState<T> {
         let now = context.now;
         let waiter = &mut self.behind[place];
         Outcome::of(match event {
-            // An answer for a task that is in front no more says nothing else.
+            // An answer for a task that is not in front any more has no other effect.
             Event::Woken | Event::Answered { .. } => {
                 waiter.absent = false;
                 let give_up = waiter.give_up;
-                // A caller that does not wait has one question, if no other is there before it.
+                // A caller that does not wait sends one request, if no other attempt precedes it.
                 let may_ask = waiter.is_waiting(now) || waiter.asks_once();
                 if may_ask && self.front_gives_way(now) {
                     return self.step_forward(place, context);
@@ -49,7 +49,7 @@ impl<T: Clone> KeyState<T> {
         })
     }
 
-    /// The waiter at `place` waits no longer.
+    /// Removes the waiter at `place`.
     fn leave_from(&mut self, place: usize, context: Context<'_>) -> Effect {
         let Some(waiter) = self.behind.remove(place) else {
             return Effect::Nothing;
@@ -65,14 +65,14 @@ impl<T: Clone> KeyState<T> {
         effect
     }
 
-    /// `true` if no attempt is in front, or one that does not look.
+    /// Returns `true` if no attempt is in front, or one whose task does not respond.
     fn front_gives_way(&self, now: Moment) -> bool {
         let front = self.front.as_ref().filter(|front| front.is_active());
         front.is_none_or(|front| front.is_absent(now))
     }
 
-    /// The waiter at `place` goes to the front. The one that is there, but does not look, waits for its next
-    /// turn.
+    /// Moves the waiter at `place` to the front. An attempt that is there and does not respond waits for its
+    /// next turn.
     fn step_forward(&mut self, place: usize, context: Context<'_>) -> Outcome<T> {
         let Some(waiter) = self.behind.remove(place) else {
             return Outcome::of(Effect::Nothing);
@@ -81,7 +81,7 @@ impl<T: Clone> KeyState<T> {
         let mut front = match self.front.take() {
             Some(front) if front.is_active() => {
                 let (front, absent) = front.yield_to(waiter, context);
-                // It may wait for an answer that concerns it no more.
+                // It may wait for an answer that is irrelevant to it now.
                 next = Some(absent.task.clone());
                 let place = self.behind.partition_point(|other| other.id < absent.id);
                 self.behind.insert(place, absent);
@@ -101,7 +101,7 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// The reason why the waiter at `place` does not have the lock yet.
+    /// Returns the reason why the waiter at `place` does not have the lock yet.
     fn known_in_front(&self, place: usize, now: Moment) -> LastAnswer {
         let Some(front) = self.front.as_ref().filter(|front| front.is_active()) else {
             return LastAnswer::Busy(Holder::here());
@@ -113,7 +113,7 @@ impl<T: Clone> KeyState<T> {
                 ..Holder::here()
             }),
             None => match front.claim.last_answer.clone() {
-                // Its place in the store's queue is not this one's.
+                // The front attempt's place in the store's queue is not this waiter's.
                 LastAnswer::Busy(holder) => LastAnswer::Busy(Holder {
                     position: None,
                     ..holder
@@ -123,7 +123,7 @@ impl<T: Clone> KeyState<T> {
         }
     }
 
-    /// The one in front gives up what it has, if it can to the next one.
+    /// Removes the front attempt, and passes its claim to the next one if possible.
     pub(super) fn leave_front(&mut self, context: Context<'_>) -> Outcome<T> {
         let Some(front) = &mut self.front else {
             return Outcome::of(Effect::Nothing);
@@ -145,7 +145,7 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// Lets the next one to the front if the one that is there has just lost the lease or has gone.
+    /// Moves the next attempt to the front if the one there has just lost the lease or is gone.
     pub(super) fn after_front(&mut self, effect: Effect, context: Context<'_>) -> Outcome<T> {
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;
@@ -159,8 +159,8 @@ impl<T: Clone> KeyState<T> {
         Outcome { effect, next }
     }
 
-    /// Lets the next one to the front, with a claim of its own; `gone` was there, and has left nothing
-    /// to be given back.
+    /// Moves the next attempt to the front, with its own claim. `gone` was there, and has left nothing to
+    /// release.
     fn promote(&mut self, gone: Option<&Attempt<T>>, context: Context<'_>) -> Option<T> {
         let now = context.now;
         let next = self.behind.iter().position(|next| next.is_waiting(now))?;
@@ -174,7 +174,7 @@ impl<T: Clone> KeyState<T> {
         Some(task)
     }
 
-    /// The attempt in front is over, and steps aside.
+    /// Moves the front attempt aside: it is over.
     pub(super) fn come_next(&mut self, mut next: Attempt<T>, context: Context<'_>) {
         if let Some(last) = self.front.take() {
             next.follow(&last, context);
@@ -183,7 +183,7 @@ impl<T: Clone> KeyState<T> {
         self.front = Some(next);
     }
 
-    /// The release of `owner` has been answered; returns the task to be woken because of that.
+    /// Records the answer to the release of `owner`. Returns the task that has to be woken because of it.
     pub(super) fn others_are_told(&mut self, owner: OwnerId, context: Context<'_>) -> Option<T> {
         let front = self.front.as_mut()?;
         let task = front.waiter.task.clone();

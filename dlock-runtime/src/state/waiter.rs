@@ -1,4 +1,4 @@
-//! A task that wants the key, before it asks for it and while it does.
+//! A task that wants the key, before and while it sends requests.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use crate::{
     options::{Timing, Wait},
 };
 
-/// The time before the end of a wait at which the store is asked once more, besides the time that
-/// two answers take; a quarter of the wait that is left if that is less.
+/// The time before the end of a wait at which the last request is sent, in addition to the time of two
+/// answers. A quarter of the remaining wait, if that is less.
 const LAST_LOOK: Duration = Duration::from_millis(50);
 
-/// The last question of a wait.
+/// The last request of a wait.
 ///
-/// Nothing tells a waiter that another client has deleted a raw key, and a wake-up message can be lost. So
-/// the answer to a question from the middle of the wait does not say that the key is held at its end.
+/// A waiter receives no message when another client deletes a raw key, and a wake-up message can be lost. The
+/// answer to a request in the middle of the wait therefore does not show that the key is held at its end.
 #[derive(Clone, Copy, Debug)]
 enum LastLook {
-    /// There is no answer yet that the end of the wait could be planned by.
+    /// No answer has arrived yet from which the time of the last request could be planned.
     Unplanned,
     Planned {
         at: Moment,
-        /// For how long its answer is waited for at least, so that a task that is woken late does not ask
-        /// in vain.
+        /// The minimum time to wait for its answer, so that a task that is woken late does not send it in
+        /// vain.
         least: Duration,
     },
     Asked,
@@ -43,14 +43,14 @@ pub(crate) struct LocalWaiter<T> {
     pub(super) timing: Timing,
     pub(super) validity: Validity,
     pub(super) entered: Moment,
-    /// When the wait is over; `None` for ever.
+    /// When the wait is over; `None` for no limit.
     pub(super) give_up: Option<Moment>,
     last_look: LastLook,
     /// The manager has closed before there was a lease.
     pub(super) refused: bool,
-    /// It did not look when it was in front, and has not looked since.
+    /// The task did not respond when it was in front, and has not responded since.
     pub(super) absent: bool,
-    /// The claim that it had when it was in front, and no other could use.
+    /// The claim that it had when it was in front, and that no other attempt could use.
     pub(super) kept: Option<Box<Claim>>,
 }
 
@@ -80,17 +80,17 @@ impl<T> LocalWaiter<T> {
         }
     }
 
-    /// `true` if the caller waits no longer.
+    /// Returns `true` if the caller does not wait any longer.
     pub(super) fn is_over(&self, now: Moment) -> bool {
         self.give_up.is_some_and(|give_up| give_up.is_reached(now))
     }
 
-    /// A question has been answered after it `took` so long; returns when the last one is due, if that is
-    /// still to be asked.
+    /// Records that a request was answered after `took`. Returns when the last request is due, if it is still
+    /// to be sent.
     pub(super) fn plan_last_look(&mut self, took: Duration, now: Moment) -> Option<Moment> {
         let rest = self.give_up?.remaining(now);
         if rest.is_zero() {
-            // This one was under way at the end of the wait.
+            // This request was in flight at the end of the wait.
             self.last_look = LastLook::Asked;
         }
         if matches!(self.last_look, LastLook::Asked) {
@@ -108,13 +108,13 @@ impl<T> LocalWaiter<T> {
         Some(at)
     }
 
-    /// `true` if the last question of the wait was planned and is not asked yet.
+    /// Returns `true` if the last request of the wait is planned and not sent yet.
     pub(super) fn owes_last_look(&self) -> bool {
         matches!(self.last_look, LastLook::Planned { .. })
     }
 
-    /// A question is about to be sent; returns for how long its answer is waited for at least, which is
-    /// zero for all but the last one.
+    /// Records that a request is about to be sent. Returns the minimum time to wait for its answer, which is
+    /// zero except for the last request.
     pub(super) fn begins_last_look(&mut self, now: Moment) -> Duration {
         match self.last_look {
             LastLook::Planned { at, least } if at.is_reached(now) => {
@@ -125,12 +125,12 @@ impl<T> LocalWaiter<T> {
         }
     }
 
-    /// `true` if it wants the lock only if that is free.
+    /// Returns `true` if the caller wants the lock only if it is free.
     pub(super) fn asks_once(&self) -> bool {
         self.timing.wait == Wait::Never && !self.refused
     }
 
-    /// `true` if the lock is still of use to the caller, and it looks like coming for it.
+    /// Returns `true` if the caller still wants the lock and its task seems to respond.
     pub(super) fn is_waiting(&self, now: Moment) -> bool {
         !self.refused && !self.absent && !self.is_over(now)
     }
@@ -141,8 +141,8 @@ impl<T> LocalWaiter<T> {
             _ if self.refused => Denial::Closed,
             LastAnswer::Busy(holder) => Denial::Busy { waited, holder },
             LastAnswer::Failed(reason) => Denial::Unavailable { waited, reason },
-            // A caller that does not wait finds another of this process before it; any other has waited
-            // in vain for the answer to that one's first question.
+            // A caller that does not wait finds another attempt of this process before it. Any other caller
+            // has waited in vain for the answer to that attempt's first request.
             LastAnswer::NotAsked if self.timing.wait == Wait::Never => Denial::Busy {
                 waited,
                 holder: Holder::here(),

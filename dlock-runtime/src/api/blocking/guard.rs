@@ -1,4 +1,4 @@
-//! A lock that a thread holds.
+//! The guard of a lock that a thread holds.
 
 use std::{fmt, ops::Deref};
 
@@ -12,11 +12,13 @@ use crate::{
     error::LockError,
 };
 
-/// A held lock. It is renewed until the guard is released or dropped, whatever its thread does.
+/// A held lock. dlock renews the lease until the guard is released or dropped, even while its thread is
+/// blocked.
 ///
-/// Dropping it gives the lock back and waits for that, also while unwinding: after it a program may end. Only where a
-/// thread must not be blocked, the lock is given back in the background. [`release`](Self::release) tells besides
-/// whether the lease was valid to the end. The guard reads as the [`Lease`] it owns.
+/// Dropping the guard releases the lock and waits for the store's answer, also during unwinding: the program
+/// may then exit. Where the thread must not block, the lock is released in the background instead.
+/// [`release`](Self::release) also reports whether the lease was valid to the end. The guard dereferences to
+/// its [`Lease`].
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -30,7 +32,7 @@ use crate::{
 /// ```
 #[must_use = "dropping the guard releases the lock at once"]
 pub struct BlockingGuard {
-    /// Taken out when it is given back.
+    /// Taken out when the lock is released.
     guard: Option<LockGuard>,
 }
 
@@ -44,7 +46,7 @@ impl BlockingGuard {
         guard.expect("it is taken out only when it is given back")
     }
 
-    /// The lease this guard owns.
+    /// Returns the lease that this guard owns.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -60,9 +62,15 @@ impl BlockingGuard {
         self.guard().lease()
     }
 
-    /// Runs `body` on this thread, if the lease is valid.
+    /// Runs `body` on this thread if the lease is valid.
     ///
-    /// Calls for the same lock inside of `body` are refused with [`LockError::WouldDeadlock`].
+    /// Inside `body`, calls for the same lock fail with [`LockError::WouldDeadlock`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LockError::Lost`] if the lease is already lost. The body does not run.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -77,10 +85,6 @@ impl BlockingGuard {
     /// guard.release()
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if the lease was lost before: the body has not run.
     pub fn run<T>(&self, body: impl FnOnce() -> T) -> Result<T, LockError> {
         let guard = self.guard();
         let acquisition = guard.acquisition();
@@ -91,26 +95,28 @@ impl BlockingGuard {
         Ok(body())
     }
 
-    /// Gives the lock back and waits until the store has confirmed it.
+    /// Releases the lock and waits until the store has confirmed the release.
     ///
-    /// A store that does not answer is not the caller's error: the release is repeated in the background until the
-    /// lease has run out.
+    /// A store that does not answer is not an error of this call: the release is repeated in the background
+    /// until the lease has expired.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LockError::Lost`] if the lease was not valid to the end. Returns [`LockError::WouldBlock`]
+    /// inside an async task; the lock is then released in the background.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let guard = manager.blocking().lock("order:42").acquire()?;
-    /// // The work. Then, before anybody is told of its success:
+    /// // The work. Confirm the release before you report success:
     /// guard.release()?;
     /// assert!(manager.blocking().lock("order:42").try_acquire()?.is_some());
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if the lease was not valid to the end. [`LockError::WouldBlock`] inside of an async task:
-    /// the lock is then given back in the background.
     pub fn release(mut self) -> Result<(), LockError> {
         let Some(guard) = self.guard.take() else {
             return Ok(());
@@ -118,7 +124,7 @@ impl BlockingGuard {
         let key = guard.key().clone();
         wait_for(guard.release()).unwrap_or_else(|no_wait| match no_wait {
             NoWait::InAsyncTask => Err(not_waited(&no_wait, &key)),
-            // The dropped future goes on in the background.
+            // The future has been dropped, so the release continues in the background.
             NoWait::ThreadEnds | NoWait::NoThread(_) => Ok(()),
         })
     }
@@ -127,7 +133,7 @@ impl BlockingGuard {
 impl Drop for BlockingGuard {
     fn drop(&mut self) {
         if let Some(guard) = self.guard.take() {
-            // Dropped before its end, the future goes on in the background.
+            // If the future is dropped before its end, the release continues in the background.
             drop(wait_for(guard.release()));
         }
     }
@@ -147,11 +153,11 @@ impl fmt::Debug for BlockingGuard {
     }
 }
 
-/// Releases the lock of a body with this output, and returns the outcome of both.
+/// Releases the lock of a body with the output `output`, and returns the combined outcome.
 ///
 /// # Errors
 ///
-/// [`LockError::Lost`] if either says so.
+/// Returns [`LockError::Lost`] if `output` or the release says so.
 pub fn finish_blocking<T>(
     guard: BlockingGuard,
     output: Result<T, LockError>,

@@ -1,4 +1,4 @@
-//! Taking a lock for a thread.
+//! Requests of code that blocks its thread.
 
 use std::time::Duration;
 
@@ -13,9 +13,10 @@ use crate::{
     options::{OnLost, Wait},
 };
 
-/// A lock about to be taken by code that blocks its thread, made by
-/// [`BlockingManager::lock`](super::BlockingManager::lock), or several, by
-/// [`BlockingManager::lock_all`](super::BlockingManager::lock_all).
+/// A request for a lock, or for several, by code that blocks its thread.
+///
+/// [`BlockingManager::lock`](super::BlockingManager::lock) and
+/// [`BlockingManager::lock_all`](super::BlockingManager::lock_all) create it.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -29,7 +30,7 @@ use crate::{
 ///     .ttl(Duration::from_secs(30))
 ///     .wait(Duration::from_secs(5))
 ///     .run(|lease| lease.fencing_token())?;
-/// println!("was done with token {token}");
+/// println!("completed with token {token}");
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -38,41 +39,51 @@ pub struct BlockingRequest(LockRequest);
 
 impl BlockingRequest {
     pub(super) fn new(request: LockRequest) -> Self {
-        // A body runs to its end in any case; by this the release tells of a loss.
+        // A thread's body runs to its end in any case. With this option, the release reports a loss.
         Self(request.on_lost(OnLost::Stop))
     }
 
-    /// See [`LockRequest::ttl`].
+    /// Sets the TTL of the lease; see [`LockRequest::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         Self(self.0.ttl(ttl))
     }
 
-    /// See [`LockRequest::wait`].
+    /// Sets how long to wait for the lock; see [`LockRequest::wait`].
     pub fn wait(self, wait: impl Into<Wait>) -> Self {
         Self(self.0.wait(wait))
     }
 
-    /// See [`LockRequest::renew`].
+    /// Sets whether the lease is renewed; see [`LockRequest::renew`].
     pub fn renew(self, renew: bool) -> Self {
         Self(self.0.renew(renew))
     }
 
-    /// See [`LockRequest::max_hold`]: the lease is given up then, and the body goes on.
+    /// Sets the time after which the lease is released; see [`LockRequest::max_hold`]. The body continues.
     pub fn max_hold(self, max_hold: Duration) -> Self {
         Self(self.0.max_hold(max_hold))
     }
 
-    /// See [`LockRequest::min_hold`].
+    /// Sets the minimum time before the release; see [`LockRequest::min_hold`].
     pub fn min_hold(self, min_hold: Duration) -> Self {
         Self(self.0.min_hold(min_hold))
     }
 
-    /// See [`LockRequest::metric`].
+    /// Sets the label of logs and metrics; see [`LockRequest::metric`].
     pub fn metric(self, metric: &'static str) -> Self {
         Self(self.0.metric(metric))
     }
 
-    /// Takes the lock. Bind the guard to a name: `let _ =` would release it at once.
+    /// Acquires the lock and blocks until then.
+    ///
+    /// Bind the guard to a name: `let _ =` releases the lock at once.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`LockRequest::acquire`], and [`LockError::WouldBlock`] inside an async task.
+    /// The deadlock check does not find a lock that is held through a bare guard, because a guard can move to
+    /// another thread. The call then waits.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -87,11 +98,6 @@ impl BlockingRequest {
     /// held.release()
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`LockRequest::acquire`], and [`LockError::WouldBlock`] inside of an async task. A lock that a bare
-    /// guard holds is not found by the deadlock check, since a guard may move to another thread: it is waited for.
     pub fn acquire(self) -> Result<BlockingGuard, LockError> {
         match blocking::runtime() {
             Ok(runtime) => runtime.block_on(self.0.acquire()).map(BlockingGuard::new),
@@ -99,53 +105,64 @@ impl BlockingRequest {
         }
     }
 
-    /// Takes the lock if it is free, without waiting for its holder; `None` if another one has it.
+    /// Acquires the lock if it is free, without waiting for its holder. Returns `None` if another holder has
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`acquire`](Self::acquire), except [`LockError::Busy`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let Some(guard) = manager.blocking().lock("cache:refresh").try_acquire()? else {
-    ///     return Ok(()); // another one refreshes it
+    ///     return Ok(()); // another process refreshes the cache
     /// };
     /// guard.release()
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire), without [`LockError::Busy`].
     pub fn try_acquire(self) -> Result<Option<BlockingGuard>, LockError> {
         unless_busy(self.wait(Wait::Never).acquire())
     }
 
-    /// Runs `body` on this thread while holding the lock, as the attribute does.
+    /// Acquires the lock, runs `body` on this thread and releases the lock, as the attribute does.
     ///
-    /// A panic of the body gives the lock back and goes on.
+    /// If the body panics, the lock is released and the panic continues.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`acquire`](Self::acquire), and [`LockError::Lost`] if the lease was lost before
+    /// the body ended. The output of the body is then dropped.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # fn main() -> Result<(), dlock::LockError> {
     /// # let manager = dlock::LockManager::memory();
     /// let parts = manager.blocking().lock("order:42").run(|lease| {
-    ///     // Long work looks between its steps, since nothing stops it.
+    ///     // A long body checks its lease between steps, because it cannot be cancelled.
     ///     (0..3).take_while(|_| !lease.is_lost()).count()
     /// })?;
     /// assert_eq!(parts, 3);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease was lost before the body had ended:
-    /// what the body has returned is then dropped.
     pub fn run<T>(self, body: impl FnOnce(&Lease) -> T) -> Result<T, LockError> {
         let guard = self.acquire()?;
         let output = guard.run(|| body(guard.lease()));
         finish_blocking(guard, output)
     }
 
-    /// [`run`](Self::run) for a body that may fail itself: both kinds of failure are one.
+    /// Runs a body that can fail, like [`run`](Self::run), with one error type for both kinds of failure.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the body, and the errors of [`run`](Self::run).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -156,10 +173,6 @@ impl BlockingRequest {
     /// assert_eq!(number, 42);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// That of the body, and those of [`run`](Self::run).
     pub fn try_run<T, E: From<LockError>>(
         self,
         body: impl FnOnce(&Lease) -> Result<T, E>,

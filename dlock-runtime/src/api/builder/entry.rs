@@ -1,4 +1,4 @@
-//! The ways to a manager that need no builder in between.
+//! Constructors of a manager that need no builder.
 
 use super::LockManagerBuilder;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl LockManager {
-    /// A builder, to set defaults before connecting.
+    /// Returns a builder with the default options.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -26,7 +26,8 @@ impl LockManager {
         LockManagerBuilder::default()
     }
 
-    /// A manager of locks inside this process, for tests, examples and single processes.
+    /// Creates a manager whose locks exist only in this process, for tests, examples and single-process
+    /// programs.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -38,15 +39,27 @@ impl LockManager {
         Self::builder().start(OwnStore::new(MemoryStore::new()))
     }
 
-    /// Connects to the store at `url`, and waits until it answers:
+    /// Connects to the store at `url` and waits until it answers.
     ///
-    /// - `redis://[user:password@]host[:port][/database]`, one server, or `redis+unix:///path`
-    /// - `redis-sentinel://host1,host2/service`, the master that Sentinels name
-    /// - `redis-cluster://host1,host2`, a cluster that has these nodes
-    /// - `redlock://host1,host2,host3`, a [quorum](crate::store::quorum) of independent servers
-    /// - `memory://`, a store in this process, for tests
+    /// - `redis://[user:password@]host[:port][/database]`: one server; `redis+unix:///path` for a Unix socket
+    /// - `redis-sentinel://host1,host2/service`: the master that Sentinel reports
+    /// - `redis-cluster://host1,host2`: a cluster with these nodes
+    /// - `redlock://host1,host2,host3`: a [quorum](crate::store::quorum) of independent servers
+    /// - `memory://`: a store in this process, for tests
     ///
-    /// Over TLS they begin with `rediss` or `redlocks`, and `valkey` can stand for `redis`.
+    /// For TLS, use a scheme that begins with `rediss` or `redlocks`. `valkey` can replace `redis` in each
+    /// scheme.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConnectError`] if the URL is invalid or the store does not answer within 5 s. To start while
+    /// the store is unreachable, use [`connect_lazy`](LockManagerBuilder::connect_lazy).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Dropping the future closes the connection.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -57,22 +70,20 @@ impl LockManager {
     /// dlock::install(manager)?;
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`] when the URL names no store, or the store does not answer within five
-    /// seconds. To start although the store is down, use
-    /// [`connect_lazy`](LockManagerBuilder::connect_lazy).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connection.
     pub async fn connect(url: impl AsRef<str>) -> Result<Self, ConnectError> {
         Self::builder().connect(url).await
     }
 
-    /// As [`connect`](Self::connect), without waiting for the store, so that a service can start
-    /// before its server does. Locks taken meanwhile wait for it within their own limits.
+    /// Creates a manager for the store at `url` without waiting for the store.
+    ///
+    /// A service can start before its server. Until the store answers, acquire requests wait for it within
+    /// their own limits. The URLs are those of [`connect`](Self::connect).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConnectError`] if the URL is invalid or there is no current tokio runtime.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -81,20 +92,28 @@ impl LockManager {
     ///
     /// let manager = LockManager::connect_lazy("redis://127.0.0.1:6379")?;
     /// assert_eq!(manager.active_keys(), 0);
-    /// assert!(LockManager::connect_lazy("127.0.0.1:6379").is_err(), "no URL");
+    /// assert!(LockManager::connect_lazy("127.0.0.1:6379").is_err(), "the scheme is missing");
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`] when the URL names no store, or there is no tokio runtime here.
     pub fn connect_lazy(url: impl AsRef<str>) -> Result<Self, ConnectError> {
         Self::builder().connect_lazy(url)
     }
 
-    /// Connects to the store named by the environment variable `DLOCK_URL`, with the login in `DLOCK_USER` and
-    /// `DLOCK_PASSWORD` if the URL has none. To set defaults as well, use
-    /// [`connect_env`](LockManagerBuilder::connect_env).
+    /// Connects to the store at the URL in the environment variable `DLOCK_URL`.
+    ///
+    /// If the URL has no credentials, `DLOCK_USER` and `DLOCK_PASSWORD` supply them. To set options as well,
+    /// use [`LockManagerBuilder::connect_env`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConnectError::NoUrl`] if `DLOCK_URL` is not set. Other errors are those of
+    /// [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, like [`connect`](Self::connect).
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -109,14 +128,6 @@ impl LockManager {
     /// dlock::install(manager)?;
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::NoUrl`] when it is not set, else as [`connect`](Self::connect).
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`connect`](Self::connect).
     pub async fn connect_env() -> Result<Self, ConnectError> {
         Self::builder().connect_env().await
     }

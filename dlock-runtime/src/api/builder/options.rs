@@ -1,4 +1,4 @@
-//! The options of a manager.
+//! The builder's options that apply to every store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,8 +10,9 @@ use crate::{
 };
 
 impl LockManagerBuilder {
-    /// Sets how long the store keeps a lease without a sign of life, 100 ms to 24 h. If not set,
-    /// 30 s.
+    /// Sets the TTL of leases: how long the store keeps a lease that is not renewed.
+    ///
+    /// The range is 100 ms to 24 h. The default is 30 s.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -20,7 +21,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // A killed process holds nothing for longer than this.
+    /// // If this process crashes, its locks are free after 10 s at the latest.
     /// let manager = LockManager::builder().ttl(Duration::from_secs(10)).connect_lazy("memory://")?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -30,7 +31,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how long to wait while another holder has a lock. If not set, 10 s.
+    /// Sets how long a call waits while another holder has the lock. The default is 10 s.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -39,7 +40,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // The callers of this service give up after three seconds.
+    /// // The clients of this service time out after three seconds.
     /// let manager = LockManager::builder().wait(Duration::from_secs(2)).connect_lazy("memory://")?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -49,7 +50,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets whether leases are renewed while their bodies run. If not set, they are.
+    /// Sets whether leases are renewed while their bodies run. The default is `true`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -58,7 +59,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // No lease is longer than a minute, even if its body runs on.
+    /// // A lease ends after one minute, even if its body is still running.
     /// let builder = LockManager::builder().ttl(Duration::from_secs(60)).renew(false);
     /// let manager = builder.connect_lazy("memory://")?;
     /// # drop(manager);
@@ -69,7 +70,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets what happens to a body whose lease is lost. If not set, it is cancelled.
+    /// Sets what happens to a body whose lease is lost. The default is [`OnLost::Stop`]: the body is
+    /// cancelled.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -77,7 +79,7 @@ impl LockManagerBuilder {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use dlock::{LockManager, OnLost};
     ///
-    /// // Bodies that must not be cut off half-way, and whose writes carry the fencing token.
+    /// // These bodies must not be cancelled halfway, and their writes carry the fencing token.
     /// let manager = LockManager::builder().on_lost(OnLost::Finish).connect_lazy("memory://")?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -87,7 +89,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Cancels the body and releases the lease after this time. If not set, never.
+    /// Sets the time after which the body is cancelled and its lease is released. The default is no limit.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -96,7 +98,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // A body that hangs keeps its lock for no longer than this.
+    /// // A body that hangs holds its lock for at most this long.
     /// let manager = LockManager::builder().max_hold(Duration::from_secs(300)).connect_lazy("memory://")?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -106,18 +108,19 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets whether a lease that is still fresh is handed over from one task of this process to the
-    /// next without a request, for at most 10 ms and 4095 bodies in a row. If not set, it is.
+    /// Sets whether a fresh lease passes from one task of this process to the next without a request. The
+    /// default is `true`.
     ///
-    /// Every body has its own fencing token either way. Without hand-overs each call costs two
-    /// requests, and processes take turns after every call.
+    /// A series of hand-overs lasts at most 10 ms and 4095 bodies. Every body has its own fencing token
+    /// either way. Without hand-overs, each call sends two requests, and processes take turns after every
+    /// call.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
     /// use dlock::LockManager;
     ///
-    /// // Long bodies, each of which tells something outside the name of the holder.
+    /// // Long bodies that publish the name of the lock's holder.
     /// let manager = LockManager::builder().handover(false).connect("memory://").await?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -127,24 +130,25 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets whether leases are renewed on a thread of dlock's own, with connections of their own.
-    /// If not set, they are, except where tokio's clock is paused when the manager's first lease
-    /// comes.
+    /// Sets whether leases are renewed on a separate thread with its own connections.
     ///
-    /// One thread serves all managers of the process. It starts with the first lease, its connection with the first
-    /// renewal. So a body that blocks its thread loses neither its own lease nor those of others. It
-    /// keeps its lock for as long as it blocks: [`max_hold`](Self::max_hold) limits that.
+    /// The default is `true`, unless tokio's clock is paused when the manager acquires its first lease.
     ///
-    /// With `false` leases are renewed on the runtimes of the program, where a body that blocks its thread may hold
-    /// up the renewal of every lease of the process. Set it for a test whose clock is paused later, or for a
-    /// program that must not have another thread.
+    /// One thread serves all managers of the process. The thread starts with the first lease, and its
+    /// connection with the first renewal. A body that blocks its thread therefore loses neither its own lease
+    /// nor those of other tasks. It keeps its lock while it blocks; [`max_hold`](Self::max_hold) limits that
+    /// time.
+    ///
+    /// With `false`, leases are renewed on the runtimes of the program. There, a body that blocks its thread
+    /// can delay the renewal of every lease of the process. Set `false` in a test that pauses the clock
+    /// later, or in a program that must not start another thread.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
     /// use dlock::LockManager;
     ///
-    /// // A test that pauses the clock after it has taken its first lock.
+    /// // This test pauses the clock after it has acquired its first lock.
     /// let manager = LockManager::builder().renewal_thread(false).connect("memory://").await?;
     /// # drop(manager);
     /// # Ok(()) }
@@ -154,8 +158,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the name that others see for this process when it holds a lock, beside host and process
-    /// id. If not set, they see only those.
+    /// Sets the name under which other processes see this one when it holds a lock.
+    ///
+    /// The name precedes the host name and the process id. By default, they see only the host name and the
+    /// process id.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -169,7 +175,7 @@ impl LockManagerBuilder {
     /// let guard = billing.lock("order:42").acquire().await?;
     /// let refused = shipping.lock("order:42").wait(dlock::Wait::Never).acquire().await;
     /// let Err(LockError::Busy { holder, .. }) = refused else {
-    ///     panic!("it is held");
+    ///     panic!("the lock is held");
     /// };
     /// assert!(holder.label.is_some_and(|label| label.starts_with("billing@")));
     /// # drop(guard);
@@ -180,17 +186,18 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the prefix of all keys in the store: managers with different ones never meet, unless they use
-    /// [raw keys](Self::raw_keys). If not set, `dlock`. It is 1 to 64 printable ASCII characters
-    /// without spaces and braces. Each namespace keeps up to 16384 fences in the server for good, so
-    /// do not make new ones on the fly.
+    /// Sets the prefix of all keys in the store. The default is `dlock`.
+    ///
+    /// Managers with different namespaces do not share locks, unless they use [raw keys](Self::raw_keys). A
+    /// namespace is 1 to 64 printable ASCII characters without spaces or braces. The server keeps up to
+    /// 16,384 fence counters per namespace forever, so do not generate namespaces at run time.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::ConnectError> {
     /// use dlock::LockManager;
     ///
-    /// // Two services that share a server and not their locks.
+    /// // Two services share a server, but not their locks.
     /// let billing = LockManager::builder().namespace("billing").connect_lazy("memory://")?;
     /// let shipping = LockManager::builder().namespace("shipping").connect_lazy("memory://")?;
     /// # drop((billing, shipping));
@@ -201,17 +208,17 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how long to wait for one answer of the store before asking again, an hour at the most.
-    /// If not set, 1 s.
+    /// Sets how long a request waits for an answer of the store before it is repeated.
     ///
-    /// With more than 1.5 s a waiter of a slow store may be taken for dead and lose its place.
+    /// The maximum is one hour. The default is 1 s. With more than 1.5 s, a slow store may treat a live
+    /// waiter as crashed and drop it from the queue.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // The server is in another building.
+    /// // The server is in another data center.
     /// let builder = LockManager::builder()
     ///     .response_timeout(Duration::from_millis(1500))
     ///     .connect_timeout(Duration::from_secs(20));
@@ -222,10 +229,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how many calls of this manager may wait for locks at once. If not set, 1,000,000.
+    /// Sets how many calls of this manager may wait for locks at the same time. The default is 1,000,000.
     ///
-    /// Each waiting call takes some hundred bytes. One more is refused at once with
-    /// [`Overloaded`](crate::StoreErrorKind::Overloaded), before anything is asked.
+    /// A waiting call takes some hundred bytes. A further call fails at once with
+    /// [`Overloaded`](crate::StoreErrorKind::Overloaded), before a request is sent.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -239,16 +246,16 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how many calls of this manager may wait for one key at once. If not set, 10,000.
+    /// Sets how many calls of this manager may wait for one key at the same time. The default is 10,000.
     ///
-    /// One more is refused at once with [`Overloaded`](crate::StoreErrorKind::Overloaded), before
-    /// anything is asked.
+    /// A further call fails at once with [`Overloaded`](crate::StoreErrorKind::Overloaded), before a request
+    /// is sent.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockManager;
     ///
-    /// // A queue of 100 calls takes longer than the callers would wait.
+    /// // A queue of 100 calls takes longer than the callers are ready to wait.
     /// let builder = LockManager::builder().max_waiters_per_key(100);
     /// # drop(builder);
     /// ```
@@ -257,19 +264,18 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how many releases of this manager may be pending in the background before new calls are
-    /// refused. If not set, 100,000.
+    /// Sets how many background releases may be pending before new calls are refused. The default is 100,000.
     ///
-    /// A release goes to the background when a guard or a call is dropped, or when the store did not
-    /// answer. While so many are pending, new calls are refused at once with
-    /// [`Overloaded`](crate::StoreErrorKind::Overloaded), before anything is asked. No release is dropped. At
-    /// most 256 are sent at once.
+    /// A release moves to the background when a guard or a call is dropped, or when the store does not
+    /// answer. At the limit, new calls fail at once with [`Overloaded`](crate::StoreErrorKind::Overloaded),
+    /// before a request is sent. No release is discarded. At most 256 releases are in flight at the same
+    /// time.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockManager;
     ///
-    /// // This program drops more than 100,000 guards at once.
+    /// // This program drops more than 100,000 guards at the same time.
     /// let builder = LockManager::builder().max_pending_releases(500_000);
     /// # drop(builder);
     /// ```
@@ -278,14 +284,15 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how long [`connect`](Self::connect) tries, an hour at the most. If not set, 5 s.
+    /// Sets how long [`connect`](Self::connect) tries to reach the store. The maximum is one hour, the
+    /// default 5 s.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
     /// use dlock::LockManager;
     ///
-    /// // Started together with its server, which takes some time to load its data.
+    /// // The server starts together with this program and takes some time to load its data.
     /// let builder = LockManager::builder().connect_timeout(Duration::from_secs(30));
     /// # drop(builder);
     /// ```
@@ -294,13 +301,13 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the clock of the manager, for tests. If not set, the machine's clocks.
+    /// Sets the manager's clock, for tests. The default is the machine's clocks.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockManager, testing::SystemClock};
     ///
-    /// // A clock of your own, as in the example of `Clock`, in place of this one.
+    /// // Pass your own clock here, as in the example of `Clock`.
     /// let builder = LockManager::builder().clock(SystemClock);
     /// # drop(builder);
     /// ```
@@ -309,14 +316,14 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Where the manager's random bits come from, for tests. If not set, a generator that the
-    /// operating system seeds.
+    /// Sets the source of the manager's random bits, for tests. The default is a generator seeded by the
+    /// operating system.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockManager, testing::SystemRandom};
     ///
-    /// // A generator of your own, as in the example of `Random`, in place of this one.
+    /// // Pass your own generator here, as in the example of `Random`.
     /// let builder = LockManager::builder().random(SystemRandom);
     /// # drop(builder);
     /// ```

@@ -1,4 +1,4 @@
-//! The options of stores in Redis, and managers over them.
+//! The builder's options for Redis and Valkey, and the managers that use them.
 
 use super::LockManagerBuilder;
 #[cfg(feature = "tls")]
@@ -18,31 +18,32 @@ use crate::{
 use crate::{error::ConnectError, store::StoreErrorKind};
 
 impl LockManagerBuilder {
-    /// Sets whether a lock is stored at the key's own text in the server, so that it can be shared
-    /// with clients in other languages that lock by `SET key token NX PX ms`, such as the `Lock` of
-    /// redis-py. If not set, it is not, and is stored at `dlock:{key}`. The memory store has no
+    /// Sets whether a lock is stored at the server key that equals the lock's key. The default is `false`.
+    ///
+    /// Raw keys share locks with clients in other languages that lock with `SET key token NX PX ms`, such as
+    /// the `Lock` of redis-py. Without raw keys, a lock is stored at `dlock:{key}`. The memory store has no
     /// other clients and ignores this option.
     ///
-    /// Both sides must use the same text. A value in a key template is percent-encoded:
-    /// `"file:<name>"` with the name `a/b` is `file:a%2Fb`.
+    /// Both sides must use the same text. A value in a key template is percent-encoded: `"file:<name>"` with
+    /// the name `a/b` is `file:a%2Fb`.
     ///
-    /// **Guarantees between them.** While a third-party client has the key, a lock is busy, for the
-    /// TTL that the client has set; waiters poll every second or so, since such a client sends no
-    /// message when it releases. While a manager has it, the `SET … NX` of others fails, and their
-    /// scripts, which compare a token before they delete or prolong, do nothing. A value without a
-    /// TTL is never overwritten: [`Holder`](crate::store::Holder) shows it.
+    /// **Guarantees towards third-party clients.** While a third-party client holds the key, the lock is busy
+    /// for the TTL that this client has set. Waiters poll about once a second, because such a client sends no
+    /// wake-up message when it releases. While a manager holds the key, `SET … NX` of other clients fails.
+    /// Scripts of other clients that compare the token before they delete or extend change nothing. A value
+    /// without a TTL is never overwritten; [`Holder`](crate::store::Holder) reports it.
     ///
-    /// **No guarantees.**
-    /// - A third-party holder has no fencing token. Those of managers grow all the same.
-    /// - It has no place in the queue. Managers grant a lock to the first waiter of the queue, so
-    ///   others get it only when the queue is empty.
-    /// - A client that deletes or overwrites the key without comparing ends the lease; the holder
-    ///   notices at the next renewal.
-    /// - Managers with and without raw keys do not see each other, and no two managers of one raw key
-    ///   should have different [namespaces](Self::namespace): they would have neither a common queue
-    ///   nor a common counter of fences.
+    /// **Not guaranteed.**
+    /// - A third-party holder has no fencing token. The tokens of managers increase all the same.
+    /// - A third-party client has no place in the queue. Managers grant the lock to the first waiter in the
+    ///   queue, so a third-party client acquires it only when the queue is empty.
+    /// - A client that deletes or overwrites the key without a comparison ends the lease. The holder detects
+    ///   it at its next renewal.
+    /// - Managers with and without raw keys do not see each other's locks. Managers that share a raw key must
+    ///   use the same [namespace](Self::namespace). Otherwise they have neither a common queue nor a common
+    ///   fence counter.
     ///
-    /// A user of the server needs a key pattern for the locks as well, such as `~order:*`.
+    /// The server's user also needs a key pattern for the locks, such as `~order:*`.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -59,13 +60,15 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets a callback that supplies user and password before each connection, for a URL without them:
-    /// so a password may change while the program runs.
+    /// Sets a callback that supplies user and password before each connection.
     ///
-    /// `provider` has half the time of one attempt to connect, that is a second, or half the
-    /// [`connect_timeout`](Self::connect_timeout) if that is less than two seconds. If it fails,
-    /// panics or takes longer, the attempt has failed, and others follow. The text of its error is
-    /// shown in errors and logs: it must hold no secret.
+    /// The callback is used for URLs without credentials. With it, a password can change while the program
+    /// runs.
+    ///
+    /// `provider` has half the time of one connection attempt: 1 s, or half of
+    /// [`connect_timeout`](Self::connect_timeout) if that timeout is less than 2 s. If the callback fails,
+    /// panics or takes longer, the attempt fails and the next attempt follows. Errors and logs show the text
+    /// of the callback's error, so the text must not contain a secret.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -88,7 +91,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets [`credentials`](Self::credentials) by a provider that exists already.
+    /// Sets an existing [`CredentialsProvider`]; see [`credentials`](Self::credentials).
     #[cfg(feature = "redis")]
     #[doc(hidden)]
     pub fn credentials_provider(mut self, provider: CredentialsProvider) -> Self {
@@ -96,9 +99,10 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the certificates for a server that is reached over TLS, by `rediss://` and the like. If not
-    /// set, the machine's authorities are trusted and no certificate is shown; a URL may name
-    /// files as well, as `?ca=/path.pem`.
+    /// Sets the certificates for TLS connections, such as those of `rediss://`.
+    ///
+    /// By default, the connection trusts the certificate authorities of the machine and presents no client
+    /// certificate. A URL can also name certificate files, as in `?ca=/path.pem`.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -117,14 +121,16 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets how many replicas of the server have to confirm a lease, and each renewal of it, before
-    /// it counts. If not set, none: a failover may then lose a lease while its holder trusts it.
+    /// Sets how many replicas must confirm each lease and each renewal. The default is 0.
     ///
-    /// With too few of them in time a lock is [`Unavailable`](crate::LockError::Unavailable), and a
-    /// lease that is held ends at its deadline. Each acquire request and renewal costs one more round
-    /// trip, to the replicas. Only a replica that has confirmed the lease knows it: if there are more
-    /// than `replicas`, one of the others may be promoted. A URL can set the same, with
-    /// `?min_replicas=1`; the greater number counts.
+    /// With 0, a failover can lose a lease while its holder still relies on it. With more, a lock is
+    /// [`Unavailable`](crate::LockError::Unavailable) if too few replicas confirm in time, and a held lease
+    /// ends at its deadline. Each acquire request and each renewal takes one more round trip, to the
+    /// replicas.
+    ///
+    /// Only a replica that has confirmed the lease knows it. If the server has more than `replicas` replicas,
+    /// a failover may promote one that has not. A URL can set the same option with `?min_replicas=1`; the
+    /// greater number applies.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -145,7 +151,7 @@ impl LockManagerBuilder {
 }
 
 impl LockManagerBuilder {
-    /// With the login of the environment, if neither the URL nor an option has one.
+    /// Adds the credentials of the environment if neither the URL nor an option has any.
     #[cfg(feature = "redis")]
     pub(super) fn of_environment(mut self, url: &str) -> Result<Self, ConnectError> {
         if matches!(self.schemes.find(url), Ok(StoreKind::Redis))
@@ -165,8 +171,10 @@ impl LockManagerBuilder {
         Ok(self)
     }
 
-    /// Returns `true` if the environment has a password that stays unused although there is no
-    /// other; the log says so. It is not sent to a server that the environment does not name.
+    /// Returns `true` if the environment has a password, no other password is set, and this one stays unused.
+    ///
+    /// A warning in the log says so. The password is not sent, because the environment does not name this
+    /// server.
     #[cfg(feature = "redis")]
     pub(super) fn ignores_environment(&self, url: &str) -> bool {
         if !matches!(self.schemes.find(url), Ok(StoreKind::Redis)) {
@@ -226,7 +234,7 @@ impl LockManagerBuilder {
     }
 }
 
-/// The failure to connect, where the environment has a password that was not read.
+/// Adds to a connection error that the password in the environment was not used.
 pub(super) fn unread(error: ConnectError) -> ConnectError {
     match error {
         ConnectError::Unavailable { url, reason }

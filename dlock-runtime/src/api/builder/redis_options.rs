@@ -1,11 +1,11 @@
-//! The options that only stores in Redis have.
+//! The options that only Redis stores have.
 
 #[cfg(feature = "redis")]
 use crate::store::redis::CredentialsProvider;
 #[cfg(feature = "tls")]
 use crate::store::redis::Tls;
 
-/// Options for the store of a URL of Redis.
+/// Options for a store at a Redis URL.
 #[derive(Clone, Default)]
 pub(crate) struct RedisOptions {
     pub(crate) raw_keys: bool,
@@ -17,7 +17,7 @@ pub(crate) struct RedisOptions {
 }
 
 impl RedisOptions {
-    /// The name of an option that is set, and means nothing to another store.
+    /// Returns the name of an option that is set and that only a Redis store supports.
     pub(crate) fn first_of_a_server(&self) -> Option<&'static str> {
         if self.raw_keys {
             return Some("raw_keys");

@@ -1,18 +1,19 @@
-//! Managers over the stores that other crates make of URLs.
+//! Managers over stores of other crates, selected by the URL's scheme.
 
 use super::LockManagerBuilder;
 use crate::store::StoreScheme;
 
 impl LockManagerBuilder {
-    /// Registers the scheme `name` for the URLs of [`connect`](Self::connect),
-    /// [`connect_lazy`](Self::connect_lazy) and [`connect_env`](Self::connect_env), such as `mongodb` for
-    /// `mongodb://…`. The case of letters does not matter. A name that no URL can begin with is an
-    /// [`InvalidOption`](crate::ConnectError::InvalidOption) once the manager connects.
+    /// Registers a store for URLs with the scheme `name`, such as `mongodb` for `mongodb://…`.
     ///
-    /// A scheme that is registered later replaces an earlier one of the same name, also one of dlock's own.
-    /// See [`StoreScheme`] for an example.
+    /// [`connect`](Self::connect), [`connect_lazy`](Self::connect_lazy) and
+    /// [`connect_env`](Self::connect_env) then accept these URLs. Schemes are case-insensitive. If `name` is
+    /// not a valid URL scheme, connecting fails with [`InvalidOption`](crate::ConnectError::InvalidOption).
     ///
-    /// Options that only a Redis server has are refused for the URLs of such a scheme:
+    /// A later registration replaces an earlier one with the same name, including dlock's own schemes. See
+    /// [`StoreScheme`] for an example.
+    ///
+    /// Options that only a Redis server supports are refused for these URLs:
     /// [`min_replicas`](Self::min_replicas), [`raw_keys`](Self::raw_keys), `credentials` and `tls`.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! The start of a manager: over the store that a URL names, or over one's own.
+//! Starts a manager over the store at a URL, or over the application's own store.
 
 use std::{env::VarError, sync::Arc};
 
@@ -19,20 +19,22 @@ use crate::{
 impl LockManagerBuilder {
     /// Connects to the store at `url` and waits until it answers.
     ///
-    /// The environment is not read: to use the password in `DLOCK_PASSWORD`, call
-    /// [`connect_env`](Self::connect_env), or set
-    /// [`CredentialsProvider::from_env`](crate::store::redis::CredentialsProvider::from_env) with
-    /// [`credentials`](Self::credentials). If that variable is set and nothing else has a password, a
-    /// warning is logged, and an error of a login says so.
+    /// This method does not read the environment. To use the password in `DLOCK_PASSWORD`, call
+    /// [`connect_env`](Self::connect_env), or pass
+    /// [`CredentialsProvider::from_env`](crate::store::redis::CredentialsProvider::from_env) to
+    /// [`credentials`](Self::credentials). If `DLOCK_PASSWORD` is set and there is no other password, a
+    /// warning is logged, and login errors mention it.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] when the URL names no store, an option is out of bounds, or the store does
-    /// not answer in time.
+    /// Returns [`ConnectError`] if the URL is invalid, an option is out of range, or the store does not
+    /// answer within [`connect_timeout`](Self::connect_timeout).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the connection.
+    /// Cancel safe. Dropping the future closes the connection.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -56,7 +58,8 @@ impl LockManagerBuilder {
     async fn connect_to(self, url: &str) -> Result<LockManager, ConnectError> {
         match self.schemes.find(url)?.clone() {
             StoreKind::Memory => self.in_memory(),
-            // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
+            // Boxed: otherwise the layers of a connection count against the recursion limit of the caller's
+            // crate.
             #[cfg(feature = "redis")]
             StoreKind::Redis => Box::pin(self.connect_redis(url)).await,
             StoreKind::Registered(scheme) => {
@@ -67,13 +70,17 @@ impl LockManagerBuilder {
         }
     }
 
-    /// As [`connect`](Self::connect), without waiting for the store: a service can start before
-    /// its server does. Locks taken meanwhile wait for it within their own limits.
+    /// Creates a manager for the store at `url` without waiting for the store.
+    ///
+    /// A service can start before its server. Until the store answers, acquire requests wait for it within
+    /// their own limits.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] when the URL names no store, an option is out of bounds, or there is no
-    /// tokio runtime to run the connection.
+    /// Returns [`ConnectError`] if the URL is invalid, an option is out of range, or there is no current
+    /// tokio runtime.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -82,7 +89,7 @@ impl LockManagerBuilder {
     /// use std::time::Duration;
     /// use dlock::{LockError, LockManager, Wait};
     ///
-    /// // No server listens there yet, and the program starts all the same.
+    /// // No server listens there yet, but the program starts.
     /// let manager = LockManager::builder().connect_lazy("redis://127.0.0.1:1")?;
     /// let lock = manager.lock("order:42").wait(Wait::For(Duration::from_millis(50)));
     /// assert!(matches!(lock.acquire().await, Err(LockError::Unavailable { .. })));
@@ -103,20 +110,22 @@ impl LockManagerBuilder {
         }
     }
 
-    /// As [`connect`](Self::connect), to the URL in the environment variable `DLOCK_URL`.
+    /// Connects to the store at the URL in the environment variable `DLOCK_URL`.
     ///
-    /// If neither that URL has a password nor [`credentials`](Self::credentials) is set, the
-    /// password in `DLOCK_PASSWORD` is used, for the user in `DLOCK_USER` or else for the server's
-    /// default user.
+    /// If the URL has no password and [`credentials`](Self::credentials) is not set, `DLOCK_PASSWORD`
+    /// supplies the password. It belongs to the user in `DLOCK_USER`, or to the server's default user.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::NoUrl`] when it is not set or empty, [`ConnectError::InvalidOption`] when
-    /// there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, else as [`connect`](Self::connect).
+    /// Returns [`ConnectError::NoUrl`] if `DLOCK_URL` is not set or empty, and
+    /// [`ConnectError::InvalidOption`] if `DLOCK_USER` is set without `DLOCK_PASSWORD`. Other errors are
+    /// those of [`connect`](Self::connect).
     ///
     /// # Cancel safety
     ///
-    /// As for [`connect`](Self::connect).
+    /// Cancel safe, like [`connect`](Self::connect).
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -150,18 +159,27 @@ impl LockManagerBuilder {
         }
     }
 
-    /// A manager over a store of your own.
+    /// Creates a manager over your own implementation of [`LockStore`].
     ///
-    /// Options of a connection, such as [`namespace`](Self::namespace) and
-    /// [`connect_timeout`](Self::connect_timeout), are that store's business and have no effect here: the keys
-    /// that it gets are without a prefix. Options that only a Redis server has are refused.
+    /// Connection options such as [`namespace`](Self::namespace) and
+    /// [`connect_timeout`](Self::connect_timeout) have no effect: the store receives keys without a prefix.
+    /// Options that only a Redis server supports are refused.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConnectError::InvalidOption`] in these cases:
+    /// - a default is out of range
+    /// - the store's [properties](crate::store::StoreProperties) do not allow a default
+    /// - [`min_replicas`](Self::min_replicas), [`raw_keys`](Self::raw_keys), `credentials` or `tls` is set
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use dlock::{LockManager, store::memory::MemoryStore};
     ///
-    /// // Two managers over one store: two processes, as far as locks go.
+    /// // Two managers over one store behave like two processes.
     /// let store = MemoryStore::new();
     /// let one = LockManager::builder().build_with_store(store.clone())?;
     /// let other = LockManager::builder().build_with_store(store)?;
@@ -170,25 +188,20 @@ impl LockManagerBuilder {
     /// guard.release().await?;
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::InvalidOption`] when a default is out of bounds, when the store's
-    /// [properties](crate::store::StoreProperties) say that it cannot keep to it, and when
-    /// [`min_replicas`](Self::min_replicas), [`raw_keys`](Self::raw_keys), `credentials` or `tls` is set.
     pub fn build_with_store(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.check_for_own_store()?;
         self.over(store)
     }
 
-    /// In memory: a program that is set up for a server can be tried without one.
+    /// Starts a manager over a memory store. Options of a Redis connection are accepted, so that a program
+    /// configured for a server can run without one.
     fn in_memory(self) -> Result<LockManager, ConnectError> {
         self.check()?;
         self.check_replicas()?;
         self.over(MemoryStore::new())
     }
 
-    /// A store that is not of dlock's making has none of the options of Redis.
+    /// Refuses the options of Redis for a store that is not Redis.
     fn check_for_own_store(&self) -> Result<(), ConnectError> {
         self.check()?;
         self.check_replicas()?;
@@ -212,7 +225,7 @@ impl LockManagerBuilder {
         Ok(())
     }
 
-    /// The options that concern the store of a URL.
+    /// Returns the options for the store at a URL.
     pub(super) fn store_options(&self) -> StoreOptions {
         StoreOptions {
             label: label(self.application.as_deref()),
@@ -220,7 +233,8 @@ impl LockManagerBuilder {
         }
     }
 
-    /// A manager over `store`, its defaults being checked but for what the store can do.
+    /// Starts a manager over `store`. The caller has checked the defaults, except against the store's
+    /// properties.
     pub(crate) fn over(self, store: impl LockStore) -> Result<LockManager, ConnectError> {
         self.over_own(OwnStore::new(store))
     }
@@ -230,7 +244,7 @@ impl LockManagerBuilder {
         Ok(self.start(store))
     }
 
-    /// A manager over `store`, which can do all that the defaults ask of it.
+    /// Starts a manager over `store`. The store supports all defaults.
     pub(super) fn start(self, store: OwnStore) -> LockManager {
         observe::describe();
         let client = ClientId::new(&*self.random);

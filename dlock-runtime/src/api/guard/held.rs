@@ -1,4 +1,6 @@
-//! The body of a section, which runs as long as its lease is valid.
+//! Runs a body while its lease is valid, and drops it when the lease is lost.
+//!
+//! The future registers for the wake-up of a loss before it checks the lease, so it cannot miss a loss.
 
 use std::{
     fmt,
@@ -22,7 +24,9 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops the body; the guard holds the lock as before.
+    /// Dropping it drops the body. The guard still holds the lock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -35,7 +39,8 @@ pin_project! {
     /// # }
     /// ```
     //
-    // Compiled for every locked function: what does not depend on the body is in `Watching`.
+    // This struct is compiled for every locked function. Code that does not depend on the body is in
+    // `Watching`.
     #[must_use = "futures do nothing unless polled"]
     pub struct RunWhileHeld<'a, F> {
         #[pin]
@@ -94,10 +99,9 @@ pin_project! {
     }
 }
 
-/// The scopes that are entered while a body is polled, or while it is dropped because the lease is
-/// lost.
+/// The scopes that are entered while a body is polled, or while it is dropped because the lease is lost.
 //
-// Fields are dropped from first to last: what was entered last is left first.
+// Rust drops fields in the order of their declaration, so the scope that was entered last is left first.
 struct Inside<'a> {
     lost: Option<LockError>,
     _held: Option<reentrancy::Scope>,
@@ -119,7 +123,7 @@ impl<'a> Watching<'a> {
         let acquisition = &lease.place.acquisition;
         let now = acquisition.now();
         acquisition.polls.begin(now);
-        // Registered before the check, a loss in between is not missed.
+        // Registering precedes the check, so a loss in between is not missed.
         while this.woken.as_mut().poll(context).is_ready() {
             this.woken.set(lease.woken());
         }
@@ -132,7 +136,7 @@ impl<'a> Watching<'a> {
                 };
             }
             if !*this.started {
-                // The guard may have come here from a runtime that has ended.
+                // The guard may have moved here from a runtime that has shut down, and the renewal with it.
                 renewer::ensure(acquisition);
                 *this.started = true;
             }

@@ -1,4 +1,4 @@
-//! The lease that a body sees: one for each key of its call.
+//! The lease that a body sees, with one part for each key of the call.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,14 +11,13 @@ use crate::{
     key::LockKey,
 };
 
-/// The right to hold a key until a deadline, or several keys.
+/// The right to hold a key, or several keys, until a deadline.
 ///
-/// A helper that must only run under the lock takes `&Lease`: the compiler then asks its caller
-/// for the proof.
+/// A function that must run only under the lock can take `&Lease` as a parameter: its callers then have to
+/// hold the lock.
 ///
-/// Of several keys that were taken together each has a lease of its own, with its own token and
-/// deadline; what is said here of "the lease" is said of all of them: it is valid while every one
-/// is, and lost with the first.
+/// Each of several keys has its own lease, fencing token and deadline. Together they are valid while every
+/// one of them is valid, and lost as soon as one is lost.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -39,8 +38,8 @@ use crate::{
 pub struct Lease {
     pub(super) place: Occupied,
     pub(super) token: FencingToken,
-    /// The leases of the other keys, in the order of the call. One pointer, since it is part of the
-    /// future of every locked function.
+    /// The leases of the other keys, in the order of the call. One pointer, because it is part of the future
+    /// of every locked function.
     pub(super) others: Option<Box<OtherLeases>>,
 }
 
@@ -56,7 +55,7 @@ impl Lease {
         }
     }
 
-    /// The lock; of several keys that which was named first.
+    /// Returns the key of the lock; for several keys, the one that was named first.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -72,8 +71,9 @@ impl Lease {
         self.place.acquisition.key()
     }
 
-    /// The number by which a protected resource can refuse a late writer: that of
-    /// [`key`](Self::key).
+    /// Returns the fencing token of [`key`](Self::key).
+    ///
+    /// A protected resource uses this number to refuse late writers.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -82,7 +82,7 @@ impl Lease {
     /// let lock = manager.lock("order:42");
     /// let first = lock.clone().run(async |lease| lease.fencing_token()).await?;
     /// let second = lock.run(async |lease| lease.fencing_token()).await?;
-    /// // What the first section writes after the second one has begun is refused.
+    /// // The resource refuses writes of the first body after the second one has started.
     /// assert!(first < second);
     /// # Ok(()) }
     /// ```
@@ -91,7 +91,7 @@ impl Lease {
         self.token
     }
 
-    /// All keys of the lease with their fencing tokens, in the order in which they were named, each
+    /// Returns all keys of the lease with their fencing tokens, in the order of the call. Each key occurs
     /// once.
     ///
     /// ```
@@ -109,7 +109,7 @@ impl Lease {
         self.each().map(|lease| (lease.key(), lease.token))
     }
 
-    /// The fencing token of one of the keys; `None` if the lease is not about `key`.
+    /// Returns the fencing token of one of the keys, or `None` if the lease does not include `key`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -130,7 +130,7 @@ impl Lease {
         tokens.find_map(|(held, token)| (held.as_str() == key).then_some(token))
     }
 
-    /// Returns how long the lease is valid without another renewal; zero once it is lost.
+    /// Returns how long the lease is valid without another renewal, or zero once it is lost.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -138,7 +138,7 @@ impl Lease {
     /// # let manager = dlock::LockManager::memory();
     ///
     /// let sent = manager.lock("upload").run(async |lease| {
-    ///     // No longer than is certain now, whatever becomes of the lease.
+    ///     // The request ends before the lease can expire, even without another renewal.
     ///     tokio::time::timeout(lease.remaining(), async { /* a request */ }).await
     /// });
     /// assert!(sent.await?.is_ok());
@@ -172,7 +172,14 @@ impl Lease {
             .any(|acquisition| acquisition.check().is_err())
     }
 
-    /// Says whether the lease is valid right now. Call it before a step that cannot be undone.
+    /// Checks that the lease is valid at this moment. Call it before a step that cannot be undone.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LockError::Lost`] if the lease is lost. For several keys, the error names the key whose
+    /// lease was lost.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -180,7 +187,7 @@ impl Lease {
     /// use dlock::{Lease, LockError};
     ///
     /// fn send_mail(lease: &Lease) -> Result<(), LockError> {
-    ///     lease.ensure_held()?; // `LockError::Lost` if this process stood still for too long
+    ///     lease.ensure_held()?; // `LockError::Lost` if this process was paused for too long
     ///     println!("sent");
     ///     Ok(())
     /// }
@@ -188,22 +195,24 @@ impl Lease {
     /// manager.lock("mail").try_run(async |lease| send_mail(lease)).await?;
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] once the lease is lost; of several keys it names the one that was lost.
     pub fn ensure_held(&self) -> Result<(), LockError> {
         self.acquisitions()
             .try_for_each(|acquisition| acquisition.ensure_at(acquisition.now()))
     }
 
-    /// The same for a caller that has just read the clock.
+    /// Checks the lease for a caller that has just read the clock.
     pub(super) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
         self.acquisitions()
             .try_for_each(|acquisition| acquisition.ensure_at(now))
     }
 
-    /// Waits until the lease is lost and says how.
+    /// Waits until the lease is lost and returns the error that says why.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The future can be dropped and the method called again at any time.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -214,20 +223,16 @@ impl Lease {
     /// # let manager = dlock::LockManager::memory();
     /// let led = manager.lock("leader").on_lost(OnLost::Finish).run(async |lease| {
     ///     tokio::select! {
-    ///         error = lease.lost() => println!("steps down: {error}"),
-    ///         () = tokio::time::sleep(Duration::from_millis(5)) => println!("has done its work"),
+    ///         error = lease.lost() => println!("stepping down: {error}"),
+    ///         () = tokio::time::sleep(Duration::from_millis(5)) => println!("work done"),
     ///     }
     /// });
     /// led.await?;
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// May be dropped and called again at any time.
     pub async fn lost(&self) -> LockError {
         loop {
-            // Made before the check, it misses no loss.
+            // Registering precedes the check, so a loss in between is not missed.
             let woken = self.woken();
             if let Err(error) = self.ensure_held() {
                 return error;
@@ -236,19 +241,19 @@ impl Lease {
         }
     }
 
-    /// The next wake of any of the leases.
+    /// Returns a future that resolves at the next wake-up of any of the leases.
     pub(super) fn woken(&self) -> Woken<'_> {
         let others = self.others.as_deref();
         let others = others.map(|others| others.0.iter().map(|lease| &*lease.place.acquisition));
         Woken::of(&self.place.acquisition, others)
     }
 
-    /// The keys of this lease and of the others.
+    /// Returns the keys of this lease and of the other leases.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &LockKey> {
         self.each().map(Self::key)
     }
 
-    /// This lease and the others, which have none.
+    /// Returns this lease and the other leases of the call, which have no others themselves.
     pub(super) fn each(&self) -> impl Iterator<Item = &Self> {
         let others = self.others.iter().flat_map(|others| &others.0);
         std::iter::once(self).chain(others)

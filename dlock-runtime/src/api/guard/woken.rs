@@ -1,4 +1,4 @@
-//! The next wake of any acquisition of a lease.
+//! A future that resolves at the next wake-up of any acquisition of a lease.
 
 use std::{
     future::Future,
@@ -12,11 +12,11 @@ use tokio::sync::futures::Notified;
 use crate::engine::acquisition::Acquisition;
 
 pin_project! {
-    /// Made before the acquisitions are looked at, it misses no wake.
+    /// Create it before you check the acquisitions: then no wake-up is missed.
     pub(super) struct Woken<'a> {
         #[pin]
         first: Notified<'a>,
-        // One pointer, since it lies in the future of every locked function.
+        // One pointer, because it is part of the future of every locked function.
         others: Option<Box<OtherWakes<'a>>>,
     }
 }
@@ -46,7 +46,7 @@ impl Future for Woken<'_> {
         let this = self.project();
         let mut is_woken = this.first.poll(context).is_ready();
         for other in this.others.iter_mut().flat_map(|others| &mut others.0) {
-            // Each has to know the task that it wakes.
+            // Every future must be polled, so that each registers the task to wake.
             is_woken |= other.as_mut().poll(context).is_ready();
         }
         if is_woken {

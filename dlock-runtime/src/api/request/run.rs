@@ -1,4 +1,4 @@
-//! Bodies that can fail, and bodies that outlive their caller.
+//! Runs bodies that return a `Result`, and bodies that outlive their caller.
 
 use std::{future::Future, pin::Pin};
 
@@ -12,14 +12,24 @@ use crate::{
 };
 
 impl LockRequest {
-    /// Runs `body`, an async closure that can fail, while holding the lock.
+    /// Acquires the lock, runs the fallible async closure `body` and releases the lock.
     ///
-    /// As [`run`](Self::run), with one error for both: that of the body, which a [`LockError`] becomes
-    /// by `From`. When the body has failed and the lease was lost as well, the error is
-    /// [`LockError::Lost`]: what the body says of its failure may be a consequence of the loss.
+    /// It works like [`run`](Self::run), but has one error type: that of the body, into which a [`LockError`]
+    /// is converted with `From`. If the body fails and the lease is lost as well, the error is
+    /// [`LockError::Lost`], because the failure may be a consequence of the loss.
     ///
-    /// `try` is about the body: the lock is waited for. Set [`Wait::Never`](crate::Wait::Never) for a
-    /// request that does not wait.
+    /// `try` refers to the body: the call waits for the lock. Set [`Wait::Never`](crate::Wait::Never) to
+    /// acquire without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of `body` and those of [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases the lock in the background.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -53,14 +63,6 @@ impl LockRequest {
     /// assert!(matches!(withdraw(&locks, 900).await, Err(PayError::NoMoney)));
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of `body`, and those of [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases the lock in the background.
     pub async fn try_run<T, E: From<LockError>>(
         self,
         body: impl AsyncFnOnce(&Lease) -> Result<T, E>,
@@ -68,17 +70,31 @@ impl LockRequest {
         self.run(body).await?
     }
 
-    /// Runs `body` while holding the lock, to its end even if the future is dropped.
+    /// Acquires the lock and runs `body` to its end, even if the future is dropped.
     ///
-    /// As an annotated function with `on_cancel = detach`: as long as the future is polled, the body
-    /// runs in place, sees the task-locals of its caller and panics there. Dropped after the body has
-    /// begun, it is spawned: it keeps its lease and the manager in scope, releases the lock, and its
-    /// output is dropped. Dropped before, it leaves the queue, and the body never runs. A body whose
-    /// lease is lost is stopped all the same, unless [`OnLost::Finish`](crate::OnLost::Finish) was
-    /// asked for. A runtime that ends takes the body with it.
+    /// It works like an annotated function with `on_cancel = detach`:
+    /// - While the future is polled, the body runs in place. It sees the caller's task-locals, and its panics
+    ///   reach the caller.
+    /// - If the future is dropped before the body starts, the call leaves the queue and the body never runs.
+    /// - If the future is dropped later, the body is spawned as a task. It keeps its lease and the manager in
+    ///   scope, and releases the lock at its end. Its output is dropped.
     ///
-    /// A body that may be spawned owns what it uses, and is `Send`. Rust cannot say that of an async
-    /// closure yet, so this one is a closure that returns a boxed future.
+    /// A body whose lease is lost is cancelled in either case, unless
+    /// [`OnLost::Finish`](crate::OnLost::Finish) is set. When the runtime shuts down, it drops the body.
+    ///
+    /// A body that may be spawned owns its values and is `Send`. Rust cannot yet express that for an async
+    /// closure, so `body` is a closure that returns a boxed future.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// While the call waits for the lock, dropping the future leaves the queue. Later, dropping it moves the
+    /// body to a task, which runs to the end and then releases the lock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -91,24 +107,15 @@ impl LockRequest {
     /// let paying = manager.lock("order:42").run_detached(move |lease| {
     ///     Box::pin(async move {
     ///         println!("token {}", lease.fencing_token());
-    ///         tokio::time::sleep(Duration::from_millis(20)).await; // takes the money, sends the goods
+    ///         tokio::time::sleep(Duration::from_millis(20)).await; // charges the card, ships the goods
     ///         done.send(()).ok();
     ///     })
     /// });
-    /// // A client that hangs up does not tear the payment.
+    /// // The payment completes even if the client disconnects.
     /// assert!(timeout(Duration::from_millis(1), paying).await.is_err());
     /// assert!(is_done.await.is_ok());
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future while the lock is waited for gives up the place in the queue. Dropping it
-    /// later lets the body run to its end in a task of its own, which then releases the lock.
     pub async fn run_detached<T, F>(self, body: F) -> Result<T, LockError>
     where
         F: for<'a> FnOnce(&'a Lease) -> Pin<Box<dyn Future<Output = T> + Send + 'a>>
@@ -119,7 +126,7 @@ impl LockRequest {
         let guard = self.acquire().await?;
         let section = Detach::of(&guard).run(async move {
             let lease = guard.lease();
-            // Called inside, the closure needs a valid lease for what it does by itself as well.
+            // The closure is called inside the block: its own code needs a valid lease as well.
             let output = guard.run_while_held(async move { body(lease).await }).await;
             finish(guard, output).await
         });

@@ -1,4 +1,5 @@
-//! The requests of an acquisition to the store, each with its limit, and told to logs and metrics.
+//! Sends the requests of an acquisition to the store, each with its limit, and reports them to logs and
+//! metrics.
 
 use std::{
     future::{Future, poll_fn},
@@ -38,23 +39,24 @@ impl Acquisition {
     }
 
     pub(crate) fn release_at_once(&self, owner: OwnerId) -> bool {
-        // Freed now it would be free too early; its TTL at least keeps others out.
+        // Released now, the key would be free too early. At least its TTL excludes other clients.
         let is_kept = self.kept_for().is_some();
         let store = self.core.store.at(self.now());
         let release = ReleaseRequest::new(self.key(), owner);
         !is_kept && store.is_ok_and(|store| store.release_at_once(release))
     }
 
-    /// Gives the lease back, or leaves it to the store for the rest of its `min_hold`: this process
-    /// may end, and does not have to wait for that.
+    /// Releases the lease, or lets the store keep it for the rest of its `min_hold`: this process may end and
+    /// need not wait for that.
     pub(crate) async fn ask_release(
         &self,
         owner: OwnerId,
         mut now: Moment,
     ) -> Result<Released, StoreError> {
         let limit = self.core.response_limit;
-        // A renewal that is carried out after it would put the lease's TTL in place of the rest, and keep the
-        // lock for longer. That is all it would do, so one without an answer is not awaited for ever.
+        // If a renewal is carried out after this request, it replaces the rest by the lease's TTL and keeps
+        // the lock for longer. It has no other effect, so a renewal without an answer is not awaited without
+        // a limit.
         let _alone = match &self.setting_ttl {
             Some(setting) if self.kept_for().is_some() => {
                 let alone = timeout(limit, setting.lock()).await.ok();
@@ -68,8 +70,8 @@ impl Acquisition {
             let release = store.release(ReleaseRequest::new(self.key(), owner));
             return self.within(limit, RequestKind::Release, release).await;
         };
-        // The lease may end long before that time would be over, so as for a renewal, time for another
-        // try has to be left.
+        // The lease may end long before that time is over. As for a renewal, time for another try must
+        // remain.
         let limit = limit.min(self.timing.ttl / 3);
         let rest = rest.max(self.core.store.shortest_ttl());
         let keep = store.renew_one(self.renewal(owner, rest));
@@ -89,7 +91,7 @@ impl Acquisition {
             .function(&self.function)
     }
 
-    /// The answer to a request, or that there was none in time.
+    /// Returns the answer to a request, or the error that it did not arrive in time.
     async fn within<T>(
         &self,
         limit: Duration,
@@ -98,10 +100,10 @@ impl Acquisition {
     ) -> Result<T, StoreError> {
         let sent = SentRequest::now(request);
         let mut answer = pin!(answer);
-        // A store in memory answers at once, and needs no timer; any other has sent the request.
+        // A memory store answers at once and needs no timer. Any other store has sent the request.
         let answer = match poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
             Poll::Ready(answer) => answer,
-            // One timer is enough for a request.
+            // One timer per request is enough.
             Poll::Pending if self.core.store_gives_up_within(limit) => answer.await,
             Poll::Pending => timeout(limit, answer)
                 .await

@@ -1,4 +1,4 @@
-//! The renewals that are due, and which of them go in one request.
+//! The renewals that are due, and how they are grouped into requests.
 
 use std::{
     collections::BTreeMap,
@@ -14,39 +14,39 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// More renewals than this do not go in one request: others wait for the server meanwhile.
+/// The maximum number of renewals in one request: other requests wait for the server meanwhile.
 const MOST_IN_A_GROUP: usize = 256;
 
-/// More groups than this are not under way, but for those that have waited long for their answer.
+/// The maximum number of groups in flight, except those that have waited long for their answer.
 const MOST_UNDER_WAY: usize = 4;
 
 /// A lease that has to be renewed.
 pub(super) struct Due<A> {
     pub(super) acquisition: Arc<A>,
     pub(super) owner: OwnerId,
-    /// The continuation with the event that the renewal has ended with.
+    /// Continues with the result of the renewal as an event.
     pub(super) answered: fn(&A, OwnerId, Event),
     /// The limit of the answer.
     pub(super) limit: Duration,
-    /// When the lease ends without it.
+    /// When the lease ends without a renewal.
     pub(super) deadline: Instant,
 }
 
 impl<A> Due<A> {
-    /// The limit of the answer to a request that is sent at `now`.
+    /// Returns the limit of the answer to a request that is sent at `now`.
     pub(super) fn limit_at(&self, now: Instant) -> Duration {
         self.limit.min(self.deadline.saturating_duration_since(now))
     }
 }
 
-/// The renewals of a manager that are due or under way.
+/// The renewals of a manager that are due or in flight.
 pub(super) struct Renewals<A>(Mutex<RenewalQueue<A>>);
 
 pub(super) struct RenewalQueue<A> {
-    /// By deadline.
+    /// Ordered by deadline.
     pub(super) waiting: BTreeMap<(Instant, OwnerId), Due<A>>,
     pub(super) under_way: usize,
-    /// A call of `serve` sends them, and will see what comes meanwhile.
+    /// `true` while a call of `serve` sends them: it also sees renewals that are added meanwhile.
     pub(super) is_served: bool,
 }
 
@@ -67,14 +67,14 @@ impl<A> Renewals<A> {
 }
 
 impl<A> RenewalQueue<A> {
-    /// The next group to be sent at `now`.
+    /// Returns the next group to be sent at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Option<Vec<Due<A>>> {
         if self.under_way >= MOST_UNDER_WAY {
             return None;
         }
         let (_, first) = self.waiting.pop_first()?;
         self.under_way += 1;
-        // A lease that is about to end must not cut short the time of the others.
+        // A lease that is about to end must not shorten the limit of the others.
         let longest = first.limit_at(now).saturating_mul(2);
         let mut group = vec![first];
         while group.len() < MOST_IN_A_GROUP

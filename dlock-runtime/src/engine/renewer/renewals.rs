@@ -1,13 +1,13 @@
-//! Sends the renewals that are due: in groups, few at a time, those with the earliest deadline first.
+//! Sends the renewals that are due: in groups, few at a time, earliest deadline first.
 //!
-//! All at once would be worse than late. A process that is short of processor time, or a server that has just
-//! stood still, would get all answers after their limit, ask for all of them again, and get nowhere although
-//! the server has renewed every lease. So few requests are under way; one without an answer for the
-//! usual time makes way for the next, and its answer still counts, from when it was sent, for as long as its leases
-//! allow to wait.
+//! Sending all at once would be worse than sending late. If the process lacks CPU time, or the server has
+//! just resumed after a pause, all answers arrive after their limit. The process would then repeat every
+//! request and make no progress, although the server has renewed every lease. Few requests are therefore in
+//! flight. A request without an answer within the usual time makes way for the next one. Its answer still
+//! counts, from the time at which the request was sent, for as long as its leases allow to wait.
 //!
-//! A runtime that shuts down drops its tasks, at any await and even before their first poll. So a request is a
-//! value, made before its task is spawned, whose drop says that it got no answer.
+//! A runtime that shuts down drops its tasks, at any await and even before their first poll. A request is
+//! therefore a value that is created before its task is spawned. Its drop reports that it got no answer.
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ use crate::{
     store::{DynStore, RenewBatch, Renewal, StoreError, StoreErrorKind},
 };
 
-/// Sends these as soon as may be.
+/// Sends these renewals as soon as possible.
 pub(super) fn renew(core: &Arc<Engine>, due: Vec<Due<Acquisition>>) {
     if due.is_empty() {
         return;
@@ -39,7 +39,7 @@ pub(super) fn renew(core: &Arc<Engine>, due: Vec<Due<Acquisition>>) {
     let mut replaced = Vec::new();
     let mut queue = core.renewer.renewals.queue();
     for due in due {
-        // The last handle to a section is not dropped under the mutex.
+        // The last handle to an acquisition must not be dropped under the mutex.
         replaced.extend(queue.waiting.insert((due.deadline, due.owner), due));
     }
     drop(queue);
@@ -47,10 +47,10 @@ pub(super) fn renew(core: &Arc<Engine>, due: Vec<Due<Acquisition>>) {
     serve(core);
 }
 
-/// Sends what may be sent now.
+/// Sends the renewals that may be sent now.
 fn serve(core: &Arc<Engine>) {
-    /// While it lives, no other call sends: a group that ends while it is being sent would else send the next
-    /// from within its own drop, and that one the next.
+    /// While it exists, no other call sends. Otherwise a group that ends while it is being sent would send
+    /// the next group from its own drop, which would send the next one, and so on.
     struct Serving<'a>(&'a Renewals<Acquisition>);
 
     impl Drop for Serving<'_> {
@@ -67,7 +67,7 @@ fn serve(core: &Arc<Engine>) {
     loop {
         let mut queue = renewals.queue();
         let Some(group) = queue.next(Instant::now()) else {
-            // Under the mutex: a call that comes now serves itself.
+            // Under the mutex: a later call serves itself.
             queue.is_served = false;
             drop(queue);
             mem::forget(serving);
@@ -78,7 +78,7 @@ fn serve(core: &Arc<Engine>) {
     }
 }
 
-/// A group that counts against the limit of those under way.
+/// A group that counts against the limit of groups in flight.
 struct UnderWay(Arc<Engine>);
 
 impl Drop for UnderWay {
@@ -88,7 +88,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// Renewals that count as unanswered when their runtime has gone.
+/// Renewals that count as unanswered when their runtime has shut down.
 struct Renewing {
     core: Arc<Engine>,
     due: VecDeque<Due<Acquisition>>,
@@ -113,15 +113,15 @@ impl Renewing {
     }
 
     async fn run(mut self) {
-        // While it has these, nothing else sets the TTL of the leases.
+        // While these are locked, no other request sets the TTL of the leases.
         let mut alone = Vec::new();
         self.due.retain(|due| {
             let setting = due.acquisition.setting_ttl.clone();
-            // Its `min_hold` may be being set.
+            // The request that keeps its `min_hold` may be in flight.
             let Ok(guard) = setting.map(tokio::sync::Mutex::try_lock_owned).transpose() else {
                 return false;
             };
-            // Some may have been given back before they could be sent.
+            // Some leases may have been released before their renewal could be sent.
             let is_held = due.acquisition.is_held_by(due.owner);
             alone.extend(guard.filter(|_| is_held));
             is_held
@@ -137,14 +137,14 @@ impl Renewing {
             if let Ok(answers) = timeout(self.core.response_limit, &mut asked).await {
                 answers
             } else {
-                // Others may go on meanwhile.
+                // Other groups may be sent in the meantime.
                 self.under_way = None;
                 asked.await
             }
         };
         drop(alone);
         let mut answers = answers.into_iter();
-        // One after the other: should this panic, the drop goes on with the rest.
+        // One after the other: if this panics, the drop continues with the rest.
         while let Some(due) = self.due.front() {
             let answer = answers.next().unwrap_or_else(|| Err(no_answer()));
             due.acquisition.events().renewed(&answer);
@@ -166,11 +166,11 @@ impl Drop for Renewing {
     }
 }
 
-/// A store begins to count its limit once it has made its requests, and what other servers have answered is lost with
-/// a call that is broken off: it gets this part of the limit more before that.
+/// A store starts its limit after it has created its requests, and cancelling a call discards the answers of
+/// other servers. The call therefore gets this additional part of the limit before it is cancelled.
 const GRACE: u32 = 4;
 
-/// One answer for each, as far as the store gives one.
+/// Returns one answer per renewal, as far as the store gives one.
 async fn ask(
     store: Result<&dyn DynStore, StoreError>,
     due: &VecDeque<Due<Acquisition>>,

@@ -1,4 +1,4 @@
-//! When which lease of a manager is looked at, and whether a task runs that does.
+//! Schedules when each lease of a manager is checked, and tracks whether a task does that.
 
 use std::{
     collections::BTreeMap,
@@ -20,26 +20,26 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// The longest time for which the task sleeps.
+/// The maximum time for which the task sleeps.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// The leases of a manager, by the time they have to be looked at.
+/// The leases of a manager, ordered by the time at which they have to be checked.
 ///
-/// They go by the owner that the store knows, so that a lease which is handed from section to section
-/// stays where it is.
+/// They are identified by the owner id that the store knows. A lease that passes from task to task therefore
+/// keeps its place.
 pub(crate) struct Renewer<A> {
     pub(super) schedule: Mutex<Schedule<A>>,
-    /// Held while a task is started, until its runtime has taken it or all have refused.
+    /// Locked while a task is started, until a runtime has accepted it or all have refused.
     pub(super) starting: Mutex<()>,
-    /// Woken when something is due before the task would wake.
+    /// Notified when a lease is due before the task would wake.
     pub(super) sooner: Notify,
     pub(super) renewals: Renewals<A>,
-    /// `true` if the task was last started on the lane.
+    /// `true` if the task was last started on the renewal thread.
     pub(super) is_on_lane: AtomicBool,
 }
 
 pub(super) struct Schedule<A> {
-    /// With each of them, a section that it has been held by.
+    /// Each lease with an acquisition that has held it.
     pub(super) due: BTreeMap<(Instant, OwnerId), Arc<A>>,
     pub(super) at: BTreeMap<OwnerId, Instant>,
     pub(super) task: Option<RenewerTask>,
@@ -48,17 +48,17 @@ pub(super) struct Schedule<A> {
     pub(super) avoids_home: bool,
 }
 
-/// The task that runs, as far as others need to know it.
+/// The running task, as far as other threads need to know it.
 pub(super) struct RenewerTask {
     pub(super) generation: u64,
     pub(super) wakes_at: Instant,
-    /// `true` if its runtime was seen to have taken it.
+    /// `true` once its runtime has accepted it.
     pub(super) accepted: bool,
 }
 
 impl<A> Schedule<A> {
-    /// When the task wakes; `None` if there is none, or none that still gets to run: a runtime of
-    /// one thread may be kept without being run.
+    /// Returns when the task wakes. Returns `None` if there is no task, or none that still runs: a
+    /// single-threaded runtime may exist without being driven.
     pub(super) fn runs_until(&self, now: Instant) -> Option<Instant> {
         let task = self.task.as_ref().filter(|task| task.accepted)?;
         let overdue = now.saturating_duration_since(task.wakes_at);
@@ -70,7 +70,7 @@ impl<A> Schedule<A> {
         self.due.remove(&(at, owner))
     }
 
-    /// Takes out what is due at `now`.
+    /// Removes and returns the leases that are due at `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<(OwnerId, Arc<A>)> {
         let mut due = Vec::new();
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
@@ -111,20 +111,20 @@ impl<A> Renewer<A> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a lease that is given back.
+    /// Removes a lease that is being released.
     pub(crate) fn remove(&self, owner: OwnerId) {
-        // The last handle to a section is not dropped under the mutex.
+        // The last handle to an acquisition must not be dropped under the mutex.
         let removed = self.schedule().remove(owner);
         drop(removed);
     }
 
-    /// Notes that the lease of `owner` is looked at when it is due, or earlier, and wakes the task if it would come too
-    /// late; `false` if no task runs.
+    /// Schedules a check of the lease of `owner` when it is due or earlier, and wakes the task if it would
+    /// wake too late. Returns `false` if no task runs.
     pub(super) fn note(&self, acquisition: &Arc<A>, renew_at: RenewAt, now: Moment) -> bool {
         let RenewAt { owner, at } = renew_at;
         let at = now.monotonic + at.remaining(now);
         let mut schedule = self.schedule();
-        // The acquisition that has the lease by now may have noted an earlier time.
+        // The acquisition that has the lease now may have scheduled an earlier time.
         let noted = schedule.at.get(&owner);
         let at = noted.map_or(at, |noted| at.min(*noted));
         let replaced = schedule.remove(owner);
@@ -150,7 +150,7 @@ impl<A> Renewer<A> {
         self.is_on_lane.load(Ordering::Relaxed)
     }
 
-    /// Notes a new task; `None` if there is one that runs.
+    /// Registers a new task. Returns `None` if one is running.
     pub(super) fn begin(&self) -> Option<u64> {
         let mut schedule = self.schedule();
         if schedule.runs_until(Instant::now()).is_some() {
@@ -167,8 +167,8 @@ impl<A> Renewer<A> {
         Some(generation)
     }
 
-    /// Notes that the runtime has taken the task of this generation; `false` if it has dropped it
-    /// at once.
+    /// Records that the runtime has accepted the task of this generation. Returns `false` if it has dropped
+    /// the task at once.
     pub(super) fn accept(&self, generation: u64) -> bool {
         match &mut self.schedule().task {
             Some(task) if task.generation == generation => {

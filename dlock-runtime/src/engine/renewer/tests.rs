@@ -1,4 +1,5 @@
-//! The renewer's task, which ends by itself or with its runtime while other threads bring leases.
+//! Tests that the renewer's task, which ends by itself or with its runtime, misses no lease that other
+//! threads add.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -9,7 +10,7 @@ use crate::{
 };
 
 impl Renewer<Acquisition> {
-    /// The leases that are looked after, in the order in which they are due.
+    /// Returns the scheduled leases, in the order in which they are due.
     pub(crate) fn leases(&self) -> Vec<(OwnerId, Arc<Acquisition>)> {
         let schedule = self.schedule();
         let due = schedule.due.iter();
@@ -24,7 +25,7 @@ impl Renewer<Acquisition> {
 
 const THREADS: usize = 3;
 
-/// Renewals are due before the task would look by itself.
+/// Renewals are due before the task would check by itself.
 const TTL: Duration = Duration::from_millis(1500);
 
 struct World {
@@ -53,7 +54,7 @@ impl World {
         me.block_on(lock.acquire()).unwrap()
     }
 
-    /// Comes and goes, and then holds its lock.
+    /// Acquires and releases, and then holds its lock.
     fn hold(&self, me: &mut Me, key: &str) {
         for _ in 0..me.draw(5) {
             let guard = self.acquire(me, key);
@@ -67,7 +68,7 @@ impl World {
         self.end(me);
     }
 
-    /// Has the task look, so that it ends when there is nothing to keep, and ends the runtime that it may be on.
+    /// Makes the task check, so that it ends if it has no lease, and ends the runtime on which it may run.
     fn disturb(&self, me: &mut Me) {
         for _ in 0..12 {
             for _ in 0..me.draw(6) {
@@ -85,18 +86,18 @@ impl World {
         self.end(me);
     }
 
-    /// With the last of them, all leases are due, and a thread has to notice by itself.
+    /// With the last thread, all leases are due, and a thread has to notice that by itself.
     fn end(&self, me: &Me) {
         if self.ready.fetch_add(1, Ordering::SeqCst) == THREADS - 1 {
             let time = TTL / 2;
             self.clock.advance(time);
-            // A timer of tokio's rings at the next whole millisecond, and these clocks then stand still.
+            // A timer of tokio fires at the next whole millisecond, and these clocks then stop.
             me.advance(time + Duration::from_millis(1));
         }
     }
 }
 
-/// A lease that comes while the task ends must have another one.
+/// A lease that is added while the task ends must get another task.
 #[test]
 fn what_is_held_is_renewed_whenever_the_task_ended() {
     for seed in seeds(700) {

@@ -1,9 +1,9 @@
-//! The takeover by the next waiter of this process: of a lease that is still valid, without a round
-//! trip, or of the place in the store's queue.
+//! The hand-over to the next waiter of this process: of a valid lease, without a round trip, or of the place
+//! in the store's queue.
 //!
-//! The store sees one owner for all the time, as if one section took longer. **Safety.** A lease is
-//! handed over only while it is valid, and each section under it has a greater fencing token. For
-//! the sake of other processes that goes on for [`LONGEST_TURN`] at most.
+//! The store sees one owner for the whole time, as if one body took longer. **Safety.** A lease is handed
+//! over only while it is valid, and each body under it has a greater fencing token. For the sake of other
+//! processes, a series of hand-overs lasts [`LONGEST_TURN`] at most.
 
 use std::time::Duration;
 
@@ -15,12 +15,11 @@ use crate::{
     state::{event::Context, waiter::LocalWaiter},
 };
 
-/// The age from which a lease is released rather than handed over, counted from its grant by the
-/// store.
+/// The age, counted from the store's grant, from which a lease is released instead of handed over.
 pub(super) const LONGEST_TURN: Duration = Duration::from_millis(10);
 
 impl<T> Attempt<T> {
-    /// `true` if `next` can go on with the lease or the place of this attempt.
+    /// Returns `true` if `next` can continue with the lease or the place of this attempt.
     pub(in crate::state) fn can_take_over(
         &self,
         next: &LocalWaiter<T>,
@@ -39,9 +38,9 @@ impl<T> Attempt<T> {
             }
     }
 
-    /// `true` if the claim can be `next`'s.
+    /// Returns `true` if `next` can use the claim.
     fn suits(&self, next: &LocalWaiter<T>) -> bool {
-        // A renewal for another section must not be carried out after what keeps a `min_hold`.
+        // A renewal for another body must not be carried out after the request that keeps a `min_hold`.
         next.timing.ttl == self.claim.ttl
             && next.kept.is_none()
             && (next.timing.min_hold.is_none() || !self.claim.is_spent())
@@ -54,8 +53,8 @@ impl<T> Attempt<T> {
             && self.claim.next_token(hold.token.fence()).is_some()
     }
 
-    /// `true` if the task has not looked for long: it may never do so again, and must not block the
-    /// others for ever.
+    /// Returns `true` if the task has not responded for long: it may never respond again, and must not block
+    /// the others forever.
     pub(in crate::state) fn is_absent(&self, now: Moment) -> bool {
         let expected = match &self.phase {
             Phase::Waiting { look_at } => *look_at,
@@ -66,8 +65,8 @@ impl<T> Attempt<T> {
         expected.plus(ALIVE).is_reached(now)
     }
 
-    /// `next` in place of this attempt, which waits for its next turn from now on. It keeps a claim
-    /// that `next` cannot use, and so what the store may know of it.
+    /// Puts `next` in place of this attempt, which waits for its next turn. It keeps a claim that `next`
+    /// cannot use, and with it what the store may keep of it.
     pub(in crate::state) fn yield_to(
         self,
         next: LocalWaiter<T>,
@@ -85,7 +84,7 @@ impl<T> Attempt<T> {
         (next, absent)
     }
 
-    /// The same claim in the hands of `next`.
+    /// Passes the same claim to `next`.
     pub(in crate::state) fn hand_over(self, next: LocalWaiter<T>, now: Moment) -> Self {
         let look_at = match self.phase {
             Phase::Holding(hold) => {
@@ -96,19 +95,19 @@ impl<T> Attempt<T> {
                     handed.phase = Phase::Holding(hold.handed(token, !kept, now));
                     return handed;
                 }
-                // A lease that is not to be renewed must begin with its own TTL: it asks, and is
-                // told that the lease is its own already.
+                // A lease without renewal must begin with its own TTL: the attempt sends a request, and the
+                // answer is that it already holds the lease.
                 now
             }
             Phase::Waiting { look_at } => look_at,
-            // The answer has gone with the task that waited for it.
+            // The answer was lost with the task that waited for it.
             _ => now,
         };
         Self::waiting(next, self.claim, look_at)
     }
 }
 
-/// `true` if the renewer will look early enough for the next body as well.
+/// Returns `true` if the renewer will check early enough for the next body as well.
 fn looks_no_earlier(next: &Timing, last: &Timing) -> bool {
     next.max_hold.is_none() && next.renews() == last.renews()
 }

@@ -1,4 +1,4 @@
-//! The time a lease is held: how long it is to be trusted, when it is renewed, how it is lost.
+//! The time for which a lease is held: its validity, when it is renewed, and how it is lost.
 
 use std::time::Duration;
 
@@ -10,39 +10,40 @@ use crate::{
     state::claim::Claim,
 };
 
-/// The shortest time between two renewals that a doubt is the reason for, and before the first: hints about the time
-/// before the lease may still come, in a quorum from its slower nodes.
+/// The minimum time between two renewals because of a doubt, and before the first one. Messages about the
+/// time before the lease may still arrive, in a quorum from its slower nodes.
 pub(super) const BETWEEN_DOUBTS: Duration = Duration::from_millis(250);
 
-/// A lease that was granted at a release is renewed one to two of these later.
+/// A lease that was granted at a release is renewed after one to two of these.
 const GRANT_STEP: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) token: FencingToken,
-    /// When the section was told of the lease, which may run out before that.
+    /// When the body received the lease, which may expire before that.
     pub(super) since: Moment,
-    /// Past it the lease is not to be trusted, whatever the store says.
+    /// After this time the lease is not valid, whatever the store answers.
     pub(super) confirmed: Moment,
-    /// The end of `max_hold`, which no renewal moves.
+    /// The end of `max_hold`, which a renewal does not move.
     pub(super) end: Option<Moment>,
-    /// When the lease came from the store, to whichever section.
+    /// When the store granted the lease, to whichever attempt.
     pub(super) granted_at: Moment,
     pub(super) renew_at: Moment,
     pub(super) renewing: bool,
     pub(super) failure: Option<StoreError>,
     pub(super) doubts: Doubts,
     pub(super) entered: bool,
-    /// `true` if the renewer would not look, or not early enough.
+    /// `true` if the renewer would not check, or not early enough.
     pub(super) unnoted: bool,
 }
 
-/// The doubts of others about the lease.
+/// Messages that cast doubt on the lease.
 #[derive(Debug)]
 pub(super) struct Doubts {
-    /// That it may be gone, since the last renewal was sent.
+    /// `true` if the lease may be gone, according to a message since the last renewal was sent.
     pub(super) is_raised: bool,
-    /// Not before that are they a reason to renew: a client that may publish can raise any number.
+    /// Before this time, a doubt does not cause a renewal: a client that may publish can send any number of
+    /// messages.
     pub(super) next: Moment,
 }
 
@@ -71,12 +72,12 @@ impl Hold {
         }
     }
 
-    /// `true` if the task knows that it holds the lease.
+    /// Returns `true` if the task knows that it holds the lease.
     pub(super) fn is_entered(&self) -> bool {
         self.entered
     }
 
-    /// Past it the section must not go on.
+    /// Returns the deadline, after which the body must not continue.
     pub(super) fn deadline(&self) -> Moment {
         match self.end {
             Some(end) => self.confirmed.earlier(end),
@@ -84,7 +85,7 @@ impl Hold {
         }
     }
 
-    /// When the lease has to be renewed, or is lost.
+    /// Returns when the lease has to be renewed, or is lost.
     pub(super) fn look_at(&self, timing: &Timing) -> Moment {
         if !timing.renews() || self.renewing {
             return self.deadline();
@@ -97,14 +98,14 @@ impl Hold {
         renew_at.earlier(self.deadline())
     }
 
-    /// The rest of the time for which the lease may be trusted.
+    /// Returns the remaining validity of the lease.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
         self.confirmed.remaining(now)
     }
 
-    /// The same lease for the next section.
+    /// Returns the same lease for the next body.
     ///
-    /// `unnoted` if the renewer has to look earlier for it than for the last one.
+    /// Set `unnoted` if the renewer has to check earlier for it than for the last one.
     pub(super) fn handed(self, token: FencingToken, unnoted: bool, now: Moment) -> Self {
         Self {
             token,
@@ -116,9 +117,9 @@ impl Hold {
         }
     }
 
-    /// The store has confirmed the lease by answering what was sent at `sent`.
+    /// Records that the store has confirmed the lease with its answer to the request that was sent at `sent`.
     pub(super) fn confirm(&mut self, sent: Moment, claim: &Claim) {
-        // An answer may be older than the one before: each of them is good for its whole time.
+        // An answer may be older than the previous one. Each of them is valid for its whole time.
         self.confirmed = self.confirmed.later(sent.plus(claim.validity.asked));
         self.renew_at = renewal_after(sent, claim.ttl);
     }
@@ -137,8 +138,8 @@ impl Hold {
     }
 }
 
-/// A third of the TTL leaves time for two more tries. Up to a 512th less, so that leases which came
-/// one after the other fall due together.
+/// Returns when a lease is renewed: after a third of the TTL, which leaves time for two more tries. Up to a
+/// 512th earlier, so that leases that were acquired shortly after each other fall due together.
 pub(super) fn renewal_after(sent: Moment, ttl: Duration) -> Moment {
     let (third, step) = (ttl / 3, (ttl / 512).as_nanos().max(1));
     let past_step = (sent.boot + third).as_nanos() % step;
@@ -146,9 +147,11 @@ pub(super) fn renewal_after(sent: Moment, ttl: Duration) -> Moment {
     sent.plus(third.saturating_sub(past_step))
 }
 
-/// A lease that was granted at a release has a short TTL, most of which may be over: a server that pauses
-/// for two seconds would end it. So its own TTL is asked for soon, but a section that is shorter
-/// than that asks for nothing. All that come within the same 100 ms fall due together.
+/// Returns when a lease that was granted at a release is renewed.
+///
+/// It has a short TTL, most of which may be over: a server that pauses for two seconds would end it. Its own
+/// TTL is therefore requested soon, but a body that is shorter than that sends no request. All leases that
+/// are granted within the same 100 ms fall due together.
 pub(super) fn renewal_of_grant(until: Moment, now: Moment) -> Moment {
     let past_step = now.boot.as_nanos() % GRANT_STEP.as_nanos();
     let past_step = Duration::from_nanos(u64::try_from(past_step).unwrap_or(0));

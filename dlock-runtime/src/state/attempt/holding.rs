@@ -1,4 +1,4 @@
-//! An attempt that holds a lease: how the lease comes, is doubted, renewed and lost.
+//! An attempt that holds a lease: how the lease is granted, doubted, renewed and lost.
 
 use super::{
     Attempt, EarlyHint, Phase,
@@ -22,7 +22,7 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// The store has answered what was sent at `sent` with a grant.
+    /// Records that the store has granted the request that was sent at `sent`.
     pub(super) fn hold(&mut self, fence: u64, sent: Moment, context: Context<'_>) -> Effect {
         let now = context.now;
         let Some(token) = self.claim.next_token(fence) else {
@@ -30,7 +30,7 @@ impl<T> Attempt<T> {
         };
         let confirmed = sent.plus(self.claim.validity.asked);
         if confirmed.is_reached(now) {
-            // The answer took as long as the lease: it is not to be trusted, so ask again.
+            // The answer took as long as the lease: the lease is not valid, so send another request.
             let late = StoreError::timed_out(sent.elapsed(now));
             return self.on_failure(sent, late, None, context);
         }
@@ -43,7 +43,7 @@ impl<T> Attempt<T> {
         self.enter(now)
     }
 
-    /// The store has let us know that it has handed us the lease.
+    /// Records a wake-up message: the store has granted the lease to this claim.
     pub(super) fn on_grant(&mut self, fence: u64, now: Moment) -> Effect {
         match &mut self.phase {
             Phase::Asking { news, .. } => {
@@ -52,7 +52,7 @@ impl<T> Attempt<T> {
             }
             Phase::Waiting { look_at } => {
                 let granted = self.claim.granted_until(fence);
-                // A lease that is not to be renewed must begin with its own TTL.
+                // A lease without renewal must begin with its own TTL.
                 let renewed = self.waiter.timing.renew;
                 let least = self.claim.least();
                 let believed = granted.filter(|until| renewed && until.remaining(now) >= least);
@@ -75,17 +75,17 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// A hint says that the lease may be gone: an operator has released it by force, say. The store knows, and
-    /// is asked by a renewal at once.
+    /// Handles a message that the lease may be gone, for example because an operator has released it by
+    /// force. A renewal at once shows whether it is.
     ///
-    /// By itself this moves no deadline, and one that is not to be renewed is left alone: to ask for
-    /// it would prolong it in the store.
+    /// The message itself moves no deadline. A lease without renewal is left alone: a request would extend it
+    /// in the store.
     pub(super) fn on_doubt(&mut self, context: Context<'_>) -> Effect {
         let Phase::Holding(hold) = &mut self.phase else {
             return Effect::Nothing;
         };
         hold.doubts.is_raised = true;
-        // Else its task has yet to look, and the renewer is told when it has.
+        // Otherwise its task has yet to see the lease, and the renewer is notified then.
         if hold.entered {
             return self.on_tick(context);
         }
@@ -93,11 +93,11 @@ impl<T> Attempt<T> {
         Effect::Nothing
     }
 
-    /// The task looks for the first time at a lease that it was handed.
+    /// Handles the first time that the task sees a lease that was handed to it.
     pub(super) fn on_lease(&mut self, now: Moment) -> Effect {
         match &self.phase {
             Phase::Holding(hold) if hold.remaining(now) < self.claim.least() => {
-                // It has not been used for a while: asking tells whether it is still ours.
+                // The lease has not been used for a while: a request shows whether it is still held.
                 self.phase = Phase::Waiting { look_at: now };
                 Effect::Nothing
             }
@@ -105,7 +105,7 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// The section begins.
+    /// Records that the body begins.
     fn enter(&mut self, now: Moment) -> Effect {
         let timing = &self.waiter.timing;
         let Phase::Holding(hold) = &mut self.phase else {
@@ -127,7 +127,7 @@ impl<T> Attempt<T> {
         Effect::Enter { renew_at }
     }
 
-    /// The body begins of a section whose lease has been waiting for others.
+    /// Records that a body begins whose lease has waited for other keys.
     pub(super) fn begin_max_hold(&mut self, now: Moment) -> Option<RenewAt> {
         let timing = &self.waiter.timing;
         let Phase::Holding(hold) = &mut self.phase else {
@@ -160,7 +160,7 @@ impl<T> Attempt<T> {
             return Effect::Nothing;
         };
         if !hold.entered {
-            // A task that does not look is not to keep the lease from others for ever.
+            // A task that does not respond must not keep the lease from others forever.
             hold.unnoted = true;
             return Effect::Nothing;
         }
@@ -173,8 +173,8 @@ impl<T> Attempt<T> {
             hold.doubts.next = now.plus(BETWEEN_DOUBTS);
         }
         let then = hold.deadline();
-        // Time for a second try has to be left. With more of it the answer is waited for longer: one that
-        // comes late is worth more than another request to a server that has too many.
+        // Time for a second try must remain. If there is more, the answer is awaited for longer: a late
+        // answer is more useful than another request to an overloaded server.
         let left = then.remaining(now);
         let usual = context.response_limit.min(self.claim.ttl / 3);
         let limit = usual.max(left / 2).min(left);
@@ -201,12 +201,12 @@ impl<T> Attempt<T> {
             Ok(Renewal::Renewed) => {
                 hold.failure = None;
                 self.claim.succeeded();
-                // Even a good answer does not bring back a lease whose deadline has passed.
+                // Even a positive answer does not restore a lease whose deadline has passed.
                 if !hold.deadline().is_reached(now) {
                     hold.confirm(sent, &self.claim);
                 }
             }
-            // Only a renewal that was sent after this lease came says anything about it.
+            // Only a renewal that was sent after this lease was granted says anything about it.
             Ok(Renewal::NotOwner) if hold.granted_at.is_reached(sent) => {
                 return self.lose(LostCause::Revoked, now);
             }
@@ -217,7 +217,7 @@ impl<T> Attempt<T> {
             }
             Err(error) => {
                 hold.failure = Some(error);
-                // Even what a store refuses for good may be allowed again in time.
+                // Even a permanent refusal may end in time, for example when permissions change.
                 let longest = LOOK_AGAIN.min(self.claim.ttl / 10);
                 hold.renew_at = now.plus(self.claim.back_off(longest, context.random));
             }
@@ -230,7 +230,7 @@ impl<T> Attempt<T> {
             return Effect::Nothing;
         };
         if !hold.entered {
-            // Its section has not begun, and asks again.
+            // Its body has not begun, and the attempt sends another request.
             self.claim.forgotten();
             self.phase = Phase::Waiting { look_at: now };
             return Effect::Wake;

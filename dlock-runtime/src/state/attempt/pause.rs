@@ -1,11 +1,11 @@
-//! Lets other processes go first after a turn, where the store does not see to that itself.
+//! Lets other processes go first after a turn, for stores that do not do this themselves.
 //!
-//! Such a store only tells a waiter that the lock is free. The next task of this process would ask
-//! while the waiter has yet to hear of it, and so have the lock for ever. Hence a claim that comes
-//! after a turn of [`LONGEST_TURN`] asks later: when the release has been answered, and others have had
-//! the time to ask. That is about as long as the release took, which tells how far away the store is,
-//! and what a notice takes besides. It costs some milliseconds in each turn, whether anybody else
-//! waits or not.
+//! Such a store only notifies a waiter that the lock is free. The next task of this process would send its
+//! request before the waiter receives the message, and the process could keep the lock forever. A claim after
+//! a turn of [`LONGEST_TURN`] therefore sends its request later: when the release has been answered, and
+//! other processes have had time to send theirs. That time is about as long as the release took, which shows
+//! the distance to the store, plus the delay of a message. It costs some milliseconds in each turn, whether
+//! another process waits or not.
 
 use std::time::Duration;
 
@@ -20,15 +20,14 @@ use crate::{
     },
 };
 
-/// The longest time for which the notices of some of a quorum's stores wait for those of the
-/// others.
+/// The maximum time for which messages of some of a quorum's stores wait for those of the others.
 const NOTICED_WITHIN: Duration = Duration::from_millis(5);
 
 impl<T> Attempt<T> {
-    /// This attempt, which has asked for nothing yet, comes after `last`.
+    /// Records that this attempt, which has sent no request yet, follows `last`.
     pub(in crate::state) fn follow(&mut self, last: &Self, context: Context<'_>) {
         let now = context.now;
-        // A caller that does not wait has one question, which is to be asked.
+        // A caller that does not wait has one request, which must be sent.
         let may_wait = !context.grants && !self.waiter.is_over(now);
         if !may_wait || !matches!(last.phase, Phase::Leaving) {
             return;
@@ -38,7 +37,7 @@ impl<T> Attempt<T> {
                 TurnPause {
                     after: last.claim.owner,
                     since: now,
-                    // Should the release get no answer.
+                    // The end of the pause if the release gets no answer.
                     until: now.plus(LOOK_AGAIN),
                 },
                 now,
@@ -52,7 +51,8 @@ impl<T> Attempt<T> {
         }
     }
 
-    /// The release of `owner` has been answered; whether this attempt has waited for that.
+    /// Records that the release of `owner` has been answered. Returns whether this attempt has waited for
+    /// that.
     pub(in crate::state) fn others_are_told(
         &mut self,
         owner: OwnerId,
@@ -74,7 +74,7 @@ impl<T> Attempt<T> {
             return;
         };
         let until = match self.waiter.give_up {
-            // Time for asking has to be left.
+            // Time for a request must remain.
             Some(end) => pause.until.earlier(now.plus(end.remaining(now) / 2)),
             None => pause.until,
         };

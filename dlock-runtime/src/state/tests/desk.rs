@@ -1,10 +1,10 @@
-//! A desk on which rules are tried: a state, its time, and the answers of the store.
+//! A test bench for rules: a state, its time, and the answers of the store.
 
 use super::*;
 
-/// Attempts at one key, and a clock that only moves when told.
+/// Attempts at one key, and a clock that moves only on command.
 ///
-/// Without a number, the first of them is meant.
+/// Methods without a number refer to the first attempt.
 pub(super) struct Desk {
     pub(super) state: KeyState<u64>,
     pub(super) client: ClientId,
@@ -14,7 +14,7 @@ pub(super) struct Desk {
     pub(super) grants: bool,
 }
 
-/// Always the same: no jitter.
+/// Always the same value: no jitter.
 pub(super) struct NotRandom;
 
 impl Random for NotRandom {
@@ -23,7 +23,7 @@ impl Random for NotRandom {
     }
 }
 
-/// The context of the state; a function would borrow the state as well.
+/// The context of the state. A function instead would borrow the state as well.
 macro_rules! context {
     ($desk:expr) => {
         Context {
@@ -60,14 +60,14 @@ impl Desk {
         Self::new(waits(wait))
     }
 
-    /// Holds a lease that was asked for just now.
+    /// Creates a desk whose first attempt holds a lease that was requested just now.
     pub(super) fn holding(timing: Timing) -> Self {
         let mut desk = Self::new(timing);
         desk.is_granted(7);
         desk
     }
 
-    /// The first asks, and gets the lease.
+    /// The first attempt sends a request and gets the lease.
     pub(super) fn is_granted(&mut self, fence: u64) {
         assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
         let answer = Ok(AcquireOutcome::granted(fence));
@@ -75,7 +75,7 @@ impl Desk {
         assert!(matches!(effect, Effect::Enter { renew_at: Some(_) }));
     }
 
-    /// The first asks, and waits in the store's queue.
+    /// The first attempt sends a request and waits in the store's queue.
     pub(super) fn is_busy(&mut self, last_fence: u64) {
         assert!(matches!(self.on(Event::Woken), Effect::Ask { .. }));
         let holder = Holder {
@@ -87,7 +87,7 @@ impl Desk {
         assert!(matches!(effect, Effect::WaitUntil(_)));
     }
 
-    /// The owner of the claim that was made as the `number`th.
+    /// Returns the owner of the claim with this number.
     pub(super) fn owner(&self, number: u64) -> OwnerId {
         OwnerId::new(self.client, number)
     }
@@ -104,7 +104,7 @@ impl Desk {
         self.state.enter(waiter, context!(self));
     }
 
-    /// They wait behind the first.
+    /// Adds attempts that wait behind the first.
     pub(super) fn queue<const N: usize>(&mut self, numbers: [u64; N]) {
         for number in numbers {
             self.enter(number, waits(Wait::Forever));
@@ -117,7 +117,7 @@ impl Desk {
         self.now = self.now.plus(time);
     }
 
-    /// The effect for attempt `number`, and the task that is woken besides.
+    /// Returns the effect for attempt `number`, and the other task that is woken.
     pub(super) fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
         let id = AttemptId::numbered(number);
         let outcome = self.state.on_event(id, event, context!(self));
@@ -166,7 +166,7 @@ impl Desk {
 }
 
 impl Effect {
-    /// The renewer is told of a lease that came from the store.
+    /// The renewer receives a lease that came from the store.
     pub(super) fn enters(&self) -> bool {
         matches!(self, Self::Enter { renew_at: Some(_) })
     }

@@ -1,4 +1,4 @@
-//! A holder is told that its lock was taken away, which may be a lie.
+//! Tests messages that a holder's lock is gone, which may be false.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn any_number_of_doubts_are_a_few_renewals() {
         desk.pass(Duration::from_millis(1));
     }
     assert_eq!(renewals, 3);
-    // The last of them is not forgotten.
+    // The last doubt is not forgotten.
     let Effect::WaitUntil(at) = desk.on(Event::Tick) else {
         panic!("it has just been renewed")
     };

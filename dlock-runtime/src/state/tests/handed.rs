@@ -1,4 +1,4 @@
-//! The parts of a claim that go along to the next task of the process, and those that do not.
+//! Tests which parts of a claim pass to the next task of the process, and which do not.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn the_renewer_is_told_of_a_handed_lease_if_it_has_to_look_earlier_than_for_the_
     };
     assert_eq!(keep.at, looked.plus(end));
 
-    // The last one was not renewed, so the renewer would look at its deadline.
+    // The last lease was not renewed, so the renewer would check at its deadline.
     let mut desk = Desk::holding(Timing {
         renew: false,
         ..Timing::default()
@@ -68,7 +68,7 @@ fn a_lease_that_came_due_unlooked_at_is_told_to_the_renewer_when_somebody_looks(
         "{effect:?}"
     );
 
-    // Also when it is handed on once more before that.
+    // Also if it is handed over once more before that.
     let mut desk = Desk::new(waits(Wait::Forever));
     desk.is_busy(6);
     desk.queue([2]);
@@ -135,7 +135,7 @@ fn a_lease_of_several_is_kept_for_its_min_hold_from_when_all_are_there() {
     desk.state.end_trial(AttemptId::numbered(1), desk.now);
     let kept = desk.state.kept_for(AttemptId::numbered(1), desk.now);
     assert_eq!(kept, Some(TTL + Duration::from_millis(1)));
-    // It is another one's lease that is meant.
+    // The message refers to the lease of another attempt.
     let mut desk = Desk::holding(timing);
     desk.state.end_trial(AttemptId::numbered(2), desk.now);
     assert_eq!(desk.state.kept_for(AttemptId::numbered(1), desk.now), None);
@@ -147,8 +147,8 @@ fn an_absent_task_keeps_its_own_claim_also_if_it_could_use_the_one_in_front() {
     desk.handover = false;
     desk.queue([2]);
     assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
-    // The second has had a lease before it becomes absent: an attempt with a `min_hold` cannot use
-    // that claim.
+    // The second attempt had a lease before its task stopped responding: an attempt with a `min_hold` cannot
+    // use that claim.
     let sent = desk.now;
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     desk.of(
@@ -172,7 +172,7 @@ fn an_absent_task_keeps_its_own_claim_also_if_it_could_use_the_one_in_front() {
     let fourth = desk.owner(3);
     assert!(matches!(desk.of(4, Event::Woken), Effect::Ask { owner, .. } if owner == fourth));
     assert!(matches!(desk.of(3, Event::Woken), Effect::Queue(_)));
-    // Were it to take over this claim, the one that it has kept would never be released.
+    // If it took over this claim, the claim that it has kept would never be released.
     let (effect, next) = desk.both(4, Event::Left);
     assert_eq!((effect, next), (Effect::Release { owner: fourth }, Some(3)));
     let second = desk.owner(2);
@@ -235,7 +235,7 @@ fn a_young_lease_with_too_little_left_goes_back_to_the_store() {
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     let sent = desk.now;
     desk.enter(2, timing);
-    // The answer has taken most of it.
+    // The answer has taken most of the time.
     desk.pass(SECOND * 3 / 20);
     assert!(desk.answer(sent, granted()).enters());
     assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));

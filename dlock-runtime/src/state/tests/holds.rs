@@ -1,4 +1,4 @@
-//! The validity of a lease, the effect of a renewal, and the release.
+//! Tests the validity of a lease, the effect of a renewal, and the release.
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn a_renewal_moves_the_deadline_to_its_own_sending() {
         desk.on(Event::Tick),
         Effect::Renew {
             owner: desk.owner(1),
-            // An answer that comes late is worth more than another request.
+            // A late answer is more useful than another request.
             limit: first.remaining(desk.now) / 2,
             then: first
         }
@@ -111,7 +111,7 @@ fn a_renewal_that_arrives_after_the_deadline_saves_nothing() {
     desk.pass(TTL / 3);
     desk.on(Event::Tick);
     let sent = desk.now;
-    // The old deadline has passed, the new one would not have.
+    // The old deadline has passed; the new one would not have.
     desk.pass(TTL * 5 / 6);
     let answer = Ok(Renewal::Renewed);
     assert_eq!(desk.on(Event::Renewed { sent, answer }), Effect::Lose);
@@ -146,7 +146,7 @@ fn the_max_hold_of_one_of_several_begins_when_all_are_there() {
         on_trial: true,
         ..Timing::default()
     });
-    // The others are waited for, and take longer than the body may.
+    // The call waits for the other keys, and that takes longer than the body may.
     let confirmed = desk.deadline();
     desk.pass(2 * max_hold);
     assert!(matches!(desk.on(Event::Tick), Effect::WaitUntil(_)));
@@ -224,7 +224,7 @@ fn a_lease_is_kept_for_the_rest_of_its_min_hold_and_somewhat_longer() {
     while let Effect::WaitUntil(at) = desk.on(Event::Released(None)) {
         desk.now = at;
     }
-    // By then the store has done it, and needs no more, or has nothing left to keep.
+    // By then the store has carried it out and needs no more requests, or keeps nothing.
     assert!(!left.plus(TTL + SECOND).is_reached(desk.now));
     assert!(desk.state.is_idle());
 

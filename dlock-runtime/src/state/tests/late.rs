@@ -1,9 +1,9 @@
-//! Answers and wake-ups that come late, twice, or in another order than they were sent.
+//! Tests answers and wake-up messages that come late, twice, or out of order.
 
 use super::*;
 
-/// The first task has a lease of this TTL, and its renewal is under way when the lease passes to the
-/// second, which does not renew and so asks for itself. Returns when the renewal was sent.
+/// The first task has a lease of this TTL, and its renewal is in flight when the lease passes to the second
+/// task. That one does not renew and therefore sends its own request. Returns when the renewal was sent.
 fn renewal_outlives_its_section(ttl: Duration) -> (Desk, Moment) {
     let timing = Timing {
         ttl,
@@ -24,7 +24,7 @@ fn renewal_outlives_its_section(ttl: Duration) -> (Desk, Moment) {
     (desk, sent)
 }
 
-/// The second task asks in the claim's name and is granted the lease with this fence.
+/// The second task sends a request for the claim and is granted the lease with this fence.
 fn is_granted_to_the_second(desk: &mut Desk, fence: u64) -> Moment {
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     let sent = desk.now;
@@ -49,7 +49,7 @@ fn renewed(desk: &mut Desk, sent: Moment, answer: Renewal) -> Effect {
 #[test]
 fn a_stale_not_yours_does_not_end_a_newer_lease() {
     let (mut desk, sent) = renewal_outlives_its_section(TTL / 1000);
-    // The store had forgotten the first lease: this one has another fence.
+    // The store had lost the first lease: this one has another fence.
     is_granted_to_the_second(&mut desk, 9);
     let deadline = desk.lease(2).expect("it holds").deadline;
     let effect = renewed(&mut desk, sent, Renewal::NotOwner);
@@ -60,7 +60,7 @@ fn a_stale_not_yours_does_not_end_a_newer_lease() {
 #[test]
 fn a_not_yours_that_was_asked_for_under_this_lease_ends_it_whoever_asked() {
     let (mut desk, sent) = renewal_outlives_its_section(TTL / 1000);
-    // The same lease: its renewal was sent after it had come.
+    // The same lease: its renewal was sent after it was granted.
     is_granted_to_the_second(&mut desk, 7);
     assert_eq!(renewed(&mut desk, sent, Renewal::NotOwner), Effect::Lose);
     let loss = desk
@@ -158,7 +158,7 @@ fn a_wake_up_is_judged_by_each_of_the_last_answers() {
         if last_fence > 1 {
             desk.on(Event::LookAgain);
         }
-        // Of the last but one, in the end: the latest that knew a smaller fence than 6.
+        // In the end, of the last but one: the latest answer that knew a smaller fence than 6.
         if last_fence < 6 {
             sent = desk.now;
         }
@@ -199,7 +199,7 @@ fn a_wake_up_that_comes_again_makes_a_lease_no_younger() {
     desk.is_busy(6);
     assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert!(desk.on(Event::Woken).enters());
-    // The next one would ask, as it does not renew, and goes before it has.
+    // The next attempt would send a request, as it does not renew, and leaves before that.
     desk.enter(
         2,
         Timing {

@@ -1,10 +1,10 @@
-//! Rules that hold under any order of events.
+//! Tests rules that hold under any order of events.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Something that happens to an attempt, in the order a hostile world likes.
+/// Something that happens to an attempt, in any order.
 #[derive(Clone, Debug)]
 enum Step {
     Pass(u64),
@@ -41,8 +41,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever the events and their order: a lease is trusted only within the TTL of a request
-    /// that the store has confirmed, never again once it is lost, and leaving always ends.
+    /// Whatever the events and their order, a lease is valid only within the TTL of a request that the store
+    /// has confirmed. It is never valid again once it is lost, and leaving always ends.
     #[test]
     fn a_lease_is_never_believed_beyond_what_the_store_confirmed(
         steps in prop::collection::vec(step(), 1..60),

@@ -1,20 +1,20 @@
-//! Over a store that only tells waiters: a process that has had its turn lets others go first.
+//! Tests a store that only notifies waiters: a process that has had its turn lets others go first.
 
 use super::*;
 
 const TURN: Duration = Duration::from_millis(10);
-/// The longest time of a notice.
+/// The maximum delay of a message.
 const NOTICED: Duration = Duration::from_millis(5);
 const MS: Duration = Duration::from_millis(1);
 
-/// The first holds a lease.
+/// The first attempt holds a lease.
 fn over_a_quorum(timing: Timing) -> Desk {
     let mut desk = Desk::holding(timing);
     desk.grants = false;
     desk
 }
 
-/// One that waits behind the first has the lease by now.
+/// An attempt that waits behind the first gets the lease.
 fn is_granted(desk: &mut Desk, number: u64, fence: u64) {
     assert!(matches!(desk.of(number, Event::Woken), Effect::Ask { .. }));
     let (sent, answer) = (desk.now, Ok(AcquireOutcome::granted(fence)));
@@ -30,7 +30,7 @@ fn asks(desk: &mut Desk, number: u64) -> bool {
     }
 }
 
-/// Its release is answered; returns the task that is woken.
+/// Its release is answered. Returns the task that is woken.
 fn is_released(desk: &mut Desk, number: u64) -> Option<u64> {
     let answer = Some(Released::WasHeld);
     let (effect, woken) = desk.both(number, Event::Released(answer));
@@ -56,7 +56,7 @@ fn after_a_turn_the_next_one_asks_when_others_have_had_the_time_to() {
     );
     desk.pass(2 * MS + NOTICED);
     is_granted(&mut desk, 2, 9);
-    // That is a turn of its own.
+    // That is a separate turn.
     desk.queue([3]);
     desk.pass(TURN);
     assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
@@ -209,7 +209,7 @@ fn a_task_that_comes_back_after_a_long_turn_lets_others_go_first_as_well() {
     desk.grants = false;
     desk.queue([2]);
     desk.pass(2 * ALIVE);
-    // The first does not look, and the second goes on in its place.
+    // The first task does not respond, and the second continues in its place.
     is_granted(&mut desk, 2, 7);
     desk.pass(TURN + MS);
     let (effect, next) = desk.both(2, Event::Left);

@@ -1,9 +1,8 @@
-//! The traces of an attempt that the store may still have, and the time for which its release is
-//! repeated.
+//! Tests what the store may still keep of an attempt, and for how long its release is repeated.
 
 use super::*;
 
-/// Repeats a release that never gets an answer; until when.
+/// Repeats a release that never gets an answer. Returns when the repetition ends.
 fn repeated_until(desk: &mut Desk, number: u64) -> Moment {
     loop {
         match desk.of(number, Event::Released(None)) {
@@ -19,7 +18,7 @@ fn the_release_of_a_renewed_lease_is_repeated_until_the_renewal_has_run_out() {
     let mut desk = Desk::holding(Timing::default());
     desk.pass(TTL / 3);
     assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
-    // Its answer is still out: it may have been carried out all the same.
+    // Its answer has not arrived: the request may have been carried out.
     let sent = desk.now;
     assert_eq!(desk.on(Event::Left), desk.release());
     let end = repeated_until(&mut desk, 1);
@@ -43,7 +42,7 @@ fn a_release_at_the_very_end_of_a_lease_is_still_repeated_for_a_second() {
 fn a_release_after_a_wake_up_that_was_not_believed_covers_the_whole_lease() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
-    // Later questions are not even sent.
+    // Later requests are not even sent.
     desk.pass(TTL.saturating_sub(SECOND));
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     let unreachable = Err(failed(StoreErrorKind::Unreachable));
@@ -108,7 +107,7 @@ fn after_a_success_failures_are_repeated_as_soon_as_the_first_time() {
     let effect = desk.on(Event::Renewed { sent, answer });
     assert!(pause(&effect, &desk) <= soon, "{effect:?}");
 
-    // And a release begins anew, whatever failed before it.
+    // A release starts the time anew, whatever failed before it.
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
     desk.pass(2 * SECOND);
@@ -174,7 +173,7 @@ fn a_failure_that_was_made_up_for_is_not_the_cause_of_a_later_loss() {
     assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
     let (sent, answer) = (desk.now, Ok(Renewal::Renewed));
     desk.on(Event::Renewed { sent, answer });
-    // The machine sleeps.
+    // The machine is suspended.
     desk.now.boot += TTL;
     assert_eq!(desk.on(Event::Tick), Effect::Lose);
     assert_eq!(desk.cause(), LostCause::Expired);
@@ -207,7 +206,7 @@ fn whoever_takes_over_a_release_goes_on_with_its_pauses() {
         pause = at.remaining(desk.now);
         desk.now = at;
     }
-    // Its runtime has ended.
+    // Its runtime has shut down.
     assert_eq!(desk.on(Event::Left), desk.release());
     let Effect::WaitUntil(at) = desk.on(Event::Released(None)) else {
         panic!("it is repeated")

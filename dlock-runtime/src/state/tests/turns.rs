@@ -1,10 +1,10 @@
-//! The order of the tasks of one process, and of other processes to which a lease is granted.
+//! Tests the order of the tasks of one process, and grants to other processes.
 
 use super::*;
 
 const TURN: Duration = Duration::from_millis(10);
 
-/// The next one is woken, looks, and has the lease; its token.
+/// The next task is woken, looks, and has the lease. Returns its token.
 fn takes_over(desk: &mut Desk, last: u64, next: u64) -> FencingToken {
     let left = desk.both(last, Event::Left);
     assert_eq!(left, (Effect::Forget(None), Some(next)));
@@ -40,7 +40,7 @@ fn a_lease_that_came_too_long_ago_goes_back_to_the_store() {
     desk.pass(TURN);
     takes_over(&mut desk, 1, 2);
     desk.pass(Duration::from_micros(1));
-    // In the name of the first claim, which the second has borne.
+    // With the first claim, which the second attempt has held.
     assert_eq!(desk.both(2, Event::Left), (desk.release(), Some(3)));
     let owner = desk.owner(2);
     let asks = desk.of(3, Event::Woken);
@@ -71,7 +71,7 @@ fn a_lease_goes_round_no_more_often_than_there_are_tokens() {
 
 #[test]
 fn nobody_gets_a_lease_past_its_deadline_or_with_too_little_left() {
-    // By the boot clock alone: the machine has slept.
+    // By the boot clock only: the machine was suspended.
     for asleep in [TTL, TRUSTED.saturating_sub(SECOND / 2)] {
         let mut desk = Desk::holding(Timing::default());
         desk.queue([2]);
@@ -135,7 +135,8 @@ fn a_lease_that_is_not_to_be_renewed_begins_with_its_whole_ttl() {
     );
     desk.pass(TURN);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
-    // It asks in the name that the store knows, and is told that the lease is its own.
+    // It sends a request for the owner that the store knows, and the answer is that it already holds the
+    // lease.
     let owner = desk.owner(1);
     let asks = desk.of(2, Event::Woken);
     assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
@@ -215,7 +216,7 @@ fn a_place_in_the_queue_of_the_store_is_taken_over() {
     let look_at = desk.now.plus(SECOND);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     assert_eq!(desk.of(2, Event::Woken), Effect::WaitUntil(look_at));
-    // Dropped while its question is under way: the answer has gone with it.
+    // Dropped while its request is in flight: the answer is lost with it.
     desk.now = look_at;
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
@@ -280,7 +281,7 @@ fn a_wait_behind_others_ends_in_time_and_says_who_they_are() {
         Effect::Refuse(Denial::Busy { .. })
     ));
 
-    // An attempt that has given up is not handed anything, though it has not gone yet.
+    // An attempt that has given up gets no hand-over, although it has not left yet.
     desk.queue([4]);
     desk.handover = false;
     assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(4)));
@@ -315,7 +316,7 @@ fn closing_refuses_everybody_in_the_queue_and_hands_them_nothing() {
     assert_eq!(desk.both(1, Event::Left), (desk.release(), None));
     assert_eq!(desk.of(2, Event::Woken), Effect::Refuse(Denial::Closed));
 
-    // Nor does one keep what it was handed, but has not seen.
+    // An attempt does not keep a lease that was handed to it and that it has not seen either.
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);
     desk.of(1, Event::Left);
@@ -336,7 +337,7 @@ fn a_hint_is_believed_by_the_last_answer_that_knew_a_smaller_fence() {
     desk.pass(SECOND);
     desk.is_busy(6);
     desk.pass(SECOND / 2);
-    // The second answer came after that lease had been granted, and it had ended by then.
+    // The second answer arrived after that lease had been granted, and the lease had ended by then.
     assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Wake);
     assert!(desk.on(Event::Woken).enters());
     assert_eq!(
@@ -361,7 +362,7 @@ fn a_hint_that_no_answer_vouches_for_only_makes_the_waiter_ask() {
     assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 
-    // Three seconds are not what it was promised.
+    // Three seconds are shorter than its TTL.
     let mut desk = Desk::new(Timing {
         renew: false,
         ..waits(Wait::Forever)
@@ -383,7 +384,7 @@ fn a_hint_that_overtakes_an_answer_is_judged_by_that_answer() {
     };
     let effect = desk.answer(sent, Ok(AcquireOutcome::Busy(holder)));
     assert!(effect.enters());
-    // A short section needs no renewal; a longer one is renewed in time.
+    // A short body needs no renewal; a longer one is renewed in time.
     let Effect::WaitUntil(at) = desk.on(Event::Tick) else {
         panic!("not yet due")
     };
@@ -394,7 +395,7 @@ fn a_hint_that_overtakes_an_answer_is_judged_by_that_answer() {
 
 #[test]
 fn a_short_ttl_bounds_a_grant_too() {
-    // A question that is carried out after the grant sets the shorter TTL.
+    // A request that is carried out after the grant sets the shorter TTL.
     let mut desk = Desk::new(Timing {
         ttl: SECOND,
         ..waits(Wait::Forever)
@@ -408,7 +409,8 @@ fn a_short_ttl_bounds_a_grant_too() {
 
 #[test]
 fn another_answer_makes_a_lease_no_younger() {
-    // Three that are not renewed: each begins with a question, and is told that the lease is its own.
+    // Three attempts without renewal: each begins with a request, and the answer is that it already holds the
+    // lease.
     let timing = Timing {
         renew: false,
         ..waits(Wait::Forever)
@@ -430,14 +432,14 @@ fn another_answer_makes_a_lease_no_younger() {
 
 #[test]
 fn a_lease_with_next_to_nothing_left_is_not_begun_with() {
-    // A hint that comes late, but not too late to be believed.
+    // A message that arrives late, but not too late to be trusted.
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
     desk.pass(2 * SECOND);
     assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 
-    // A task that looks late at what it was handed.
+    // A task that looks late at a lease that was handed to it.
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);
     desk.of(1, Event::Left);
@@ -451,7 +453,7 @@ fn a_hint_without_a_fence_only_makes_the_waiter_ask() {
     desk.is_busy(6);
     assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Wake);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
-    // It came while the answer was under way, which knew nothing of the grant.
+    // It arrived while the request was in flight whose answer knew nothing of the grant.
     assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Nothing);
     let holder = Holder {
         ttl: Some(TTL),
@@ -481,7 +483,7 @@ fn who_does_not_look_is_passed_over_by_those_behind_and_comes_after_them() {
         desk.handover = handed;
         assert_eq!(desk.both(1, Event::Left).1, Some(2));
         desk.pass(long);
-        // It goes on with the claim of the second, be it a lease or a question.
+        // It continues with the claim of the second attempt, be it a lease or a request.
         let (asks, woken) = desk.both(3, Event::Woken);
         let owner = desk.owner(if handed { 1 } else { 2 });
         assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
@@ -521,11 +523,11 @@ fn who_cannot_use_the_claim_of_an_absent_task_makes_its_own() {
         desk.enter(3, timing);
         let (asks, woken) = desk.both(3, Event::Woken);
         assert_eq!(woken, Some(2), "it did not look");
-        // An attempt that does not wait has the same TTL, and goes on with the claim.
+        // An attempt that does not wait has the same TTL and continues with the claim.
         let suits = timing.wait == Wait::Never;
         let owner = desk.owner(if suits { 1 } else { 2 });
         assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
-        // The claim that the absent one has kept is released by itself.
+        // The claim that the absent attempt has kept is released separately.
         let left = desk.of(2, Event::Left);
         assert_eq!(
             left,
@@ -586,7 +588,7 @@ fn no_two_claims_have_the_same_owner() {
     desk.handover = false;
     desk.queue([2]);
     desk.pass(ALIVE + SECOND);
-    // The second goes on with the first one's claim, and gives it back.
+    // The second attempt continues with the first one's claim, and releases it.
     let first = desk.owner(1);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == first));
     let sent = desk.now;
@@ -594,7 +596,7 @@ fn no_two_claims_have_the_same_owner() {
     assert!(desk.of(2, Event::Answered { sent, answer }).enters());
     assert!(matches!(desk.on(Event::Woken), Effect::Queue(_)));
     assert_eq!(desk.both(2, Event::Left), (desk.release(), Some(1)));
-    // The store may not have carried that out when the first asks for itself.
+    // The store may not have carried out the release when the first attempt sends its own request.
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { owner, .. } if owner != first));
 }
 
@@ -607,7 +609,7 @@ fn who_waits_for_an_answer_in_vain_drops_the_question() {
     desk.pass(ALIVE + SECOND);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     assert!(!desk.state.is_asking(AttemptId::numbered(1)));
-    // Should the answer have come at the same time, it is the second's.
+    // If the answer arrives at the same time, it is the second attempt's.
     let sent = desk.now;
     assert!(matches!(desk.answer(sent, granted()), Effect::Queue(_)));
 }
@@ -617,7 +619,7 @@ fn leases_that_came_one_after_the_other_are_renewed_together() {
     let mut due = Vec::new();
     let mut desk = Desk::new(waits(Wait::Forever));
     for number in 1..=100 {
-        // Each of them in a process of its own.
+        // Each of them in its own process.
         let mut other = Desk::new(waits(Wait::Forever));
         other.now = desk.now;
         other.is_granted(number);
@@ -649,13 +651,14 @@ fn a_lease_is_looked_after_also_before_the_next_one_has_looked() {
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
-    // A driver that notes the next look, or sends the renewal, asks this just now.
+    // A driver that schedules the next check, or sends the renewal, calls this at this moment.
     assert!(desk.state.is_held_by(desk.owner(1)));
     assert_eq!(desk.of(2, Event::Woken), Effect::Enter { renew_at: None });
     assert!(desk.state.is_held_by(desk.owner(1)));
 }
 
-/// A grant is for 3 s, of which most may be over. A pause of the server is then to cost no lease that has a whole TTL.
+/// A grant lasts 3 s, most of which may be over. A pause of the server must then not end a lease that has a
+/// whole TTL.
 #[test]
 fn a_section_that_was_woken_asks_for_its_ttl_soon_and_a_shorter_one_never() {
     for offset in [0, 1, 50, 99] {
@@ -685,7 +688,7 @@ fn a_section_that_was_woken_asks_for_its_ttl_soon_and_a_shorter_one_never() {
     }
 }
 
-/// Of a TTL that is shorter than that, a third has to be left for a second try.
+/// If the TTL is shorter than that, a third of it must be left for a second try.
 #[test]
 fn a_section_that_was_woken_with_a_short_ttl_asks_in_a_third_of_it() {
     let ttl = Duration::from_millis(300);

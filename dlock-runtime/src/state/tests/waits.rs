@@ -1,4 +1,4 @@
-//! Asking, waiting, and going with or without the lease.
+//! Tests requests, waiting, and leaving with or without the lease.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn a_question_without_an_answer_is_released_whatever_became_of_it() {
         assert!(matches!(effect, Effect::Refuse(Denial::Unavailable { .. })));
         assert_eq!(desk.on(Event::Left), desk.release());
     }
-    // Dropped while the question is under way.
+    // Dropped while the request is in flight.
     let mut desk = Desk::waiting(Wait::Never);
     desk.on(Event::Woken);
     assert_eq!(desk.on(Event::Left), desk.release());
@@ -83,7 +83,7 @@ fn a_waiter_asks_once_a_second_and_more_often_of_a_lease_that_is_always_about_to
             effect = match effect {
                 Effect::Ask { .. } => {
                     questions += 1;
-                    // The holder renews at each third.
+                    // The holder renews after each third.
                     let since = desk.now.boot.saturating_sub(begin.boot).as_nanos();
                     let since = since % (ttl / 3).as_nanos();
                     let left = ttl.saturating_sub(Duration::from_nanos(since.try_into().unwrap()));
@@ -130,7 +130,7 @@ fn a_wait_ends_in_time_and_says_what_was_last_known() {
         !desk.now.plus(SECOND).is_reached(at),
         "the wait ends before the next look is due"
     );
-    // One look, cut short by the end of the wait, says less than the answer before.
+    // One request that the end of the wait cuts short is less precise than the answer before.
     desk.pass(SECOND / 2);
     desk.on(Event::LookAgain);
     let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
@@ -164,7 +164,7 @@ fn failures_are_repeated_ever_more_slowly_until_the_wait_is_over() {
     };
     assert!(matches!(denial, Denial::Unavailable { waited, .. } if waited == 10 * SECOND));
     pauses.truncate(pauses.len() - 2);
-    // The last two are cut short by the last look and the end of the wait.
+    // The last two are cut short by the last request and the end of the wait.
     assert!(pauses.is_sorted() && pauses.len() > 10, "{pauses:?}");
     assert!(pauses.iter().all(|pause| *pause <= SECOND), "{pauses:?}");
 }
@@ -241,7 +241,7 @@ fn a_wait_that_ends_with_its_first_question_unanswered_ends_there() {
 
 #[test]
 fn only_a_question_that_the_end_of_the_wait_cuts_short_says_less_than_the_one_before() {
-    // A failure of another kind says more.
+    // A failure of another kind is more precise.
     let mut desk = Desk::waiting(Wait::For(SECOND));
     desk.is_busy(6);
     desk.on(Event::LookAgain);
@@ -254,7 +254,7 @@ fn only_a_question_that_the_end_of_the_wait_cuts_short_says_less_than_the_one_be
         "{effect:?}"
     );
 
-    // And so does a server that has not answered for a whole second before the end.
+    // The same is true of a server that has not answered for a whole second before the end.
     let mut desk = Desk::waiting(Wait::For(2 * SECOND));
     desk.is_busy(6);
     desk.on(Event::LookAgain);
@@ -297,7 +297,7 @@ fn somebody_who_does_not_wait_is_told_who_is_before_it_also_while_that_one_asks(
     };
     assert!(holder.is_here);
 
-    // The holder is another process then, and the place in its queue is not this one's.
+    // The holder is then another process, and the place in its queue is not this one's.
     let holder = Holder {
         ttl: Some(TTL),
         position: Some(3),
@@ -337,7 +337,7 @@ fn waiters_do_not_all_look_again_at_the_same_time() {
     assert_eq!(effect, Effect::WaitUntil(sent.plus(SECOND * 6 / 5)));
 }
 
-/// Goes on until the task has to do something else than to wait.
+/// Continues until the task has to do something other than wait.
 fn waits_on(desk: &mut Desk, mut effect: Effect) -> Effect {
     while let Effect::WaitUntil(at) = effect {
         desk.now = at;
@@ -352,7 +352,7 @@ fn a_key_that_was_deleted_without_a_word_is_taken_at_the_end_of_the_wait() {
         let mut desk = Desk::waiting(Wait::For(wait));
         let end = desk.now.plus(wait);
         let mut effect = desk.on(Event::Woken);
-        // It is held for most of the wait, and until after the looks of each second.
+        // The key is held for most of the wait, and until after the request of each second.
         let freed = desk.now.plus(wait / 2);
         loop {
             assert!(matches!(effect, Effect::Ask { .. }), "{wait:?}: {effect:?}");
@@ -425,7 +425,7 @@ fn a_task_that_is_woken_after_the_end_of_its_wait_still_has_its_last_look() {
         Duration::from_millis(50),
         "no more than was left for it"
     );
-    // It was the last one, whatever comes of it.
+    // It was the last request, whatever its result.
     desk.on(Event::LookAgain);
     let effect = desk.answer(desk.now, busy(Some(TTL)));
     assert!(

@@ -1,4 +1,4 @@
-//! Several tasks, a store and another process, in any order of events: no task trusts a lease for
+//! Tests several tasks, a store and another process under any order of events. No task relies on a lease for
 //! longer than the store keeps it, no waiter is forgotten, and nothing stays behind.
 
 mod process;
@@ -9,7 +9,7 @@ use proptest::{prelude::*, sample::Index};
 use self::process::World;
 use super::*;
 
-/// The next event, in the order a hostile world likes.
+/// The next event, in any order.
 #[derive(Clone, Debug)]
 enum Move {
     Pass(u64),
@@ -145,7 +145,7 @@ proptest! {
         world.end();
     }
 
-    /// Over one connection, whose answers come: the store is left with nothing.
+    /// Over one connection, with answers, the store keeps nothing.
     #[test]
     fn whoever_has_gone_has_left_nothing_in_the_store(
         grants in any::<bool>(),
@@ -161,7 +161,7 @@ proptest! {
         prop_assert!(world.end());
     }
 
-    /// A lease is renewed, and its end noticed, whichever task holds it by then.
+    /// A lease is renewed and its end detected, whichever task holds it by then.
     #[test]
     fn somebody_looks_after_every_lease(
         grants in any::<bool>(),

@@ -65,7 +65,7 @@ pub(super) const ALL: &[Mutant] = &[
         "slot-kept-by-the-slow",
         "A group that waits long for its answer keeps others from being sent",
         RENEWALS,
-        "// Others may go on meanwhile. «self.under_way = None;»",
+        "// Other groups may be sent in the meantime. «self.under_way = None;»",
         "",
         MANY,
     )

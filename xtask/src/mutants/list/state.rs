@@ -145,7 +145,7 @@ pub(super) const ALL: &[Mutant] = &[
         "try-is-released",
         "A caller that does not wait and is refused sends a release",
         ATTEMPT,
-        "// The store keeps nothing of an owner that did not ask for a place. \
+        "// The store keeps nothing of an owner that did not request a place. \
          «self.claim.traces_until = traces_before;»",
         "",
         STATE,
@@ -402,7 +402,7 @@ pub(super) const ALL: &[Mutant] = &[
         "doubt-before-entry-lost",
         "A doubt that comes before a section has looked is not told to the renewer",
         HOLDING,
-        "«hold.unnoted = true;» Effect::Nothing }  /// The task looks",
+        "«hold.unnoted = true;» Effect::Nothing }  /// Handles the first time",
         "",
         STATE,
     ),
@@ -539,7 +539,7 @@ pub(super) const ALL: &[Mutant] = &[
         "absent-is-renewed",
         "A lease that was handed to a task which does not look is renewed",
         HOLDING,
-        "if «!hold.entered» { // A task that does not look",
+        "if «!hold.entered» { // A task that does not respond",
         "false",
         STATE,
     )
@@ -548,7 +548,7 @@ pub(super) const ALL: &[Mutant] = &[
         "absent-is-not-kept-again",
         "A task that looks late at its lease does not tell the renewer",
         HOLDING,
-        "// A task that does not look is not to keep the lease from others for ever. «hold.unnoted = true;»",
+        "// A task that does not respond must not keep the lease from others forever. «hold.unnoted = true;»",
         "",
         STATE,
     ),

@@ -1,4 +1,4 @@
-//! Renewals that several threads bring and send: none is left behind.
+//! Tests that renewals which several threads add and send are all sent.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::{
 const KEYS: u32 = 9;
 
 impl Renewals<Acquisition> {
-    /// `true` if nothing is due or under way.
+    /// Returns `true` if nothing is due or in flight.
     pub(in crate::engine::renewer) fn is_empty(&self) -> bool {
         let queue = self.queue();
         queue.waiting.is_empty() && queue.under_way == 0
     }
 }
 
-/// The renewals of all leases of `manager`, so different that each makes a group of its own.
+/// Returns the renewals of all leases of `manager`, so different that each one forms its own group.
 fn all_due(manager: &LockManager) -> Vec<Due<Acquisition>> {
     let leases = manager.core().renewer.leases().into_iter();
     let due = leases.enumerate().map(|(index, (owner, acquisition))| {
@@ -35,8 +35,8 @@ fn all_due(manager: &LockManager) -> Vec<Due<Acquisition>> {
     due.collect()
 }
 
-/// Threads bring renewals while others send and end some. A renewal that no thread serves would be
-/// sent when something else is due, if that is before the lease ends.
+/// Threads add renewals while others send and end some. A renewal that no thread serves would be sent only
+/// when something else is due, if that is before the lease ends.
 #[test]
 fn whoever_serves_sends_what_others_bring_meanwhile() {
     for seed in seeds(200) {
@@ -49,11 +49,11 @@ fn whoever_serves_sends_what_others_bring_meanwhile() {
         assert_eq!(due.len(), guards.len());
         let mut bodies: Vec<Body> = Vec::new();
         while !due.is_empty() {
-            // With a runtime end its renewals, which are then due again later.
+            // A runtime that ends also ends its renewals, which are due again later.
             let ends = seed % 3 == 0;
             let (core, mut some) = (manager.core(), due.split_off(due.len() - 3));
             bodies.push(Box::new(move |me| {
-                // Together they are more than may be under way.
+                // Together they exceed the limit of groups in flight.
                 let at_once = if me.draw(2) == 0 { some.len() } else { 1 };
                 while !some.is_empty() {
                     let now = some.split_off(some.len() - at_once);

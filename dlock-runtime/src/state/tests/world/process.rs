@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{store::Store, *};
 
-/// Tasks of one process that want one key, as their drivers treat them, and the store they ask.
+/// Tasks of one process that want one key, as their drivers treat them, and the store that they use.
 pub(super) struct World {
     pub(super) state: KeyState<usize>,
     client: ClientId,
@@ -17,14 +17,14 @@ pub(super) struct World {
     store: Store,
     pub(super) tasks: Vec<Task>,
     requests: usize,
-    /// The requests that are under way or answered, even if their tasks wait no longer.
+    /// The requests that are in flight or answered, even if their tasks do not wait any longer.
     pub(super) sent: Vec<Request>,
-    /// Every hint there was: it may come at any time, and more than once.
+    /// Every wake-up message so far: it may arrive at any time, and more than once.
     pub(super) hints: Vec<(OwnerId, u64)>,
     pub(super) renewals: Vec<Renewing>,
-    /// The notes that the renewer is about to make: the state may change in between.
+    /// The entries that the renewer is about to make: the state may change in between.
     pub(super) noting: Vec<(OwnerId, Moment)>,
-    /// When the renewer looks at which lease.
+    /// When the renewer checks each lease.
     pub(super) due: BTreeMap<OwnerId, Moment>,
     last_token: Option<FencingToken>,
 }
@@ -105,7 +105,7 @@ impl World {
 
     pub(super) fn enter(&mut self, timing: Timing) {
         let task = self.tasks.len();
-        // The model's clocks agree, so nothing hides behind the drift.
+        // The model's clocks agree, so the drift hides no error.
         let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
         let waiter = LocalWaiter::new(id(task), task, timing, validity, self.now);
         self.state.enter(waiter, context!(self));
@@ -156,7 +156,7 @@ impl World {
         request.answer.clone()
     }
 
-    /// The step of a waiting task.
+    /// Runs the step of a waiting task.
     fn wait(&mut self, task: usize, event: Event) {
         self.tasks[task].woken = false;
         self.tasks[task].at = match self.event(task, event) {
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// The step of the renewer.
+    /// Runs the step of the renewer.
     pub(super) fn tend(&mut self, owner: OwnerId, event: Event) {
         let Some((task, outcome)) = self.state.on_claim(owner, event, context!(self)) else {
             return;
@@ -245,15 +245,15 @@ impl World {
         self.granted(granted);
     }
 
-    /// The first of the requests of the same owner that has not been carried out, as they come over
-    /// one connection.
+    /// Returns the first request of the same owner that has not been carried out, as they arrive over one
+    /// connection.
     pub(super) fn first_like(&self, index: usize) -> usize {
         let owner = self.sent[index].owner;
         let waits = |other: &Request| other.owner == owner && other.answer.is_none();
         self.sent.iter().position(waits).unwrap_or(index)
     }
 
-    /// The task's own request, or all that there are, are carried out, and it goes on.
+    /// Carries out the task's own request, or all requests, and continues the task.
     pub(super) fn answer(&mut self, task: usize, all: bool) {
         let (At::Asking { request, .. } | At::Releasing { request, .. }) = self.tasks[task].at
         else {
@@ -281,7 +281,7 @@ impl World {
         self.last_token = token;
     }
 
-    /// Another process asks, or gives back what it holds.
+    /// Another process sends a request, or releases what it holds.
     pub(super) fn rival(&mut self, ttl: Duration) {
         let (rival, now) = (self.store.rival, self.now.boot);
         self.store.expire(now);
@@ -296,7 +296,7 @@ impl World {
         self.granted(granted);
     }
 
-    /// A task goes on, if it has something to go on with.
+    /// Continues a task that can make progress.
     pub(super) fn poll(&mut self, task: usize) {
         match self.tasks[task].at.clone() {
             At::Asking { request, sent } => {
@@ -340,7 +340,7 @@ impl World {
         }
     }
 
-    /// The answer that a task waits for does not come in time.
+    /// The answer for which a task waits does not arrive in time.
     pub(super) fn time_out(&mut self, task: usize) {
         match self.tasks[task].at.clone() {
             At::Asking { sent, .. } => {
@@ -352,7 +352,7 @@ impl World {
         }
     }
 
-    /// A renewal is sent, or ends with its answer or without.
+    /// A renewal is sent, or ends with or without its answer.
     pub(super) fn renew(&mut self, index: usize, comes: bool) {
         let Renewing { owner, task, sent } = self.renewals[index];
         let Some((request, sent)) = sent else {
@@ -373,7 +373,7 @@ impl World {
         self.tend(owner, Event::Renewed { sent, answer });
     }
 
-    /// The store cannot be reached: the question has not been sent.
+    /// The store is unreachable: the request has not been sent.
     pub(super) fn cut_off(&mut self, task: usize) {
         if let At::Asking { request, sent } = self.tasks[task].at
             && self.answer_of(request).is_none()
@@ -397,7 +397,7 @@ impl World {
         }
     }
 
-    /// All tasks go, and the store answers. Returns `true` if it knows nothing of them any more.
+    /// All tasks leave, and the store answers. Returns `true` if it keeps nothing of them.
     pub(super) fn end(&mut self) -> bool {
         for task in 0..self.tasks.len() {
             self.drop_task(task);

@@ -7,7 +7,7 @@ use crate::answer::{ALIVE, GRANT_TTL};
 pub(super) struct Store {
     /// The only owner of another process.
     pub(super) rival: OwnerId,
-    /// Its owner, its fence, and its end.
+    /// The holder's owner id, its fence, and its end.
     pub(super) held: Option<(OwnerId, u64, Duration)>,
     queue: Vec<(OwnerId, Duration)>,
     last_fence: u64,

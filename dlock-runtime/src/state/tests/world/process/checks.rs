@@ -1,9 +1,9 @@
-//! The conditions that hold in the model at any time.
+//! The conditions that the model fulfills at any time.
 
 use super::*;
 
 impl World {
-    /// The conditions that hold at any time.
+    /// Checks the conditions that hold at any time.
     pub(in crate::state::tests::world) fn check(&mut self) {
         self.store.expire(self.now.boot);
         let held: Vec<_> = (0..self.tasks.len())
@@ -35,7 +35,7 @@ impl World {
         self.check_progress();
     }
 
-    /// A waiter has another attempt in front of it that will go on.
+    /// Checks that a waiter has another attempt in front of it that will continue.
     fn check_progress(&self) {
         let waits = |waiter: &LocalWaiter<usize>| waiter.is_waiting(self.now);
         let front = self.state.front.as_ref().filter(|front| front.is_active());
@@ -52,7 +52,7 @@ impl World {
         assert!(goes_on, "the one in front is {:?}", task.at);
     }
 
-    /// The renewer looks at every lease in time.
+    /// Checks that the renewer checks every lease in time.
     pub(in crate::state::tests::world) fn check_care(&self) {
         let front = self.state.front.as_ref();
         let Some(front) = front.filter(|front| front.lease().is_some()) else {
