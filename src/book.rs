@@ -6,30 +6,98 @@
 macro_rules! links {
     () => {
         "[cli]: crate::book::cli\n\
+         [cli#dlock-doctor]: crate::book::cli#dlock-doctor\n\
+         [cli#dlock-run]: crate::book::cli#dlock-run\n\
+         [cron]: crate::book::cron\n\
+         [deploys#change-a-key-template]: crate::book::deploys#change-a-key-template\n\
+         [deploys#forks]: crate::book::deploys#forks\n\
+         [deploys#roll-out-a-new-version]: crate::book::deploys#roll-out-a-new-version\n\
+         [deploys#shut-down]: crate::book::deploys#shut-down\n\
+         [errors#busy]: crate::book::errors#busy\n\
+         [errors#closed]: crate::book::errors#closed\n\
+         [errors#denied]: crate::book::errors#denied\n\
+         [errors#expired]: crate::book::errors#expired\n\
          [errors#forked]: crate::book::errors#forked\n\
+         [errors#invalid-certificate]: crate::book::errors#invalid-certificate\n\
+         [errors#invalid-manager-option]: crate::book::errors#invalid-manager-option\n\
+         [errors#invalid-option]: crate::book::errors#invalid-option\n\
+         [errors#invalid-url]: crate::book::errors#invalid-url\n\
+         [errors#lost]: crate::book::errors#lost\n\
+         [errors#max-hold]: crate::book::errors#max-hold\n\
+         [errors#no-credentials]: crate::book::errors#no-credentials\n\
+         [errors#no-url]: crate::book::errors#no-url\n\
+         [errors#not-renewed]: crate::book::errors#not-renewed\n\
          [errors#other-process]: crate::book::errors#other-process\n\
+         [errors#out-of-memory]: crate::book::errors#out-of-memory\n\
+         [errors#overloaded]: crate::book::errors#overloaded\n\
+         [errors#read-only]: crate::book::errors#read-only\n\
+         [errors#renewal-disabled]: crate::book::errors#renewal-disabled\n\
+         [errors#revoked]: crate::book::errors#revoked\n\
+         [errors#shut-down]: crate::book::errors#shut-down\n\
+         [errors#tls]: crate::book::errors#tls\n\
+         [errors#too-few-replicas]: crate::book::errors#too-few-replicas\n\
+         [errors#unavailable]: crate::book::errors#unavailable\n\
+         [errors#unsupported]: crate::book::errors#unsupported\n\
          [guarantees]: crate::book::guarantees\n\
          [guarantees#a-section-that-was-woken]: crate::book::guarantees#a-section-that-was-woken\n\
-         [guarantees#clocks-in-one-place]: crate::book::guarantees#clocks-in-one-place\n\
          [guarantees#replicas-and-sentinel]: crate::book::guarantees#replicas-and-sentinel\n\
+         [kubernetes#cronjobs]: crate::book::kubernetes#cronjobs\n\
+         [kubernetes#elect-a-leader-among-replicas]: crate::book::kubernetes#elect-a-leader-among-replicas\n\
          [metrics]: crate::book::metrics\n\
+         [migration#from-shedlock]: crate::book::migration#from-shedlock\n\
          [migration#moving-a-running-system]: crate::book::migration#moving-a-running-system\n\
          [operations#cost-of-looking-at-locks]: crate::book::operations#cost-of-looking-at-locks\n\
          [operations#forks]: crate::book::operations#forks\n\
          [operations#rights]: crate::book::operations#rights\n\
          [operations#which-servers]: crate::book::operations#which-servers\n\
          [operations#with-clients-in-other-languages]: crate::book::operations#with-clients-in-other-languages\n\
-         [protocol]: crate::book::protocol\n"
+         [permissions]: crate::book::permissions\n\
+         [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
+         [permissions#operators]: crate::book::permissions#operators\n\
+         [protocol]: crate::book::protocol\n\
+         [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
+         [servers#choose-a-deployment]: crate::book::servers#choose-a-deployment\n\
+         [servers#clocks]: crate::book::servers#clocks\n\
+         [servers#configure-the-server]: crate::book::servers#configure-the-server\n\
+         [servers#eviction]: crate::book::servers#eviction\n\
+         [servers#sentinel]: crate::book::servers#sentinel\n\
+         [troubleshooting#locks-are-lost]: crate::book::troubleshooting#locks-are-lost\n\
+         [troubleshooting#the-server-restarted-empty]: crate::book::troubleshooting#the-server-restarted-empty\n\
+         [ttl-and-wait#max_hold]: crate::book::ttl_and_wait#max_hold\n\
+         [ttl-and-wait#ttl]: crate::book::ttl_and_wait#ttl\n\
+         [urls]: crate::book::urls\n\
+         [urls#credentials]: crate::book::urls#credentials\n\
+         [urls#options]: crate::book::urls#options\n"
     };
 }
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/cron.md")]
+pub mod cron {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/deploys.md")]
+pub mod deploys {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/kubernetes.md")]
+pub mod kubernetes {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/migration.md")]
 pub mod migration {}
 
 #[doc = links!()]
-#[doc = include_str!("../docs/book/src/how-to/operations.md")]
-pub mod operations {}
+#[doc = include_str!("../docs/book/src/how-to/servers.md")]
+pub mod servers {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/troubleshooting.md")]
+pub mod troubleshooting {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/ttl-and-wait.md")]
+pub mod ttl_and_wait {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/reference/cli.md")]
@@ -44,8 +112,16 @@ pub mod errors {}
 pub mod metrics {}
 
 #[doc = links!()]
+#[doc = include_str!("../docs/book/src/reference/permissions.md")]
+pub mod permissions {}
+
+#[doc = links!()]
 #[doc = include_str!("../docs/book/src/reference/protocol.md")]
 pub mod protocol {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/reference/urls.md")]
+pub mod urls {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/explanation/alternatives.md")]

@@ -1,9 +1,63 @@
-// Here the README's links to a file lead to a module: of two definitions of a link the first counts.
-#![doc = "[comparison]: crate::book::alternatives\n[errors]: crate::book::errors\n[guarantees]: crate::book::guarantees\n[migration]: crate::book::migration\n[observability]: crate::book::metrics\n[operations]: crate::book::operations\n[operations-raw]: crate::book::operations#with-clients-in-other-languages\n[protocol]: crate::book::protocol\n"]
-// Its code is tested in the package of the tests, which has the crates that it uses.
-#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
+//! Distributed locks for async Rust, declared with one attribute, over Redis and Valkey.
+//!
+//! ```
+//! use dlock::{LockError, LockManager, distributed_lock};
+//!
+//! #[distributed_lock(key = "order:<id>", ttl = "30s", lease = lease)]
+//! async fn settle(id: u64) -> Result<(), LockError> {
+//!     println!("order {id} is locked, fencing token {}", lease.fencing_token());
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! dlock::install(LockManager::connect("memory://").await?)?; // or redis://127.0.0.1:6379
+//! settle(42).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Across all processes that use the same server, one call of `settle(42)` runs at a time. Other calls wait their turn, first
+//! come, first served. dlock renews the lease while the body runs. If the lease is lost, dlock drops the body's future at
+//! its next await and returns [`LockError::Lost`]. Each holder gets a [`FencingToken`] that is greater than every earlier one
+//! for its key.
+//!
+//! # Where to find what
+//!
+//! | task | item |
+//! |---|---|
+//! | lock a function | [`distributed_lock`], and its options in [the book][attribute] |
+//! | use a struct or an enum in a key | [`derive(KeyPart)`](derive@KeyPart) |
+//! | connect and configure | [`LockManager::connect`], [`LockManager::builder`], [the URLs][urls] |
+//! | use one manager in the whole program | [`install`], [`shutdown`] |
+//! | use another manager for one call, for example in a test | [`with_manager`], [`LockManager::memory`] |
+//! | lock without the attribute | [`LockManager::lock`], [`LockManager::lock_all`] |
+//! | lock in code without async | the attribute on a plain `fn`, or [`blocking`] |
+//! | handle errors | [`LockError`], and [every error with its remedy][errors] |
+//! | write a store | [`store::LockStore`], and the package `dlock-conformance` |
+//!
+//! # Guarantees
+//!
+//! On one Redis server, two holders of a key never overlap, as long as the server keeps its data. A failover or a restart without
+//! persistence can lose a lock: the fencing token protects your data then, if the resource compares tokens.
+//! [Guarantees][guarantees] lists each kind of deployment and each fault.
+//!
+//! # Features
+//!
+//! | feature | adds | default |
+//! |---|---|---|
+//! | `redis` | Redis and Valkey | yes |
+//! | `tls` | `rediss://` URLs; needs a C compiler | yes |
+//! | `axum`, `actix-web` | [`LockError`] as an HTTP response, module `web` | |
+//! | `metrics` | counters and histograms through the crate `metrics` | |
+//! | `admin` | module `admin`: locks, holders and waiters of a server | |
+//! | `registry` | `lock_sites()`: every annotated function of the program | |
+//!
+//! [attribute]: crate::book::attribute
+//! [errors]: crate::book::errors
+//! [guarantees]: crate::book::guarantees
+//! [urls]: crate::book::urls
 
-/// Makes a struct or an enum one of the values that stand in a key.
+/// Derives the trait `KeyPart`, so that values of a struct or an enum can stand in a key.
 ///
 /// ```
 /// use dlock::{KeyPart, LockError, LockManager, distributed_lock};
@@ -37,7 +91,7 @@
 /// # Ok(()) }).await }
 /// ```
 pub use dlock_macros::KeyPart;
-/// Takes a lock before the body of an async function, and gives it back behind it.
+/// Acquires a lock before the body of a function, renews it while the body runs, and releases it afterwards.
 ///
 /// ```
 /// use dlock::{Lease, LockError, LockManager, distributed_lock};
@@ -53,7 +107,7 @@ pub use dlock_macros::KeyPart;
 /// }
 ///
 /// impl Reports {
-///     /// A job that every replica starts, and one does.
+///     /// Every replica starts this job, and one replica does it.
 ///     #[distributed_lock(
 ///         key = "report:<day>",
 ///         ttl = "30s",
@@ -99,10 +153,10 @@ pub use dlock_runtime::web;
 #[cfg(feature = "registry")]
 pub use dlock_runtime::{assert_lock_sites_agree, lock_sites};
 
-/// What generated code calls; not for use by hand.
+/// Functions that generated code calls. Not part of the public API.
 #[doc(hidden)]
 pub use dlock_runtime::support as __private;
 
-/// The book: how-to pages, reference and explanation.
+/// The book: tutorial, how-to pages, reference and explanation.
 #[cfg(doc)]
 pub mod book;

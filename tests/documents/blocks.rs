@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// What blocks may be in. Of the last ones nobody knows whether they are right.
-const LANGUAGES: [&str; 10] = [
-    "rust", "sh", "console", "toml", "sql", "python", "lua", "conf", "promql", "text",
+const LANGUAGES: [&str; 11] = [
+    "rust", "sh", "console", "toml", "sql", "python", "lua", "conf", "promql", "text", "yaml",
 ];
 
 fn all_in(language: &str) -> Vec<Block> {

@@ -7,6 +7,7 @@ use crate::component::Component;
 use crate::gate::seconds;
 use crate::steps::{Step, test_threads};
 use crate::timed::Times;
+use crate::words;
 
 /// The unit tests, and the executables of `tests/` that start nothing. The few unit tests that start servers
 /// are left out by their names, and so is the simulation, which takes half a minute. All packages are built
@@ -21,6 +22,7 @@ const TESTS: Call = Call::new(
 pub(crate) fn run() -> Result<(), String> {
     let parts = [
         ("fmt", Step::Fmt.component(), Step::Fmt.calls()),
+        ("words", None, Vec::new()),
         ("lint", Step::Lint.component(), vec![Step::clippy()]),
         ("test", None, vec![TESTS.with(test_threads())]),
     ];
@@ -31,6 +33,9 @@ pub(crate) fn run() -> Result<(), String> {
         println!("\n==> {name}");
         let start = Instant::now();
         component.map_or(Ok(()), Component::provide)?;
+        if name == "words" {
+            words::check()?;
+        }
         for call in calls {
             let is_test = name == "test";
             let variables = times.as_ref().filter(|_| is_test).map(Times::variables);

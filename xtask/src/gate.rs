@@ -14,10 +14,18 @@ use crate::cargo::Call;
 use crate::component::Component;
 use crate::steps::Step;
 use crate::timed::Times;
-use crate::{api, cargo, editor, server, supply, tools};
+use crate::{api, book, cargo, editor, links, server, supply, tools, words};
 
 /// The steps that only compile, and the examples of the documentation.
 const BESIDE: [Step; 4] = [Step::Lint, Step::DocTest, Step::Doc, Step::Api];
+
+/// The libraries whose documentation is published.
+const PUBLISHED: [&str; 4] = [
+    "dlock",
+    "dlock_conformance",
+    "dlock_macros",
+    "dlock_runtime",
+];
 
 enum Done {
     Checked,
@@ -138,7 +146,16 @@ fn in_background(step: Step, output: &Path) -> Result<Done, String> {
             return Err(format!("this failed: {}", call.line()));
         }
     }
+    links_of(step)?;
     Ok(Done::Checked)
+}
+
+/// Checks the links of the documentation that a step has built.
+fn links_of(step: Step) -> Result<(), String> {
+    if step == Step::Doc {
+        links::check(&cargo::target().join("doc"), &PUBLISHED)?;
+    }
+    Ok(())
 }
 
 /// The end of the step `api`, which has nothing to compare where no description can be read.
@@ -159,6 +176,8 @@ fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
             tools::provide()?;
         }
         Step::Supply => supply::check()?,
+        Step::Words => words::check()?,
+        Step::Book => return compared(book::check()),
         Step::Api => return compared(api::check(Call::run_under)),
         Step::Editor => editor::check()?,
         _ => {}
@@ -175,6 +194,7 @@ fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
             return Err(format!("this failed: {}", call.line()));
         }
     }
+    links_of(step)?;
     Ok(Done::Checked)
 }
 

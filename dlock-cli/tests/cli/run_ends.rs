@@ -325,7 +325,7 @@ async fn a_long_command_keeps_its_lock_and_its_watchdog_quiet() {
         "echo in; while ! [ -e {} ]; do sleep 0.02; done; echo out",
         go.display()
     );
-    let worker = running(&server, &["--ttl", "2s"], &script).await;
+    let worker = running(&server, &["--ttl", "4s"], &script).await;
     // Each comes after a third of the TTL: together they are longer than it.
     for _ in 0..4 {
         renewed(&server).await;

@@ -103,7 +103,7 @@ async fn assert_connections(url: &str, servers: &[&RedisServer], count: usize) {
     drop(manager);
 }
 
-/// As `docs/book/src/how-to/operations.md` counts them.
+/// As `docs/book/src/how-to/servers.md` counts them.
 #[tokio::test]
 async fn each_way_to_reach_servers_has_its_number_of_connections() {
     let sentinels = Sentinels::pooled().await;

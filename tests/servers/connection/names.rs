@@ -52,7 +52,7 @@ async fn a_user_who_may_not_choose_a_name_works_without() {
     }
 }
 
-/// What `docs/book/src/how-to/operations.md` says of `CLIENT KILL TYPE`.
+/// What `docs/book/src/how-to/servers.md` says of `CLIENT KILL TYPE`.
 #[tokio::test]
 async fn connections_that_hear_of_grants_are_of_another_type_than_those_of_renewals() {
     const TTL: std::time::Duration = std::time::Duration::from_millis(1500);

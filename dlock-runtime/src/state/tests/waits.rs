@@ -72,7 +72,7 @@ fn a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second() {
     }
 }
 
-/// The number of commands that a waiter costs, as `docs/book/src/how-to/operations.md` gives it.
+/// The number of commands that a waiter costs, as `docs/book/src/how-to/servers.md` gives it.
 #[test]
 fn a_waiter_asks_once_a_second_and_more_often_of_a_lease_that_is_always_about_to_end() {
     let questions_in_a_minute = |ttl: Duration| {

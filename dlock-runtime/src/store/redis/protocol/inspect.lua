@@ -35,7 +35,7 @@ for at = 1, #queued, 2 do
   table.insert(waiters, try('ZSCORE', living, queued[at]) or '0')
 end
 
--- The place of the last one, as ZCARD is a right that locks do not need.
+-- ZRANK of the last waiter instead of ZCARD: locks need permission for ZRANK anyway.
 local last = (try('ZRANGE', queue, -1, -1) or {})[1]
 local count = last and redis.call('ZRANK', queue, last) + 1 or 0
 
