@@ -1,4 +1,4 @@
-//! `dlock run` in good times: what the command gets, and what its end means.
+//! `dlock run` without faults: the environment of the command, and the exit codes.
 
 use std::{io::Write, process::Stdio, time::Duration};
 
@@ -68,7 +68,7 @@ async fn a_command_that_cannot_be_run_is_said_to_keep_its_lock_for_the_minimal_h
     let server = RedisServer::start().await;
     let words = ["run", "job", "--min-hold", "1h", "--", "nosuch-program"];
     let ended = call(&mut dlock(&server, &words)).await.with(127);
-    let says = "nothing was run, and `--min-hold` keeps `job`";
+    let says = "nothing was run, but `--min-hold` keeps `job`";
     assert!(ended.stderr.contains(says), "{}", ended.stderr);
     assert_eq!(locks(&server).await, ["dlock:{job}"]);
 }
