@@ -1,4 +1,4 @@
-//! Tests of the model of `dlock top`: what is seen becomes rows.
+//! Tests of the model of `dlock top`.
 
 use std::time::Duration;
 
