@@ -1,4 +1,4 @@
-//! `dlock unlock`: only what was shown is taken away, and only from whom one means to.
+//! `dlock unlock`: it releases only the lease that it has shown.
 
 use dlock::LockError;
 use dlock_testkit::RedisServer;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     call, dlock, locks,
-    looks::{manager, scene, set},
+    reads::{manager, scene, set},
     run_signals::at_a_terminal,
 };
 
@@ -32,9 +32,9 @@ async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
         .with(0);
     for words in [
         "holder         billing@",
-        "Its holder is told",
-        "Nobody waits",
-        "Unlocked `job`: it is free.",
+        "The holder is notified",
+        "There are no waiters",
+        "Released `job`: it is free.",
     ] {
         assert!(ended.stdout.contains(words), "{}", ended.stdout);
     }
@@ -44,7 +44,7 @@ async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
     let ended = call(&mut dlock(&server, &["unlock", "job", "--yes"]))
         .await
         .with(1);
-    assert_eq!(ended.stdout, "Nobody holds `job`.\n");
+    assert_eq!(ended.stdout, "`job` is free.\n");
     let ended = call(&mut dlock(&server, &["--json", "unlock", "job", "--yes"]))
         .await
         .with(1);
@@ -80,7 +80,11 @@ async fn a_lock_of_another_client_can_be_taken_away() {
     let ended = call(&mut dlock(&server, &["unlock", "--yes", "job"]))
         .await
         .with(0);
-    assert!(ended.stdout.contains("it is not told"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("It is not notified"),
+        "{}",
+        ended.stdout
+    );
     assert!(locks(&server).await.is_empty());
 }
 
@@ -90,13 +94,13 @@ async fn at_a_terminal_it_asks_and_does_what_was_answered() {
     set(&server, b"dlock:{job}", b"foreign").await;
     let told = at_a_terminal(&server, "[y/N] ", "", r"\n", &["unlock", "job"]).await;
     assert!(
-        told.contains("Nothing was done to `job`.") && told.contains("code 1"),
+        told.contains("`job` was not released.") && told.contains("code 1"),
         "{told}"
     );
     assert_eq!(locks(&server).await, ["dlock:{job}"]);
     let told = at_a_terminal(&server, "[y/N] ", "", r"y\n", &["unlock", "job"]).await;
     assert!(
-        told.contains("Unlocked `job`") && told.contains("code 0"),
+        told.contains("Released `job`") && told.contains("code 0"),
         "{told}"
     );
     assert!(locks(&server).await.is_empty());
@@ -110,7 +114,7 @@ async fn what_was_not_shown_is_not_taken_away() {
         "import redis; redis.Redis.from_url(os.environ['DLOCK_URL']).set('dlock:{job}', 'other')";
     let told = at_a_terminal(&server, "[y/N] ", meanwhile, r"y\n", &["unlock", "job"]).await;
     assert!(
-        told.contains("Nothing was done: somebody else has `job`"),
+        told.contains("`job` was not released: it has another holder"),
         "{told}"
     );
     assert!(told.contains("code 1"), "{told}");
