@@ -361,9 +361,5 @@ async fn an_even_quorum_and_one_of_two_servers() {
     found.about("risk", "quorum", "4 servers on 1 host");
     let two = format!("redlock://{}", hosts[..2].join(","));
     let refused = call(&mut at(&two, &[])).await.with(2);
-    assert!(
-        refused.stderr.contains("name three or five"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("three"), "{}", refused.stderr);
 }

@@ -275,11 +275,7 @@ async fn a_free_lock_and_one_of_another_client_say_so() {
     );
 
     let refused = call(&mut dlock(&server, &["inspect", "a{b"])).await.with(2);
-    assert!(
-        refused.stderr.contains("no valid lock key"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("a{b"), "{}", refused.stderr);
 }
 
 /// Returns `true` if a terminal only prints the text.
