@@ -302,8 +302,8 @@ async fn a_stopped_dlock_loses_its_command_before_its_lease() {
     worker.pause();
     worker.line("asked", LIMIT).await;
     assert_eq!(locks(&server).await, ["dlock:{job}"], "it was still ours");
-    // The two streams are collected one beside the other.
-    eventually(LIMIT, "it says why", async || {
+    // The two streams are read concurrently.
+    eventually(LIMIT, "it prints the reason", async || {
         worker.stderr().contains("`dlock run` does not respond")
     })
     .await;
