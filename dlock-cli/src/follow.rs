@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_free_is_looked_at_again_unless_it_is_too_much() {
+    async fn known_free_locks_are_read_again_up_to_a_limit() {
         let server = RedisServer::start().await;
         let manager = LockManager::connect(&server.url()).await.expect("it runs");
         let guard = manager.lock("n:1").acquire().await.expect("it is free");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_been_free_for_a_walk_is_forgotten() {
+    async fn a_lock_that_was_free_for_a_whole_scan_is_forgotten() {
         let server = RedisServer::start().await;
         let mut follower = follower(&server, None).await;
         follower.hear_of("n:1");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pattern_is_for_servers_to_understand() {
+    async fn patterns_are_matched_by_the_server() {
         let server = RedisServer::start().await;
         let manager = LockManager::connect(&server.url()).await.expect("it runs");
         let guards = manager.lock_all(["a:1", "b:1"]).acquire().await;

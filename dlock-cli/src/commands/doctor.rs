@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_accepted_and_nothing_else() {
+    fn only_known_risks_are_accepted() {
         use Severity::{Broken, Risk, Unknown};
         let (load, permissions) = (Topic::Load, Topic::Permissions);
         for (severity, topic, known, is_accepted) in [

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_what_is_known_of_a_lease_that_has_ended() {
+    fn released_leases_show_their_last_reading() {
         let interval = Duration::from_secs(1);
         let holder = HolderView {
             owner: Some("a.1".to_owned()),

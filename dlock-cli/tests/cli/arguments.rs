@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{call, dlock};
 
 #[tokio::test]
-async fn help_tells_exit_codes_and_no_password() {
+async fn help_shows_exit_codes_and_no_password() {
     let server = RedisServer::start().await;
     for words in [
         &["--help"][..],
@@ -89,7 +89,7 @@ async fn an_output_that_is_full_or_closed() {
 }
 
 #[tokio::test]
-async fn what_the_environment_says_is_not_asked_for() {
+async fn usage_does_not_require_what_the_environment_sets() {
     let server = RedisServer::start().await;
     for (words, usage) in [
         (&["run"][..], "Usage: dlock run <KEY> <COMMAND>...\n"),
@@ -164,7 +164,7 @@ async fn errors_are_json_if_all_is() {
 }
 
 #[tokio::test]
-async fn logs_are_told_on_request() {
+async fn logs_are_printed_on_request() {
     let server = RedisServer::start().await;
     let quiet = call(&mut dlock(&server, &["run", "job", "true"]))
         .await

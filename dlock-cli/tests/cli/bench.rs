@@ -50,7 +50,7 @@ async fn people_get_a_table() {
 }
 
 #[tokio::test]
-async fn who_stops_it_leaves_nothing_behind() {
+async fn an_interrupted_benchmark_leaves_no_locks() {
     let server = RedisServer::start().await;
     let worker = Worker::spawn(&mut dlock(&server, &["bench", "--seconds", "600"]));
     // The PINGs come before the locks.

@@ -58,7 +58,7 @@ async fn scans(server: &RedisServer) -> u32 {
 }
 
 #[tokio::test]
-async fn a_list_says_how_far_it_is_to_whoever_waits_at_a_terminal() {
+async fn a_slow_list_shows_its_progress_at_a_terminal() {
     let server = server_with_keys_of_others(KEYS).await;
     let steps = [
         "see:% of the keys; slow to spare the server, use `--fast` for full speed",
@@ -80,7 +80,7 @@ async fn a_list_says_how_far_it_is_to_whoever_waits_at_a_terminal() {
 }
 
 #[tokio::test]
-async fn top_says_that_its_looks_are_stretched() {
+async fn top_reports_slow_scans() {
     let server = server_with_keys_of_others(SOME_KEYS).await;
     let billing = manager(&server, "billing").await;
     let guard = billing
@@ -97,7 +97,7 @@ async fn top_says_that_its_looks_are_stretched() {
 
 /// Changes of known locks, and grants, appear before the end of the scan.
 #[tokio::test]
-async fn a_watch_sees_what_it_knows_and_hears_meanwhile() {
+async fn a_watch_reads_known_locks_and_grants_during_a_scan() {
     let server = server_with_keys_of_others(KEYS).await;
     let billing = manager(&server, "billing").await;
     let known = billing.lock("known").acquire().await.expect("it is free");

@@ -96,7 +96,7 @@ async fn a_server_that_may_evict_locks_is_a_risk_until_its_policy_is_changed() {
 }
 
 #[tokio::test]
-async fn what_is_known_can_be_accepted() {
+async fn known_risks_can_be_accepted() {
     let server = RedisServer::start().await;
     findings(&server.url(), 1, &[])
         .await
@@ -118,7 +118,7 @@ async fn a_server_without_room_is_broken() {
 }
 
 #[tokio::test]
-async fn the_words_that_are_told_grant_what_is_missing() {
+async fn remedies_grant_missing_permissions() {
     let server = RedisServer::start_with(&FINE).await;
     let permissions =
         "+ping +eval +evalsha +subscribe +time +exists +get +getex +set +del +pexpire +pttl";
@@ -160,7 +160,7 @@ async fn the_words_that_are_told_grant_what_is_missing() {
 }
 
 #[tokio::test]
-async fn what_was_not_seen_is_no_good_news() {
+async fn checks_that_could_not_run_count_as_failures() {
     let server = RedisServer::start_with(&FINE).await;
     let blind = "ACL SETUSER blind on >s3cret ~* &* +@all -info -config";
     order(&server, &blind.split(' ').collect::<Vec<_>>()).await;
@@ -208,7 +208,7 @@ async fn how_often_the_log_is_flushed_is_judged_by_the_layout() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_and_not_shown() {
+async fn a_wrong_password_is_reported_and_not_shown() {
     let server = RedisServer::start_with(&["--requirepass", "s3cret"]).await;
     let wrong = format!("redis://:w0rse@127.0.0.1:{}", server.port());
     let Ended { stdout, stderr, .. } = call(&mut at(&wrong, &[])).await.with(1);
@@ -237,7 +237,7 @@ async fn a_dead_server_is_unavailable() {
 }
 
 #[tokio::test]
-async fn foreign_data_and_locks_without_an_end_are_named() {
+async fn third_party_data_and_locks_without_a_ttl_are_listed() {
     let server = RedisServer::start_with(&FINE).await;
     order(&server, &["SET", "dlock:{order:42}", "somebody"]).await;
     let found = findings(&server.url(), 1, &[]).await;

@@ -155,7 +155,7 @@ async fn the_function_of_a_holder_is_shown() {
 }
 
 #[tokio::test]
-async fn of_a_quorum_it_is_told_how_many_have_the_lock() {
+async fn lists_show_how_many_servers_of_a_quorum_have_the_lock() {
     let servers = [
         RedisServer::start().await,
         RedisServer::start().await,
@@ -288,7 +288,7 @@ fn is_harmless(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_others_have_written_drives_no_terminal() {
+async fn text_of_other_clients_does_not_control_the_terminal() {
     let server = RedisServer::start().await;
     let evil = "a\x1b[2J\x1b]0;x\x07\u{9b}31m\u{202e}\r";
     let owner = "0123456789abcdef0123456789abcdef.1";

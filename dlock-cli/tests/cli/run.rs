@@ -64,7 +64,7 @@ async fn a_command_that_cannot_be_run_leaves_no_lock() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_run_is_said_to_keep_its_lock_for_the_minimal_hold() {
+async fn a_failed_start_reports_that_min_hold_keeps_the_lock() {
     let server = RedisServer::start().await;
     let words = ["run", "job", "--min-hold", "1h", "--", "nosuch-program"];
     let ended = call(&mut dlock(&server, &words)).await.with(127);
@@ -94,7 +94,7 @@ async fn a_call_that_does_not_wait_enters_no_queue() {
 }
 
 #[tokio::test]
-async fn others_see_the_name_that_the_caller_gives() {
+async fn the_application_name_is_visible_to_others() {
     let server = RedisServer::start().await;
     let holder = Worker::spawn(&mut dlock(
         &server,
@@ -115,7 +115,7 @@ async fn others_see_the_name_that_the_caller_gives() {
 }
 
 #[tokio::test]
-async fn nothing_runs_while_somebody_else_has_the_lock() {
+async fn nothing_runs_while_the_lock_is_busy() {
     let server = RedisServer::start().await;
     let holder = Worker::spawn(&mut dlock(
         &server,
@@ -153,7 +153,7 @@ async fn nothing_runs_while_somebody_else_has_the_lock() {
 }
 
 #[tokio::test]
-async fn who_waits_begins_when_the_other_has_ended() {
+async fn a_waiter_starts_after_the_holder_has_ended() {
     let server = RedisServer::start().await;
     let holder = "echo in; while ! [ -e \"$0\" ]; do sleep 0.02; done; echo out >> \"$1\"";
     let folder = tempfile::tempdir().unwrap();

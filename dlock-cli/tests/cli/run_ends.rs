@@ -68,7 +68,7 @@ async fn a_lease_that_was_taken_away_ends_the_command() {
 }
 
 #[tokio::test]
-async fn a_deaf_command_and_its_children_are_killed() {
+async fn a_command_that_ignores_signals_is_killed_with_its_children() {
     let server = RedisServer::start().await;
     let options = ["--ttl", "1s", "--kill-after", "200ms"];
     let worker = running(&server, &options, DEAF).await;
@@ -89,7 +89,7 @@ async fn a_deaf_command_and_its_children_are_killed() {
 }
 
 #[tokio::test]
-async fn a_server_that_stands_still_ends_the_command_before_its_lease() {
+async fn a_paused_server_ends_the_command_before_its_lease() {
     let server = RedisServer::start().await;
     // With this TTL the last renewal can still be carried out when the command stops waiting for the release.
     let worker = running(&server, &["--ttl", "9s"], POLITE).await;
@@ -189,7 +189,7 @@ async fn a_killed_dlock_leaves_no_command_behind() {
 }
 
 #[tokio::test]
-async fn a_killed_dlock_leaves_no_deaf_command_behind() {
+async fn a_command_that_ignores_signals_does_not_survive_a_killed_dlock() {
     leaves_nothing_behind_when_killed(DEAF).await;
 }
 
@@ -223,7 +223,7 @@ async fn watched(server: &RedisServer, options: &[&str], on_term: &str) -> Worke
 }
 
 #[tokio::test]
-async fn what_a_killed_dlock_has_left_is_killed_after_the_time_that_it_was_to_have() {
+async fn a_command_of_a_killed_dlock_is_killed_after_kill_after() {
     let server = RedisServer::start().await;
     let options = ["--ttl", "1h", "--kill-after", "200ms"];
     let worker = watched(&server, &options, "").await;
@@ -246,7 +246,7 @@ async fn a_watchdog_is_not_in_the_group_of_its_dlock() {
 /// A service manager sends `SIGTERM` to all processes of a service.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_watchdog_that_is_told_to_end_watches_on() {
+async fn a_watchdog_ignores_signals_to_end() {
     let server = RedisServer::start().await;
     let worker = watched(&server, &[], "echo asked; exit 0").await;
     let watchdog = watchdog_of(&worker);
@@ -395,7 +395,7 @@ async fn a_command_whose_lease_cannot_be_renewed_has_no_longer_than_the_lease() 
 }
 
 #[tokio::test]
-async fn what_a_killed_dlock_has_left_has_no_longer_than_the_lease() {
+async fn a_command_of_a_killed_dlock_ends_with_the_lease() {
     let server = RedisServer::start().await;
     let options = ["--ttl", "3s", "--kill-after", "1h"];
     let worker = running(&server, &options, DEAF).await;
@@ -409,7 +409,7 @@ async fn what_a_killed_dlock_has_left_has_no_longer_than_the_lease() {
 }
 
 #[tokio::test]
-async fn what_a_command_has_started_is_killed_when_the_command_itself_has_ended_in_time() {
+async fn children_of_a_command_are_killed_after_it_ended_in_time() {
     let server = RedisServer::start().await;
     let options = ["--max-hold", "300ms", "--kill-after", "500ms"];
     let worker = running(&server, &options, DEAF_CHILD).await;

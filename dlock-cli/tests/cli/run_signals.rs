@@ -64,7 +64,7 @@ async fn the_lock_is_kept_until_all_that_the_command_has_started_has_ended() {
 }
 
 #[tokio::test]
-async fn what_the_command_has_started_is_told_to_end_with_it() {
+async fn children_of_the_command_get_the_signal_too() {
     let server = RedisServer::start().await;
     let script =
         "(trap 'echo child asked; exit 0' TERM; echo in; while :; do sleep 0.02; done) & wait";
@@ -78,7 +78,7 @@ async fn what_the_command_has_started_is_told_to_end_with_it() {
 
 /// Processes in the background keep running: a command may start a service.
 #[tokio::test]
-async fn what_the_command_leaves_in_the_background_goes_on() {
+async fn processes_in_the_background_keep_running() {
     let server = RedisServer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -99,7 +99,7 @@ async fn what_the_command_leaves_in_the_background_goes_on() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_command_is_killed_with_its_lease() {
+async fn the_rest_of_a_group_is_killed_with_the_lease() {
     let server = RedisServer::start().await;
     let script = "(trap '' TERM; echo $$; while :; do sleep 0.02; done) & wait";
     let options = ["run", "job", "--ttl", "1s", "--kill-after", "1h"];
@@ -121,7 +121,7 @@ async fn what_is_left_of_a_command_is_killed_with_its_lease() {
 }
 
 #[tokio::test]
-async fn who_is_told_to_end_while_it_waits_leaves_the_queue_and_runs_nothing() {
+async fn a_signal_during_the_wait_leaves_the_queue_and_runs_nothing() {
     let server = RedisServer::start().await;
     let holder = Worker::spawn(&mut dlock(
         &server,
@@ -186,7 +186,7 @@ async fn who_is_told_to_end_while_the_grant_is_on_its_way_runs_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_ignored_from_the_start_stays_ignored() {
+async fn ignored_signals_stay_ignored() {
     const NOHUP: &str = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); \
                          os.execv(sys.argv[1], sys.argv[1:])";
     let server = RedisServer::start().await;
@@ -257,7 +257,7 @@ async fn run_at_a_terminal(server: &RedisServer, typed: &str, script: &str) -> S
 }
 
 #[tokio::test]
-async fn what_is_typed_at_a_terminal_arrives_once() {
+async fn a_typed_interrupt_arrives_once() {
     let server = RedisServer::start().await;
     // A second signal of the same kind would be passed on before the one below.
     let script = "n=0; trap 'n=$((n+1)); kill -USR1 $PPID' INT; trap 'echo count $n; exit 4' USR1; \
@@ -271,7 +271,7 @@ async fn what_is_typed_at_a_terminal_arrives_once() {
 
 /// A terminal sends `SIGINT` to the command too, so `dlock` does not pass it on.
 #[tokio::test]
-async fn what_a_terminal_sends_to_all_is_not_passed_on() {
+async fn an_interrupt_at_a_terminal_is_not_passed_on() {
     let server = RedisServer::start().await;
     // A shell with two pending signals runs the trap of the first one first.
     let script = "n=0; trap 'n=$((n+1))' INT; trap 'echo count $n; exit 4' USR1; \

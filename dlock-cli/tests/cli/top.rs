@@ -110,7 +110,7 @@ async fn holders_and_waiters_are_printed_once() {
 }
 
 #[tokio::test]
-async fn what_others_have_written_does_not_drive_the_terminal() {
+async fn text_of_other_clients_does_not_control_the_screen() {
     let server = RedisServer::start().await;
     let mut connection = server.connection().await;
     redis::cmd("SET")
@@ -127,7 +127,7 @@ async fn what_others_have_written_does_not_drive_the_terminal() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_it_says_what_to_do() {
+async fn without_a_terminal_it_suggests_once() {
     let server = RedisServer::start().await;
     let ended = call(&mut dlock(&server, &["top"])).await.with(2);
     assert!(
@@ -140,7 +140,7 @@ async fn without_a_terminal_it_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn one_looks_around_and_leaves() {
+async fn keys_filters_and_sizes_work_in_a_terminal() {
     let server = RedisServer::start().await;
     let billing = manager(&server, "billing").await;
     let guard = billing

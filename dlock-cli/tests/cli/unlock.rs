@@ -11,7 +11,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn nobody_is_asked_where_there_is_no_terminal() {
+async fn without_a_terminal_it_requires_yes() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
     for words in [&["unlock", "job"][..], &["--json", "unlock", "job"]] {
@@ -23,7 +23,7 @@ async fn nobody_is_asked_where_there_is_no_terminal() {
 }
 
 #[tokio::test]
-async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
+async fn a_lock_is_released_and_its_holder_is_notified() {
     let server = RedisServer::start().await;
     let manager = manager(&server, "billing").await;
     let guard = manager.lock("job").acquire().await.unwrap();
@@ -56,7 +56,7 @@ async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
 }
 
 #[tokio::test]
-async fn who_waits_has_it_next() {
+async fn the_first_waiter_holds_the_lock_next() {
     let server = RedisServer::start().await;
     let scene = scene(&server).await;
     let ended = call(&mut dlock(&server, &["--json", "unlock", "-y", "order:1"]))
@@ -74,7 +74,7 @@ async fn who_waits_has_it_next() {
 }
 
 #[tokio::test]
-async fn a_lock_of_another_client_can_be_taken_away() {
+async fn a_third_party_lock_can_be_released() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
     let ended = call(&mut dlock(&server, &["unlock", "--yes", "job"]))
@@ -89,7 +89,7 @@ async fn a_lock_of_another_client_can_be_taken_away() {
 }
 
 #[tokio::test]
-async fn at_a_terminal_it_asks_and_does_what_was_answered() {
+async fn at_a_terminal_it_asks_for_confirmation() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
     let told = at_a_terminal(&server, "[y/N] ", "", r"\n", &["unlock", "job"]).await;
@@ -107,7 +107,7 @@ async fn at_a_terminal_it_asks_and_does_what_was_answered() {
 }
 
 #[tokio::test]
-async fn what_was_not_shown_is_not_taken_away() {
+async fn only_the_shown_lease_is_released() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
     let meanwhile =

@@ -16,7 +16,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn what_happens_to_locks_is_told() {
+async fn changes_of_locks_are_printed() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{before}", b"foreign").await;
     let watch = Worker::spawn(&mut dlock(&server, &["watch", "-i", "20ms"]));
@@ -75,7 +75,7 @@ async fn every_line_of_json_is_a_document() {
 }
 
 #[tokio::test]
-async fn an_outage_is_told_and_survived() {
+async fn an_outage_is_reported_and_survived() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{before}", b"foreign").await;
     let watch = Worker::spawn(&mut dlock(&server, &["watch", "--json", "-i", "20ms"]));
@@ -96,7 +96,7 @@ async fn an_outage_is_told_and_survived() {
 }
 
 #[tokio::test]
-async fn who_reads_no_more_ends_it() {
+async fn a_closed_output_ends_the_watch() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{before}", b"foreign").await;
     let mut command = dlock(&server, &["watch"]);
@@ -147,7 +147,7 @@ async fn an_interval_has_bounds() {
 }
 
 #[tokio::test]
-async fn who_may_not_look_is_told_so_and_does_not_wait() {
+async fn a_missing_permission_to_scan_is_an_error() {
     let server = RedisServer::start().await;
     let user = "SETUSER blind on >s3cret ~* &* +@all -scan";
     redis::cmd("ACL")

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_look_loses_no_signal() {
+    async fn checks_lose_no_signal() {
         let mut signals = Signals::listen().expect("signals can be listened to");
         let mut at_once = 0;
         for _ in 0..100 {

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_that_was_handed_on_is_measured_anew_by_its_first_renewal() {
+    fn a_granted_lease_is_measured_again_after_its_first_renewal() {
         let seconds = Duration::from_secs;
         let mut term = Term::of(seconds(3));
         assert_eq!(term.early(seconds(10)), seconds(1));

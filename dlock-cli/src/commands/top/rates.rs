@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_hand_off_is_not_rounded_away() {
+    fn a_single_grant_is_not_rounded_away() {
         let mut rates = Rates::default();
         for second in [0, 0, 1, 0, 0] {
             rates.push(second);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_see_claims_nothing() {
+    fn rates_are_unknown_without_messages() {
         let mut rates = Rates::default();
         rates.push(7);
         rates.blind("NOPERM".to_owned());

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_fit_in_columns_whatever_they_are_made_of() {
+    fn texts_of_any_width_fit_in_columns() {
         for (text, width, end, start) in [
             ("abcdef", 6, "abcdef", "abcdef"),
             ("abcdef", 5, "abcd…", "…cdef"),

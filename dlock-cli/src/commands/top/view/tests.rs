@@ -158,7 +158,7 @@ fn keys_are_explained() {
 }
 
 #[test]
-fn a_filter_is_seen_while_it_is_typed_and_afterwards() {
+fn a_filter_is_visible_while_it_is_typed_and_afterwards() {
     let mut model = model();
     for c in "/evil".chars() {
         press(&mut model, KeyCode::Char(c));
@@ -211,7 +211,7 @@ fn slow() -> Model {
 }
 
 #[test]
-fn looks_that_are_stretched_are_said_to_be() {
+fn slow_scans_are_reported() {
     check(
         &slow(),
         (120, 6),
@@ -260,7 +260,7 @@ fn looks_that_are_stretched_are_said_to_be() {
 }
 
 #[test]
-fn an_outage_is_said_and_what_was_known_is_grey() {
+fn an_outage_is_reported_and_old_data_is_gray() {
     let mut model = model();
     send(
         &mut model,
@@ -289,7 +289,7 @@ fn an_outage_is_said_and_what_was_known_is_grey() {
 }
 
 #[test]
-fn who_may_not_listen_is_told_so() {
+fn a_missing_permission_to_subscribe_is_reported() {
     let mut model = model();
     send(
         &mut model,
@@ -312,7 +312,7 @@ fn who_may_not_listen_is_told_so() {
 }
 
 #[test]
-fn nothing_is_said_to_be_nothing() {
+fn an_empty_screen_says_so() {
     let mut model = Model::new("dlock", Server::default());
     check(
         &model,

@@ -6,7 +6,7 @@ use super::{check, facts, server, single, worst};
 use crate::commands::doctor::finding::{Severity, Topic};
 
 #[test]
-fn whether_locks_stay_in_its_memory() {
+fn eviction_and_memory() {
     use Severity::{Broken, Note, Ok, Risk, Unknown};
     use Topic::{Eviction, Memory};
     for (changes, topic, severity, contains) in [
@@ -73,7 +73,7 @@ fn whether_locks_stay_in_its_memory() {
 }
 
 #[test]
-fn what_a_restart_of_it_does() {
+fn effects_of_a_restart() {
     use Severity::{Broken, Risk, Unknown};
     use Topic::Persistence;
     for (changes, topic, severity, contains) in [
@@ -108,7 +108,7 @@ fn what_a_restart_of_it_does() {
 }
 
 #[test]
-fn what_a_power_cut_does() {
+fn effects_of_a_power_failure() {
     use Layout::{Quorum, Sentinel, Single};
     use Severity::{Note, Ok, Risk, Unknown};
     for (layout, flushed, severity, contains) in [
@@ -135,7 +135,7 @@ fn what_a_power_cut_does() {
 }
 
 #[test]
-fn fences_are_said_to_survive_what_leases_do_not() {
+fn findings_about_lost_leases_mention_that_tokens_grow() {
     for layout in [Layout::Single, Layout::Sentinel, Layout::Quorum] {
         for logged in ["0", "1"] {
             let facts = facts(layout, vec![server("a:1", &[("aof_enabled", logged)])]);

@@ -24,7 +24,7 @@ fn a_server_as_it_should_be_has_nothing_worse_than_notes() {
 }
 
 #[test]
-fn what_it_is_and_whether_it_is_ready() {
+fn version_and_role() {
     use Severity::{Broken, Ok, Unknown};
     use Topic::{Role, Version};
     for (changes, topic, severity, contains) in [
@@ -76,7 +76,7 @@ fn what_it_is_and_whether_it_is_ready() {
 }
 
 #[test]
-fn what_else_it_has_to_do() {
+fn load() {
     use Severity::{Note, Ok, Risk, Unknown};
     use Topic::Load;
     for (changes, topic, severity, contains) in [
@@ -174,7 +174,7 @@ fn a_server_without_an_answer_is_broken_and_nothing_else() {
 }
 
 #[test]
-fn a_server_whose_scripts_cannot_publish_is_slower_and_no_risk() {
+fn scripts_that_cannot_publish_are_a_note() {
     let mut sharded = server("a:1", &[]);
     sharded.unpublished = Some("another slot".to_owned());
     let of_messages = |sharded| {
@@ -260,7 +260,7 @@ fn latency_is_judged_by_the_ttl() {
 }
 
 #[test]
-fn what_lies_in_the_servers_is_told() {
+fn locks_on_the_servers_are_counted() {
     use Severity::{Note, Ok, Risk, Unknown};
     let with = |locks| Facts {
         locks: Result::Ok(locks),

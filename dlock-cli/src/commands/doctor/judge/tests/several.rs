@@ -196,7 +196,7 @@ fn a_cluster_wants_a_majority_of_masters() {
 }
 
 #[test]
-fn who_takes_a_place_should_not_fail_with_who_had_it() {
+fn replicas_should_not_share_the_machine_of_their_master() {
     let online = "ip=a,port=2,state=online,offset=14,lag=0";
     let shared = facts(Layout::Sentinel, vec![server("a:1", &[("slave0", online)])]);
     check(
@@ -226,7 +226,7 @@ fn who_takes_a_place_should_not_fail_with_who_had_it() {
 }
 
 #[test]
-fn clocks_are_judged_by_what_depends_on_them() {
+fn clocks_are_judged_by_their_effect() {
     use Severity::{Note, Ok, Risk, Unknown};
     let pair = |layout, ahead_ms| {
         let mut facts = facts(layout, vec![server("a:1", &[]), server("b:1", &[])]);
