@@ -8,7 +8,7 @@ use crate::{
     global::Global,
 };
 
-/// Looks at distributed locks, runs commands under them, and checks the servers they lie in.
+/// Inspects distributed locks, runs commands under them, and checks their servers
 #[derive(Debug, Parser)]
 #[command(name = "dlock", version, after_help = exit::CODES)]
 pub(crate) struct Cli {
@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the arguments and the environment; ends the program if they are wrong, or for a help text.
+    /// Reads the arguments and the environment. Ends the program after a help text, or if they are invalid.
     pub(crate) fn of_arguments() -> Self {
         Self::try_parse().unwrap_or_else(|error| {
             let is_help = matches!(
@@ -31,7 +31,7 @@ impl Cli {
             if is_help {
                 error.exit();
             }
-            // Clap takes what a variable says for written, and its usage would ask for it.
+            // Clap treats a value from the environment as an argument, so the usage line would require `--url`.
             let command = Self::command().mut_arg("url", |it| it.env(Resettable::Reset));
             match command.try_get_matches() {
                 Err(same) if same.kind() == error.kind() => same.exit(),
@@ -62,7 +62,7 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    // A command without a line here is explained at its arguments.
+    // The help text of a command without a doc comment here is the doc comment of its arguments.
     #[cfg(unix)]
     Run(commands::run::RunArgs),
     Ls(commands::ls::LsArgs),
@@ -72,9 +72,9 @@ pub(crate) enum Command {
     Top(commands::top::TopArgs),
     Doctor(commands::doctor::DoctorArgs),
     Bench(commands::bench::BenchArgs),
-    /// Prints a script that completes the arguments of `dlock` in a shell
+    /// Prints a completion script for a shell
     Completions(commands::completions::CompletionsArgs),
-    /// Ends a command of `run` whose `dlock` cannot
+    /// Ends the command of a `dlock run` that was stopped or killed
     #[cfg(unix)]
     #[command(hide = true)]
     Watchdog(commands::run::WatchdogArgs),

@@ -1,4 +1,4 @@
-//! The commands, one module each.
+//! The commands, one module for each.
 
 pub(crate) mod bench;
 pub(crate) mod completions;

@@ -1,4 +1,4 @@
-//! Connects commands to the store that the arguments name.
+//! Connects commands to the store in the arguments.
 
 use dlock::{
     LockManager, LockManagerBuilder,
@@ -8,13 +8,13 @@ use dlock::{
 use crate::{exit::Failure, global::Global};
 
 impl Global {
-    /// Takes user and password from the environment, if the URL has none.
+    /// Reads user and password from the environment, if the URL has none.
     pub(crate) fn read_login(&mut self) -> Result<(), Failure> {
         self.login = CredentialsProvider::from_env(&self.url)?;
         Ok(())
     }
 
-    /// For commands that look at a server.
+    /// Returns the configuration for commands that only inspect a server.
     pub(crate) fn config(&self) -> RedisConfig {
         RedisConfig::new(&self.url)
             .namespace(self.namespace.clone())
@@ -22,7 +22,7 @@ impl Global {
             .credentials(self.login.clone())
     }
 
-    /// For commands that take locks themselves.
+    /// Returns the builder for commands that acquire locks.
     pub(crate) fn builder(&self) -> LockManagerBuilder {
         let builder = LockManager::builder()
             .application("dlock")
@@ -34,7 +34,7 @@ impl Global {
         }
     }
 
-    /// A manager that is connected.
+    /// Returns a connected manager.
     pub(crate) async fn manager(&self) -> Result<LockManager, Failure> {
         Ok(self.builder().connect(&self.url).await?)
     }

@@ -1,4 +1,4 @@
-//! The end of the program: its exit codes, and the failures behind them.
+//! Exit codes, and the failures that lead to them.
 
 use std::{
     fmt,
@@ -14,37 +14,37 @@ use crate::text::{printable, printable_json};
 /// The exit codes, as `--help` shows them.
 pub(crate) const CODES: &str = "\
 Exit codes:
-    0  done
-    1  done, but what was looked for is not there, or not as it should be
-    2  the arguments are wrong
-   69  the server cannot be reached, or did not tell
-   70  the program itself failed: a file, a terminal
-   75  somebody else held the lock for all of the wait; nothing was run
-   76  the lease was lost, or given up, and the command was ended
+    0  success
+    1  not found, declined, or a check failed
+    2  invalid arguments
+   69  server unavailable, or outcome unknown
+   70  internal error, for example a file or the terminal cannot be used
+   75  lock busy: not acquired within `--wait`, and nothing was run
+   76  lease lost or not renewed, or `--max-hold` reached: the command was ended
 
-`dlock run` ends as its command does, with 128 and the number of the signal if one ended it,
-with 127 if there is no such command, and with 126 if it cannot be run.";
+`dlock run` exits with the code of its command: 128 plus the signal number if a signal ended
+the command, 127 if the command was not found, 126 if it could not be started.";
 
-/// The exit code of the program, unless it is that of a command that it has run.
+/// The exit code of the program.
 ///
 /// Codes above 2 follow `sysexits.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done.
+    /// Success.
     Success,
-    /// Done, and what was looked for is not there, or not as it should be.
+    /// Not found, declined, or a check failed.
     Negative,
-    /// The arguments are wrong.
+    /// Invalid arguments.
     Usage,
-    /// The server cannot be reached, or the outcome is unknown.
+    /// The server is unavailable, or the outcome is unknown.
     Unavailable,
-    /// The program itself failed: a file, a terminal.
+    /// An internal error: a file or the terminal cannot be used.
     Internal,
-    /// Another process held the lock for all of the wait.
+    /// Another process held the lock for the whole wait.
     Busy,
-    /// The lease was lost while the command ran.
+    /// The lease was lost while the command ran, or the command was ended early.
     Lost,
-    /// The exit code of the command that was run.
+    /// The exit code of the command of `dlock run`.
     Command(u8),
 }
 
@@ -106,7 +106,7 @@ impl Failure {
         self.exit
     }
 
-    /// Tells it on the standard error.
+    /// Prints the failure to the standard error.
     pub(crate) fn report(&self, as_json: bool) {
         if self.exit == Exit::Success {
             return;
@@ -122,7 +122,7 @@ impl Failure {
     }
 }
 
-/// Tells something that is no failure, on the standard error.
+/// Prints a message that is not a failure to the standard error.
 pub(crate) fn note(as_json: bool, message: &str) {
     if as_json {
         say(&printable_json(&json!({ "note": message }).to_string()));
@@ -131,7 +131,7 @@ pub(crate) fn note(as_json: bool, message: &str) {
     }
 }
 
-/// One line for the standard error; a closed one is not a failure.
+/// Prints one line to the standard error. A closed standard error is not a failure.
 fn say(line: &dyn fmt::Display) {
     drop(writeln!(io::stderr().lock(), "{line}"));
 }
@@ -173,9 +173,9 @@ impl From<LockError> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        // The reader of our output has read enough, as in `dlock ls | head`.
+        // The reader closed the pipe, as in `dlock ls | head`.
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::new(Exit::Success, "nobody reads the output");
+            return Self::new(Exit::Success, "the output was closed");
         }
         Self::new(Exit::Internal, error.to_string())
     }

@@ -1,5 +1,5 @@
-//! Looks at locks again and again: through all keys as fast as the budget of looks allows, and meanwhile at
-//! the locks that are known.
+//! Reads locks repeatedly. A scan of all keys runs as fast as its share of the server's time allows; meanwhile the
+//! known locks are read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,42 +16,41 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// The locks at one moment.
+/// The locks at one time.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) locks: Vec<LockInfo>,
-    /// The number of processes when all keys had been looked at.
+    /// The number of processes at the last complete scan.
     pub(crate) processes: usize,
-    /// The time that a walk through all keys takes, if that is longer than the interval: a change without a message
-    /// is seen that late.
+    /// The time that a scan of all keys takes, if it is longer than the interval. A change without a message
+    /// is noticed with this delay.
     pub(crate) lag: Option<Duration>,
 }
 
 pub(crate) struct Follower {
     inspector: Arc<Inspector>,
     pattern: Option<String>,
-    /// The walk that is under way, if one is; it goes on between two calls.
-    /// It yields how long it took as well.
+    /// The scan that is under way, if there is one. It continues between two calls, and returns its duration too.
     walk: JoinSet<Result<(Overview, Duration), StoreError>>,
-    /// The number of walks that have begun.
+    /// The number of scans that have started.
     walks: u64,
-    /// Locks to look at meanwhile, by the last walk during which there was something to see.
+    /// The locks to read during a scan, with the last scan in which each of them was held or waited for.
     known: BTreeMap<LockKey, u64>,
-    /// `true` if all keys have been looked at once.
+    /// `true` after the first complete scan.
     knows_all: bool,
     processes: usize,
     lag: Option<Duration>,
 }
 
-/// A look that takes no longer is none that has to be stretched.
+/// A scan that takes no longer counts as one reading.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// If more than so many are known, those that are free are not looked at again until something is heard of
-/// them: a look at them would take about a second, and locks may go from hand to hand faster than that.
+/// With more known locks than this, free ones are not read again before the next message about them. Reading them
+/// would take about a second, and grants may come faster than that.
 const ENOUGH: usize = 1000;
 
 impl Follower {
-    /// Follows the locks whose keys match.
+    /// Returns a follower of the locks whose keys match `pattern`.
     pub(crate) fn new(inspector: Arc<Inspector>, pattern: Option<String>) -> Self {
         Self {
             inspector,
@@ -65,9 +64,9 @@ impl Follower {
         }
     }
 
-    /// Something happens to this lock.
+    /// Adds a lock to the known ones, after a message about it.
     pub(crate) fn hear_of(&mut self, key: &str) {
-        // The server interprets patterns.
+        // Only the server can match patterns.
         if self.pattern.is_none()
             && let Ok(key) = LockKey::new(key)
         {
@@ -75,8 +74,8 @@ impl Follower {
         }
     }
 
-    /// The locks, as soon as all keys have been read. If a walk takes longer than `interval` and a second, or `heard`
-    /// names a lock before, only known locks are read; the first call always waits for the walk.
+    /// Returns the locks after a scan of all keys. It reads only the known locks if the scan takes longer than both
+    /// `interval` and one second, or if `heard` names a lock before. The first call always waits for the scan.
     pub(crate) async fn look(
         &mut self,
         interval: Duration,
@@ -89,9 +88,9 @@ impl Follower {
         let (walked, took) = tokio::select! {
             biased;
             Some(walked) = self.walk.join_next() => {
-                walked.expect("a walk does not panic, and nobody else ends it")?
+                walked.expect("a scan does not panic and is not aborted")?
             }
-            // A short walk is about to find that lock anyway.
+            // A short scan will find that lock anyway.
             key = heard, if self.knows_all && self.lag.is_some() => {
                 if let Some(key) = key {
                     self.hear_of(&key);
@@ -104,10 +103,10 @@ impl Follower {
         self.processes = walked.processes.len();
         self.lag = (took > patience).then_some(took);
         self.know(&walked.locks);
-        // A lock that comes and goes is kept for one more walk.
+        // A lock that is free at the moment is kept for one more scan.
         self.known.retain(|_, walk| *walk + 1 >= self.walks);
         if self.lag.is_some() {
-            // Some of these locks were read long ago.
+            // Some of these locks were read at the start of a long scan.
             return self.look_again().await;
         }
         Ok(self.seen(walked.locks))
@@ -130,7 +129,7 @@ impl Follower {
         });
     }
 
-    /// Looks at what is known.
+    /// Reads the known locks.
     async fn look_again(&mut self) -> Result<Seen, StoreError> {
         let keys: Vec<_> = self.known.keys().cloned().collect();
         let locks = self.inspector.locks_of(&keys).await?;
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_free_is_looked_at_again_unless_it_is_too_much() {
+    async fn known_free_locks_are_read_again_up_to_a_limit() {
         let server = RedisServer::start().await;
         let manager = LockManager::connect(&server.url()).await.expect("it runs");
         let guard = manager.lock("n:1").acquire().await.expect("it is free");
@@ -186,7 +185,7 @@ mod tests {
             for number in 0..count {
                 follower.hear_of(&format!("n:{number}"));
             }
-            let seen = follower.look_again().await.expect("it tells");
+            let seen = follower.look_again().await.expect("the server answers");
             assert_eq!(keys(&seen), ["n:1"]);
             assert_eq!(follower.known.len(), left, "of {count}");
         }
@@ -194,27 +193,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_been_free_for_a_walk_is_forgotten() {
+    async fn a_lock_that_was_free_for_a_whole_scan_is_forgotten() {
         let server = RedisServer::start().await;
         let mut follower = follower(&server, None).await;
         follower.hear_of("n:1");
         for left in [1, 0] {
             let look = follower.look(Duration::ZERO, pending());
-            look.await.expect("it tells");
+            look.await.expect("the server answers");
             assert_eq!(follower.known.len(), left);
         }
     }
 
     #[tokio::test]
-    async fn a_pattern_is_for_servers_to_understand() {
+    async fn patterns_are_matched_by_the_server() {
         let server = RedisServer::start().await;
         let manager = LockManager::connect(&server.url()).await.expect("it runs");
         let guards = manager.lock_all(["a:1", "b:1"]).acquire().await;
         let mut follower = follower(&server, Some("a:*")).await;
         let look = follower.look(Duration::ZERO, pending());
-        assert_eq!(keys(&look.await.expect("it tells")), ["a:1"]);
+        assert_eq!(keys(&look.await.expect("the server answers")), ["a:1"]);
         follower.hear_of("b:1");
-        let again = follower.look_again().await.expect("it tells");
+        let again = follower.look_again().await.expect("the server answers");
         assert_eq!(keys(&again), ["a:1"]);
         drop(guards);
     }

@@ -1,9 +1,9 @@
-//! Signals that end the program.
+//! Waits for signals that end the program.
 
-/// Waits for a signal that ends the program: Ctrl-C, or the signal to terminate. Returns the exit code that shells
-/// expect then. It listens from the call on, and not from the first poll.
+/// Waits for Ctrl-C, `SIGTERM` or `SIGHUP`, and returns the exit code that shells expect for the signal. It listens
+/// from the call on, not from the first poll.
 pub(crate) fn interrupted() -> impl Future<Output = u8> {
-    /// 128 and the number of the signal.
+    /// 128 plus the number of the signal.
     const INTERRUPTED: u8 = 130;
     #[cfg(unix)]
     {

@@ -1,7 +1,8 @@
 //! The log of the library, with `-v`.
 
-use std::io::{IsTerminal, stderr};
+use std::io::stderr;
 
+use anstream::{AutoStream, stream::RawStream};
 use clap::ColorChoice;
 use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -9,8 +10,7 @@ use tracing_subscriber::{fmt, prelude::*};
 
 use crate::global::Global;
 
-/// Writes events to the standard error from now on. Without `-v` there are none: a command prints its results
-/// itself, once.
+/// Writes the library's log events to the standard error. Without `-v` it writes none.
 pub(crate) fn start(global: &Global) {
     let level = match global.verbose {
         0 => return,
@@ -18,7 +18,7 @@ pub(crate) fn start(global: &Global) {
         2 => Level::DEBUG,
         _ => Level::TRACE,
     };
-    let colored = global.has_color(stderr().is_terminal());
+    let colored = global.has_color(&stderr());
     let written = fmt::layer().with_writer(stderr).with_ansi(colored);
     let chosen = Targets::new().with_target("dlock", LevelFilter::from_level(level));
     tracing_subscriber::registry()
@@ -27,16 +27,12 @@ pub(crate) fn start(global: &Global) {
 }
 
 impl Global {
-    /// `true` if the output to a stream has colours; `is_terminal` says which kind of stream it is.
-    pub(crate) fn has_color(&self, is_terminal: bool) -> bool {
+    /// Returns `true` if the output to `stream` has colours.
+    pub(crate) fn has_color(&self, stream: &impl RawStream) -> bool {
         match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => {
-                let refused = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
-                let is_dumb = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
-                is_terminal && !refused && !is_dumb
-            }
+            ColorChoice::Auto => AutoStream::choice(stream) != anstream::ColorChoice::Never,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The command `dlock`: looks at locks, runs commands under them, and checks servers.
+//! The command `dlock`: inspects locks, runs commands under them, and checks servers.
 
 mod cli;
 mod commands;
@@ -8,8 +8,8 @@ mod follow;
 mod global;
 mod interrupt;
 mod log;
-mod looking;
 mod output;
+mod progress;
 mod text;
 mod view;
 

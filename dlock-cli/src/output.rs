@@ -1,6 +1,6 @@
-//! The standard output.
+//! Writes to the standard output.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use serde::Serialize;
 
@@ -9,24 +9,24 @@ use crate::{
     text::printable_json,
 };
 
-/// One JSON document, for people to read as well.
+/// Prints one JSON document, indented.
 pub(crate) fn document(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).expect("what is shown has texts for keys");
+    let text = serde_json::to_string_pretty(value).expect("all keys are strings");
     line(&printable_json(&text))
 }
 
-/// One of several JSON documents, in a line of its own.
+/// Prints one of several JSON documents, on a line of its own.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value).expect("what is shown has texts for keys");
+    let text = serde_json::to_string(value).expect("all keys are strings");
     line(&printable_json(&text))
 }
 
-/// One line. A reader that has gone is a failure, which ends the program quietly.
+/// Prints one line. A closed pipe is a failure that ends the program without a message.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     print(&[text.as_bytes(), b"\n"])
 }
 
-/// Several lines, with the end of the last one.
+/// Prints `text`, which ends with a line break.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     print(&[text.as_bytes()])
 }
@@ -41,12 +41,7 @@ fn print(parts: &[&[u8]]) -> Result<(), Failure> {
     })
 }
 
-/// `true` if the output is a terminal.
-pub(crate) fn is_terminal() -> bool {
-    io::stdout().is_terminal()
-}
-
-/// `true` if the reader has closed the output, which a program that writes seldom would not notice.
+/// Returns `true` if the reader closed the output. A program that writes rarely would not notice otherwise.
 #[cfg(unix)]
 pub(crate) fn is_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,18 +1,18 @@
-//! Texts as they are shown: what comes from a server must not drive a terminal.
+//! Formats text for people. Text from a server must not control the terminal.
 
 use std::{borrow::Cow, fmt::Write, time::Duration};
 
-/// `text` without anything that a terminal would not simply print: control characters, marks that turn
-/// the direction of writing, and the like are escaped, as in `\u{1b}`.
+/// Escapes all characters of `text` that a terminal does not simply print, as in `\u{1b}`: control characters,
+/// marks that change the writing direction, and the like.
 ///
-/// A backslash stays one, so that a key can be copied from a table into a command.
+/// A backslash stays as it is, so that a key can be copied from a table into a command.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
     if text.chars().all(is_plain) {
         return text.into();
     }
-    // The standard library knows which characters print, for whole texts: a combining mark does where
-    // there is something to combine with.
+    // The standard library decides for whole texts, because a combining mark is printable only after a character
+    // that it combines with.
     let escaped = text.escape_debug().to_string();
     let mut shown = String::with_capacity(escaped.len());
     let mut rest = escaped.chars();
@@ -30,8 +30,8 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// A JSON text in which nothing drives a terminal either. It means the same: such characters stand only in
-/// strings, where they can be written as `\u009b`.
+/// Escapes the same characters in a JSON text. The meaning stays: these characters occur only in strings, where
+/// `\u009b` stands for the character.
 pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
     // Line breaks are between values.
     let is_plain = |c: char| c.is_ascii_graphic() || matches!(c, ' ' | '\n');
@@ -45,13 +45,13 @@ pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
             continue;
         }
         for unit in c.encode_utf16(&mut [0; 2]) {
-            write!(shown, "\\u{unit:04x}").expect("memory takes all that is written");
+            write!(shown, "\\u{unit:04x}").expect("writing to a string cannot fail");
         }
     }
     shown.into()
 }
 
-/// A duration as people say it, to a precision that is worth reading.
+/// Formats a duration, rounded down to a precision that is worth reading.
 pub(crate) fn rough(duration: Duration) -> String {
     let coarse = if duration < Duration::from_secs(1) {
         Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
@@ -66,7 +66,7 @@ pub(crate) fn rough(duration: Duration) -> String {
     humantime::format_duration(coarse).to_string()
 }
 
-/// A number with its noun: `1 server`, `3 servers`.
+/// Formats a number with its noun: `1 server`, `3 servers`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),

@@ -1,4 +1,4 @@
-//! A lock as it is shown: the stable form of `--json`, and the words for people.
+//! A lock as it is printed: the stable form of `--json`, and text for people.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +17,7 @@ pub(crate) struct LockView {
     pub(crate) key: String,
     pub(crate) holder: Option<HolderView>,
     pub(crate) waiters: Vec<WaiterView>,
-    /// All waiters, also those that are not listed.
+    /// The number of all waiters, including those that are not listed.
     pub(crate) waiter_count: usize,
     pub(crate) last_fence: u64,
     pub(crate) held_at: usize,
@@ -26,13 +26,13 @@ pub(crate) struct LockView {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct HolderView {
-    /// `None` of a client of another make.
+    /// `None` for a third-party client.
     pub(crate) owner: Option<String>,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
     pub(crate) process: Option<ProcessView>,
     pub(crate) fence: u64,
-    /// A text, as a double has no room for it.
+    /// A string, because a double cannot represent it.
     pub(crate) token: Option<String>,
     pub(crate) since: Option<String>,
     pub(crate) held_ms: Option<u64>,
@@ -59,7 +59,7 @@ pub(crate) struct ProcessView {
 }
 
 impl LockView {
-    /// The lock as it was found at this moment.
+    /// Returns the view of a lock that was read at `now`.
     pub(crate) fn of(lock: &LockInfo, now: SystemTime) -> Self {
         Self {
             key: lock.key.clone(),
@@ -72,7 +72,7 @@ impl LockView {
         }
     }
 
-    /// A lock without a holder and without waiters.
+    /// Returns the view of a lock without a holder and without waiters.
     pub(crate) fn free(key: &str) -> Self {
         Self {
             key: key.to_owned(),
@@ -89,7 +89,7 @@ impl LockView {
 impl HolderView {
     fn of(holder: &HolderInfo, now: SystemTime) -> Self {
         let held = holder.since.map(|since| {
-            // The clock of the server may be ahead of ours.
+            // The server's clock may be ahead of the local one.
             now.duration_since(since).unwrap_or_default()
         });
         let token = FencingToken::from_fence(holder.fence);
@@ -106,19 +106,19 @@ impl HolderView {
         }
     }
 
-    /// `true` if a third-party client holds it.
+    /// Returns `true` if a third-party client holds the lock.
     pub(crate) fn is_foreign(&self) -> bool {
         self.owner.is_none()
     }
 
-    /// The name of the holder, in printable characters.
+    /// Returns the name of the holder, in printable characters.
     pub(crate) fn name(&self) -> String {
         let label = self.label.as_deref();
         let process = self.process.as_ref().map(|process| &*process.label);
         match label.or(process) {
             Some(name) => printable(name).into_owned(),
-            None if self.is_foreign() => "(another client)".to_owned(),
-            None => "(not told yet)".to_owned(),
+            None if self.is_foreign() => "(third-party client)".to_owned(),
+            None => "(not known yet)".to_owned(),
         }
     }
 
@@ -141,7 +141,7 @@ impl WaiterView {
         }
     }
 
-    /// The name of the waiter, in printable characters.
+    /// Returns the name of the waiter, in printable characters.
     pub(crate) fn name(&self) -> String {
         let name = self.process.as_ref().map_or(&self.owner, |it| &it.label);
         printable(name).into_owned()
@@ -166,9 +166,9 @@ impl ProcessView {
     }
 }
 
-/// A moment as RFC 3339 writes it, to milliseconds.
+/// Formats a time as in RFC 3339, with milliseconds.
 pub(crate) fn moment(time: SystemTime) -> String {
-    // A time that cannot be a date was forged.
+    // Only a forged time is out of range.
     let timestamp = Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH);
     format!("{timestamp:.3}")
 }

@@ -22,6 +22,7 @@
 #![doc = include_str!("store/redis/permissions_cluster.txt")]
 //! ```
 
+mod deployment;
 mod hand_offs;
 mod inspector;
 mod merge;
@@ -31,7 +32,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub use self::{hand_offs::HandOffs, inspector::Inspector};
+pub use self::{
+    deployment::{Deployment, Layout},
+    hand_offs::HandOffs,
+    inspector::Inspector,
+};
 use crate::{
     owner::{ClientId, OwnerId},
     store::{StoreError, redis::LeaseIdentity},

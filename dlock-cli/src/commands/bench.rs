@@ -1,4 +1,4 @@
-//! `dlock bench`: what locks cost from here, on this server.
+//! `dlock bench`: measures the latency and the throughput of locks from this machine.
 
 mod measure;
 mod report;
@@ -11,7 +11,7 @@ use std::{
 use clap::Args;
 use dlock::{
     LockManager,
-    admin::{Inspector, ServerReport},
+    admin::{Deployment, Inspector, Layout, ServerReport},
 };
 
 use self::{measure::Measured, report::Report};
@@ -22,23 +22,23 @@ use crate::{
     output,
 };
 
-/// With more commands per second than this a server has work that the load may disturb.
+/// A server with more commands per second than this gets a warning.
 const BUSY: u64 = 1000;
 
-/// The longest wait for the release of locks that are still held.
+/// The limit for the release of locks that are still held.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
-/// Measures what locks cost from here
+/// Measures the latency and the throughput of locks
 ///
-/// It is real load, with locks that nobody else wants. The last column says how many times
-/// the median of a PING each takes.
+/// The benchmark puts real load on the server, with locks of its own. The last column is the
+/// median divided by the median of a PING.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct BenchArgs {
-    /// How long each of the five measurements takes
+    /// The duration of each of the five measurements
     #[arg(long, default_value = "1", value_parser = seconds)]
     seconds: Duration,
-    /// How many tasks take locks at once, where several do
+    /// The number of tasks in the measurements with several tasks
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     tasks: u32,
 }
@@ -52,13 +52,13 @@ pub(crate) async fn run(global: &Global, args: &BenchArgs) -> Result<Exit, Failu
     );
     announce(global, args, &prefix, &servers);
 
-    // Two managers, since a lock goes from process to process in another way than within one.
+    // Two managers behave like two processes: a grant between them goes through the server.
     let managers = [global.manager().await?, global.manager().await?];
     let measured = tokio::select! {
         measured = measure_all(global, args, &inspector, &managers, &prefix) => measured,
         code = interrupted() => Err(Failure::new(Exit::Command(code), "interrupted")),
     };
-    // In any case, nothing is left behind.
+    // Release all locks, also after a failure.
     for manager in &managers {
         manager.shutdown(SHUTDOWN).await;
     }
@@ -81,7 +81,7 @@ async fn measure_all(
     [one, other]: &[LockManager; 2],
     prefix: &str,
 ) -> Result<Vec<Measured>, Failure> {
-    let is_quorum = global.url.starts_with("redlock");
+    let is_quorum = Deployment::of(&global.config())?.layout == Layout::Quorum;
     let key = |name: &str| format!("{prefix}:{name}");
     Ok(vec![
         measure::pings(inspector, is_quorum, args.seconds).await?,
@@ -92,11 +92,11 @@ async fn measure_all(
     ])
 }
 
-/// Says what is about to happen, before it does.
+/// Prints what the benchmark is going to do.
 fn announce(global: &Global, args: &BenchArgs, prefix: &str, servers: &[ServerReport]) {
     let names: Vec<_> = servers.iter().map(|it| it.server.as_str()).collect();
     let plan = format!(
-        "five measurements of {:?} each, with up to {} tasks, at {}; the locks are called {prefix}:*",
+        "5 measurements of {:?} each, with up to {} tasks, on {}; the keys are `{prefix}:*`",
         args.seconds,
         args.tasks,
         names.join(", "),
@@ -105,7 +105,7 @@ fn announce(global: &Global, args: &BenchArgs, prefix: &str, servers: &[ServerRe
     for server in servers {
         if let Some(rate) = commands_per_second(server).filter(|&rate| rate > BUSY) {
             let warning = format!(
-                "{} has other work, {rate} commands per second: both will be slower meanwhile",
+                "{} serves {rate} commands per second for other clients: both will be slower during the benchmark",
                 server.server,
             );
             note(global.json, &warning);
@@ -118,11 +118,11 @@ fn commands_per_second(server: &ServerReport) -> Option<u64> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if (0.1..=600.0).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
     } else {
-        Err("it must be 0.1 to 600".to_owned())
+        Err("must be from 0.1 to 600".to_owned())
     }
 }
 

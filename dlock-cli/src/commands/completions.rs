@@ -1,4 +1,4 @@
-//! `dlock completions`: a script for the shell.
+//! `dlock completions`: prints a completion script for a shell.
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
@@ -10,19 +10,19 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// The shell to complete in
     shell: Shell,
 }
 
 pub(crate) fn run(args: &CompletionsArgs, program: &Command) -> Result<Exit, Failure> {
-    // `generate` panics when it cannot write, and the reader may have closed the pipe.
+    // `generate` panics if it cannot write, for example into a closed pipe.
     let mut script = Vec::new();
     generate(args.shell, &mut for_people(program), "dlock", &mut script);
     output::text(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Success)
 }
 
-/// The program without what it only calls itself.
+/// The program without its hidden commands.
 fn for_people(whole: &Command) -> Command {
     let shown = whole.get_subcommands().filter(|it| !it.is_hide_set());
     Command::new("dlock")

@@ -1,4 +1,4 @@
-//! `dlock doctor`: whether the servers are set up so that locks hold.
+//! `dlock doctor`: checks the configuration and the state of the servers.
 
 mod facts;
 mod finding;
@@ -15,42 +15,45 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use dlock::{ConnectError, MAX_TTL, MIN_TTL, admin::Inspector};
+use dlock::{
+    ConnectError, MAX_TTL, MIN_TTL,
+    admin::{Deployment, Inspector, Layout},
+};
 
 use self::{
-    facts::{Facts, Layout, LockFacts, ServerFacts},
+    facts::{Facts, LockFacts, ServerFacts},
     finding::{Finding, Known},
     report::Page,
 };
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    looking::{SLOW, with_progress},
     output,
+    progress::{SLOW, with_progress},
 };
 
-/// The width of lines that are not for a terminal, and the greatest of those that are.
+/// The width of lines without a terminal, and the greatest width on a terminal.
 const WIDTH: usize = 110;
 
-/// Checks whether the servers are set up so that locks hold
+/// Checks the configuration and the state of the servers
 ///
-/// The exit code is 0 if all was seen and nothing is worse than a note, 1 if something is a
-/// risk, broken or unknown and was not accepted, and 69 if no server answers, or no majority
-/// of a quorum.
+/// The exit code is 0 if no finding is worse than a note. It is 1 if a finding is a risk,
+/// broken or unknown and was not accepted: checks that could not run count as failures.
+/// It is 69 if no server answers, or no majority of a quorum.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
-    /// The shortest TTL of your locks, by which latency and
-    /// clocks are judged
+    /// The shortest TTL of your locks, with which several checks
+    /// compare
     #[arg(long, verbatim_doc_comment, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
     ttl: Duration,
-    /// Topics whose risks are known, and `unknown` for all that
-    /// could not be asked: these are shown, and do not count
-    /// for the exit code
+    /// Topics whose risks you accept, and `unknown` for all
+    /// checks that could not run; accepted findings are shown
+    /// but do not change the exit code
     #[arg(long, verbatim_doc_comment, value_name = "TOPIC", value_delimiter = ',', value_parser = known())]
     accept: Vec<Known>,
-    /// Looks for locks as fast as the servers can, instead of
-    /// taking at most 5 % of their time
+    /// Scans the keys at full speed instead of using at most 5 %
+    /// of each server's time
     #[arg(long, verbatim_doc_comment)]
     fast: bool,
 }
@@ -70,15 +73,16 @@ pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Fail
 }
 
 async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
+    let deployment = Deployment::of(&global.config())?;
     let mut facts = Facts {
-        layout: Layout::of(&global.url),
+        layout: deployment.layout,
         ttl: args.ttl,
-        min_replicas: facts::min_replicas(&global.url),
-        sentinels: facts::hosts(&global.url),
-        user: facts::user(&global.url, env::var("DLOCK_USER").ok()),
+        min_replicas: deployment.min_replicas,
+        sentinels: deployment.servers,
+        user: deployment.user.unwrap_or_else(user_of_environment),
         raw_keys: global.raw_keys,
         servers: Vec::new(),
-        locks: Err("no server could be asked".to_owned()),
+        locks: Err("no server could be read".to_owned()),
     };
     match Inspector::connect(global.config()).await {
         Ok(inspector) => {
@@ -86,7 +90,7 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
             facts.servers = reports.into_iter().map(ServerFacts::from).collect();
             facts.locks = locks(global, args, inspector).await;
         }
-        // A server that refuses the login describes itself all the same; that is a finding like any other.
+        // A server that is unavailable or refuses the login is a finding, like any other.
         Err(ConnectError::Unavailable { url, reason }) => {
             let server = ServerFacts {
                 server: url,
@@ -97,6 +101,12 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
         Err(error) => return Err(error.into()),
     }
     Ok(facts)
+}
+
+/// The user for a URL without a login.
+fn user_of_environment() -> String {
+    let named = env::var("DLOCK_USER").ok().filter(|it| !it.is_empty());
+    named.unwrap_or_else(|| "default".to_owned())
 }
 
 async fn locks(
@@ -137,7 +147,7 @@ fn page(global: &Global) -> Page {
         width: width
             .filter(|_| is_terminal)
             .map_or(WIDTH, |it| it.min(WIDTH)),
-        colours: global.has_color(is_terminal),
+        colours: global.has_color(&stdout()),
     }
 }
 
@@ -150,7 +160,7 @@ fn ttl(text: &str) -> Result<Duration, String> {
     if (MIN_TTL..=MAX_TTL).contains(&ttl) {
         Ok(ttl)
     } else {
-        Err(format!("a TTL has from {MIN_TTL:?} to {MAX_TTL:?}"))
+        Err(format!("a TTL must be from {MIN_TTL:?} to {MAX_TTL:?}"))
     }
 }
 
@@ -192,9 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_accepted_and_nothing_else() {
+    fn only_known_risks_are_accepted() {
         use Severity::{Broken, Risk, Unknown};
-        let (load, rights) = (Topic::Load, Topic::Rights);
+        let (load, permissions) = (Topic::Load, Topic::Permissions);
         for (severity, topic, known, is_accepted) in [
             (Risk, load, &["load"][..], true),
             (Risk, load, &["locks", "unknown"], false),
@@ -202,8 +212,8 @@ mod tests {
             (Unknown, load, &["unknown"], true),
             (Unknown, load, &["locks"], false),
             (Broken, load, &["load", "unknown"], false),
-            (Broken, rights, &["rights"], true),
-            (Broken, rights, &["unknown"], false),
+            (Broken, permissions, &["permissions"], true),
+            (Broken, permissions, &["unknown"], false),
         ] {
             let known: Vec<_> = known.iter().map(|it| Known::named(it).unwrap()).collect();
             let mut finding = Finding::new(severity, topic, "");

@@ -1,4 +1,4 @@
-//! `dlock inspect`: all that a server knows of one lock.
+//! `dlock inspect`: shows one lock with its holder and waiters.
 
 use std::{fmt::Write, time::SystemTime};
 
@@ -13,13 +13,13 @@ use crate::{
     view::{HolderView, LockView, ProcessView},
 };
 
-/// Shows all that is known of one lock: who holds it, who waits, and since when
+/// Shows one lock: its holder, its waiters, and their times
 ///
-/// The exit code is 1 if nobody holds it.
+/// The exit code is 1 if the lock is free.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct InspectArgs {
-    /// The lock
+    /// The key of the lock
     key: String,
 }
 
@@ -40,13 +40,13 @@ pub(crate) async fn run(global: &Global, args: InspectArgs) -> Result<Exit, Fail
     })
 }
 
-/// A lock in several lines.
+/// Formats a lock in several lines.
 pub(super) fn described(lock: &LockView) -> String {
     let mut lines = Lines(String::new());
     lines.add("lock", &printable(&lock.key));
     match &lock.holder {
         Some(holder) => lines.holder(holder),
-        None => lines.add("holder", "nobody"),
+        None => lines.add("holder", "none"),
     }
     if lock.servers > 1 {
         let count = format!("{} of {}", lock.held_at, lock.servers);
@@ -60,14 +60,18 @@ pub(super) fn described(lock: &LockView) -> String {
         let life = if waiter.is_alive {
             ""
         } else {
-            ", without a sign of life: it will be passed over"
+            ", stopped polling: will be skipped"
         };
-        let text = format!("{}, for {}{life}", waiter.name(), rough(waiter.waiting()));
+        let text = format!(
+            "{}, waiting for {}{life}",
+            waiter.name(),
+            rough(waiter.waiting())
+        );
         lines.add(&format!("  {}.", place + 1), &text);
     }
-    let untold = lock.waiter_count.saturating_sub(lock.waiters.len());
-    if untold > 0 {
-        lines.add("", &format!("and {untold} more"));
+    let unlisted = lock.waiter_count.saturating_sub(lock.waiters.len());
+    if unlisted > 0 {
+        lines.add("", &format!("and {unlisted} more"));
     }
     if let Some(hint) = lock.holder.as_ref().and_then(hint) {
         let _ = write!(lines.0, "\n{hint}\n");
@@ -75,18 +79,18 @@ pub(super) fn described(lock: &LockView) -> String {
     lines.0
 }
 
-/// An explanation of locks that look unusual.
+/// Explains an unusual lock.
 fn hint(holder: &HolderView) -> Option<&'static str> {
     match (holder.is_foreign(), holder.ttl_ms) {
         (true, None) => Some(
-            "A client of another make has set it, without a TTL: nothing ends it but that client, or\n\
-             `dlock unlock` if that client is known to be gone.",
+            "A third-party client wrote this lock without a TTL: it never expires. If that client is known\n\
+             to have ended, release the lock with `dlock unlock`.",
         ),
         (true, Some(_)) => Some(
-            "A client of another make has set it; it ends with its TTL, unless that client prolongs it.",
+            "A third-party client wrote this lock. It expires with its TTL unless that client extends it.",
         ),
         (false, None) => Some(
-            "It has no TTL, which dlock never does: somebody has written or restored it by hand.",
+            "This lock has no TTL. dlock always sets one: the lock was written or restored by hand.",
         ),
         (false, Some(_)) => None,
     }
@@ -96,7 +100,7 @@ struct Lines(String);
 
 impl Lines {
     fn add(&mut self, name: &str, text: &str) {
-        writeln!(self.0, "{name:<15}{text}").expect("memory takes all that is written");
+        writeln!(self.0, "{name:<15}{text}").expect("writing to a string cannot fail");
     }
 
     fn holder(&mut self, holder: &HolderView) {
@@ -114,7 +118,7 @@ impl Lines {
         self.add("  TTL", &ttl);
         if let Some(token) = &holder.token {
             self.add("  fence", &holder.fence.to_string());
-            self.add("  token", &format!("{token} or slightly more"));
+            self.add("  token", &format!("{token} or slightly greater"));
         }
         if let Some(owner) = &holder.owner {
             self.add("  owner", owner);

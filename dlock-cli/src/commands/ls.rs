@@ -1,4 +1,4 @@
-//! `dlock ls`: the locks that are held or waited for.
+//! `dlock ls`: lists the locks with a holder or waiters.
 
 use std::time::SystemTime;
 
@@ -9,21 +9,21 @@ use dlock::admin::Inspector;
 use crate::{
     exit::{Exit, Failure, note},
     global::Global,
-    looking::{SLOW, with_progress},
     output,
+    progress::{SLOW, with_progress},
     text::{printable, rough},
     view::{HolderView, LockView},
 };
 
-/// Lists the locks that are held or waited for
+/// Lists the locks that are held or have waiters
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// Only locks whose keys match, as in Redis: `*` stands for
-    /// any text, `?` for any character
+    /// Lists only the locks whose keys match this Redis pattern:
+    /// `*` matches any text, `?` any character
     #[arg(verbatim_doc_comment)]
     pattern: Option<String>,
-    /// Looks as fast as the server can, instead of taking at
-    /// most 5 % of its time
+    /// Scans the keys at full speed instead of using at most 5 %
+    /// of the server's time
     #[arg(long, verbatim_doc_comment)]
     fast: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn run(global: &Global, args: LsArgs) -> Result<Exit, Failure> 
     } else if locks.is_empty() {
         note(false, &nothing(args.pattern.as_deref()));
     } else {
-        let colored = global.has_color(output::is_terminal());
+        let colored = global.has_color(&std::io::stdout());
         output::line(&table(&locks, colored))?;
     }
     Ok(Exit::Success)
@@ -51,13 +51,13 @@ pub(crate) async fn run(global: &Global, args: LsArgs) -> Result<Exit, Failure> 
 
 fn nothing(pattern: Option<&str>) -> String {
     match pattern {
-        Some(pattern) => format!("no lock whose key matches `{pattern}` is held or waited for"),
-        None => "no lock is held or waited for".to_owned(),
+        Some(pattern) => format!("no locks match `{pattern}`"),
+        None => "no locks are held or waited for".to_owned(),
     }
 }
 
 fn table(locks: &[LockView], colored: bool) -> String {
-    // Only a quorum has something to say here.
+    // The column is for quorums only.
     let counts_servers = locks.iter().any(|lock| lock.servers > 1);
     let mut titles = vec!["KEY", "HOLDER", "FUNCTION", "HELD", "TTL", "WAITERS"];
     if counts_servers {

@@ -1,26 +1,25 @@
-//! `dlock run`: a command that runs only while a lock is held.
+//! `dlock run`: runs a command while holding a lock.
 //!
-//! **The command** gets the standard streams and the environment, with the lock and its token added. The lock is kept
-//! alive while the command runs, and released when it has ended; processes that it leaves in the background run
+//! **The command** inherits the standard streams and the environment, plus the key and the fencing token. The lease is
+//! renewed while the command runs and released after its end. Processes that the command leaves in the background run
 //! without the lock.
 //!
-//! **Signals.** Without a terminal, as under cron and systemd, the command is the leader of a
-//! process group of its own, and the whole group is ended, so that no process that a shell has started
-//! goes on. With a controlling terminal it stays in the group of `dlock`: only so can it read the terminal,
-//! be stopped by Ctrl-Z and take part in job control. The terminal then sends Ctrl-C and Ctrl-\ to both
-//! by itself, so that `dlock` does not pass `SIGINT` and `SIGQUIT` on, and only the command itself can be
-//! ended, since the others of the group are not ours alone. A Ctrl-C in the microseconds between the last look at
-//! signals and the birth of the command reaches neither of them, and has to be pressed again.
+//! **Signals.** Without a terminal, as under cron and systemd, the command leads its own process group, and signals
+//! end the whole group, including the processes that a shell has started. With a controlling terminal the command
+//! stays in the group of `dlock`: only so can it read the terminal, be stopped by Ctrl-Z and take part in job control.
+//! The terminal then sends Ctrl-C and Ctrl-\ to both processes, so `dlock` does not pass on `SIGINT` and `SIGQUIT`. Only
+//! the command itself is ended then, because the group can contain processes that do not belong to it. A Ctrl-C in the
+//! microseconds between the last check for signals and the start of the command reaches neither process and must be
+//! repeated.
 //!
-//! **A lease in danger.** A lease that is no longer renewed ends at a known moment, and the command gets its signal
-//! `--kill-after` before that, so that it has ended when another holder gets the lock. For a lease that was
-//! revoked that moment has passed: the command gets its signal at once.
+//! **A lease in danger.** A lease that is no longer renewed ends at a known time. The command gets `SIGTERM`
+//! `--kill-after` before that time, so that it has ended when another client acquires the lock. A lease that was
+//! revoked has already ended, so the command gets `SIGTERM` at once.
 //!
-//! **`dlock` itself is stopped or killed.** Then it can send no signal to the command. A second process of
-//! this program does, the watchdog: it reads how long the lease is valid, and ends the command when the
-//! messages stop. Only between the start of the command and the line by which the watchdog learns of it
-//! would it come too late. (A signal at the death of the parent, which Linux has, would reach neither
-//! the command's own children nor help against a `dlock` that was only stopped.)
+//! **`dlock` itself is stopped or killed.** Then it cannot signal the command. The watchdog does, a second process of
+//! this program: it reads how long the lease is valid, and ends the command when the messages stop. It does not know
+//! the command between its start and the first message about it. (A parent-death signal, which Linux has, would not
+//! reach the children of the command, and would not be sent if `dlock` is only stopped.)
 
 mod command;
 mod options;
@@ -44,12 +43,12 @@ use crate::{
     text::rough,
 };
 
-/// The time to wait for a server that does not confirm a release.
+/// The limit for the server to confirm a release.
 const RELEASE_LIMIT: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure> {
     if global.url.starts_with("memory:") {
-        let message = "`memory://` keeps nobody else out, as its locks end with `dlock run` itself: name a server";
+        let message = "cannot use `memory://`: its locks exist only inside this process. Use the URL of a server";
         return Err(Failure::new(Exit::Usage, message));
     }
     let mut signals = Signals::listen()?;
@@ -63,8 +62,8 @@ pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure>
     if shutdown.unreleased > 0 {
         let (key, ttl) = (&args.key, rough(args.ttl));
         let message = format!(
-            "the server has not confirmed that `{key}` is free: if it did not hear of it, its TTL \
-             of {ttl} ends it"
+            "the server did not confirm the release of `{key}`. If the release was lost, the lock \
+             expires within its TTL of {ttl}"
         );
         note(global.json, &message);
     }
@@ -94,10 +93,10 @@ async fn under_lock(
             failure
         }
     })?;
-    // Before the command, as it must not run without.
+    // The watchdog starts first, because the command must not run without it.
     let watchdog = Watchdog::start(args.kill_after())?;
-    // A signal that arrived before the start, perhaps while the grant was on its way, means that the command must not
-    // start. A terminal did not send it to the command, which was not there.
+    // A signal may have arrived during the last request. Then the command must not start: a terminal could not send
+    // the signal to a command that did not exist yet.
     if let Some(signal) = signals.arrived().await {
         watchdog.dismiss().await;
         args.tell_of_min_hold(global);
@@ -110,7 +109,7 @@ async fn under_lock(
     watchdog.dismiss().await;
     let released = guard.release().await;
     let exit = outcome?;
-    // The command may have ended while the lease was being lost.
+    // The lease may have been lost shortly before the end of the command.
     released?;
     Ok(exit)
 }
@@ -120,19 +119,19 @@ impl RunArgs {
         if self.no_wait { Wait::Never } else { self.wait }
     }
 
-    /// Says that others are kept out, although nothing was run.
+    /// Prints that the lock stays held although no command was run.
     fn tell_of_min_hold(&self, global: &Global) {
         if let Some(min_hold) = self.min_hold {
             let (key, min_hold) = (&self.key, rough(min_hold));
             let message = format!(
-                "nothing was run, and `--min-hold` keeps `{key}` for {min_hold} all the same; \
-                 `dlock unlock` frees it"
+                "nothing was run, but `--min-hold` keeps `{key}` for {min_hold}. Release it with \
+                 `dlock unlock`"
             );
             note(global.json, &message);
         }
     }
 
-    /// The name of the holder that other processes see.
+    /// Returns the application name, which other processes see.
     fn application(&self) -> String {
         if let Some(name) = &self.application {
             return name.clone();
@@ -142,7 +141,7 @@ impl RunArgs {
         format!("dlock-run:{}", name.to_string_lossy())
     }
 
-    /// The time that the command has between the two signals.
+    /// Returns the time between `SIGTERM` and `SIGKILL`.
     fn kill_after(&self) -> Duration {
         self.kill_after.unwrap_or(self.ttl / 3)
     }

@@ -1,4 +1,4 @@
-//! `dlock top`: the holders and waiters of all locks, as they change.
+//! `dlock top`: shows the holders and waiters of all locks, live.
 
 mod model;
 mod picture;
@@ -23,21 +23,21 @@ use self::{
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    looking::with_progress,
     output,
+    progress::with_progress,
     view::LockView,
 };
 
-/// Shows the locks, who holds them and who waits for them, as they change
+/// Shows all locks with their holders and waiters, live
 ///
-/// It is for a terminal, and `?` shows the keys. Nothing can be changed from there.
+/// It needs a terminal. Press `?` for a list of keys. The screen is read-only.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct TopArgs {
-    /// How often the server is asked, from 100ms to 1h
+    /// The time between two readings, 100ms to 1h
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Prints what there is and ends, as it does with `--json`
+    /// Prints the locks once and exits; implied by `--json`
     #[arg(long)]
     once: bool,
 }
@@ -45,14 +45,16 @@ pub(crate) struct TopArgs {
 pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure> {
     let once = args.once || global.json;
     if !once && !stdout().is_terminal() {
-        let message = "there is no terminal to draw on; `dlock top --once` prints what there is";
+        let message =
+            "the output is not a terminal: use `dlock top --once` to print the locks once";
         return Err(Failure::new(Exit::Usage, message));
     }
     if !once && global.verbose > 0 && stderr().is_terminal() {
-        let message = "`--verbose` would write over the screen; send the standard error to a file";
+        let message =
+            "`--verbose` would overwrite the screen: redirect the standard error to a file";
         return Err(Failure::new(Exit::Usage, message));
     }
-    // Before the terminal changes: what is wrong with the URL is said as with other commands.
+    // Connect before the terminal changes, so that errors are printed as by other commands.
     let inspector = Inspector::connect(global.config()).await?;
     if !once {
         return screen::run(global, args.interval, inspector).await;
@@ -72,7 +74,7 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
         }))?;
     } else {
         let look = Picture::take(&inspector, &server);
-        let advice = ", slowly, to spare the server";
+        let advice = "; slow to spare the server";
         let picture = with_progress(global, &inspector, advice, look).await?;
         let mut model = Model::new(&global.namespace, server);
         let _step = model.update(Message::Picture(picture));
@@ -81,7 +83,7 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
     Ok(Exit::Success)
 }
 
-/// The width of text that is printed once.
+/// Returns the width of the output of `--once`.
 fn width() -> u16 {
     const WIDTH: u16 = 120;
     let size = ratatui::crossterm::terminal::size().ok();
@@ -94,7 +96,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
         Ok(interval)
     } else {
-        Err("it must be from 100ms to 1h".to_owned())
+        Err("must be from 100ms to 1h".to_owned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! `dlock unlock`: force-releases a lock, after it has shown the holder.
+//! `dlock unlock`: force-releases a lock after showing its holder.
 
 use std::{
     io::{self, BufRead, IsTerminal, Write},
@@ -21,18 +21,19 @@ use crate::{
     view::{HolderView, LockView},
 };
 
-/// Takes a lock away from whoever holds it
+/// Force-releases a lock
 ///
-/// It shows who that is and asks, and takes away nothing but the lease that it has shown. The
-/// exit code is 1 if nobody holds the lock, if it has changed hands meanwhile, or if the
-/// answer is no.
+/// It shows the holder, asks for confirmation, and releases only the lease that it has shown.
+/// The exit code is 1 if the lock is free, if it has another holder by then, or if the answer
+/// is no.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct UnlockArgs {
-    /// The lock
+    /// The key of the lock
     key: String,
-    /// Does not ask; needed if the standard input is no terminal
-    #[arg(short, long)]
+    /// Does not ask; required if the standard input is not a
+    /// terminal
+    #[arg(short, long, verbatim_doc_comment)]
     yes: bool,
 }
 
@@ -47,7 +48,7 @@ struct Report<'a> {
 pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failure> {
     let key = LockKey::new(&args.key)?;
     if !args.yes && (global.json || !io::stdin().is_terminal()) {
-        let message = "there is no terminal to ask at: give `--yes` to unlock without being asked";
+        let message = "cannot ask for confirmation without a terminal: add `--yes`";
         return Err(Failure::new(Exit::Usage, message));
     }
     let inspector = Inspector::connect(global.config()).await?;
@@ -91,11 +92,13 @@ fn tell(
     } else {
         let key = printable(key);
         output::line(&match outcome {
-            "free" => format!("Nobody holds `{key}`."),
-            "declined" => format!("Nothing was done to `{key}`."),
-            "changed" => format!("Nothing was done: somebody else has `{key}` by now, or nobody."),
-            "handed-on" => format!("Unlocked `{key}`: the first who waited has it now."),
-            _ => format!("Unlocked `{key}`: it is free."),
+            "free" => format!("`{key}` is free."),
+            "declined" => format!("`{key}` was not released."),
+            "changed" => {
+                format!("`{key}` was not released: it has another holder by now, or is free.")
+            }
+            "handed-on" => format!("Released `{key}`: the first waiter holds it now."),
+            _ => format!("Released `{key}`: it is free."),
         })?;
     }
     Ok(match outcome {
@@ -104,13 +107,13 @@ fn tell(
     })
 }
 
-/// The effects of an unlock, and its limits.
+/// Describes the effects of a forced release, and its limits.
 fn consequences(lock: &LockView, holder: &HolderView) -> String {
     let to_holder = if holder.is_foreign() {
-        "A client of another make holds it: it is not told, and goes on as if it had the lock."
+        "A third-party client holds this lock. It is not notified, and continues as if it held the lock."
     } else {
-        "Its holder is told, and loses the lease as if it had expired; what it is doing at the moment\n\
-         may still be done after others have the lock, unless the resource checks fencing tokens."
+        "The holder is notified and loses its lease. Work that it has already started can still complete\n\
+         after another client acquired the lock, unless the resource checks fencing tokens."
     };
     let dead = lock
         .waiters
@@ -118,16 +121,16 @@ fn consequences(lock: &LockView, holder: &HolderView) -> String {
         .filter(|waiter| !waiter.is_alive)
         .count();
     let to_waiters = match lock.waiter_count - dead {
-        0 => "Nobody waits: the lock will be free.".to_owned(),
-        1 => "One waits, and will have the lock.".to_owned(),
-        count => format!("{count} wait, of which the first will have the lock."),
+        0 => "There are no waiters: the lock will be free.".to_owned(),
+        1 => "1 waiter: it will hold the lock.".to_owned(),
+        count => format!("{count} waiters: the first one will hold the lock."),
     };
     format!("{to_holder}\n{to_waiters}")
 }
 
 fn is_confirmed(key: &str) -> Result<bool, Failure> {
-    // The question does not belong into a file with the output.
-    write!(io::stderr().lock(), "Unlock `{}`? [y/N] ", printable(key))?;
+    // The question goes to the standard error, because the output may be a file.
+    write!(io::stderr().lock(), "Release `{}`? [y/N] ", printable(key))?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

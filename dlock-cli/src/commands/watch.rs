@@ -1,7 +1,7 @@
-//! `dlock watch`: what happens to locks, line by line, until it is interrupted.
+//! `dlock watch`: prints changes of locks, line by line, until it is interrupted.
 //!
-//! It reads all locks at intervals, and a lock at once when it is granted to a waiter, and prints the differences. A
-//! change that is undone between two readings is not seen.
+//! It reads all locks at intervals, reads a lock at once when it is granted to a waiter, and prints the differences. A
+//! change that is undone between two readings is not visible.
 
 mod difference;
 
@@ -27,18 +27,19 @@ use crate::{
     view::{HolderView, LockView, moment},
 };
 
-/// Shows what happens to locks as it happens, until it is interrupted
+/// Prints changes of locks as they happen, until it is interrupted
 ///
-/// The first lines say who holds what at the beginning. What begins and ends between two
-/// looks is not seen. When the server does not answer it says so, and goes on when it does.
+/// The first lines list the locks that are held at the start. A change that is undone between
+/// two readings is not visible. If the server does not answer, the command prints that and
+/// continues when the server is back.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WatchArgs {
-    /// Only locks whose keys match, as in Redis: `*` stands for
-    /// any text, `?` for any character
+    /// Watches only the locks whose keys match this Redis
+    /// pattern: `*` matches any text, `?` any character
     #[arg(verbatim_doc_comment)]
     pattern: Option<String>,
-    /// How long to wait between two looks
+    /// The time between two readings, 10ms to 24h
     #[arg(short, long, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
     interval: Duration,
 }
@@ -47,7 +48,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let bounds = Duration::from_millis(10)..=Duration::from_secs(24 * 3600);
     if !bounds.contains(&interval) {
-        return Err("it must be between 10ms and 24h".to_owned());
+        return Err("must be from 10ms to 24h".to_owned());
     }
     Ok(interval)
 }
@@ -63,10 +64,10 @@ pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failur
     }
 }
 
-/// An event whose last reading is older than this says how old it is.
+/// An event says how old its last reading is, if that is older than the interval and this time.
 const SURE: Duration = Duration::from_secs(1);
 
-/// Reads the locks for ever, or until a failure that is final.
+/// Reads the locks until a final failure.
 async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) -> Failure {
     let mut follower = Follower::new(inspector.clone(), args.pattern.clone());
     let mut lag = Lag::default();
@@ -76,11 +77,11 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
     let (mut hand_offs, mut may_listen) = (None, true);
     loop {
         let began = Instant::now();
-        // Before the look, so that nothing happens between the two.
+        // Subscribe before the reading, so that no grant falls between the two.
         if hand_offs.is_none() && may_listen {
             match inspector.hand_offs().await {
                 Ok(listened) => hand_offs = Some(listened),
-                // A user without the permission to subscribe finds them at the next reading.
+                // Without the permission to subscribe, the next reading finds the grants.
                 Err(error) => may_listen = !error.is_final(),
             }
         }
@@ -104,7 +105,7 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
                     .chain(events)
                     .try_for_each(|event| tell(global, args.interval, &event))
             }
-            // Nothing can return that was never allowed.
+            // A missing permission does not come back by itself.
             Err(error) if is_first && error.is_final() => return error.into(),
             Err(_) if is_out => Ok(()),
             Err(error) => {
@@ -116,7 +117,7 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
         if let Err(failure) = told {
             return failure;
         }
-        // So that a lock which goes from hand to hand all the time is not looked at all the time.
+        // A lock with frequent grants must not cause constant readings.
         let soonest = Instant::now() + args.interval / 10;
         let latest = soonest.max(began + args.interval);
         match pause(&mut hand_offs, soonest, latest).await {
@@ -127,12 +128,12 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
     }
 }
 
-/// The time of a look at all keys, where it is longer than the user wants.
+/// The time of a scan of all keys, if it is longer than the interval.
 #[derive(Default)]
 struct Lag(Option<Duration>);
 
 impl Lag {
-    /// Says so when it has begun to, and when it takes twice as long as was said.
+    /// Prints a note when scans become too long, and when the time has doubled since the last note.
     fn tell(&mut self, global: &Global, lag: Option<Duration>) {
         match (self.0, lag) {
             (Some(told), Some(now)) if now < told * 2 => {}
@@ -140,8 +141,8 @@ impl Lag {
                 self.0 = lag;
                 let now = rough(now);
                 let text = format!(
-                    "a look at all keys takes {now}, so as not to hold up the server: a lock that nobody waits \
-                     for is seen so late"
+                    "a scan of all keys takes {now}, to spare the server: changes of locks without waiters can \
+                     appear that late"
                 );
                 note(global.json, &text);
             }
@@ -150,7 +151,7 @@ impl Lag {
     }
 }
 
-/// The next lock that is granted to a waiter. A connection that broke is opened anew at the next reading.
+/// Returns the key of the next grant. A broken connection is opened again before the next reading.
 async fn next(hand_offs: &mut Option<HandOffs>) -> Option<String> {
     let Some(it) = hand_offs else {
         return std::future::pending().await;
@@ -162,7 +163,7 @@ async fn next(hand_offs: &mut Option<HandOffs>) -> Option<String> {
     hand_off.map(|it| it.key)
 }
 
-/// Waits for a hand-off, but until `soonest` in any case, and until `latest` at most; yields its key.
+/// Waits for the next grant, at least until `soonest` and at most until `latest`, and returns its key.
 async fn pause(
     hand_offs: &mut Option<HandOffs>,
     soonest: Instant,
@@ -179,7 +180,7 @@ async fn pause(
     let heard = tokio::select! {
         biased;
         () = reader_gone => {
-            return Err(Failure::new(Exit::Success, "nobody reads the output"));
+            return Err(Failure::new(Exit::Success, "the output was closed"));
         }
         heard = next(hand_offs) => heard,
         () = sleep_until(latest) => None,
@@ -195,7 +196,7 @@ fn tell(global: &Global, interval: Duration, event: &Event) -> Result<(), Failur
     match event.change {
         Change::Outage => {
             let message = event.message.as_deref().unwrap_or_default();
-            note(false, &format!("{message}; watching for its return"));
+            note(false, &format!("{message}; waiting for the server"));
             Ok(())
         }
         Change::Back => {
@@ -206,7 +207,7 @@ fn tell(global: &Global, interval: Duration, event: &Event) -> Result<(), Failur
     }
 }
 
-/// An event in one line.
+/// Formats an event in one line.
 fn words(interval: Duration, event: &Event) -> String {
     let time = Zoned::now().strftime("%H:%M:%S%.3f");
     let key = printable(event.key.as_deref().unwrap_or_default());
@@ -219,17 +220,17 @@ fn words(interval: Duration, event: &Event) -> String {
     let function = function.map(|it| format!(" in {}", printable(it)));
     let held = event.holder.as_ref().and_then(HolderView::held);
     let held = match event.change {
-        // It may have ended at once, or just now.
+        // The lease may have ended at any time since the last reading.
         Change::Released if event.unseen > interval + SURE => held.map(|it| {
             let (held, ago) = (rough(it), rough(event.unseen));
-            format!(", for at least {held}, last seen {ago} ago")
+            format!(", held for at least {held}, last seen {ago} ago")
         }),
-        Change::Released | Change::Held => held.map(|it| format!(", for {}", rough(it))),
+        Change::Released | Change::Held => held.map(|it| format!(", held for {}", rough(it))),
         _ => None,
     };
     let (function, held) = (function.unwrap_or_default(), held.unwrap_or_default());
     format!(
-        "{time}  {:<9}  {key}  {who}{function}{held}",
+        "{time}  {:<8}  {key}  {who}{function}{held}",
         event.change.word()
     )
 }
@@ -256,7 +257,7 @@ impl Event {
         }
     }
 
-    /// Adds the last reading of the holder to a release.
+    /// Adds the time of the last reading to a release.
     fn after(self, (seen, at): (Instant, SystemTime)) -> Self {
         if self.change != Change::Released {
             return self;
@@ -274,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_what_is_known_of_a_lease_that_has_ended() {
+    fn released_leases_show_their_last_reading() {
         let interval = Duration::from_secs(1);
         let holder = HolderView {
             owner: Some("a.1".to_owned()),
@@ -288,13 +289,13 @@ mod tests {
             ttl_ms: Some(30_000),
         };
         for (change, unseen, told) in [
-            (Change::Released, 1_100, "billing@host/1, for 592ms"),
+            (Change::Released, 1_100, "billing@host/1, held for 592ms"),
             (
                 Change::Released,
                 34_000,
-                "billing@host/1, for at least 592ms, last seen 34s ago",
+                "billing@host/1, held for at least 592ms, last seen 34s ago",
             ),
-            (Change::Held, 34_000, "billing@host/1, for 592ms"),
+            (Change::Held, 34_000, "billing@host/1, held for 592ms"),
             (Change::Taken, 34_000, "billing@host/1"),
         ] {
             let event = Event {

@@ -1,4 +1,4 @@
-//! What all commands have in common: help, logins, logs, errors as JSON, completions.
+//! Features of all commands: help, logins, logs, errors as JSON, completions.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{call, dlock};
 
 #[tokio::test]
-async fn help_tells_exit_codes_and_no_password() {
+async fn help_shows_exit_codes_and_no_password() {
     let server = RedisServer::start().await;
     for words in [
         &["--help"][..],
@@ -22,7 +22,7 @@ async fn help_tells_exit_codes_and_no_password() {
         let ended = call(&mut command).await;
         assert!(!ended.stdout.contains("s3cret") && !ended.stderr.contains("s3cret"));
         assert_eq!(
-            ended.stdout.contains("75  somebody else held the lock"),
+            ended.stdout.contains("75  lock busy"),
             words[words.len() - 1] == "--help"
         );
         assert!(!ended.stdout.contains("watchdog"), "{}", ended.stdout);
@@ -46,7 +46,7 @@ fn help_fits_into_a_terminal_and_says_more_than_the_list() {
     assert!(names.contains(&"run") && names.len() == 10, "{names:?}");
     for name in names.into_iter().filter(|name| *name != "help") {
         for line in help(&[name, "--help"]).lines() {
-            // Clap puts defaults and values behind the text.
+            // Clap appends defaults and values to the text.
             let text = line.split(" [").next().unwrap_or_default();
             assert!(text.chars().count() <= 100, "{name}: {line}");
         }
@@ -62,7 +62,7 @@ async fn locks_of_this_process_alone_guard_no_command() {
     let refused = call(command.env("DLOCK_URL", "memory://")).await.with(2);
     assert_eq!(refused.stdout, "");
     assert!(
-        refused.stderr.contains("name a server"),
+        refused.stderr.contains("Use the URL of a server"),
         "{}",
         refused.stderr
     );
@@ -89,7 +89,7 @@ async fn an_output_that_is_full_or_closed() {
 }
 
 #[tokio::test]
-async fn what_the_environment_says_is_not_asked_for() {
+async fn usage_does_not_require_what_the_environment_sets() {
     let server = RedisServer::start().await;
     for (words, usage) in [
         (&["run"][..], "Usage: dlock run <KEY> <COMMAND>...\n"),
@@ -142,7 +142,7 @@ async fn a_login_stands_in_the_environment() {
             .await
             .with(2);
         assert!(ended.stderr.contains("DLOCK_PASSWORD"), "{}", ended.stderr);
-        // The URL's own counts.
+        // A login in the URL takes precedence.
         let mut command = dlock(&server, words);
         call(command.env("DLOCK_PASSWORD", "t0psecret"))
             .await
@@ -164,7 +164,7 @@ async fn errors_are_json_if_all_is() {
 }
 
 #[tokio::test]
-async fn logs_are_told_on_request() {
+async fn logs_are_printed_on_request() {
     let server = RedisServer::start().await;
     let quiet = call(&mut dlock(&server, &["run", "job", "true"]))
         .await

@@ -1,4 +1,4 @@
-//! `dlock bench` on a server of its own.
+//! `dlock bench` on a separate server.
 
 use dlock_testkit::{RedisServer, Worker, eventually};
 use serde_json::Value;
@@ -50,10 +50,10 @@ async fn people_get_a_table() {
 }
 
 #[tokio::test]
-async fn who_stops_it_leaves_nothing_behind() {
+async fn an_interrupted_benchmark_leaves_no_locks() {
     let server = RedisServer::start().await;
     let worker = Worker::spawn(&mut dlock(&server, &["bench", "--seconds", "600"]));
-    // The PINGs are followed by locks.
+    // The PINGs come before the locks.
     eventually(LIMIT, "it takes locks", async || {
         !server.keys("dlock:{dlock-bench:*").await.is_empty()
     })

@@ -1,4 +1,4 @@
-//! Looks at a server that is full of keys of others: they take their time, say so, and miss nothing.
+//! Scans of a server with many other keys: they are slow, report their progress, and miss nothing.
 
 use std::{path::Path, time::Duration};
 
@@ -6,15 +6,15 @@ use dlock::{LockManager, Wait};
 use dlock_testkit::{RedisServer, Worker, eventually, python};
 use rustix::process::Signal;
 
-use super::{LIMIT, call, clean, dlock, ended, looks::manager, run_signals::send};
+use super::{LIMIT, call, clean, dlock, ended, reads::manager, run_signals::send};
 
-/// A walk through so many is 200 steps, which takes some seconds.
+/// A scan of this many keys takes 200 steps and some seconds.
 const KEYS: u32 = 200_000;
 
-/// On a loaded machine each step takes the server longer, and the pause behind it is twenty times as long.
+/// On a loaded machine each step takes longer, and the pause after it is twenty times as long.
 const SLOWLY: Duration = Duration::from_secs(300);
 
-/// A walk through so many takes longer than an interval of `top`.
+/// A scan of this many keys takes longer than an interval of `top`.
 const SOME_KEYS: u32 = 100_000;
 
 async fn server_with_keys_of_others(keys: u32) -> RedisServer {
@@ -30,7 +30,7 @@ async fn server_with_keys_of_others(keys: u32) -> RedisServer {
     server
 }
 
-/// The program in a terminal, and what is seen and done there.
+/// Starts the program in a terminal, which waits for texts and presses keys.
 fn in_terminal(server: &RedisServer, words: &[&str], steps: &[&str]) -> Worker {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/terminal.py");
     let mut command = python();
@@ -46,7 +46,7 @@ fn in_terminal(server: &RedisServer, words: &[&str], steps: &[&str]) -> Worker {
     Worker::spawn(&mut command)
 }
 
-/// How many steps of walks the server has seen.
+/// Returns the number of steps of scans that the server has counted.
 async fn scans(server: &RedisServer) -> u32 {
     let mut info = redis::cmd("INFO");
     let info = info.arg("commandstats");
@@ -58,13 +58,13 @@ async fn scans(server: &RedisServer) -> u32 {
 }
 
 #[tokio::test]
-async fn a_list_says_how_far_it_is_to_whoever_waits_at_a_terminal() {
+async fn a_slow_list_shows_its_progress_at_a_terminal() {
     let server = server_with_keys_of_others(KEYS).await;
     let steps = [
-        "see:% of the keys looked at, slowly, to spare the server; `--fast` does not",
-        "see:no lock is held or waited for",
+        "see:% of the keys; slow to spare the server, use `--fast` for full speed",
+        "see:no locks are held or waited for",
     ];
-    // Each has a pace of its own.
+    // The two processes have independent paces.
     let at_terminal = in_terminal(&server, &["ls"], &steps);
     let elsewhere = Worker::spawn(&mut dlock(&server, &["ls"]));
     at_terminal.wait(SLOWLY).await;
@@ -74,13 +74,13 @@ async fn a_list_says_how_far_it_is_to_whoever_waits_at_a_terminal() {
     let slow = ended(&elsewhere).await.with(0);
     let begun = scans(&server).await;
     let fast = call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
-    assert_eq!(fast.stderr, "dlock: no lock is held or waited for\n");
+    assert_eq!(fast.stderr, "dlock: no locks are held or waited for\n");
     assert!(scans(&server).await - begun >= KEYS / 1000);
     assert_eq!(slow.stderr, fast.stderr, "there is no terminal");
 }
 
 #[tokio::test]
-async fn top_says_that_its_looks_are_stretched() {
+async fn top_reports_slow_scans() {
     let server = server_with_keys_of_others(SOME_KEYS).await;
     let billing = manager(&server, "billing").await;
     let guard = billing
@@ -88,27 +88,27 @@ async fn top_says_that_its_looks_are_stretched() {
         .acquire()
         .await
         .expect("it is free");
-    let steps = ["see:all keys every", "press:q"];
+    let steps = ["see:full scan every", "press:q"];
     let worker = in_terminal(&server, &["top", "--interval", "200ms"], &steps);
     let shown = ended(&worker).await.with(0);
     assert!(shown.stdout.contains("code 0"), "{}", shown.stdout);
     guard.release().await.expect("it was held");
 }
 
-/// What happens to known locks, and what waiters are told, is seen before the walk is through.
+/// Changes of known locks, and grants, appear before the end of the scan.
 #[tokio::test]
-async fn a_watch_sees_what_it_knows_and_hears_meanwhile() {
+async fn a_watch_reads_known_locks_and_grants_during_a_scan() {
     let server = server_with_keys_of_others(KEYS).await;
     let billing = manager(&server, "billing").await;
     let known = billing.lock("known").acquire().await.expect("it is free");
     call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
     let walk = scans(&server).await;
     let watch = Worker::spawn(&mut dlock(&server, &["watch", "-i", "50ms"]));
-    watch.line("held       known", LIMIT).await;
+    watch.line("held      known", LIMIT).await;
     begins(&server, walk).await;
     let begun = scans(&server).await;
     known.release().await.expect("it was held");
-    watch.line("released   known", LIMIT).await;
+    watch.line("released  known", LIMIT).await;
     let passed = scans(&server).await - begun;
     assert!(passed < walk / 2, "after {passed} steps of {walk}");
 
@@ -121,10 +121,10 @@ async fn a_watch_sees_what_it_knows_and_hears_meanwhile() {
     assert!(passed < walk / 2, "after {passed} steps of {walk}");
     send(&watch, Signal::INT);
     let said = ended(&watch).await.with(0).stderr;
-    assert!(said.contains("a look at all keys takes"), "{said}");
+    assert!(said.contains("a scan of all keys takes"), "{said}");
 }
 
-/// Waits until a walk of so many steps has begun and not gone far.
+/// Waits for the start of a scan with this number of steps.
 async fn begins(server: &RedisServer, walk: u32) {
     eventually(LIMIT, "a walk begins", async || {
         (1..walk / 8).contains(&(scans(server).await % walk))
@@ -132,12 +132,12 @@ async fn begins(server: &RedisServer, walk: u32) {
     .await;
 }
 
-/// A lock that nobody has looked at goes from one to the other, and stays there.
+/// Grants a lock that no scan has found, from one manager to another, which keeps it.
 async fn handed_on(server: &RedisServer, from: &LockManager, to: &LockManager) {
     let guard = from.lock("heard").acquire().await.expect("it is free");
     let waits = to.lock("heard").wait(Wait::Forever).acquire();
     let waits = tokio::spawn(waits);
-    eventually(LIMIT, "somebody waits", async || {
+    eventually(LIMIT, "there is a waiter", async || {
         let mut exists = redis::cmd("EXISTS");
         let exists = exists.arg("dlock:{heard}:q");
         let mut connection = server.connection().await;

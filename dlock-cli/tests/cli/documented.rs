@@ -1,13 +1,13 @@
-//! The JSON in `docs/book/src/reference/cli.md` has the fields of the real one.
+//! Compares the JSON and the exit codes in `docs/book/src/reference/cli.md` with the program.
 
 use std::collections::BTreeSet;
 
 use dlock_testkit::{RedisServer, Worker};
 use serde_json::Value;
 
-use super::{LIMIT, call, dlock, looks::scene};
+use super::{LIMIT, call, dlock, reads::scene};
 
-/// The first block below a heading.
+/// Returns the first block below a heading.
 fn documented(heading: &str) -> Value {
     let text = include_str!("../../../docs/book/src/reference/cli.md");
     let (_, section) = text
@@ -18,7 +18,7 @@ fn documented(heading: &str) -> Value {
     serde_json::from_str(block).expect("it is JSON")
 }
 
-/// The names of all fields, with those around them.
+/// Returns the paths of all fields.
 fn fields(value: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     collect(value, "", &mut found);
@@ -39,7 +39,7 @@ fn collect(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The fields, without what is described elsewhere.
+/// Returns the paths of the fields, without those of the holder and the waiter.
 fn own_fields(value: &Value) -> BTreeSet<String> {
     let mut value = value.clone();
     for name in ["holder", "waiter"] {

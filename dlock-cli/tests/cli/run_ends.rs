@@ -1,4 +1,4 @@
-//! `dlock run` in bad times: the command never goes on long without its lock, and no lock stays.
+//! `dlock run` with faults: the command ends with its lock, and no lock remains.
 
 use dlock_testkit::{RedisServer, Worker, eventually};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -7,13 +7,13 @@ use super::{
     LIMIT, dlock_without_terminal, ended, eventually_nothing_is_left, locks, run_signals::send,
 };
 
-/// Ends when it is asked to, and says so.
+/// Ends on `SIGTERM`, with a message.
 const POLITE: &str = "trap 'echo asked; exit 0' TERM; echo in; while :; do sleep 0.02; done";
-/// Never ends, and nor does what it has started.
+/// Ignores `SIGTERM`, like its child.
 const DEAF: &str =
     "trap '' TERM; (while :; do sleep 0.02; done) & echo in; while :; do sleep 0.02; done";
 
-/// A command that runs under `job`, with this TTL.
+/// Starts a command under the lock `job`.
 async fn running(server: &RedisServer, options: &[&str], script: &str) -> Worker {
     let words = [&["run", "job"], options, &["--", "sh", "-c", script]].concat();
     let worker = Worker::spawn(&mut dlock_without_terminal(server, &words));
@@ -21,7 +21,7 @@ async fn running(server: &RedisServer, options: &[&str], script: &str) -> Worker
     worker
 }
 
-/// Waits until the lease was renewed: by then the watchdog has long heard of the command.
+/// Waits until the lease was renewed. The watchdog knows the command by then.
 async fn renewed(server: &RedisServer) {
     let mut connection = server.connection().await;
     let mut left = async || {
@@ -53,10 +53,10 @@ async fn a_lease_that_was_taken_away_ends_the_command() {
     assert!(
         ended
             .stderr
-            .contains("dlock: the lease is lost: ending the command")
+            .contains("dlock: the lease was lost: ending the command")
     );
     assert!(
-        ended.stderr.contains("lock `job` was lost"),
+        ended.stderr.lines().any(|it| it.contains("job")),
         "{}",
         ended.stderr
     );
@@ -68,14 +68,18 @@ async fn a_lease_that_was_taken_away_ends_the_command() {
 }
 
 #[tokio::test]
-async fn a_deaf_command_and_its_children_are_killed() {
+async fn a_command_that_ignores_signals_is_killed_with_its_children() {
     let server = RedisServer::start().await;
     let options = ["--ttl", "1s", "--kill-after", "200ms"];
     let worker = running(&server, &options, DEAF).await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
     let killed = ended(&worker).await.with(76);
-    // By `dlock` itself, in time.
-    assert!(!killed.stderr.contains("stands still"), "{}", killed.stderr);
+    // `dlock` itself ended it in time.
+    assert!(
+        !killed.stderr.contains("does not respond"),
+        "{}",
+        killed.stderr
+    );
     eventually_nothing_is_left(&server).await;
 
     let options = ["--max-hold", "200ms", "--kill-after", "200ms"];
@@ -85,21 +89,21 @@ async fn a_deaf_command_and_its_children_are_killed() {
 }
 
 #[tokio::test]
-async fn a_server_that_stands_still_ends_the_command_before_its_lease() {
+async fn a_paused_server_ends_the_command_before_its_lease() {
     let server = RedisServer::start().await;
-    // So long that its last renewal may still be carried out when the command stops to wait for the release.
+    // With this TTL the last renewal can still be carried out when the command stops waiting for the release.
     let worker = running(&server, &["--ttl", "9s"], POLITE).await;
     server.pause();
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("asked"));
-    let says = "dlock: the lease cannot be renewed: ending the command, with SIGKILL in";
+    let says = "dlock: the lease cannot be renewed: ending the command, SIGKILL follows in";
     assert!(ended.stderr.contains(says), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("before its lease was"),
+        ended.stderr.contains("before its lease expired"),
         "{}",
         ended.stderr
     );
-    let says = "the server has not confirmed that `job` is free";
+    let says = "the server did not confirm the release of `job`";
     assert!(ended.stderr.contains(says), "{}", ended.stderr);
     server.resume();
     eventually_nothing_is_left(&server).await;
@@ -151,8 +155,12 @@ async fn a_command_that_takes_too_long_to_end_is_killed_with_its_lease() {
     .await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
     let killed = ended(&worker).await.with(76);
-    // By `dlock` itself, in time.
-    assert!(!killed.stderr.contains("stands still"), "{}", killed.stderr);
+    // `dlock` itself ended it in time.
+    assert!(
+        !killed.stderr.contains("does not respond"),
+        "{}",
+        killed.stderr
+    );
     eventually_nothing_is_left(&server).await;
 }
 
@@ -167,7 +175,7 @@ async fn a_dlock_that_is_stopped_while_its_command_ends_leaves_it_no_longer_than
     .await;
     worker.pause();
     eventually(LIMIT, "the watchdog sees to it", async || {
-        worker.stderr().contains("`dlock run` stands still")
+        worker.stderr().contains("`dlock run` does not respond")
     })
     .await;
     worker.resume();
@@ -181,7 +189,7 @@ async fn a_killed_dlock_leaves_no_command_behind() {
 }
 
 #[tokio::test]
-async fn a_killed_dlock_leaves_no_deaf_command_behind() {
+async fn a_command_that_ignores_signals_does_not_survive_a_killed_dlock() {
     leaves_nothing_behind_when_killed(DEAF).await;
 }
 
@@ -202,20 +210,20 @@ async fn leaves_nothing_behind_when_killed(script: &str) {
     eventually_nothing_is_left(&server).await;
 }
 
-/// The command of a `dlock` that has told its watchdog of it, and ends in the way that the script says.
+/// Starts a command that the watchdog knows, and that runs `on_term` on `SIGTERM`.
 async fn watched(server: &RedisServer, options: &[&str], on_term: &str) -> Worker {
     let script = format!(
         "trap '{on_term}' TERM; trap 'echo heard' USR1; echo in; while :; do sleep 0.02; done"
     );
     let worker = running(server, options, &script).await;
-    // Signals are passed on by who has told the watchdog before.
+    // `dlock` passes signals on only after its first message to the watchdog.
     send(&worker, Signal::USR1);
     worker.line("heard", LIMIT).await;
     worker
 }
 
 #[tokio::test]
-async fn what_a_killed_dlock_has_left_is_killed_after_the_time_that_it_was_to_have() {
+async fn a_command_of_a_killed_dlock_is_killed_after_kill_after() {
     let server = RedisServer::start().await;
     let options = ["--ttl", "1h", "--kill-after", "200ms"];
     let worker = watched(&server, &options, "").await;
@@ -224,7 +232,7 @@ async fn what_a_killed_dlock_has_left_is_killed_after_the_time_that_it_was_to_ha
     assert_eq!(ended(&worker).await.code, None);
 }
 
-/// Whoever kills a service kills all of a group: what is typed at a terminal goes to all of it, too.
+/// A service manager can kill the whole process group, like a terminal.
 #[tokio::test]
 async fn a_watchdog_is_not_in_the_group_of_its_dlock() {
     let server = RedisServer::start().await;
@@ -235,15 +243,15 @@ async fn a_watchdog_is_not_in_the_group_of_its_dlock() {
     assert!(worker.stdout().contains("asked"), "{}", worker.stderr());
 }
 
-/// Whoever stops a service tells all of its processes to end.
+/// A service manager sends `SIGTERM` to all processes of a service.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_watchdog_that_is_told_to_end_watches_on() {
+async fn a_watchdog_ignores_signals_to_end() {
     let server = RedisServer::start().await;
     let worker = watched(&server, &[], "echo asked; exit 0").await;
     let watchdog = watchdog_of(&worker);
     let signals = [Signal::TERM, Signal::INT, Signal::HUP];
-    // It was told of the command by a pipe, which it may not have come to read.
+    // The message about the command is in the pipe, but the watchdog may not have read it yet.
     eventually(LIMIT, "the watchdog has begun", async || {
         signals.iter().all(|signal| catches(watchdog, *signal))
     })
@@ -256,7 +264,7 @@ async fn a_watchdog_that_is_told_to_end_watches_on() {
     assert!(worker.stdout().contains("asked"), "{}", worker.stderr());
 }
 
-/// Whether the process has a handler for the signal.
+/// Returns `true` if the process has a handler for the signal.
 #[cfg(target_os = "linux")]
 fn catches(process: Pid, signal: Signal) -> bool {
     let path = format!("/proc/{}/status", process.as_raw_nonzero());
@@ -273,7 +281,7 @@ fn catches(process: Pid, signal: Signal) -> bool {
 fn watchdog_of(worker: &Worker) -> Pid {
     let of_dlock = |pid: &i32| {
         let read = |file| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
-        // What is before the parenthesis is the number and the name.
+        // The process id and the name come before the parenthesis.
         let stat = read("stat").unwrap_or_default();
         let mut rest = stat.rsplit(") ").next().unwrap_or_default().split(' ');
         let parent = rest.nth(1).and_then(|parent| parent.parse().ok());
@@ -294,9 +302,9 @@ async fn a_stopped_dlock_loses_its_command_before_its_lease() {
     worker.pause();
     worker.line("asked", LIMIT).await;
     assert_eq!(locks(&server).await, ["dlock:{job}"], "it was still ours");
-    // The two streams are collected one beside the other.
-    eventually(LIMIT, "it says why", async || {
-        worker.stderr().contains("`dlock run` stands still")
+    // The two streams are read concurrently.
+    eventually(LIMIT, "it prints the reason", async || {
+        worker.stderr().contains("`dlock run` does not respond")
     })
     .await;
     worker.resume();
@@ -326,7 +334,7 @@ async fn a_long_command_keeps_its_lock_and_its_watchdog_quiet() {
         go.display()
     );
     let worker = running(&server, &["--ttl", "4s"], &script).await;
-    // Each comes after a third of the TTL: together they are longer than it.
+    // Renewals come after a third of the TTL each, so together they take longer than the TTL.
     for _ in 0..4 {
         renewed(&server).await;
     }
@@ -339,11 +347,11 @@ async fn a_long_command_keeps_its_lock_and_its_watchdog_quiet() {
     assert!(locks(&server).await.is_empty());
 }
 
-/// Takes longer to end than its lease would have lasted.
+/// Takes longer to end than the rest of its lease.
 const SLOW: &str =
     "trap 'sleep 4; echo ended by itself; exit 0' TERM; echo in; while :; do sleep 0.02; done";
 
-/// Ends when it is asked to; what it has started does not.
+/// Ends on `SIGTERM`, but its child does not.
 const DEAF_CHILD: &str = "sh -c 'trap \"\" TERM; echo in; while :; do sleep 0.02; done' & wait";
 
 #[tokio::test]
@@ -354,7 +362,11 @@ async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("ended by itself"), "{}", ended.stdout);
-    assert!(!ended.stderr.contains("stands still"), "{}", ended.stderr);
+    assert!(
+        !ended.stderr.contains("does not respond"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -364,7 +376,11 @@ async fn the_watchdog_hears_of_a_lease_that_is_renewed_while_its_command_ends() 
     let worker = running(&server, &options, SLOW).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("ended by itself"), "{}", ended.stdout);
-    assert!(!ended.stderr.contains("stands still"), "{}", ended.stderr);
+    assert!(
+        !ended.stderr.contains("does not respond"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -374,12 +390,12 @@ async fn a_command_whose_lease_cannot_be_renewed_has_no_longer_than_the_lease() 
     let worker = running(&server, &options, DEAF).await;
     server.kill();
     let ended = ended(&worker).await.with(76);
-    let says = "the lease cannot be renewed: ending the command, with SIGKILL in";
+    let says = "the lease cannot be renewed: ending the command, SIGKILL follows in";
     assert!(ended.stderr.contains(says), "{}", ended.stderr);
 }
 
 #[tokio::test]
-async fn what_a_killed_dlock_has_left_has_no_longer_than_the_lease() {
+async fn a_command_of_a_killed_dlock_ends_with_the_lease() {
     let server = RedisServer::start().await;
     let options = ["--ttl", "3s", "--kill-after", "1h"];
     let worker = running(&server, &options, DEAF).await;
@@ -393,7 +409,7 @@ async fn what_a_killed_dlock_has_left_has_no_longer_than_the_lease() {
 }
 
 #[tokio::test]
-async fn what_a_command_has_started_is_killed_when_the_command_itself_has_ended_in_time() {
+async fn children_of_a_command_are_killed_after_it_ended_in_time() {
     let server = RedisServer::start().await;
     let options = ["--max-hold", "300ms", "--kill-after", "500ms"];
     let worker = running(&server, &options, DEAF_CHILD).await;

@@ -1,4 +1,4 @@
-//! `dlock run` and signals: who gets them, with a terminal and without.
+//! `dlock run` and signals, with a terminal and without.
 
 use dlock::LockManager;
 use dlock_testkit::{Proxy, RedisServer, Worker, eventually, python};
@@ -52,19 +52,19 @@ async fn a_command_that_a_signal_ends_gives_the_usual_code() {
 #[tokio::test]
 async fn the_lock_is_kept_until_all_that_the_command_has_started_has_ended() {
     let server = RedisServer::start().await;
-    // The shell ends by the signal at once. What it has started is deaf, and gets the other one.
+    // The shell ends at once. Its child ignores `SIGTERM` and gets `SIGKILL`.
     let script = "(trap '' TERM; echo in; while :; do sleep 0.02; done) & wait";
     let words = ["run", "job", "--kill-after", "300ms", "sh", "-c", script];
     let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
     worker.line("in", LIMIT).await;
     send(&worker, Signal::TERM);
-    // The deaf one holds the output open, so that this is its end too.
+    // The child keeps the output open, so this waits for its end too.
     ended(&worker).await.with(143);
     assert!(locks(&server).await.is_empty());
 }
 
 #[tokio::test]
-async fn what_the_command_has_started_is_told_to_end_with_it() {
+async fn children_of_the_command_get_the_signal_too() {
     let server = RedisServer::start().await;
     let script =
         "(trap 'echo child asked; exit 0' TERM; echo in; while :; do sleep 0.02; done) & wait";
@@ -76,9 +76,9 @@ async fn what_the_command_has_started_is_told_to_end_with_it() {
     assert!(ended.stdout.contains("child asked"), "{}", ended.stdout);
 }
 
-/// Nothing says that it should end: a command may start a service.
+/// Processes in the background keep running: a command may start a service.
 #[tokio::test]
-async fn what_the_command_leaves_in_the_background_goes_on() {
+async fn processes_in_the_background_keep_running() {
     let server = RedisServer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -99,7 +99,7 @@ async fn what_the_command_leaves_in_the_background_goes_on() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_command_is_killed_with_its_lease() {
+async fn the_rest_of_a_group_is_killed_with_the_lease() {
     let server = RedisServer::start().await;
     let script = "(trap '' TERM; echo $$; while :; do sleep 0.02; done) & wait";
     let options = ["run", "job", "--ttl", "1s", "--kill-after", "1h"];
@@ -121,7 +121,7 @@ async fn what_is_left_of_a_command_is_killed_with_its_lease() {
 }
 
 #[tokio::test]
-async fn who_is_told_to_end_while_it_waits_leaves_the_queue_and_runs_nothing() {
+async fn a_signal_during_the_wait_leaves_the_queue_and_runs_nothing() {
     let server = RedisServer::start().await;
     let holder = Worker::spawn(&mut dlock(
         &server,
@@ -141,8 +141,7 @@ async fn who_is_told_to_end_while_it_waits_leaves_the_queue_and_runs_nothing() {
     eventually(LIMIT, "it has left the queue", gone).await;
 }
 
-/// Sends a signal in the moment in which the lock is granted: to a process that stands still, for which the grant and
-/// then the signal lie ready.
+/// Sends a signal at the moment of a grant. The process is paused until the grant and then the signal are pending.
 async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisServer, Ended) {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
@@ -157,12 +156,12 @@ async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisSer
     let waits = async || locks(&server).await.contains(&queue);
     eventually(LIMIT, "it waits", waits).await;
     proxy.hold_replies();
-    // It goes to who waits, in the same step.
+    // The release grants the lock to the waiter in the same step.
     held.release().await.expect("it is ours");
     assert!(locks(&server).await.contains(&"dlock:{job}".to_owned()));
     waiter.pause();
     proxy.thaw();
-    // What was held back is forwarded before a connection that is made later.
+    // The proxy forwards the delayed data before it accepts a later connection.
     let beside = redis::Client::open(proxy.url()).expect("it is a URL");
     let beside = beside.get_multiplexed_async_connection().await;
     let mut beside = beside.expect("the proxy forwards");
@@ -176,7 +175,7 @@ async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisSer
 
 #[tokio::test]
 async fn who_is_told_to_end_while_the_grant_is_on_its_way_runs_nothing() {
-    // Which of the two is noticed first is different each time.
+    // The order in which the process notices the two events varies.
     let rounds = [(Signal::INT, 130), (Signal::TERM, 143)].repeat(10);
     let rounds = stream::iter(rounds).for_each_concurrent(5, async |(signal, code)| {
         let (server, ended) = signalled_with_the_grant(signal, &[]).await;
@@ -187,7 +186,7 @@ async fn who_is_told_to_end_while_the_grant_is_on_its_way_runs_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_ignored_from_the_start_stays_ignored() {
+async fn ignored_signals_stay_ignored() {
     const NOHUP: &str = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); \
                          os.execv(sys.argv[1], sys.argv[1:])";
     let server = RedisServer::start().await;
@@ -207,8 +206,8 @@ async fn what_is_ignored_from_the_start_stays_ignored() {
     assert_eq!(ended.with(0).stdout, "lives\n");
 }
 
-/// Starts a program on a terminal of its own; when it has said the first text, runs the second, which is
-/// Python, and types the third; tells its output and its end.
+/// Starts a program on a new terminal. After the first text it runs the second one as Python and types the third one. It
+/// prints the output and the exit code.
 const AT_A_TERMINAL: &str = r"
 import os, pty, signal, sys
 trigger, meanwhile, typed = sys.argv[1:4]
@@ -258,9 +257,9 @@ async fn run_at_a_terminal(server: &RedisServer, typed: &str, script: &str) -> S
 }
 
 #[tokio::test]
-async fn what_is_typed_at_a_terminal_arrives_once() {
+async fn a_typed_interrupt_arrives_once() {
     let server = RedisServer::start().await;
-    // A second signal of the same kind would be passed on before the one that is sent here.
+    // A second signal of the same kind would be passed on before the one below.
     let script = "n=0; trap 'n=$((n+1)); kill -USR1 $PPID' INT; trap 'echo count $n; exit 4' USR1; \
                   echo in; while :; do sleep 0.02; done";
     let told = run_at_a_terminal(&server, r"\x03", script).await;
@@ -270,11 +269,11 @@ async fn what_is_typed_at_a_terminal_arrives_once() {
     );
 }
 
-/// A terminal sends it to the command as well, so one that only `dlock` gets is none of the command's.
+/// A terminal sends `SIGINT` to the command too, so `dlock` does not pass it on.
 #[tokio::test]
-async fn what_a_terminal_sends_to_all_is_not_passed_on() {
+async fn an_interrupt_at_a_terminal_is_not_passed_on() {
     let server = RedisServer::start().await;
-    // A shell that has both signals runs the trap of the first one first.
+    // A shell with two pending signals runs the trap of the first one first.
     let script = "n=0; trap 'n=$((n+1))' INT; trap 'echo count $n; exit 4' USR1; \
                   kill -INT $PPID; kill -USR1 $PPID; while :; do sleep 0.02; done";
     let told = run_at_a_terminal(&server, "", script).await;

@@ -1,18 +1,18 @@
-"""A terminal with a program in it, and somebody who looks at it and presses keys.
+"""Runs a program in a terminal, waits for its texts and presses keys.
 
-The arguments: columns and rows, then what happens one after another, then `--`, then the program.
+The arguments: columns and rows, then the steps in order, then `--`, then the program.
 
-    see:TEXT      waits until TEXT has been written, after what was seen before; prints `seen TEXT`
-    press:KEYS    types, with escapes as Python has them
-    size:80x24    another size
+    see:TEXT      waits for TEXT after the texts seen before; prints `seen TEXT`
+    press:KEYS    types KEYS, with the escapes of Python
+    size:80x24    resizes the terminal
     signal:TERM   sends a signal
 
-At the end it prints how the program ended, whether it has left its screen, and whether the terminal
-echoes again.
+At the end it prints the exit code, whether the program left its screen, and whether the terminal echoes
+again.
 """
 import codecs, fcntl, os, pty, re, select, signal, struct, sys, termios, time
 
-# A test that walks slowly through many keys takes minutes on a loaded machine.
+# A slow scan of many keys takes minutes on a loaded machine.
 LIMIT = 300
 split = sys.argv.index("--")
 (columns, rows), steps, program = sys.argv[1].split("x"), sys.argv[2:split], sys.argv[split + 1:]

@@ -1,4 +1,4 @@
-//! `dlock top`: printed once, and in a terminal.
+//! `dlock top`: with `--once`, and in a terminal.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -16,7 +16,7 @@ async fn manager(server: &RedisServer, application: &str) -> LockManager {
         .expect("the server runs")
 }
 
-/// `top` in a terminal of so many columns and rows, and what is seen and done there.
+/// Starts `top` in a terminal of this size, which waits for texts and presses keys.
 fn terminal(server: &RedisServer, size: &str, steps: &[&str]) -> Worker {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/terminal.py");
     let mut command: Command = python();
@@ -37,7 +37,7 @@ fn terminal(server: &RedisServer, size: &str, steps: &[&str]) -> Worker {
     Worker::spawn(&mut command)
 }
 
-/// Waits until the program is gone, and asserts that its terminal is as it was.
+/// Waits for the end of the program, and asserts that its terminal is restored.
 async fn left_behind_nothing(worker: &Worker, code: i32) {
     let ended = ended(worker).await.with(0);
     for line in [
@@ -65,8 +65,9 @@ async fn holders_and_waiters_are_printed_once() {
         .acquire()
         .await
         .expect("it is free");
-    let waiting = tokio::spawn(async move { mail.lock("order:42").wait(LIMIT).acquire().await.map(drop) });
-    eventually(LIMIT, "somebody waits", async || {
+    let waiting =
+        tokio::spawn(async move { mail.lock("order:42").wait(LIMIT).acquire().await.map(drop) });
+    eventually(LIMIT, "there is a waiter", async || {
         !server.keys("dlock:{order:42}:q").await.is_empty()
     })
     .await;
@@ -109,7 +110,7 @@ async fn holders_and_waiters_are_printed_once() {
 }
 
 #[tokio::test]
-async fn what_others_have_written_does_not_drive_the_terminal() {
+async fn text_of_other_clients_does_not_control_the_screen() {
     let server = RedisServer::start().await;
     let mut connection = server.connection().await;
     redis::cmd("SET")
@@ -126,7 +127,7 @@ async fn what_others_have_written_does_not_drive_the_terminal() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_it_says_what_to_do() {
+async fn without_a_terminal_it_suggests_once() {
     let server = RedisServer::start().await;
     let ended = call(&mut dlock(&server, &["top"])).await.with(2);
     assert!(
@@ -139,7 +140,7 @@ async fn without_a_terminal_it_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn one_looks_around_and_leaves() {
+async fn keys_filters_and_sizes_work_in_a_terminal() {
     let server = RedisServer::start().await;
     let billing = manager(&server, "billing").await;
     let guard = billing
@@ -154,16 +155,16 @@ async fn one_looks_around_and_leaves() {
         "see:owner",
         r"press:\x1b[B?",
         "see:Keys",
-        // A key that comes together with a new size may be read only with the next one.
+        // A key that arrives together with a new size may be read only with the next key.
         "press: ",
-        "see:nobody waits",
+        "see:no waiters",
         "size:60x10",
         "see:order:42",
         "size:1x1",
         "size:120x30",
         "see:HOLDER",
         "press:/nothing",
-        "see:no lock has that in it",
+        "see:no locks match the filter",
         r"press:\rq",
     ];
     left_behind_nothing(&terminal(&server, "100x24", &steps), 0).await;
@@ -173,7 +174,7 @@ async fn one_looks_around_and_leaves() {
 #[tokio::test]
 async fn signals_and_control_c_restore_the_terminal() {
     let server = RedisServer::start().await;
-    let none = "see:nobody holds a lock";
+    let none = "see:no locks are held";
     let pressed = terminal(&server, "80x24", &[none, r"press:\x03"]);
     let told = terminal(&server, "80x24", &[none, "signal:TERM"]);
     left_behind_nothing(&pressed, 0).await;

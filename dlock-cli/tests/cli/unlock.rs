@@ -1,4 +1,4 @@
-//! `dlock unlock`: only what was shown is taken away, and only from whom one means to.
+//! `dlock unlock`: it releases only the lease that it has shown.
 
 use dlock::LockError;
 use dlock_testkit::RedisServer;
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::{
     call, dlock, locks,
-    looks::{manager, scene, set},
+    reads::{manager, scene, set},
     run_signals::at_a_terminal,
 };
 
 #[tokio::test]
-async fn nobody_is_asked_where_there_is_no_terminal() {
+async fn without_a_terminal_it_requires_yes() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
     for words in [&["unlock", "job"][..], &["--json", "unlock", "job"]] {
@@ -23,7 +23,7 @@ async fn nobody_is_asked_where_there_is_no_terminal() {
 }
 
 #[tokio::test]
-async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
+async fn a_lock_is_released_and_its_holder_is_notified() {
     let server = RedisServer::start().await;
     let manager = manager(&server, "billing").await;
     let guard = manager.lock("job").acquire().await.unwrap();
@@ -32,9 +32,9 @@ async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
         .with(0);
     for words in [
         "holder         billing@",
-        "Its holder is told",
-        "Nobody waits",
-        "Unlocked `job`: it is free.",
+        "The holder is notified",
+        "There are no waiters",
+        "Released `job`: it is free.",
     ] {
         assert!(ended.stdout.contains(words), "{}", ended.stdout);
     }
@@ -44,7 +44,7 @@ async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
     let ended = call(&mut dlock(&server, &["unlock", "job", "--yes"]))
         .await
         .with(1);
-    assert_eq!(ended.stdout, "Nobody holds `job`.\n");
+    assert_eq!(ended.stdout, "`job` is free.\n");
     let ended = call(&mut dlock(&server, &["--json", "unlock", "job", "--yes"]))
         .await
         .with(1);
@@ -56,7 +56,7 @@ async fn a_lock_is_taken_away_and_its_holder_hears_of_it() {
 }
 
 #[tokio::test]
-async fn who_waits_has_it_next() {
+async fn the_first_waiter_holds_the_lock_next() {
     let server = RedisServer::start().await;
     let scene = scene(&server).await;
     let ended = call(&mut dlock(&server, &["--json", "unlock", "-y", "order:1"]))
@@ -74,43 +74,47 @@ async fn who_waits_has_it_next() {
 }
 
 #[tokio::test]
-async fn a_lock_of_another_client_can_be_taken_away() {
+async fn a_third_party_lock_can_be_released() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
     let ended = call(&mut dlock(&server, &["unlock", "--yes", "job"]))
         .await
         .with(0);
-    assert!(ended.stdout.contains("it is not told"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("It is not notified"),
+        "{}",
+        ended.stdout
+    );
     assert!(locks(&server).await.is_empty());
 }
 
 #[tokio::test]
-async fn at_a_terminal_it_asks_and_does_what_was_answered() {
+async fn at_a_terminal_it_asks_for_confirmation() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
     let told = at_a_terminal(&server, "[y/N] ", "", r"\n", &["unlock", "job"]).await;
     assert!(
-        told.contains("Nothing was done to `job`.") && told.contains("code 1"),
+        told.contains("`job` was not released.") && told.contains("code 1"),
         "{told}"
     );
     assert_eq!(locks(&server).await, ["dlock:{job}"]);
     let told = at_a_terminal(&server, "[y/N] ", "", r"y\n", &["unlock", "job"]).await;
     assert!(
-        told.contains("Unlocked `job`") && told.contains("code 0"),
+        told.contains("Released `job`") && told.contains("code 0"),
         "{told}"
     );
     assert!(locks(&server).await.is_empty());
 }
 
 #[tokio::test]
-async fn what_was_not_shown_is_not_taken_away() {
+async fn only_the_shown_lease_is_released() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
     let meanwhile =
         "import redis; redis.Redis.from_url(os.environ['DLOCK_URL']).set('dlock:{job}', 'other')";
     let told = at_a_terminal(&server, "[y/N] ", meanwhile, r"y\n", &["unlock", "job"]).await;
     assert!(
-        told.contains("Nothing was done: somebody else has `job`"),
+        told.contains("`job` was not released: it has another holder"),
         "{told}"
     );
     assert!(told.contains("code 1"), "{told}");

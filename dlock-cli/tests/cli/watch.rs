@@ -1,4 +1,4 @@
-//! `dlock watch`: what happens is told, and nothing but an interruption ends it.
+//! `dlock watch`: it prints changes until it is interrupted.
 
 use std::{
     io::{BufRead, BufReader, pipe},
@@ -11,23 +11,23 @@ use serde_json::Value;
 
 use super::{
     LIMIT, call, dlock, ended,
-    looks::{manager, scene, set},
+    reads::{manager, scene, set},
     run_signals::send,
 };
 
 #[tokio::test]
-async fn what_happens_to_locks_is_told() {
+async fn changes_of_locks_are_printed() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{before}", b"foreign").await;
     let watch = Worker::spawn(&mut dlock(&server, &["watch", "-i", "20ms"]));
     watch
-        .line("held       before  (another client)", LIMIT)
+        .line("held      before  (third-party client)", LIMIT)
         .await;
     let scene = scene(&server).await;
-    watch.line("taken      order:1  billing@", LIMIT).await;
-    watch.line("waits      order:1  mail@", LIMIT).await;
+    watch.line("acquired  order:1  billing@", LIMIT).await;
+    watch.line("waits     order:1  mail@", LIMIT).await;
     scene.done.send(()).unwrap();
-    watch.line("handed on  order:1  mail@", LIMIT).await;
+    watch.line("granted   order:1  mail@", LIMIT).await;
     scene
         .waiter
         .await
@@ -36,7 +36,7 @@ async fn what_happens_to_locks_is_told() {
         .release()
         .await
         .unwrap();
-    watch.line("released   order:1  mail@", LIMIT).await;
+    watch.line("released  order:1  mail@", LIMIT).await;
     send(&watch, Signal::INT);
     assert_eq!(ended(&watch).await.with(0).stderr, "");
 }
@@ -75,7 +75,7 @@ async fn every_line_of_json_is_a_document() {
 }
 
 #[tokio::test]
-async fn an_outage_is_told_and_survived() {
+async fn an_outage_is_reported_and_survived() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{before}", b"foreign").await;
     let watch = Worker::spawn(&mut dlock(&server, &["watch", "--json", "-i", "20ms"]));
@@ -85,7 +85,7 @@ async fn an_outage_is_told_and_survived() {
     server.restart().await;
     watch.line("\"event\":\"back\"", LIMIT).await;
     let released = watch.line("\"event\":\"released\"", LIMIT).await;
-    // Nobody has seen it in between.
+    // No reading found it in between.
     let [outage, released] =
         [outage, released].map(|it| serde_json::from_str::<Value>(&it).unwrap());
     let last_seen = released["last_seen"].as_str().unwrap();
@@ -96,7 +96,7 @@ async fn an_outage_is_told_and_survived() {
 }
 
 #[tokio::test]
-async fn who_reads_no_more_ends_it() {
+async fn a_closed_output_ends_the_watch() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{before}", b"foreign").await;
     let mut command = dlock(&server, &["watch"]);
@@ -107,7 +107,7 @@ async fn who_reads_no_more_ends_it() {
     lines.read_line(&mut first).unwrap();
     assert!(first.contains("before"), "{first}");
     drop(lines);
-    // Nothing happens any more, so it has to notice by itself.
+    // There are no more changes, so the program must notice the closed output by itself.
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
 }
@@ -147,7 +147,7 @@ async fn an_interval_has_bounds() {
 }
 
 #[tokio::test]
-async fn who_may_not_look_is_told_so_and_does_not_wait() {
+async fn a_missing_permission_to_scan_is_an_error() {
     let server = RedisServer::start().await;
     let user = "SETUSER blind on >s3cret ~* &* +@all -scan";
     redis::cmd("ACL")

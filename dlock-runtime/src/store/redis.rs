@@ -33,8 +33,6 @@ pub use self::config::{
     credentials::{Credentials, CredentialsProvider},
     settings::RedisConfig,
 };
-#[cfg(feature = "admin")]
-pub(crate) use self::net::listen::Listener;
 #[cfg(feature = "tls")]
 pub use self::net::tls::Tls;
 use self::{
@@ -47,6 +45,8 @@ use self::{
         wake_ups::WakeUps,
     },
 };
+#[cfg(feature = "admin")]
+pub(crate) use self::{config::url::Layout as UrlLayout, net::listen::Listener};
 pub(crate) use self::{
     config::{env::without_password, scheme::names as schemes},
     topology::independent::Independent,

@@ -1,4 +1,4 @@
-//! The measurements: each runs for some time and collects how long every single thing took.
+//! The measurements. Each one runs for some time and records the duration of every operation.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 
 use crate::exit::{Exit, Failure};
 
-/// Long enough that nothing is renewed between two sections, and soon over if we are killed.
+/// Long enough that no lease is renewed, and short enough to expire soon if this process is killed.
 const TTL: Duration = Duration::from_secs(10);
 
-/// Far longer than any wait here.
+/// Longer than any wait in a measurement.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// So often servers are asked for their PINGs at the most: they are asked for all else as well each time.
+/// The limit of reports, each of which contains some PINGs and much else.
 const QUESTIONS: usize = 20;
 
 /// One measurement.
@@ -28,14 +28,13 @@ pub(super) struct Measured {
     /// The name in JSON.
     pub(super) id: &'static str,
     pub(super) what: String,
-    /// Nanoseconds.
+    /// In nanoseconds.
     pub(super) times: Histogram<u64>,
-    /// The number of operations in a second, if that was measured.
+    /// The number of operations per second, if it was measured.
     pub(super) per_second: Option<f64>,
 }
 
-/// The time in which a server answers when there is nothing to do: of a quorum the server that
-/// makes the majority.
+/// Measures the round trips of PINGs. For a quorum they are those of the server that completes the majority.
 pub(super) async fn pings(
     inspector: &Inspector,
     is_quorum: bool,
@@ -67,7 +66,7 @@ pub(super) async fn pings(
     let times = deciding.ok_or_else(|| {
         Failure::new(
             Exit::Unavailable,
-            "no server has answered a PING; `dlock doctor` says more",
+            "no server answered a PING. Run `dlock doctor` for details",
         )
     })?;
     Ok(Measured {
@@ -83,7 +82,7 @@ fn takes_locks(server: &ServerReport) -> bool {
     told("role") != Some("slave") && told("redis_mode") != Some("sentinel")
 }
 
-/// Acquires and releases an uncontended lock, in each of the tasks.
+/// Measures acquire and release of an uncontended lock in each task.
 pub(super) async fn apart(
     manager: &LockManager,
     key: &str,
@@ -92,16 +91,13 @@ pub(super) async fn apart(
 ) -> Result<Measured, Failure> {
     let keys: Vec<_> = (0..tasks).map(|task| format!("{key}:{task}")).collect();
     let (id, what) = match tasks {
-        1 => ("one_task", "lock and release, 1 task".to_owned()),
-        _ => (
-            "tasks_apart",
-            format!("the same, {tasks} tasks, a lock each"),
-        ),
+        1 => ("one_task", "acquire and release, 1 task".to_owned()),
+        _ => ("tasks_apart", format!("{tasks} tasks, one lock each")),
     };
     loops(id, what, manager, keys, time).await
 }
 
-/// The same where all tasks of the process want one lock.
+/// Measures acquire and release of one lock that all tasks compete for.
 pub(super) async fn together(
     manager: &LockManager,
     key: &str,
@@ -109,7 +105,7 @@ pub(super) async fn together(
     time: Duration,
 ) -> Result<Measured, Failure> {
     let keys = (0..tasks).map(|_| key.to_owned()).collect();
-    let what = format!("the same, {tasks} tasks, one lock");
+    let what = format!("{tasks} tasks, the same lock");
     loops("tasks_together", what, manager, keys, time).await
 }
 
@@ -149,8 +145,7 @@ async fn loops(
     })
 }
 
-/// From the moment at which one process gives a lock back to that at which another one has it, which
-/// waits for it.
+/// Measures the time from the release in one process until a waiter in another process holds the lock.
 pub(super) async fn hand_over(
     one: &LockManager,
     other: &LockManager,
@@ -158,7 +153,7 @@ pub(super) async fn hand_over(
     time: Duration,
 ) -> Result<Measured, Failure> {
     let start = Instant::now();
-    // The task that left last, and when.
+    // The task that released last, and when.
     let left: Arc<Mutex<Option<(usize, Instant)>>> = Arc::default();
     let mut tasks = JoinSet::new();
     for (process, manager) in [one, other].into_iter().enumerate() {
@@ -187,13 +182,13 @@ pub(super) async fn hand_over(
     let times = all(tasks).await?;
     Ok(Measured {
         id: "hand_over",
-        what: "hand-over to another process".to_owned(),
+        what: "grant to another process".to_owned(),
         per_second: Some(rate(times.len(), start.elapsed())),
         times,
     })
 }
 
-/// The measurements of all tasks. When one task fails, the others are ended.
+/// Merges the measurements of all tasks. If one task fails, the others are aborted.
 async fn all(
     mut tasks: JoinSet<Result<Histogram<u64>, Failure>>,
 ) -> Result<Histogram<u64>, Failure> {
@@ -206,7 +201,7 @@ async fn all(
 }
 
 fn histogram() -> Histogram<u64> {
-    /// An hour, in ns.
+    /// One hour, in nanoseconds.
     const LONGEST: u64 = 3_600_000_000_000;
     Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are in order")
 }

@@ -1,4 +1,4 @@
-//! Measurements as people and programs read them.
+//! Prints measurements as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::text::printable;
 
 pub(super) struct Report {
     pub(super) servers: Vec<String>,
-    /// The first one is what the others are compared with.
+    /// The others are compared with the first one.
     pub(super) measured: Vec<Measured>,
 }
 
@@ -39,7 +39,7 @@ impl Report {
             let [rate, p50, p95, p99, max, ratio] = cells;
             let line =
                 format!("{name:<36} {rate:>10} {p50:>9} {p95:>9} {p99:>9} {max:>9} {ratio:>9}");
-            writeln!(out, "{}", line.trim_end()).expect("a string takes all that is written");
+            writeln!(out, "{}", line.trim_end()).expect("writing to a string cannot fail");
         };
         line(
             &printable(&servers),
@@ -60,7 +60,7 @@ impl Report {
         out
     }
 
-    /// The median of a PING, in ns.
+    /// Returns the median of a PING, in nanoseconds.
     fn base(&self) -> u64 {
         self.measured
             .first()
@@ -79,7 +79,7 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// Nanoseconds with three digits that matter.
+/// Formats nanoseconds with three significant digits.
 fn shown(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000_000 => (us(ns), "µs"),
@@ -121,7 +121,7 @@ mod tests {
                 measured("ping", "PING", &[50_000, 50_000, 900_000], None),
                 measured(
                     "one_task",
-                    "lock and release, 1 task",
+                    "acquire and release, 1 task",
                     &[125_000],
                     Some(7_900.4),
                 ),
@@ -136,7 +136,7 @@ mod tests {
         expect![[r"
             127.0.0.1:6379                       per second       p50       p95       p99       max  p50/PING
             PING                                              50.0 µs    900 µs    900 µs    900 µs       1.0
-            lock and release, 1 task                   7900    125 µs    125 µs    125 µs    125 µs       2.5
+            acquire and release, 1 task                7900    125 µs    125 µs    125 µs    125 µs       2.5
             hand-over                                     0    2.50 s    2.50 s    2.50 s    2.50 s   50023.0
             nothing happened                              0   0.00 µs   0.00 µs   0.00 µs   0.00 µs
         "]]

@@ -1,92 +1,37 @@
-//! The facts about servers, in a form that tests can make up.
+//! The facts about servers, in a form that tests can construct.
 
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use dlock::{
     StoreError, StoreErrorKind,
-    admin::{ClockReading, LockInfo, ProcessInfo, ServerReport},
+    admin::{ClockReading, Layout, LockInfo, ProcessInfo, ServerReport},
 };
 
-/// The relation of the servers to each other, by the URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
-    Single,
-    Sentinel,
-    Cluster,
-    Quorum,
-}
-
-impl Layout {
-    pub(crate) fn of(url: &str) -> Self {
-        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-        match scheme {
-            "redlock" | "redlocks" => Self::Quorum,
-            _ if scheme.ends_with("-sentinel") => Self::Sentinel,
-            _ if scheme.ends_with("-cluster") => Self::Cluster,
-            _ => Self::Single,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Single => "one server",
-            Self::Sentinel => "Sentinel",
-            Self::Cluster => "cluster",
-            Self::Quorum => "quorum",
-        }
+/// The name of a layout, as reports show it.
+pub(crate) fn name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Sentinel => "Sentinel",
+        Layout::Cluster => "cluster",
+        Layout::Quorum => "quorum",
+        _ => "one server",
     }
 }
 
-/// The user name for the servers, by the URL or else by `DLOCK_USER`; never the password.
-pub(crate) fn user(url: &str, environment: Option<String>) -> String {
-    let (_, rest) = url.split_once("://").unwrap_or_default();
-    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let authority = place.split('/').next().unwrap_or_default();
-    let login = authority.rsplit_once('@').map(|(login, _)| login);
-    let in_query = || query.split('&').find_map(|pair| pair.strip_prefix("user="));
-    let named = login
-        .and_then(|it| it.split(':').next())
-        .or_else(in_query)
-        .filter(|it| !it.is_empty());
-    match (named, login) {
-        (Some(named), _) => named.to_owned(),
-        // A password without a user is that of the default one.
-        (None, Some(_)) => "default".to_owned(),
-        (None, None) => environment.unwrap_or_else(|| "default".to_owned()),
-    }
-}
-
-/// The number of hosts that the URL names.
-pub(crate) fn hosts(url: &str) -> usize {
-    let (_, rest) = url.split_once("://").unwrap_or_default();
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    authority.split(',').filter(|it| !it.is_empty()).count()
-}
-
-/// The number of replicas that have to confirm, by the URL.
-pub(crate) fn min_replicas(url: &str) -> u32 {
-    let (_, query) = url.split_once('?').unwrap_or_default();
-    let named = query
-        .split('&')
-        .find_map(|it| it.strip_prefix("min_replicas="));
-    named.and_then(|it| it.parse().ok()).unwrap_or(0)
-}
-
-/// All that is judged.
+/// The input of all checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) layout: Layout,
-    /// The shortest TTL that the user's locks have.
+    /// The shortest TTL of the user's locks.
     pub(crate) ttl: Duration,
-    /// The number of replicas that have to confirm a lease, by the URL.
+    /// The number of replicas that must confirm a lease, from the URL.
     pub(crate) min_replicas: u32,
-    /// The number of hosts that the URL names, which are Sentinels if it is one of those.
+    /// The number of servers in the URL, which are the Sentinels of a Sentinel URL.
     pub(crate) sentinels: usize,
-    /// The user name for the servers.
+    /// The user name on the servers.
     pub(crate) user: String,
     pub(crate) raw_keys: bool,
     pub(crate) servers: Vec<ServerFacts>,
-    /// The locks in them, or why they could not be looked at.
+    /// The locks on the servers, or the reason why they could not be read.
     pub(crate) locks: Result<LockFacts, String>,
 }
 
@@ -95,17 +40,17 @@ pub(crate) struct Facts {
 pub(crate) struct ServerFacts {
     pub(crate) server: String,
     pub(crate) failure: Option<String>,
-    /// `true` if it failed by not answering at all.
+    /// `true` if the server did not answer at all.
     pub(crate) is_silent: bool,
     pub(crate) info: BTreeMap<String, String>,
-    /// The setting after which its append-only file is flushed.
+    /// The setting `appendfsync`.
     pub(crate) appendfsync: Option<String>,
     pub(crate) clock: Option<Reading>,
     pub(crate) round_trips: Vec<Duration>,
     pub(crate) denied: Vec<Missing>,
-    /// The reason why scripts cannot publish, if clients can.
+    /// The reason why scripts cannot publish although clients can.
     pub(crate) unpublished: Option<String>,
-    /// The clocks of its replicas, by their addresses, or why they are unknown.
+    /// The clocks of its replicas by address, or the reason why a clock is unknown.
     pub(crate) replica_clocks: Vec<(String, Result<Reading, String>)>,
 }
 
@@ -115,7 +60,7 @@ pub(crate) struct Replica<'a> {
     pub(crate) host: &'a str,
     pub(crate) port: &'a str,
     pub(crate) state: &'a str,
-    /// In seconds, since it was heard of.
+    /// The seconds since the replica last reported to its master.
     pub(crate) lag: Option<u64>,
 }
 
@@ -139,7 +84,7 @@ impl<'a> Replica<'a> {
     }
 }
 
-/// A clock beside this machine's.
+/// A clock compared with this machine's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     /// Negative if it is behind.
@@ -147,7 +92,7 @@ pub(crate) struct Reading {
     pub(crate) uncertainty: Duration,
 }
 
-/// A right that the user lacks.
+/// A permission that the user lacks.
 #[derive(Clone, Debug)]
 pub(crate) struct Missing {
     pub(crate) rule: String,
@@ -161,18 +106,18 @@ pub(crate) struct LockFacts {
     pub(crate) held: usize,
     pub(crate) waiters: usize,
     pub(crate) dead_waiters: usize,
-    /// Locks that end never, by their keys.
+    /// The keys of locks without a TTL.
     pub(crate) without_ttl: Vec<String>,
-    /// Locks of clients of another make, by their keys.
+    /// The keys of locks that third-party clients hold.
     pub(crate) foreign: Vec<String>,
-    /// Locks that a minority of a quorum has, by their keys.
+    /// The keys of locks that are held at a minority of a quorum.
     pub(crate) at_a_minority: Vec<String>,
     /// The number of processes of each version of dlock.
     pub(crate) versions: BTreeMap<String, usize>,
 }
 
 impl ServerFacts {
-    /// The same server after this has happened.
+    /// Returns the same server with this failure.
     pub(crate) fn failed(self, failure: &StoreError) -> Self {
         use StoreErrorKind::{Disconnected, TimedOut, Unreachable};
         Self {
@@ -182,12 +127,12 @@ impl ServerFacts {
         }
     }
 
-    /// The value of `name` in `INFO`.
+    /// Returns the value of `name` in `INFO`.
     pub(crate) fn told(&self, name: &str) -> Option<&str> {
         self.info.get(name).map(String::as_str)
     }
 
-    /// The same as a number.
+    /// Returns the value as a number.
     pub(crate) fn number<N: FromStr>(&self, name: &str) -> Option<N> {
         self.told(name)?.parse().ok()
     }
@@ -196,19 +141,19 @@ impl ServerFacts {
         self.told(name) == Some(value)
     }
 
-    /// The replicas that the server counts as its own.
+    /// Returns the replicas that `INFO` of the server lists.
     pub(crate) fn replicas(&self) -> impl Iterator<Item = Replica<'_>> {
         (0..)
             .map_while(|index| self.told(&format!("slave{index}")))
             .map(Replica::read)
     }
 
-    /// `true` if it has answered.
+    /// Returns `true` if the server answered.
     pub(crate) fn answers(&self) -> bool {
         self.failure.is_none()
     }
 
-    /// `true` if locks are written here.
+    /// Returns `true` if the server accepts writes of locks.
     pub(crate) fn is_master(&self) -> bool {
         self.answers() && !self.is("role", "slave")
     }
@@ -274,58 +219,5 @@ impl LockFacts {
             *facts.versions.entry(process.version.clone()).or_default() += 1;
         }
         facts
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_scheme_says_how_servers_belong_together() {
-        for (url, layout) in [
-            ("redis://h", Layout::Single),
-            ("rediss://h", Layout::Single),
-            ("redis+unix:///s", Layout::Single),
-            ("valkey-sentinel://h/s", Layout::Sentinel),
-            ("rediss-cluster://h", Layout::Cluster),
-            ("redlock://a,b,c", Layout::Quorum),
-            ("redlocks://a,b,c", Layout::Quorum),
-        ] {
-            assert_eq!(Layout::of(url), layout, "{url}");
-        }
-    }
-
-    #[test]
-    fn the_url_says_who_we_are() {
-        for (url, environment, name) in [
-            ("redis://h", None, "default"),
-            ("redis://h", Some("env"), "env"),
-            ("redis://app:s3cret@h/0", Some("env"), "app"),
-            ("redis://:s3cret@h/0", Some("env"), "default"),
-            ("redlock://app:s3cret@a,b,c", None, "app"),
-            ("redis+unix:///s?db=1&user=app&pass=s3cret", None, "app"),
-            ("redis://h/?ca=/a@b", None, "default"),
-        ] {
-            assert_eq!(user(url, environment.map(str::to_owned)), name, "{url}");
-        }
-    }
-
-    #[test]
-    fn the_url_says_how_many_hosts_there_are() {
-        assert_eq!(
-            hosts("redis-sentinel://:pw@a:1,b,c/service/0?min_replicas=1"),
-            3
-        );
-        assert_eq!(hosts("redis+unix:///s"), 0);
-    }
-
-    #[test]
-    fn the_url_says_how_many_replicas_confirm() {
-        assert_eq!(min_replicas("redis://h"), 0);
-        assert_eq!(
-            min_replicas("redis-sentinel://h/s?protocol=resp2&min_replicas=2"),
-            2
-        );
     }
 }

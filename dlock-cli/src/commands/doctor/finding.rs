@@ -1,4 +1,4 @@
-//! The findings of an examination.
+//! The findings of `dlock doctor`.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -7,13 +7,13 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
-    /// As it should be.
+    /// The check passed.
     Ok,
-    /// Worth knowing, and right for many.
+    /// Information; no change is needed in most deployments.
     Note,
-    /// Could not be asked, so nothing is claimed. It may be a risk, and counts as one.
+    /// The check could not run. It counts as a failure, because there may be a risk.
     Unknown,
-    /// Locks work, and under some fault they will not hold or not be had.
+    /// Locks work, but under some fault a lock is lost or cannot be acquired.
     Risk,
     /// Locks do not work.
     Broken,
@@ -38,7 +38,7 @@ pub(crate) enum Topic {
     Connection,
     Version,
     Role,
-    Rights,
+    Permissions,
     Eviction,
     Memory,
     Persistence,
@@ -58,7 +58,7 @@ impl Topic {
             Self::Connection => "connection",
             Self::Version => "version",
             Self::Role => "role",
-            Self::Rights => "rights",
+            Self::Permissions => "permissions",
             Self::Eviction => "eviction",
             Self::Memory => "memory",
             Self::Persistence => "persistence",
@@ -74,20 +74,20 @@ impl Topic {
     }
 }
 
-/// One thing that was found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
     pub(crate) topic: Topic,
-    /// The server that it is about, `None` for all of them together.
+    /// The server of the finding, `None` for all servers together.
     pub(crate) server: Option<String>,
     pub(crate) what: String,
-    /// The reason why that matters.
+    /// Why it matters.
     pub(crate) why: Option<String>,
-    /// Advice: a command or a setting.
+    /// The remedy: a command or a setting.
     #[serde(rename = "do")]
     pub(crate) advice: Option<String>,
-    /// `true` if the user has accepted it.
+    /// `true` if the user accepted the finding.
     pub(crate) accepted: bool,
 }
 
@@ -139,42 +139,42 @@ impl Finding {
         Self { server, ..self }
     }
 
-    /// `true` if it lets a check fail.
+    /// Returns `true` if the finding makes the exit code 1.
     pub(crate) fn counts(&self) -> bool {
         self.severity >= Severity::Unknown && !self.accepted
     }
 
-    /// Takes it as known, if that is possible and is one of the things that the user has said to know.
+    /// Marks the finding as accepted, if it can be accepted and is in `known`.
     pub(crate) fn accept(&mut self, known: &[Known]) {
         let topic = known.contains(&Known::Topic(self.topic));
         self.accepted = match self.severity {
             Severity::Unknown => topic || known.contains(&Known::Unknown),
             Severity::Risk => topic,
             // A user that only inspects locks needs no permission to lock.
-            Severity::Broken => topic && self.topic == Topic::Rights,
+            Severity::Broken => topic && self.topic == Topic::Permissions,
             Severity::Note | Severity::Ok => false,
         };
     }
 }
 
-/// A finding that the user accepts.
+/// A kind of findings that the user accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Topic(Topic),
-    /// All that could not be asked.
+    /// All checks that could not run.
     Unknown,
 }
 
 impl Known {
     const UNKNOWN: &str = "unknown";
 
-    /// All that it can be, by name.
+    /// Returns the names of all values.
     pub(crate) fn names() -> Vec<&'static str> {
         let topics = Topic::value_variants().iter().map(|it| it.name());
         topics.chain([Self::UNKNOWN]).collect()
     }
 
-    /// The one with this name.
+    /// Returns the value with this name.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         if name == Self::UNKNOWN {
             return Ok(Self::Unknown);

@@ -1,4 +1,4 @@
-//! Facts become findings. No request is sent from here.
+//! Turns facts into findings. It sends no requests.
 
 mod basics;
 mod clocks;
@@ -17,7 +17,7 @@ use super::{
     finding::{Finding, Topic},
 };
 
-/// The findings about all servers together, and then about each in order.
+/// Returns the findings about all servers together, and then those of each server in order.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = layout::judge(facts);
     findings.extend(clocks::judge(facts));
@@ -33,7 +33,7 @@ fn judge_server(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     if let Some(failure) = &server.failure {
         return vec![basics::unreachable(failure)];
     }
-    let mut findings = basics::rights(facts, server);
+    let mut findings = basics::permissions(facts, server);
     findings.extend(latency::judge(facts, server));
     findings.extend(latency::of_messages(server));
     if server.info.is_empty() {
@@ -50,8 +50,9 @@ fn judge_server(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
 }
 
 fn without_info(facts: &Facts) -> Finding {
-    let what = "version, role, eviction, memory, persistence, replicas and load could not be asked";
-    Finding::unknown(Topic::Rights, what)
-        .why("the user may not run `INFO`; nothing is claimed about them")
+    let what =
+        "version, role, eviction, memory, persistence, replicas and load could not be checked";
+    Finding::unknown(Topic::Permissions, what)
+        .why("the user lacks the permission to run `INFO`")
         .advice(format!("ACL SETUSER {} +info", facts.user))
 }

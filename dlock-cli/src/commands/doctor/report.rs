@@ -1,11 +1,14 @@
-//! Findings as people and programs read them.
+//! Prints findings as text and as JSON.
 
 use std::fmt::Write as _;
 
+use anstyle::{AnsiColor, Style};
+use dlock::admin::Layout;
 use serde_json::{Value, json};
+use textwrap::{Options, WordSplitter};
 
 use super::{
-    facts::{Facts, Layout},
+    facts::{Facts, name},
     finding::{Finding, Severity},
 };
 use crate::text::printable;
@@ -17,17 +20,17 @@ pub(crate) struct Page {
     pub(crate) colours: bool,
 }
 
-/// The column where the text of a finding begins: after two spaces, the severity and the topic.
+/// The column in which the text of a finding starts, after two spaces, the severity and the topic.
 const INDENT: usize = 24;
 
-/// Text that is narrower than this is worse than text that the terminal wraps.
+/// The smallest width of text. In a narrower terminal the terminal wraps the lines.
 const NARROWEST: usize = 30;
 
 pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> Value {
     let servers: Vec<_> = facts.servers.iter().map(|it| &it.server).collect();
     let worst = findings.iter().map(|it| it.severity).max();
     json!({
-        "layout": facts.layout.name(),
+        "layout": name(facts.layout),
         "servers": servers,
         "worst": worst.unwrap_or(Severity::Ok),
         "healthy": !findings.iter().any(Finding::counts),
@@ -35,7 +38,7 @@ pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> Value {
     })
 }
 
-/// The findings about all servers, those of each, and how many there are of each sort.
+/// Formats the common findings, the findings of each server, and the number of findings by severity.
 pub(crate) fn text(facts: &Facts, findings: &[Finding], page: Page) -> String {
     let mut out = String::new();
     let common: Vec<_> = findings.iter().filter(|it| it.server.is_none()).collect();
@@ -53,8 +56,8 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding], page: Page) -> String {
 fn title(facts: &Facts) -> String {
     match (facts.layout, facts.servers.len()) {
         (Layout::Single, _) => "Locks".to_owned(),
-        (layout, 1) => format!("{}: 1 server", capital(layout.name())),
-        (layout, count) => format!("{}: {count} servers", capital(layout.name())),
+        (layout, 1) => format!("{}: 1 server", capital(name(layout))),
+        (layout, count) => format!("{}: {count} servers", capital(name(layout))),
     }
 }
 
@@ -69,9 +72,9 @@ fn section(out: &mut String, title: &str, findings: &[&Finding], page: Page) {
         return;
     }
     let title = printable(title);
-    line(out, &painted(&title, "1", page));
+    line(out, &painted(&title, Style::new().bold(), page));
     let mut sorted = findings.to_vec();
-    // The sort is stable: within a severity they stay as they were judged.
+    // The sort is stable: findings of the same severity keep their order.
     sorted.sort_by_key(|it| std::cmp::Reverse(it.severity));
     for finding in sorted {
         show(out, finding, page);
@@ -81,7 +84,7 @@ fn section(out: &mut String, title: &str, findings: &[&Finding], page: Page) {
 
 fn show(out: &mut String, finding: &Finding, page: Page) {
     let severity = format!("{:<8}", finding.severity.name());
-    let severity = painted(&severity, colour(finding.severity), page);
+    let severity = painted(&severity, style(finding.severity), page);
     let accepted = if finding.accepted { " (accepted)" } else { "" };
     let what = format!("{}{accepted}", finding.what);
     let topic = finding.topic.name();
@@ -98,7 +101,7 @@ fn show(out: &mut String, finding: &Finding, page: Page) {
         let hanging = if label.is_empty() { 0 } else { 5 };
         for (index, words) in wrapped(&text, width).iter().enumerate() {
             let label = if index == 0 { label } else { "" };
-            let label = painted(&format!("{label:<hanging$}"), "2", page);
+            let label = painted(&format!("{label:<hanging$}"), Style::new().dimmed(), page);
             line(out, &format!("{head}{label}{words}"));
             head = " ".repeat(INDENT);
         }
@@ -106,7 +109,7 @@ fn show(out: &mut String, finding: &Finding, page: Page) {
 }
 
 fn line(out: &mut String, text: &str) {
-    writeln!(out, "{}", text.trim_end()).expect("a string takes all that is written");
+    writeln!(out, "{}", text.trim_end()).expect("writing to a string cannot fail");
 }
 
 fn summary(findings: &[Finding]) -> String {
@@ -128,39 +131,35 @@ fn summary(findings: &[Finding]) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
-fn colour(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Ok => "32",
-        Severity::Unknown => "35",
-        Severity::Note => "36",
-        Severity::Risk => "1;33",
-        Severity::Broken => "1;31",
-    }
+fn style(severity: Severity) -> Style {
+    let (color, bold) = match severity {
+        Severity::Ok => (AnsiColor::Green, false),
+        Severity::Unknown => (AnsiColor::Magenta, false),
+        Severity::Note => (AnsiColor::Cyan, false),
+        Severity::Risk => (AnsiColor::Yellow, true),
+        Severity::Broken => (AnsiColor::Red, true),
+    };
+    let style = color.on_default();
+    if bold { style.bold() } else { style }
 }
 
-fn painted(text: &str, code: &str, page: Page) -> String {
+fn painted(text: &str, style: Style, page: Page) -> String {
     if page.colours {
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        format!("{style}{text}{style:#}")
     } else {
         text.to_owned()
     }
 }
 
-/// Lines of whole words; a word that is too long has a line of its own.
+/// Wraps text between words. A word that is too long gets a line of its own.
+///
+/// Words are not broken, because most long words are addresses, keys and commands.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.last_mut().expect("there is always a line");
-        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
-            continue;
-        }
-        if !last.is_empty() {
-            last.push(' ');
-        }
-        last.push_str(word);
-    }
-    lines
+    let options = Options::new(width)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(text, options).into_iter();
+    lines.map(String::from).collect()
 }
 
 #[cfg(test)]
@@ -229,12 +228,10 @@ mod tests {
     fn colours_are_for_terminals_and_change_no_letter() {
         let page = |colours| Page { width: 80, colours };
         let plain = text(&facts(), &findings(), page(false));
-        let mut coloured = text(&facts(), &findings(), page(true));
-        assert!(coloured.contains("\u{1b}[1;33mrisk"), "{coloured}");
-        for code in ["0", "1", "2", "32", "35", "36", "1;33", "1;31"] {
-            coloured = coloured.replace(&format!("\u{1b}[{code}m"), "");
-        }
-        assert_eq!(coloured, plain);
+        let coloured = text(&facts(), &findings(), page(true));
+        assert!(coloured.contains("\u{1b}[1m\u{1b}[33mrisk"), "{coloured:?}");
+        let stripped = anstream::adapter::strip_str(&coloured).to_string();
+        assert_eq!(stripped, plain);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The command: its start, its signals, and its end.
+//! Starts the command, sends it signals, and waits for its end.
 
 use std::{
     ffi::OsString, fs::File, io, os::unix::process::ExitStatusExt, process::ExitStatus,
@@ -17,28 +17,28 @@ use tokio::{
 use super::signals::number_of;
 use crate::exit::{Exit, Failure};
 
-/// The interval of looking for processes that are not our children.
+/// The interval of checks for processes that are not children of this process.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The processes that have to end with the lock.
+/// The processes that must end with the lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Target {
     /// The command alone.
     Process(Pid),
-    /// The group that it leads.
+    /// The process group of the command.
     Group(Pid),
 }
 
 impl Target {
     pub(super) fn send(self, signal: Signal) {
-        // One that has gone meanwhile needs no signal.
+        // A process that has ended needs no signal.
         let _ = match self {
             Self::Process(pid) => kill_process(pid, signal),
             Self::Group(pid) => kill_process_group(pid, signal),
         };
     }
 
-    /// Asks it to end, also while it is stopped.
+    /// Sends `SIGTERM`, and `SIGCONT` in case the processes are stopped.
     pub(super) fn terminate(self) {
         self.send(Signal::TERM);
         self.send(Signal::CONT);
@@ -52,7 +52,7 @@ impl Target {
         found == Err(rustix::io::Errno::SRCH)
     }
 
-    /// Waits until nothing is left of it, and kills what still is at `end`.
+    /// Waits until all processes have ended, and sends `SIGKILL` to the rest at `end`.
     pub(super) async fn gone_or_killed(self, end: Instant) {
         while !self.is_gone() {
             if Instant::now() >= end {
@@ -64,17 +64,20 @@ impl Target {
     }
 }
 
-/// A command that runs.
+/// A running command.
 pub(super) struct RunningCommand {
     child: Child,
     target: Target,
-    /// `true` if a signal was passed on by which the command should end, and all that it has
-    /// started.
+    /// `true` after a signal was passed on that should end the whole process group.
     told_to_end: bool,
 }
 
 impl RunningCommand {
-    /// Starts the command. What cannot be started is a failure with the exit code of shells.
+    /// Starts the command.
+    ///
+    /// # Errors
+    ///
+    /// A failure with the exit code that shells use: 127 if the command is not found, 126 if it cannot be started.
     pub(super) fn start(words: &[OsString], lease: &Lease) -> Result<Self, Failure> {
         let (program, arguments) = words.split_first().expect("clap asks for a command");
         let token = lease.fencing_token();
@@ -98,7 +101,7 @@ impl RunningCommand {
             Failure::new(Exit::Command(code), message)
         })?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let pid = pid.expect("a child that was not waited for has an id");
+        let pid = pid.expect("a child that was not reaped has an id");
         let target = if is_alone {
             Target::Group(pid)
         } else {
@@ -115,41 +118,41 @@ impl RunningCommand {
         self.target
     }
 
-    /// Passes on a signal that another process has sent to this one.
+    /// Passes on a signal that this process received.
     pub(super) fn pass_on(&mut self, signal: Signal) {
         match self.target {
-            // The terminal has sent it to the whole group, the command included.
+            // The terminal has sent it to the whole group, including the command.
             Target::Process(_) if matches!(signal, Signal::INT | Signal::QUIT) => {}
             Target::Group(_) if matches!(signal, Signal::INT | Signal::QUIT | Signal::TERM) => {
                 self.told_to_end = true;
                 self.target.send(signal);
             }
-            // A signal that makes a program read its configuration would end programs that do not handle it.
+            // The other signals go to the command alone: they would end programs that do not handle them.
             Target::Process(pid) | Target::Group(pid) => Target::Process(pid).send(signal),
         }
     }
 
-    /// Waits until the command itself has ended.
+    /// Waits for the end of the command itself.
     pub(super) async fn ended(&mut self) -> Result<Exit, Failure> {
         let status = self.child.wait().await?;
         Ok(Exit::Command(code_of(status)))
     }
 
-    /// After the command's own end: if a signal asked it to end, the processes that it has started have until
-    /// `limit` to end too.
+    /// Waits for the rest of the process group after the end of the command, if a signal was to end the group. Kills
+    /// the rest at `limit`.
     pub(super) async fn followed_by_others(&self, limit: Instant) {
         if self.told_to_end {
             self.target.gone_or_killed(limit).await;
         }
     }
 
-    /// Waits until nothing is left of the command, which was asked to end, and kills it at `end`.
+    /// Waits for the end of a command that got `SIGTERM`, and of its process group. Kills the rest at `end`.
     pub(super) async fn ended_by(&mut self, end: Instant) -> Result<(), Failure> {
         if timeout_at(end, self.child.wait()).await.is_err() {
             self.target.send(Signal::KILL);
         }
         self.child.wait().await?;
-        // A process that was waited for has given its number away; a group keeps it to its last member.
+        // The id of a reaped process can be reused, but the id of a group is in use until its last process ends.
         if let Target::Group(_) = self.target {
             self.target.gone_or_killed(end).await;
         }
@@ -157,14 +160,14 @@ impl RunningCommand {
     }
 }
 
-/// As shells show it.
+/// Returns the exit code that shells use for this status.
 fn code_of(status: ExitStatus) -> u8 {
     let by_signal = || status.signal().map_or(u8::MAX, number_of);
     let code = status.code().map(|code| u8::try_from(code & 0xff));
     code.and_then(Result::ok).unwrap_or_else(by_signal)
 }
 
-/// `true` if this process has a controlling terminal.
+/// Returns `true` if this process has a controlling terminal.
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

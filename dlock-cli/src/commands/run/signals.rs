@@ -1,4 +1,4 @@
-//! The signals that are meant for the command.
+//! Receives the signals that are passed on to the command.
 
 use std::{future::poll_fn, task::Poll, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::exit::{Exit, Failure};
 
-/// Signals that end a program or inform it, and can be passed on.
+/// The signals that are passed on.
 const PASSED_ON: [Signal; 6] = [
     Signal::HUP,
     Signal::INT,
@@ -21,14 +21,13 @@ const PASSED_ON: [Signal; 6] = [
     Signal::USR2,
 ];
 
-/// A signal that this process sends to itself. No other sender uses it, and a process that does not handle it ignores
-/// it.
+/// A signal that this process sends to itself. It has no other use here, and a process without a handler ignores it.
 const MARK: Signal = Signal::URG;
 
-/// The longest wait for the mark: a process that was started with that signal blocked never gets it.
+/// The limit for the mark: a process that was started with this signal blocked never receives it.
 const MARK_LIMIT: Duration = Duration::from_secs(1);
 
-/// Signals as they arrive. Without it they would end this process, and not the command.
+/// The stream of received signals. Without it a signal would end this process instead of the command.
 pub(super) struct Signals {
     passed_on: Vec<(Signal, unix::Signal)>,
     mark: unix::Signal,
@@ -40,8 +39,8 @@ impl Signals {
         let ignored = ignored();
         let mut passed_on = Vec::new();
         for signal in PASSED_ON {
-            // A signal that `nohup`, or a shell that puts this process into the background, has set to ignored is ignored by
-            // the command too, unless this process handles it.
+            // `nohup`, or a shell that starts a background job, sets some signals to ignored. A handler here would reset
+            // them for the command.
             if !ignored.contains(&signal) {
                 passed_on.push((signal, stream(signal)?));
             }
@@ -50,7 +49,7 @@ impl Signals {
         Ok(Self { passed_on, mark })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.passed_on {
@@ -63,13 +62,13 @@ impl Signals {
         .await
     }
 
-    /// One that was sent to this process before the call, if there is any.
+    /// Returns a signal that was sent to this process before the call, if there is one.
     ///
-    /// A signal is with the process at once, but with `next` only when the runtime has looked. So this
-    /// sends one more, behind which an earlier one can only be if two threads have taken one each at that
-    /// moment.
+    /// A signal reaches the process at once, but `next` only after the runtime has polled its driver. So this method
+    /// sends a mark to itself and waits for it. An earlier signal can arrive after the mark only if two threads
+    /// receive the two signals at the same time.
     pub(super) async fn arrived(&mut self) -> Option<Signal> {
-        // A mark that came too late for an earlier call says nothing.
+        // Discard the mark of an earlier call that came after its limit.
         let _ = self.mark.recv().now_or_never();
         if kill_process(getpid(), MARK).is_ok() {
             let _ = timeout(MARK_LIMIT, self.mark.recv()).await;
@@ -78,18 +77,18 @@ impl Signals {
     }
 }
 
-/// The exit code of this process after a signal that comes before the command.
+/// Returns the exit code of this process after a signal before the start of the command.
 pub(super) fn exit_of(signal: Signal) -> Exit {
     Exit::Command(number_of(signal.as_raw()))
 }
 
-/// The exit code that shells show for a signal.
+/// Returns the exit code that shells use for a signal.
 pub(super) fn number_of(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// The signals that this process was started to ignore. Only Linux shows them without unsafe system calls;
-/// elsewhere the list is empty.
+/// Returns the signals that were set to ignored when this process started. They can be read without unsafe system
+/// calls only on Linux; elsewhere the list is empty.
 fn ignored() -> Vec<Signal> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_of(&status)
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_look_loses_no_signal() {
+    async fn checks_lose_no_signal() {
         let mut signals = Signals::listen().expect("signals can be listened to");
         let mut at_once = 0;
         for _ in 0..100 {
@@ -127,7 +126,7 @@ mod tests {
             assert_eq!(seen, Signal::USR2);
         }
         // Two threads of this program may take one each, but not every time.
-        assert_ne!(at_once, 0, "the look came before each of them");
+        assert_ne!(at_once, 0, "no signal was returned by `arrived`");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The time in which the command runs: when it has to end, and what becomes of that.
+//! Supervises the running command: decides when it must end, and ends it.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use crate::{
     text::rough,
 };
 
-/// The wait for a limit that is not set.
+/// The wait if no limit is set.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The time by which the watchdog is later than `dlock` in killing a command that was asked to end.
+/// How much later than `dlock` the watchdog kills a command that got `SIGTERM`.
 const SLACK: Duration = Duration::from_millis(500);
 
-/// The reason why the command has to end.
+/// The reason why the command must end.
 enum Reason {
-    /// The lease is lost.
+    /// The lease was lost.
     Lost(LockError),
-    /// It was not renewed, and ends soon.
+    /// The lease was not renewed and ends soon.
     NotRenewed,
-    /// All of `--max-hold` has passed. The lease is kept until the command has ended.
+    /// `--max-hold` has passed. The lease is renewed until the command has ended.
     MaxHold(Duration),
 }
 
-/// The time that the lease had after its acquisition or last renewal, and the time that it has left.
+/// The remaining time of the lease, and its remaining time after the acquisition or the last renewal.
 ///
-/// A lease that was granted by the store has a few seconds at first, whatever its TTL.
+/// A lease that the store granted has only a few seconds at first, whatever its TTL.
 struct Term {
     whole: Duration,
     left: Duration,
@@ -48,19 +48,19 @@ impl Term {
         self.left = left;
     }
 
-    /// The time before the lease's end at which the command gets its signal. A healthy lease never has so little left:
-    /// it is renewed when a third has passed.
+    /// Returns the time before the end of the lease at which the command gets `SIGTERM`. A healthy lease never has so
+    /// little time left, because it is renewed after a third.
     fn early(&self, kill_after: Duration) -> Duration {
         kill_after.min(self.whole / 3)
     }
 
-    /// Looked at so often, what the watchdog knows is never near its limit.
+    /// Returns the interval of messages to the watchdog, which is far shorter than its limit.
     fn tick(&self) -> Duration {
         self.whole / 12
     }
 }
 
-/// Waits for the end of the command, or brings it about.
+/// Waits for the end of the command, or ends it.
 pub(super) async fn supervise(
     global: &Global,
     args: &RunArgs,
@@ -103,7 +103,7 @@ pub(super) async fn supervise(
         Reason::Lost(_) | Reason::MaxHold(_) => args.kill_after(),
     };
     let message = format!(
-        "{}: ending the command, with SIGKILL in {}",
+        "{}: ending the command, SIGKILL follows in {}",
         reason.text(),
         rough(grace)
     );
@@ -123,7 +123,7 @@ pub(super) async fn supervise(
     Err(reason.failure(&args.key))
 }
 
-/// Awaits `future`, by which the command ends while the lease is good; `None` if that is lost before.
+/// Awaits `future`, the end of the command. Returns `None` if the lease is lost before.
 async fn under_lock<T>(
     guard: &LockGuard,
     watchdog: &Watchdog,
@@ -147,7 +147,7 @@ async fn under_lock<T>(
 impl Reason {
     fn text(&self) -> String {
         match self {
-            Self::Lost(_) => "the lease is lost".to_owned(),
+            Self::Lost(_) => "the lease was lost".to_owned(),
             Self::NotRenewed => "the lease cannot be renewed".to_owned(),
             Self::MaxHold(limit) => format!("`--max-hold {}` has passed", rough(*limit)),
         }
@@ -158,13 +158,13 @@ impl Reason {
             Self::Lost(error) => error.into(),
             Self::NotRenewed => {
                 let message = format!(
-                    "lock `{key}` could not be renewed, and the command was ended before its lease was"
+                    "lock `{key}` could not be renewed: the command was ended before its lease expired"
                 );
                 Failure::new(Exit::Lost, message)
             }
             Self::MaxHold(limit) => {
                 let message = format!(
-                    "the command was ended after {} under lock `{key}`",
+                    "lock `{key}` was held for `--max-hold {}`: the command was ended",
                     rough(limit)
                 );
                 Failure::new(Exit::Lost, message)
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_that_was_handed_on_is_measured_anew_by_its_first_renewal() {
+    fn a_granted_lease_is_measured_again_after_its_first_renewal() {
         let seconds = Duration::from_secs;
         let mut term = Term::of(seconds(3));
         assert_eq!(term.early(seconds(10)), seconds(1));

@@ -1,8 +1,8 @@
-//! A second process, which ends the command when `dlock` is stopped or killed.
+//! The watchdog: a second process, which ends the command when `dlock` is stopped or killed.
 //!
-//! It reads a pipe that only `dlock` writes to: first the processes to watch over, then again and again the number of
-//! milliseconds that may pass without a line, and the number that the lease is valid for, last the word that all is over. A
-//! pipe that ends without that word means that `dlock` has died.
+//! It reads lines from a pipe of `dlock`. The first line names the processes to watch. Each further line contains two
+//! numbers of milliseconds: the time until the next line at the latest, and the validity of the lease. The last line is
+//! `over`. A pipe that ends without this line means that `dlock` was killed.
 
 use std::{
     io::{self, PipeWriter, Write},
@@ -24,7 +24,7 @@ use tokio::{
 use super::{command::Target, signals::Signals};
 use crate::exit::{Exit, Failure, note};
 
-/// The time to wait for a watchdog that has nothing left to do.
+/// The limit for the end of a dismissed watchdog.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The watchdog, as `dlock` sees it.
@@ -36,7 +36,7 @@ pub(super) struct Watchdog {
 impl Watchdog {
     pub(super) fn start(kill_after: Duration) -> Result<Self, Failure> {
         let (reader, pipe) = io::pipe()?;
-        // Not one of tokio, which writes nothing before its driver has once looked at it.
+        // A pipe of tokio would write nothing before its driver has polled it once.
         rustix::io::ioctl_fionbio(&pipe, true).map_err(io::Error::from)?;
         let child = Command::new(this_program()?)
             .arg0("dlock")
@@ -64,23 +64,23 @@ impl Watchdog {
         self.write(&format!("{word} {pid}\n"));
     }
 
-    /// The lease is valid for `left`, and the command has to get its signal `early` before its end.
+    /// Reports that the lease is valid for `left`, and that the command must get `SIGTERM` `early` before its end.
     pub(super) fn tell(&self, left: Duration, early: Duration) {
-        // Later than `dlock` itself would, which knows better.
+        // A little later than `dlock` itself, which has newer information.
         let silence = left.saturating_sub(early * 9 / 10);
         let (silence, left) = (milliseconds(silence), milliseconds(left));
         self.write(&format!("left {silence} {left}\n"));
     }
 
-    /// All is over.
+    /// Ends the watchdog.
     pub(super) async fn dismiss(mut self) {
         self.write("over\n");
         drop(self.pipe);
         drop(timeout(LAST_WAIT, self.child.wait()).await);
     }
 
-    /// Lines are far shorter than what a pipe takes at once. A pipe without a reader fills up: then the watchdog was
-    /// killed or stopped, which is not a reason to end the command.
+    /// Writes a line, which is far shorter than what a pipe takes at once. The pipe fills up if the watchdog was killed
+    /// or stopped, which is not a reason to end the command.
     fn write(&self, line: &str) {
         drop((&self.pipe).write(line.as_bytes()));
     }
@@ -91,7 +91,7 @@ fn milliseconds(time: Duration) -> String {
 }
 
 fn this_program() -> io::Result<PathBuf> {
-    // By this name it is found even if the file has been replaced since.
+    // This path works even if the file was replaced after the start.
     let of_linux = Path::new("/proc/self/exe");
     if of_linux.exists() {
         Ok(of_linux.into())
@@ -111,7 +111,7 @@ pub(crate) struct WatchdogArgs {
 enum Told {
     Process(i32),
     Group(i32),
-    /// The time for which it may hear nothing, and the validity of the lease.
+    /// The time until the next line at the latest, and the validity of the lease.
     Left([u64; 2]),
     Over,
 }
@@ -133,7 +133,7 @@ impl Told {
 
 /// Runs the watchdog.
 pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
-    // A service manager signals all processes of a service; the watchdog ends when `dlock` does.
+    // A service manager signals all processes of a service, but the watchdog must not end before `dlock`.
     let _deaf = Signals::listen()?;
     let pipe = io::stdin().as_fd().try_clone_to_owned()?;
     let mut lines = BufReader::new(pipe::Receiver::from_owned_fd(pipe)?).lines();
@@ -143,7 +143,7 @@ pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
         let line = match times {
             Some([act_at, _]) => match timeout_at(act_at, lines.next_line()).await {
                 Ok(line) => line,
-                Err(_) => break "`dlock run` stands still, and its lease ends soon",
+                Err(_) => break "`dlock run` does not respond and its lease ends soon",
             },
             None => lines.next_line().await,
         };
@@ -160,7 +160,7 @@ pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
         }
     };
     let Some(target) = target else {
-        // It died before there was a command.
+        // `dlock` was killed before it started the command.
         return Ok(Exit::Success);
     };
     note(false, &format!("{reason}: ending the command"));

@@ -1,4 +1,4 @@
-//! The state of the screen, and how it changes: no terminal, no server, no clock.
+//! The state of the screen, and its changes. It uses no terminal, server or clock.
 
 #[cfg(test)]
 mod tests;
@@ -12,30 +12,30 @@ use super::{
     rates::Rates,
 };
 
-/// Something that changes the screen.
+/// An event that changes the screen.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Picture(Picture),
-    /// The server in use, which a failover can change.
+    /// The current server, which a failover can change.
     Server(Server),
-    /// The server gave no answer, for this reason.
+    /// The server did not answer, for this reason.
     Outage(String),
-    /// So much in a hundred of the keys has been looked at, if a look is under way.
+    /// The progress of the scan that is under way, in percent.
     Progress(Option<u8>),
-    /// Grants are reported from now on.
+    /// The messages about grants are received from now on.
     Seeing,
-    /// Grants are not reported, for this reason.
+    /// The messages about grants are not received, for this reason.
     Blind(String),
-    /// A second has passed with so many hand-offs.
+    /// A second has passed with this number of grants.
     Second(u64),
     Key(KeyEvent),
-    /// The terminal has another size, by which it is drawn anew.
+    /// The size of the terminal changed, so the screen is drawn again.
     Resized,
     /// The terminal was closed.
     Closed,
 }
 
-/// The choice to go on or to end.
+/// Whether the program continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the user may want to leave"]
 pub(crate) enum Step {
@@ -43,12 +43,12 @@ pub(crate) enum Step {
     Quit,
 }
 
-/// The meaning of the keys at the moment.
+/// The current meaning of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     #[default]
     Browse,
-    /// They are the text to look for.
+    /// Keys edit the filter.
     Filter,
     Help,
 }
@@ -100,24 +100,24 @@ pub(crate) struct Model {
     pub(crate) namespace: String,
     pub(crate) server: Server,
     pub(crate) picture: Option<Picture>,
-    /// The reason why the picture is old, if it is.
+    /// The reason why the server does not answer, if it does not.
     pub(crate) outage: Option<String>,
     /// The age of the picture in seconds.
     pub(crate) age: u64,
-    /// The progress of the look that is under way, in percent.
+    /// The progress of the scan that is under way, in percent.
     pub(crate) progress: Option<u8>,
     pub(crate) rates: Rates,
     pub(crate) mode: Mode,
     pub(crate) paused: bool,
-    /// `true` if the chosen lock is shown in full.
+    /// `true` if the details of the selected lock are shown.
     pub(crate) details: bool,
     pub(crate) sort: Column,
-    /// The other way round than usual for the column.
+    /// `true` if the order is reversed.
     pub(crate) reversed: bool,
     pub(crate) filter: String,
-    /// The chosen lock by its key, since its row changes.
+    /// The key of the selected lock, whose row can change.
     chosen: Option<String>,
-    /// Its last place, for when the lock has been released.
+    /// The last row of the selected lock, which stays selected after its release.
     row: usize,
 }
 
@@ -171,15 +171,15 @@ impl Model {
         Step::Go
     }
 
-    /// The locks that are looked for, in the order that is wanted.
+    /// Returns the locks that match the filter, in the selected order.
     pub(crate) fn rows(&self) -> Vec<&Lock> {
         let locks = self.picture.iter().flat_map(|it| &it.locks);
         let wanted = self.filter.to_lowercase();
         let mut rows: Vec<_> = locks.filter(|it| matches(it, &wanted)).collect();
         let holder = |lock: &Lock| lock.holder.as_ref().map(|it| it.name.clone());
         let function = |lock: &Lock| lock.holder.as_ref().and_then(|it| it.function.clone());
-        // By key first: the second sort keeps that order among equals. Texts are sorted from A, with the empty ones
-        // last, times and numbers from the greatest, TTLs from the least.
+        // Sort by key first: the second sort is stable. Text is sorted from A, with empty values last; times and
+        // numbers from the greatest; TTLs from the smallest.
         rows.sort_by(|one, other| one.key.cmp(&other.key));
         match self.sort {
             Column::Key => {}
@@ -191,7 +191,7 @@ impl Model {
             Column::Held => {
                 rows.sort_by_key(|it| Reverse(it.holder.as_ref().and_then(|it| it.held)));
             }
-            // One that never ends is the most suspicious, so it comes first.
+            // A lock without a TTL is the most suspicious, so it comes first.
             Column::Ttl => rows.sort_by_key(|it| {
                 let ttl = it.holder.as_ref().map(|it| it.ttl);
                 (ttl.is_none(), ttl)
@@ -205,7 +205,7 @@ impl Model {
         rows
     }
 
-    /// The place of the chosen lock among the rows.
+    /// Returns the row of the selected lock.
     pub(crate) fn chosen_row(&self) -> Option<usize> {
         let rows = self.rows();
         let chosen = self.chosen.as_ref()?;
@@ -274,7 +274,7 @@ impl Model {
             KeyCode::Char('g') | KeyCode::Home => self.go(|_| 0),
             KeyCode::Char('G') | KeyCode::End => self.go(|_| usize::MAX),
             KeyCode::Enter => self.details = !self.details && self.chosen.is_some(),
-            // The uppermost window is closed first.
+            // The topmost window is closed first.
             KeyCode::Esc if self.details => self.details = false,
             KeyCode::Esc => {
                 self.filter.clear();
@@ -285,7 +285,7 @@ impl Model {
         Step::Go
     }
 
-    /// Chooses another row.
+    /// Selects another row.
     fn go(&mut self, to: impl FnOnce(usize) -> usize) {
         let from = self.chosen_row().unwrap_or(self.row);
         let rows = self.rows();
@@ -295,7 +295,7 @@ impl Model {
         self.chosen = chosen;
     }
 
-    /// Keeps the chosen lock, or takes the one that has come in its place.
+    /// Keeps the selected lock, or selects the lock that is in its row now.
     fn choose_row(&mut self) {
         match self.chosen_row() {
             Some(row) => self.row = row,

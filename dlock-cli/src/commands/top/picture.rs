@@ -1,4 +1,4 @@
-//! The locks at a moment, in a form that tests can make up.
+//! The locks at one time, in a form that tests can construct.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,14 +8,14 @@ use dlock::{
     store::{ClientId, OwnerId},
 };
 
-/// The server or servers that have the locks.
+/// The server or servers of the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// The address, or how many there are.
+    /// The address, or the number of servers.
     pub(crate) name: String,
-    /// Make and version, if the user may ask.
+    /// Product and version, if the user has the permission for `INFO`.
     pub(crate) version: Option<String>,
-    /// The time by which its clock is ahead of ours; it says since when locks are held.
+    /// The time by which the server's clock is ahead of the local one; the times of leases are by the server's clock.
     pub(crate) ahead_us: i64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Server {
 pub(crate) struct Picture {
     pub(crate) locks: Vec<Lock>,
     pub(crate) processes: usize,
-    /// The time between two looks at all keys, if it is longer than the user wants.
+    /// The time of a scan of all keys, if it is longer than the interval.
     pub(crate) lag: Option<Duration>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Lock {
     pub(crate) key: String,
     pub(crate) holder: Option<Holder>,
     pub(crate) waiters: Vec<Waiter>,
-    /// All waiters, also those that are not listed.
+    /// The number of all waiters, including those that are not listed.
     pub(crate) waiter_count: usize,
     pub(crate) last_fence: u64,
     /// The number of servers at which it is held.
@@ -48,7 +48,7 @@ pub(crate) struct Holder {
     pub(crate) owner: Option<String>,
     pub(crate) fence: u64,
     pub(crate) held: Option<Duration>,
-    /// `None` if the lease never ends.
+    /// `None` if the lease never expires.
     pub(crate) ttl: Option<Duration>,
     pub(crate) process: Option<Process>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Process {
     pub(crate) application: Option<String>,
     pub(crate) host: String,
     pub(crate) pid: u32,
-    /// As RFC 3339 has it.
+    /// In the form of RFC 3339.
     pub(crate) started: String,
     pub(crate) version: String,
 }
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    /// The time on the server's clock.
+    /// Returns the time on the server's clock.
     pub(crate) fn now(&self) -> SystemTime {
         let (now, by) = (
             SystemTime::now(),
@@ -146,7 +146,7 @@ impl Picture {
 }
 
 impl Lock {
-    /// The longest wait of a live waiter.
+    /// Returns the longest wait of all waiters that are alive.
     pub(crate) fn longest_wait(&self) -> Option<Duration> {
         let living = self.waiters.iter().filter(|it| it.is_alive);
         living.map(|it| it.waiting).max()
@@ -171,11 +171,12 @@ fn holder(info: HolderInfo, now: SystemTime) -> Holder {
     let published = || process.map(|it| it.label.clone());
     let name = info.label.or_else(published);
     Holder {
-        name: name.unwrap_or_else(|| client.map_or_else(|| "another client".to_owned(), nameless)),
+        name: name
+            .unwrap_or_else(|| client.map_or_else(|| "third-party client".to_owned(), nameless)),
         function: info.function,
         owner: info.owner.map(|it| it.to_string()),
         fence: info.fence,
-        // A clock that was set since may be behind the lease.
+        // The clock may have been set back since.
         held: info
             .since
             .map(|it| now.duration_since(it).unwrap_or_default()),
@@ -207,7 +208,7 @@ fn described(info: ProcessInfo) -> Process {
         application: info.application,
         host: info.host,
         pid: info.pid,
-        // A value out of bounds has been forged.
+        // Only a forged value is out of range.
         started: started.map_or_else(|_| "?".to_owned(), |it| format!("{it:.0}")),
         version: info.version,
     }

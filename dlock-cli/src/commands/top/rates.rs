@@ -1,19 +1,19 @@
-//! The number of hand-offs in each of the last seconds.
+//! Counts the grants in each of the last seconds.
 
 use std::collections::VecDeque;
 
-/// So many seconds are remembered.
+/// The number of seconds that are stored.
 const MINUTE: usize = 60;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rates {
     seconds: VecDeque<u64>,
-    /// The reason why nothing is known.
+    /// The reason why the number is unknown.
     blind: Option<String>,
 }
 
 impl Rates {
-    /// A second has passed with so many hand-offs.
+    /// Adds a second with this number of grants.
     pub(crate) fn push(&mut self, count: u64) {
         if self.blind.is_some() {
             return;
@@ -24,23 +24,23 @@ impl Rates {
         self.seconds.push_back(count);
     }
 
-    /// Grants are not reported from now on, for a reason. Earlier numbers say nothing about the present.
+    /// Marks the number as unknown from now on, and discards earlier numbers.
     pub(crate) fn blind(&mut self, reason: String) {
         self.seconds.clear();
         self.blind = Some(reason);
     }
 
-    /// Grants are reported again.
+    /// Marks the number as known again.
     pub(crate) fn seeing(&mut self) {
         self.blind = None;
     }
 
-    /// The reason why nothing is known, if that is so.
+    /// Returns the reason why the number is unknown, if it is.
     pub(crate) fn reason(&self) -> Option<&str> {
         self.blind.as_deref()
     }
 
-    /// Of the last few seconds, so that it can be read; `None` while nothing is known.
+    /// Returns the average of the last five seconds, rounded up; `None` if it is unknown.
     pub(crate) fn per_second(&self) -> Option<u64> {
         const LAST: usize = 5;
         let last: Vec<_> = self.seconds.iter().rev().take(LAST).collect();
@@ -49,7 +49,7 @@ impl Rates {
         Some(sum.div_ceil(seconds))
     }
 
-    /// The newest comes last; seconds that nothing is known of are 0.
+    /// Returns the last `count` seconds, the newest one last, with 0 for unknown ones.
     pub(crate) fn last(&self, count: usize) -> Vec<u64> {
         let known = self.seconds.iter().rev().copied();
         let mut seconds: Vec<_> = known.chain(std::iter::repeat(0)).take(count).collect();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_hand_off_is_not_rounded_away() {
+    fn a_single_grant_is_not_rounded_away() {
         let mut rates = Rates::default();
         for second in [0, 0, 1, 0, 0] {
             rates.push(second);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_see_claims_nothing() {
+    fn rates_are_unknown_without_messages() {
         let mut rates = Rates::default();
         rates.push(7);
         rates.blind("NOPERM".to_owned());

@@ -1,4 +1,4 @@
-//! The terminal: what comes from its keys, and what is drawn on it.
+//! The terminal: reads its keys and draws the screen.
 
 use std::{
     pin::pin,
@@ -32,11 +32,10 @@ use crate::{
     interrupt::interrupted,
 };
 
-/// So many messages may wait until a slow terminal has drawn.
+/// The limit of messages that wait for a slow terminal.
 const WAITING: usize = 64;
 
-/// The terminal of this process, which is as it was when this is dropped. After a panic, too: ratatui sets
-/// a hook for that.
+/// The terminal of this process. A drop restores it. After a panic a hook of ratatui restores it.
 struct Screen(DefaultTerminal);
 
 impl Screen {
@@ -81,7 +80,7 @@ async fn show(
 ) -> Result<Exit, Failure> {
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    // The first one comes at once, and no second has passed by then.
+    // The first tick completes at once, before a second has passed.
     seconds.tick().await;
     let mut interrupted = pin!(interrupted());
     loop {
@@ -91,7 +90,7 @@ async fn show(
             _ = seconds.tick() => model.update(Message::Second(hand_offs.swap(0, Ordering::Relaxed))),
             message = messages.recv() => model.update(message.unwrap_or(Message::Closed)),
         };
-        // Messages that have arrived meanwhile are drawn together.
+        // Apply all messages that arrived meanwhile before the next drawing.
         while step == Step::Go
             && let Ok(message) = messages.try_recv()
         {
@@ -103,7 +102,7 @@ async fn show(
     }
 }
 
-/// Keys come from a thread of their own, which ends with the process: nothing interrupts it.
+/// Reads keys on a separate thread, which ends with the process: the read cannot be interrupted.
 fn read_keys(messages: Sender<Message>) {
     thread::spawn(move || {
         loop {

@@ -1,4 +1,4 @@
-//! Asks the server at intervals, listens for hand-offs, and goes on when it was down.
+//! Reads the locks at intervals, receives the messages about grants, and reconnects after an outage.
 
 use std::{
     collections::BTreeSet,
@@ -24,16 +24,16 @@ use super::{
 };
 use crate::{
     follow::{Follower, Seen},
-    looking::percent,
+    progress::percent,
 };
 
-/// After a failure the server is asked again so much later.
+/// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// So often it is asked which server it is, besides after a failure: that opens connections.
+/// The interval of requests for name and version of the server, which open connections.
 const ASK: Duration = Duration::from_secs(600);
 
-/// Locks that went from hand to hand since the last picture.
+/// The keys of the grants since the last reading.
 #[derive(Default)]
 struct Heard(Mutex<BTreeSet<String>>);
 
@@ -51,13 +51,13 @@ impl Heard {
 pub(crate) struct Source {
     pub(crate) config: RedisConfig,
     pub(crate) interval: Duration,
-    /// Counted here, and reset by the reader.
+    /// The number of grants, which the reader resets.
     pub(crate) hand_offs: Arc<AtomicU64>,
     pub(crate) messages: Sender<Message>,
 }
 
 impl Source {
-    /// Runs until the receiver of its messages is dropped.
+    /// Runs until the receiver of the messages is dropped.
     pub(crate) async fn run(self, first: Inspector) {
         let mut inspector = Some(first);
         while !self.messages.is_closed() {
@@ -76,7 +76,7 @@ impl Source {
         }
     }
 
-    /// Tells of one server until it fails.
+    /// Reports on one server until it fails.
     async fn follow(&self, inspector: Arc<Inspector>) -> StoreError {
         let heard = Heard::default();
         tokio::select! {
@@ -132,7 +132,7 @@ impl Source {
                         self.hand_offs.fetch_add(1, Ordering::Relaxed);
                         heard.add(hand_off.key);
                     }
-                    self.tell(Message::Blind("the connection is gone".to_owned()))
+                    self.tell(Message::Blind("the connection was lost".to_owned()))
                         .await;
                 }
                 Err(error) => self.tell(Message::Blind(error.to_string())).await,

@@ -20,10 +20,10 @@ use self::style::{ACCENT, WARM, split};
 use super::model::{Mode, Model};
 use crate::text::printable;
 
-/// A terminal that is lower than this has room for locks only.
+/// A terminal with fewer rows shows only the locks.
 const LOW: u16 = 8;
 
-/// The whole screen.
+/// Draws the whole screen.
 pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let area = frame.area();
     if area.height < LOW {
@@ -57,21 +57,21 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model) {
     }
 }
 
-/// The same without what only a terminal can do, in as many lines as it takes.
+/// Formats the screen as text, with as many lines as needed.
 pub(crate) fn text(model: &Model, width: u16) -> String {
-    /// More lines would not be read, and each takes room in a buffer.
+    /// The limit of lines, each of which needs memory.
     const MOST: usize = 5_000;
     let rows = model.rows().len().min(MOST);
     let height = u16::try_from(rows).unwrap_or(u16::MAX) + header::HEIGHT + 1;
     let backend = TestBackend::new(width, height);
-    let mut terminal = Terminal::new(backend).expect("it is in memory");
+    let mut terminal = Terminal::new(backend).expect("drawing in memory cannot fail");
     let drawn = terminal.draw(|frame| {
         let areas = [Constraint::Length(header::HEIGHT), Constraint::Fill(1)];
         let [top, rest] = split(frame.area(), areas);
         header::draw(frame, top, model);
         table::draw(frame, rest, model);
     });
-    let buffer = drawn.expect("it is in memory").buffer;
+    let buffer = drawn.expect("drawing in memory cannot fail").buffer;
     let lines = buffer.content().chunks(usize::from(width));
     lines
         .map(|line| {
@@ -87,7 +87,7 @@ fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         let line = Line::from(vec![
             text.fg(WARM),
             "▏".fg(WARM),
-            "  Enter keeps, Esc clears".dim(),
+            "  Enter: apply, Esc: clear".dim(),
         ]);
         frame.render_widget(line, area);
         return;
@@ -98,7 +98,7 @@ fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         ("s", "sort"),
         ("r", "reverse"),
         ("Enter", "details"),
-        ("p", if model.paused { "go on" } else { "pause" }),
+        ("p", if model.paused { "resume" } else { "pause" }),
         ("?", "help"),
     ];
     let mut spans = Vec::new();
@@ -117,23 +117,17 @@ fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     const KEYS: [(&str, &str); 9] = [
-        (
-            "↑ ↓ j k",
-            "choose a lock; PgUp, PgDn, Home and End go further",
-        ),
-        ("Enter", "its process and its waiters, and back"),
-        (
-            "/",
-            "show only locks whose key, holder or function has a text in it",
-        ),
+        ("↑ ↓ j k", "select a lock; also PgUp, PgDn, Home and End"),
+        ("Enter", "show or hide the details of the selected lock"),
+        ("/", "filter the locks by key, holder or function"),
         (
             "s S",
-            "sort by the next or the previous column; → and ← do the same",
+            "sort by the next or the previous column; also → and ←",
         ),
-        ("r", "the other way round"),
-        ("p, space", "hold the picture still"),
-        ("Esc", "close what is open, then forget the filter"),
-        ("?", "this"),
+        ("r", "reverse the order"),
+        ("p, space", "pause or resume"),
+        ("Esc", "close the details or this help, or clear the filter"),
+        ("?", "show this help"),
         ("q, Ctrl-C", "quit"),
     ];
     let width = 76.min(area.width);

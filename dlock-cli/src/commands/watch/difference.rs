@@ -1,4 +1,4 @@
-//! Changes between two readings of the locks.
+//! Computes the changes between two readings of the locks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,14 +15,14 @@ pub(super) struct Event {
     pub(super) key: Option<String>,
     /// The holder since this event, or until it.
     pub(super) holder: Option<HolderView>,
-    /// The waiter that has begun or ceased to wait.
+    /// The waiter that began or stopped to wait.
     pub(super) waiter: Option<WaiterView>,
-    /// The number of waiters after it.
+    /// The number of waiters after the event.
     pub(super) waiters: Option<usize>,
     pub(super) message: Option<String>,
-    /// The time at which the holder of a released lock was last seen with it.
+    /// The last time at which the holder of a released lock was seen with it.
     pub(super) last_seen: Option<String>,
-    /// The same as a time that has passed since.
+    /// The time since then.
     #[serde(skip)]
     pub(super) unseen: Duration,
 }
@@ -30,21 +30,21 @@ pub(super) struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Change {
-    /// It was held when the watch began.
+    /// The lock was held when the watch started.
     Held,
-    /// A process has acquired it.
+    /// A process acquired the lock.
     Taken,
-    /// The store has granted it to a waiter.
+    /// The store granted the lock to a waiter.
     HandedOn,
-    /// It is free: it was released, or the lease has expired.
+    /// The lock is free: it was released, or the lease expired.
     Released,
-    /// A process waits for it.
+    /// A process started to wait for the lock.
     Waits,
-    /// A waiter has given up.
+    /// A waiter gave up.
     Left,
     /// The server does not answer.
     Outage,
-    /// It does again.
+    /// The server answers again.
     Back,
 }
 
@@ -52,8 +52,8 @@ impl Change {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Held => "held",
-            Self::Taken => "taken",
-            Self::HandedOn => "handed on",
+            Self::Taken => "acquired",
+            Self::HandedOn => "granted",
             Self::Released => "released",
             Self::Waits => "waits",
             Self::Left => "left",
@@ -63,7 +63,7 @@ impl Change {
     }
 }
 
-/// The events that lead from one look to the next, by key.
+/// Returns the events between two readings, in the order of the keys.
 pub(super) fn differences(before: &[LockView], after: &[LockView], is_first: bool) -> Vec<Event> {
     let mut pairs: BTreeMap<&str, [Option<&LockView>; 2]> = BTreeMap::new();
     for lock in before {
@@ -131,7 +131,7 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
     found
 }
 
-/// `true` if it is one lease. Leases of third-party clients cannot be told apart.
+/// Returns `true` if both are the same lease. Leases of third-party clients cannot be distinguished.
 fn is_same(old: &HolderView, new: &HolderView) -> bool {
     (&old.owner, old.fence) == (&new.owner, new.fence)
 }

@@ -1,11 +1,13 @@
-//! Clocks against each other: what depends on whose is in `docs/book/src/explanation/guarantees.md`.
+//! Compares clocks. `docs/book/src/explanation/guarantees.md` says what depends on which clock.
+
+use dlock::admin::Layout;
 
 use super::super::{
-    facts::{Facts, Layout, Reading, ServerFacts},
+    facts::{Facts, Reading, ServerFacts},
     finding::{Finding, Topic},
 };
 
-/// The smallest difference to this machine's clock that is reported.
+/// The smallest difference from this machine's clock that is a finding.
 const NOTABLE_US: i64 = 1_000_000;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
@@ -23,12 +25,12 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The clocks of replicas that may take the place of a master, against its own.
+/// Compares the clocks of replicas that can replace a master with the clock of the master.
 fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     const WHY: &str =
-        "after a fail-over leases end early by as much as the new master's clock is ahead";
+        "if the new master's clock is ahead, leases end early after a failover, by the same time";
     let Some(ours) = server.clock else {
-        // Which is said of its clock.
+        // The clock of the server has a finding of its own.
         return Vec::new();
     };
     let mut findings = Vec::new();
@@ -37,8 +39,7 @@ fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
         let clock = match clock {
             Ok(clock) => *clock,
             Err(error) => {
-                let what =
-                    format!("the clock of its replica {address} could not be asked: {error}");
+                let what = format!("the clock of replica {address} could not be read: {error}");
                 let finding = Finding::unknown(Topic::Clock, what).why(WHY);
                 findings.push(finding.advice(COMPARE));
                 continue;
@@ -48,13 +49,13 @@ fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
         let certain = ahead.saturating_abs() - micros(clock) - micros(ours);
         let apart = shown(ahead.saturating_abs());
         if certain > 0 && ahead > 0 && certain > drift(facts) {
-            let what = format!("its replica {address} is {apart} ahead");
+            let what = format!("the clock of replica {address} is {apart} ahead");
             findings.push(ends_early(facts, what));
         } else if certain > NOTABLE_US {
-            let what = format!("its replica {address} is {apart} behind");
+            let what = format!("the clock of replica {address} is {apart} behind");
             findings.push(
                 Finding::note(Topic::Clock, what)
-                    .why("after a fail-over locks of dead holders stay for longer by that, and tokens may be smaller than earlier ones")
+                    .why("after a failover, locks of crashed holders stay longer by this time, and fencing tokens may be smaller than earlier ones")
                     .advice(TOGETHER),
             );
         } else {
@@ -63,7 +64,7 @@ fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     }
     let follows = matches!(facts.layout, Layout::Sentinel | Layout::Cluster);
     if follows && server.replicas().count() > server.replica_clocks.len() {
-        let what = "the clocks of some of its replicas could not be asked";
+        let what = "the clocks of some replicas could not be read";
         findings.push(
             Finding::unknown(Topic::Clock, what)
                 .why(WHY)
@@ -71,27 +72,27 @@ fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
         );
     }
     if !together.is_empty() {
-        let what = format!("replicas that agree with it: {}", together.join(", "));
+        let what = format!("the clocks of its replicas agree: {}", together.join(", "));
         findings.push(Finding::ok(Topic::Clock, what));
     }
     findings
 }
 
-/// The part of its TTL that a holder keeps for clocks that differ: a hundredth, and 2 ms.
+/// The drift that a holder subtracts from its TTL: a hundredth of the TTL plus 2 ms.
 fn drift(facts: &Facts) -> i64 {
     i64::try_from(facts.ttl.as_micros() / 100).unwrap_or(i64::MAX) + 2_000
 }
 
-/// Advice about a clock that could not be read.
+/// The remedy for a clock that could not be read.
 const COMPARE: &str =
-    "compare `TIME` on both, as a user and from a place that can, and then --accept unknown";
+    "compare the answers to `TIME` on both servers by hand, then --accept unknown";
 
-const TOGETHER: &str = "let NTP keep the servers' clocks together, to a few milliseconds";
+const TOGETHER: &str = "synchronize the servers' clocks with NTP, to a few milliseconds";
 
 fn ends_early(facts: &Facts, what: String) -> Finding {
     let why = format!(
-        "after a fail-over to it leases end early by that, which is more than the {} that a TTL of {:?} \
-         allows: a second holder enters until the next renewal",
+        "after a failover to this replica, leases end early by this time, which is more than the drift of {} \
+         for a TTL of {:?}: a second client can acquire the lock before the first holder's next renewal",
         shown(drift(facts)),
         facts.ttl,
     );
@@ -100,11 +101,11 @@ fn ends_early(facts: &Facts, what: String) -> Finding {
 
 fn against_ours(facts: &Facts, server: &ServerFacts) -> Finding {
     let Some(clock) = server.clock else {
-        return Finding::unknown(Topic::Clock, "its clock could not be asked")
+        return Finding::unknown(Topic::Clock, "the clock could not be read")
             .advice(format!("ACL SETUSER {} +time", facts.user));
     };
     let what = format!(
-        "{} this machine's, give or take {}",
+        "{} this machine's clock, ± {}",
         offset(clock),
         shown(micros(clock)),
     );
@@ -112,18 +113,18 @@ fn against_ours(facts: &Facts, server: &ServerFacts) -> Finding {
         return Finding::ok(Topic::Clock, what);
     }
     let why = if facts.layout == Layout::Quorum {
-        "leases do not depend on that, but after a loss of data the tokens of a quorum depend on the \
-         clocks of clients"
+        "leases do not depend on this difference, but after a loss of data the fencing tokens of a quorum \
+         depend on the clocks of the clients"
     } else {
-        "leases do not depend on that; which of the two is wrong is not known, and a server's clock \
-         that is set right in one step ends leases early or late"
+        "leases do not depend on this difference. One of the two clocks is wrong; if the server's clock is \
+         corrected in one step, leases end early or late"
     };
     Finding::note(Topic::Clock, what)
         .why(why)
-        .advice("let NTP slew both clocks, and never step the server's")
+        .advice("synchronize both clocks with NTP; slew the server's clock, do not step it")
 }
 
-/// The two clocks that differ most. No failover leads from one to the other.
+/// Compares the two clocks that differ most. None of these servers replaces another one in a failover.
 fn among_servers(facts: &Facts) -> Option<Finding> {
     let readings: Vec<_> = facts
         .servers
@@ -140,8 +141,8 @@ fn among_servers(facts: &Facts) -> Option<Finding> {
     let what = format!("{} is {} ahead of {}", last.0, shown(apart), first.0);
     Some(if certain > NOTABLE_US {
         Finding::note(Topic::Clock, what)
-            .why("one of the servers has lost its source of time; a step of its clock ends leases early")
-            .advice("let NTP keep the servers' clocks together")
+            .why("one of the servers probably lost its time source; a jump of its clock ends leases early")
+            .advice("synchronize the servers' clocks with NTP")
     } else {
         Finding::ok(Topic::Clock, what)
     })
@@ -162,7 +163,7 @@ fn offset(clock: Reading) -> String {
     }
 }
 
-/// Microseconds as people say them.
+/// Formats microseconds.
 fn shown(us: i64) -> String {
     match us {
         ..1_000 => format!("{us} µs"),

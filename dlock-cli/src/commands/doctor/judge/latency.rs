@@ -1,4 +1,4 @@
-//! Judges if answers come fast enough for the TTLs in use.
+//! Checks whether answers are fast enough for the TTLs in use.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use super::super::{
     finding::{Finding, Topic},
 };
 
-/// A request that takes longer has failed.
+/// The default limit of a request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The shortest TTL that dlock takes.
+/// The shortest TTL that dlock accepts.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
@@ -22,17 +22,17 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
     sorted.sort_unstable();
     let Some(&slowest) = sorted.last() else {
         return Some(
-            Finding::unknown(Topic::Latency, "no answer to a PING was measured")
+            Finding::unknown(Topic::Latency, "the latency could not be measured")
                 .advice(format!("ACL SETUSER {} +ping", facts.user)),
         );
     };
     let median = sorted[sorted.len() / 2];
     let p99 = sorted[(sorted.len() * 99).div_ceil(100) - 1];
-    // A renewal begins after a third of the TTL and has the rest of it for two tries and a lost
-    // connection, which costs some round trips more.
+    // A lease is renewed after a third of its TTL. The rest of the TTL must suffice for two attempts and a
+    // reconnection, which takes a few more round trips.
     let safe = (p99 * 20).max(SHORTEST);
     let what = format!(
-        "PING takes {}, p99 {}, at most {} ({} asked)",
+        "PING: median {}, p99 {}, max {} ({} samples)",
         shown(median),
         shown(p99),
         shown(slowest),
@@ -40,21 +40,21 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
     );
     Some(if slowest >= RESPONSE_TIMEOUT {
         Finding::risk(Topic::Latency, what)
-            .why("a request fails after a second without an answer, unless a manager sets another `response_timeout`: locks are `Unavailable` at times")
-            .advice("look for slow commands (`SLOWLOG GET`), swapping, and the network")
+            .why("a request without an answer fails after one second, unless `response_timeout` is set: locks are sometimes `Unavailable`")
+            .advice("check for slow commands (`SLOWLOG GET`), swapping, and network problems")
     } else if facts.ttl < safe {
         Finding::risk(Topic::Latency, what)
             .why(format!(
-                "TTLs below {} are risky here: a renewal begins after a third of the TTL, and needs some \
-                 round trips if it has to be repeated; the shortest in use is {:?} (--ttl)",
+                "TTLs below {} are risky here: a lease is renewed after a third of its TTL, and a repeated \
+                 renewal takes several round trips. The shortest TTL in use is {:?} (--ttl)",
                 shown(safe),
                 facts.ttl,
             ))
-            .advice("use longer TTLs, or a server that is nearer")
+            .advice("use longer TTLs or a closer server")
     } else {
         Finding::ok(
             Topic::Latency,
-            format!("{what}; enough for TTLs from {}", shown(safe)),
+            format!("{what}: sufficient for TTLs from {}", shown(safe)),
         )
     })
 }
@@ -69,13 +69,13 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// The time to wake a waiter.
+/// Checks whether scripts can publish wake-up messages.
 pub(super) fn of_messages(server: &ServerFacts) -> Option<Finding> {
     let reason = server.unpublished.as_ref()?;
-    let what = format!("scripts cannot publish here ({reason})");
-    let why = "clients send each wake-up message themselves, so a hand-over to another process takes one \
-               round trip more; a client that ends before it has sent one leaves the waiter to its poll, \
-               which takes 1.25 s at most";
-    let advice = "nothing, or use a server without sharded pub/sub";
+    let what = format!("scripts cannot publish on this server ({reason})");
+    let why = "clients send each wake-up message themselves, so a grant to another process takes one more \
+               round trip; if a client ends before it has sent the message, the waiter finds the grant at its \
+               next poll, within 1.25 s";
+    let advice = "no change is required; a server without sharded pub/sub avoids the round trip";
     Some(Finding::note(Topic::Latency, what).why(why).advice(advice))
 }

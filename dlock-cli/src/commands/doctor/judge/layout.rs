@@ -1,19 +1,22 @@
-//! Judges if the servers together are as their layout needs.
+//! Checks the servers together: quorum, Sentinels, cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dlock::admin::Layout;
+use url::{Host, Url};
+
 use super::super::{
-    facts::{Facts, Layout, ServerFacts},
+    facts::{Facts, ServerFacts},
     finding::{Finding, Topic},
 };
 use crate::text::counted;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     match facts.layout {
-        Layout::Single => Vec::new(),
         Layout::Quorum => quorum(facts),
         Layout::Sentinel => sentinel(facts),
         Layout::Cluster => cluster(facts),
+        _ => Vec::new(),
     }
 }
 
@@ -23,21 +26,21 @@ fn quorum(facts: &Facts) -> Vec<Finding> {
     let up = facts.servers.iter().filter(|it| it.answers()).count();
     let mut findings = vec![number(all)];
     let what = format!(
-        "{up} of {} answer, {majority} decide",
+        "{up} of {} answer, {majority} are a majority",
         counted(all, "server")
     );
     findings.push(if up < majority {
         Finding::broken(Topic::Quorum, what)
-            .why("no lease is granted or renewed without a majority: locks are `Unavailable`")
-            .advice("bring servers up")
+            .why("leases cannot be acquired or renewed without a majority: locks are `Unavailable`")
+            .advice("start the other servers")
     } else if up < all {
         let left = up - majority;
         Finding::risk(Topic::Quorum, what)
             .why(match left {
-                0 => "when one more fails, locks are `Unavailable`".to_owned(),
-                _ => format!("{left} more may fail, then locks are `Unavailable`"),
+                0 => "if one more server fails, locks are `Unavailable`".to_owned(),
+                _ => format!("if more than {left} further servers fail, locks are `Unavailable`"),
             })
-            .advice("bring the others up, empty ones only after one maximal TTL")
+            .advice("start the other servers; wait one maximum TTL before you start a server without its data")
     } else {
         Finding::ok(Topic::Quorum, what)
     });
@@ -46,7 +49,7 @@ fn quorum(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// At least three, or the URL would have been refused.
+/// Checks the number of servers. A URL with fewer than three is invalid.
 fn number(all: usize) -> Finding {
     let what = counted(all, "server");
     if !all.is_multiple_of(2) {
@@ -54,13 +57,13 @@ fn number(all: usize) -> Finding {
     }
     Finding::note(Topic::Quorum, what)
         .why(format!(
-            "it survives as many failures as {} would, and costs one server more",
+            "it tolerates no more failures than {} servers",
             all - 1
         ))
-        .advice("name an odd number")
+        .advice("use an odd number of servers")
 }
 
-/// A server that has two votes.
+/// Checks that no server has two votes.
 fn same_server(facts: &Facts) -> Vec<Finding> {
     let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for server in &facts.servers {
@@ -75,8 +78,8 @@ fn same_server(facts: &Facts) -> Vec<Finding> {
                 Topic::Quorum,
                 format!("{} are one server", places.join(" and ")),
             )
-            .why("it has more than one vote, so two holders can have a majority each")
-            .advice("name each server once")
+            .why("the server has more than one vote, so two clients can have a majority each")
+            .advice("list each server once")
         })
         .collect();
     let silent = facts
@@ -85,20 +88,25 @@ fn same_server(facts: &Facts) -> Vec<Finding> {
         .any(|it| it.answers() && it.told("run_id").is_none());
     if findings.is_empty() && silent {
         findings.push(
-            Finding::unknown(Topic::Quorum, "whether two addresses lead to one server")
-                .why("it would have two votes; servers tell their `run_id` by `INFO` only")
-                .advice(format!("ACL SETUSER {} +info", facts.user)),
+            Finding::unknown(
+                Topic::Quorum,
+                "cannot check whether two addresses are the same server",
+            )
+            .why(
+                "such a server would have two votes; only `INFO` contains the `run_id` of a server",
+            )
+            .advice(format!("ACL SETUSER {} +info", facts.user)),
         );
     }
     findings
 }
 
 fn sentinel(facts: &Facts) -> Vec<Finding> {
-    let what = format!("the URL names {}", counted(facts.sentinels, "Sentinel"));
+    let what = format!("the URL lists {}", counted(facts.sentinels, "Sentinel"));
     let mut findings = vec![if facts.sentinels < 3 {
         Finding::note(Topic::Sentinel, what)
-            .why("who is started while those are down finds no master; and fewer than three Sentinels cannot outvote one that is cut off")
-            .advice("let there be three on machines of their own, and name all of them")
+            .why("a process that starts while all listed Sentinels are down cannot find the master; fewer than three Sentinels cannot outvote an isolated one")
+            .advice("run three Sentinels on separate machines, and list all of them")
     } else {
         Finding::ok(Topic::Sentinel, what)
     }];
@@ -110,14 +118,14 @@ fn cluster(facts: &Facts) -> Vec<Finding> {
     let told = |server: &&ServerFacts| server.is("role", "master");
     let masters = facts.servers.iter().filter(told).count();
     if masters == 0 {
-        // The user has no permission to ask; each server has a finding about that.
+        // The user lacks `+info`; each server has a finding about that.
         return Vec::new();
     }
     let what = counted(masters, "master");
     let mut findings = vec![if masters < 3 {
         Finding::risk(Topic::Cluster, what)
-            .why("a replica takes over by the votes of a majority of the masters, and with fewer than three of them there is none when one dies")
-            .advice("let there be three masters at the least")
+            .why("a failover needs the votes of a majority of the masters; with fewer than three masters there is no majority after one failed")
+            .advice("use at least three masters")
     } else {
         Finding::ok(Topic::Cluster, what)
     }];
@@ -126,7 +134,7 @@ fn cluster(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Masters on the same machine as a replica that should take their place.
+/// Checks that no replica runs on the machine of its master.
 fn with_replicas(facts: &Facts, topic: Topic) -> Vec<Finding> {
     let shared = |server: &&ServerFacts| {
         let mut replicas = server.replicas();
@@ -145,12 +153,12 @@ fn with_replicas(facts: &Facts, topic: Topic) -> Vec<Finding> {
     let what = format!("a replica on its master's machine: {}", shared.join(", "));
     vec![
         Finding::risk(topic, what)
-            .why("both fail together, and nobody takes the master's place")
-            .advice("put replicas on machines of their own"),
+            .why("both fail together, and then no replica can replace the master")
+            .advice("run replicas on separate machines"),
     ]
 }
 
-/// Servers that fail together.
+/// Checks that the servers run on separate machines.
 fn hosts(facts: &Facts, topic: Topic) -> Vec<Finding> {
     let hosts: Vec<_> = facts.servers.iter().map(|it| host(&it.server)).collect();
     let different: BTreeSet<_> = hosts.iter().collect();
@@ -164,18 +172,17 @@ fn hosts(facts: &Facts, topic: Topic) -> Vec<Finding> {
     );
     vec![
         Finding::risk(topic, what)
-            .why("servers of one machine fail together, and the others do not make up for them")
-            .advice("put each on a machine of its own"),
+            .why("servers on one machine fail together, and the remaining ones may be too few")
+            .advice("run each server on a separate machine"),
     ]
 }
 
-/// `host` of `redis://host:6379/0`, however much of that there is.
-fn host(server: &str) -> &str {
-    let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
-    let rest = rest.split(['/', '?', ' ']).next().unwrap_or(rest);
-    match rest.rsplit_once(':') {
-        Some((host, _)) => host,
-        None => rest,
+/// The host in the URL of a server; empty for a socket.
+fn host(server: &str) -> String {
+    let url = Url::parse(server).ok();
+    match url.as_ref().and_then(Url::host) {
+        Some(Host::Ipv6(address)) => address.to_string(),
+        Some(host) => host.to_string(),
+        None => String::new(),
     }
 }

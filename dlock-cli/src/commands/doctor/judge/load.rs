@@ -1,4 +1,4 @@
-//! Checks whether a server is about to refuse clients, or pauses at times.
+//! Checks whether a server is close to refusing clients, or pauses for too long.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     findings
 }
 
-/// The command that keeps a server busy for the longest, on the average since it started: everybody
-/// else waits meanwhile. Single calls that were slow are in its `SLOWLOG`, which is not asked.
+/// Checks the slowest command of the server, by its average since the start. All clients wait while the server runs
+/// it. Single slow calls are only in its `SLOWLOG`, which is not read.
 fn slow(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
     let costs = server.info.iter().filter_map(|(name, value)| {
         let name = name.strip_prefix("cmdstat_")?;
@@ -26,7 +26,7 @@ fn slow(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
     });
     let (cost, name) = costs.max()?;
     let what = format!(
-        "`{}` takes {} ms a call on the average",
+        "`{}` takes {} ms per call on average",
         name.to_uppercase(),
         cost.as_millis()
     );
@@ -39,8 +39,8 @@ fn slow(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
     };
     Some(
         finding
-            .why("a server does one thing after the other: no lock is granted or renewed meanwhile")
-            .advice("see `SLOWLOG GET` for who calls it with what"),
+            .why("a server runs one command at a time: no lease is acquired or renewed meanwhile")
+            .advice("find the calls with `SLOWLOG GET`"),
     )
 }
 
@@ -49,10 +49,7 @@ fn clients(server: &ServerFacts) -> Finding {
     let per_second = told("instantaneous_ops_per_sec")
         .map_or_else(String::new, |it| format!(", {it} commands per second"));
     let Some(connected) = told("connected_clients") else {
-        return Finding::unknown(
-            Topic::Load,
-            "`INFO` does not tell how many clients there are",
-        );
+        return Finding::unknown(Topic::Load, "`INFO` does not contain the number of clients");
     };
     let Some(limit @ 1..) = told("maxclients") else {
         return Finding::ok(Topic::Load, format!("{connected} clients{per_second}"));
@@ -60,8 +57,8 @@ fn clients(server: &ServerFacts) -> Finding {
     let what = format!("{connected} of {limit} clients{per_second}");
     if connected.saturating_mul(5) >= limit.saturating_mul(4) {
         return Finding::risk(Topic::Load, what)
-            .why("at the limit new connections are refused: who has lost its own cannot renew its leases")
-            .advice("raise `maxclients`, and look who has so many with `CLIENT LIST`");
+            .why("at the limit the server refuses new connections: a client that lost its connection cannot renew its leases")
+            .advice("raise `maxclients`, and find the clients with `CLIENT LIST`");
     }
     Finding::ok(Topic::Load, what)
 }
@@ -73,30 +70,30 @@ fn refused(server: &ServerFacts) -> Option<Finding> {
     Some(
         Finding::note(
             Topic::Load,
-            format!("{count} connections refused since it started"),
+            format!("{count} connections refused since the start"),
         )
-        .why("there were more clients than `maxclients` allows")
+        .why("there were more connections than `maxclients` allows")
         .advice("raise `maxclients`"),
     )
 }
 
-/// A fork copies the page table, and the server serves no client meanwhile.
+/// Checks the duration of forks. The server serves no clients while a fork copies its page table.
 fn forks(facts: &Facts, server: &ServerFacts) -> Option<Finding> {
     let pause = Duration::from_micros(server.number("latest_fork_usec")?);
     let what = format!(
-        "the last fork, for a snapshot or a rewrite, stopped it for {} ms",
+        "the last fork, for a snapshot or a rewrite, blocked the server for {} ms",
         pause.as_millis()
     );
     if pause >= facts.ttl / 3 {
         return Some(
             Finding::risk(Topic::Load, what)
-                .why("no lease is renewed meanwhile; this is a third of the TTL and more")
-                .advice("use longer TTLs, or a server of their own for locks, which stays small"),
+                .why("no lease is renewed meanwhile, and this is at least a third of the TTL")
+                .advice("use longer TTLs, or a separate server for locks, which stays small"),
         );
     }
     (pause >= Duration::from_millis(100)).then(|| {
         Finding::note(Topic::Load, what)
-            .why("every call waits for so long now and then")
-            .advice("a server of their own for locks stays small, and forks at once")
+            .why("every request waits for this time during a fork")
+            .advice("use a separate server for locks, which stays small and forks fast")
     })
 }

@@ -1,4 +1,4 @@
-//! The locks in the servers.
+//! Checks the locks on the servers.
 
 use super::super::{
     facts::{Facts, LockFacts, ServerFacts},
@@ -6,15 +6,15 @@ use super::super::{
 };
 use crate::text::counted;
 
-/// So many keys are named.
+/// The number of keys in a message.
 const NAMED: usize = 3;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     match &facts.locks {
-        // Then that has been said for each of them.
+        // Each server has a finding about its connection.
         Err(_) if !facts.servers.iter().any(ServerFacts::answers) => Vec::new(),
         Err(reason) => {
-            let what = format!("the locks could not be looked at: {reason}");
+            let what = format!("the locks could not be read: {reason}");
             vec![Finding::unknown(Topic::Locks, what)]
         }
         Ok(locks) => of(facts, locks),
@@ -34,32 +34,29 @@ fn of(facts: &Facts, locks: &LockFacts) -> Vec<Finding> {
     );
     let mut findings = vec![Finding::ok(Topic::Locks, what)];
     if locks.dead_waiters > 0 {
-        let what = format!(
-            "{} gave no sign of life in time",
-            counted(locks.dead_waiters, "waiter")
-        );
+        let what = format!("{} stopped polling", counted(locks.dead_waiters, "waiter"));
         findings.push(
             Finding::note(Topic::Locks, what)
-                .why("the processes were killed or are cut off; they are passed over, and removed when it is their turn"),
+                .why("their processes crashed or cannot reach the server; they are skipped, and removed when it is their turn"),
         );
     }
     if !locks.without_ttl.is_empty() {
-        let what = format!("held without an end: {}", named(&locks.without_ttl));
+        let what = format!("locks without a TTL: {}", named(&locks.without_ttl));
         findings.push(
             Finding::risk(Topic::Locks, what)
-                .why("if their client is gone, nobody ever gets them; dlock sets a TTL on all of its own")
-                .advice("make sure that nobody is in there, then delete them by hand"),
+                .why("if their client crashed, these locks stay held forever; dlock itself always sets a TTL")
+                .advice("make sure that no client uses these locks, then remove them with `dlock unlock`"),
         );
     }
     if !locks.foreign.is_empty() {
-        let what = format!("not by dlock: {}", named(&locks.foreign));
+        let what = format!("not written by dlock: {}", named(&locks.foreign));
         findings.push(if facts.raw_keys {
             Finding::note(Topic::Locks, what)
-                .why("clients of another make hold them, which raw keys are for")
+                .why("third-party clients hold these locks, as intended with --raw-keys")
         } else {
             Finding::risk(Topic::Locks, what)
-                .why("somebody else writes where dlock has its locks; they count as busy, and are never overwritten")
-                .advice("find out who writes there, or choose another --namespace")
+                .why("another program writes keys in the namespace of dlock. These locks are busy; dlock never overwrites them")
+                .advice("find the program that writes these keys, or use another --namespace")
         });
     }
     if !locks.at_a_minority.is_empty() {
@@ -69,7 +66,7 @@ fn of(facts: &Facts, locks: &LockFacts) -> Vec<Finding> {
         );
         findings.push(
             Finding::note(Topic::Locks, what)
-                .why("usual for a moment, while somebody asks or leaves; what stays is forgotten after its TTL"),
+                .why("normal for a short time, during an acquire or a release; the rest expires with its TTL"),
         );
     }
     if locks.versions.len() > 1 {
@@ -82,7 +79,7 @@ fn of(facts: &Facts, locks: &LockFacts) -> Vec<Finding> {
             "processes with different versions of dlock: {}",
             versions.join(", ")
         );
-        findings.push(Finding::note(Topic::Locks, what).why("usual during a roll-out"));
+        findings.push(Finding::note(Topic::Locks, what).why("normal during a rollout"));
     }
     findings
 }

@@ -1,4 +1,4 @@
-//! Judges if a server may evict locks, or has no room for them.
+//! Checks whether a server can evict locks, or runs out of memory.
 
 use super::super::{
     facts::ServerFacts,
@@ -10,7 +10,7 @@ pub(super) fn judge(server: &ServerFacts) -> Vec<Finding> {
         server.number::<u64>("maxmemory"),
         server.told("maxmemory_policy"),
     ) else {
-        let what = "`INFO` tells neither the limit nor the policy";
+        let what = "`INFO` contains neither `maxmemory` nor its policy";
         return vec![Finding::unknown(Topic::Eviction, what)];
     };
     vec![eviction(server, limit, policy), room(server, limit)]
@@ -21,41 +21,47 @@ fn eviction(server: &ServerFacts, limit: u64, policy: &str) -> Finding {
         return Finding::ok(Topic::Eviction, "noeviction");
     }
     if limit == 0 {
-        let what = format!("{policy}, but no limit to apply it at");
+        let what = format!("{policy}, but no memory limit is set");
         return Finding::note(Topic::Eviction, what)
-            .why("who sets `maxmemory` one day lets the server throw locks away")
+            .why("if `maxmemory` is set later, the server can evict locks")
             .advice("CONFIG SET maxmemory-policy noeviction");
     }
     let evicted = match server.number::<u64>("evicted_keys") {
-        Some(count @ 1..) => format!("; it has evicted {count} keys since it started"),
+        Some(count @ 1..) => format!("; the server evicted {count} keys since its start"),
         _ => String::new(),
     };
-    // Locks have a TTL, so the `volatile` policies reach them as well.
-    let what = format!("{policy} at {}: locks may be evicted{evicted}", size(limit));
+    // Locks have a TTL, so the `volatile` policies can evict them too.
+    let what = format!(
+        "{policy} at {}: the server can evict locks{evicted}",
+        size(limit)
+    );
     Finding::risk(Topic::Eviction, what)
-        .why("an evicted lock is free: a second holder enters while the first one believes in its lease")
+        .why("an evicted lock is free: a second client can acquire it before the first holder's next renewal")
         .advice(
-            "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; caches belong in \
-             a server of their own",
+            "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; use a separate server \
+             for caches",
         )
 }
 
 fn room(server: &ServerFacts, limit: u64) -> Finding {
     let Some(used) = server.number::<u64>("used_memory") else {
-        return Finding::unknown(Topic::Memory, "`INFO` does not tell how much is used");
+        return Finding::unknown(
+            Topic::Memory,
+            "`INFO` does not contain how much memory is used",
+        );
     };
     if limit > 0 {
         let what = format!("{} of {} used", size(used), size(limit));
         let share = percent(used, limit);
-        // An evicting server at its limit throws other keys out, which has a finding of its own.
+        // A server that evicts keys at its limit has a finding about eviction.
         let keeps = server.is("maxmemory_policy", "noeviction");
         return match share {
             100.. if keeps => Finding::broken(Topic::Memory, format!("full: {what}"))
-                .why("a server without room refuses to write: locks are `Unavailable`")
-                .advice("raise `maxmemory`, or remove what else is in there"),
+                .why("a server without free memory refuses writes: locks are `Unavailable`")
+                .advice("raise `maxmemory`, or remove other data"),
             90.. if keeps => Finding::risk(Topic::Memory, format!("nearly full: {what}"))
-                .why("at the limit it refuses to write, and locks are `Unavailable`")
-                .advice("raise `maxmemory`, or remove what else is in there"),
+                .why("at the limit the server refuses writes: locks are `Unavailable`")
+                .advice("raise `maxmemory`, or remove other data"),
             _ => Finding::ok(Topic::Memory, what),
         };
     }
@@ -70,9 +76,9 @@ fn room(server: &ServerFacts, limit: u64) -> Finding {
             if percent(resident, machine) >= 80 {
                 return Finding::risk(Topic::Memory, what)
                     .why(
-                        "a machine that runs out of memory kills the server, and leases go with it",
+                        "the operating system kills the server when memory runs out, and its leases are lost",
                     )
-                    .advice("set `maxmemory` with the policy `noeviction`");
+                    .advice("set `maxmemory`, with the policy `noeviction`");
             }
             Finding::ok(Topic::Memory, what)
         }
@@ -84,7 +90,7 @@ fn percent(part: u64, whole: u64) -> u64 {
     part.saturating_mul(100) / whole
 }
 
-/// Bytes as people say them.
+/// Formats a number of bytes.
 fn size(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..1_048_576 => (1 << 10, "KiB"),

@@ -1,4 +1,4 @@
-//! Each condition of servers with what is said of it.
+//! Tests of the findings for each state of servers.
 
 mod durability;
 mod one_server;
@@ -6,8 +6,10 @@ mod several;
 
 use std::time::Duration;
 
+use dlock::admin::Layout;
+
 use super::super::{
-    facts::{Facts, Layout, LockFacts, Reading, ServerFacts},
+    facts::{Facts, LockFacts, Reading, ServerFacts},
     finding::{Finding, Severity, Topic},
 };
 use super::judge;
@@ -41,7 +43,7 @@ fn server(name: &str, changes: &[(&str, &str)]) -> ServerFacts {
     // A test removes a field by setting it to an empty text.
     info.retain(|_, value| !value.is_empty());
     ServerFacts {
-        server: name.to_owned(),
+        server: format!("redis://{name}"),
         info,
         appendfsync: Some("everysec".to_owned()),
         clock: Some(clock(0)),
@@ -74,7 +76,7 @@ fn single(changes: &[(&str, &str)]) -> Facts {
     facts(Layout::Single, vec![server("a:1", changes)])
 }
 
-/// The worst that is said about a topic, and all that is said with it.
+/// Returns the worst finding about a topic: its severity and its text.
 fn worst(facts: &Facts, topic: Topic) -> (Severity, String) {
     let findings = judge(facts);
     let about = findings.iter().filter(|it| it.topic == topic);

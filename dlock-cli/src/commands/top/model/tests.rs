@@ -1,4 +1,4 @@
-//! Tests of the model of `dlock top`: what is seen becomes rows.
+//! Tests of the model of `dlock top`.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn chosen(model: &Model) -> Option<&str> {
 }
 
 #[test]
-fn every_column_sorts_by_what_is_looked_for_first() {
+fn every_column_has_a_useful_order() {
     let mut model = model();
     for (column, order) in [
         (Column::Key, "abcd"),
@@ -105,7 +105,7 @@ fn the_dead_wait_for_nothing() {
 }
 
 #[test]
-fn a_filter_looks_at_keys_holders_and_functions() {
+fn a_filter_matches_keys_holders_and_functions() {
     let mut model = model();
     press(&mut model, &[KeyCode::Char('/')]);
     type_in(&mut model, "fOUr");
@@ -159,7 +159,7 @@ fn when_the_chosen_lock_is_gone_its_row_stays() {
 }
 
 #[test]
-fn escape_closes_what_lies_on_top_first() {
+fn escape_closes_the_topmost_window_first() {
     let mut model = model();
     press(&mut model, &[KeyCode::Char('/')]);
     type_in(&mut model, "a");

@@ -1,4 +1,4 @@
-//! One lock in full: its holder and its waiters.
+//! The details of one lock: its holder and its waiters.
 
 use ratatui::{
     Frame,
@@ -44,7 +44,7 @@ fn holder(lock: &Lock, width: u16) -> Text<'static> {
     };
     match &lock.holder {
         Some(it) => of_holder(it, &mut field),
-        None => field("holder", "nobody"),
+        None => field("holder", "none"),
     }
     if lock.servers > 1 {
         field(
@@ -66,7 +66,9 @@ fn of_holder(holder: &Holder, field: &mut impl FnMut(&str, &str)) {
     }
     field(
         "TTL left",
-        &holder.ttl.map_or_else(|| "it has no end".to_owned(), brief),
+        &holder
+            .ttl
+            .map_or_else(|| "none: never expires".to_owned(), brief),
     );
     if let Some(process) = &holder.process {
         of_process(process, field);
@@ -85,17 +87,17 @@ fn of_process(process: &Process, field: &mut impl FnMut(&str, &str)) {
         started,
         version,
     } = process;
-    let application = application.as_deref().unwrap_or("a program without a name");
+    let application = application.as_deref().unwrap_or("unnamed application");
     field("process", &format!("{application}, pid {pid} on {host}"));
     field("running", &format!("since {started}, dlock {version}"));
 }
 
 fn waiters(lock: &Lock, area: Rect) -> Text<'static> {
     if lock.waiters.is_empty() {
-        return Text::from(Line::from("nobody waits").dim());
+        return Text::from(Line::from("no waiters").dim());
     }
     let mut lines =
-        vec![Line::from(format!("{} waiting, the next one first", lock.waiter_count)).dim()];
+        vec![Line::from(format!("{} waiting, next one first", lock.waiter_count)).dim()];
     let room = usize::from(area.height).saturating_sub(1);
     let all_fit = lock.waiter_count <= room;
     let shown = if all_fit {

@@ -1,4 +1,4 @@
-//! The header: the server, the totals, and the present activity.
+//! The header: the server, the totals, and the current activity.
 
 use ratatui::{
     Frame,
@@ -13,7 +13,7 @@ use crate::commands::top::model::Model;
 
 pub(super) const HEIGHT: u16 = 4;
 
-/// A terminal that is narrower than this has no room for the hand-offs of a minute.
+/// A narrower terminal does not show the chart of grants.
 const NARROW: u16 = 90;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
@@ -38,7 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     hand_offs(frame, right, model, wide);
 }
 
-/// The server, and the age of the picture.
+/// Draws the server and the age of the data.
 pub(super) fn state(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let bar = Style::new().fg(Color::White).bg(Color::Indexed(236));
     frame.buffer_mut().set_style(area, bar);
@@ -79,7 +79,7 @@ fn state_text(model: &Model) -> Line<'static> {
     }
     if model.paused {
         return Line::from(
-            format!(" paused {} s ago ", model.age)
+            format!(" paused, locks read {} s ago ", model.age)
                 .fg(Color::Black)
                 .bg(WARM),
         );
@@ -87,7 +87,7 @@ fn state_text(model: &Model) -> Line<'static> {
     if let Some(lag) = model.picture.as_ref().and_then(|it| it.lag) {
         let progress = model.progress.map(|it| format!(" ({it} %)"));
         let text = format!(
-            " all keys every {}{}, known locks {} s ago ",
+            " full scan every {}{}, known locks {} s ago ",
             brief(lag),
             progress.unwrap_or_default(),
             model.age
@@ -101,10 +101,7 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let Some(picture) = &model.picture else {
         let progress = model.progress.filter(|&it| it > 0);
         let progress = progress.map(|it| format!(": {it} %"));
-        let text = format!(
-            " the first picture is under way{}",
-            progress.unwrap_or_default()
-        );
+        let text = format!(" reading the locks{}", progress.unwrap_or_default());
         frame.render_widget(Line::from(text).dim(), area);
         return;
     };
@@ -133,7 +130,7 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         let style = faded(Style::new().fg(WARM), model);
         let wait = Span::styled(format!("  {}", brief(wait)), style);
         let key = Span::raw(format!(" {}", fit(key, 24, Elide::End)));
-        // Half a key would be another one.
+        // A truncated key could be mistaken for another one.
         if longest.width() + wait.width() + key.width() > usize::from(area.width) {
             break;
         }
@@ -148,7 +145,7 @@ fn hand_offs(frame: &mut Frame<'_>, area: Rect, model: &Model, wide: bool) {
     let [text, chart] = Layout::horizontal([label, Constraint::Fill(1)]).areas(area);
     if let Some(reason) = model.rates.reason() {
         let line = Line::from(format!(
-            "hand-offs unknown: {}",
+            "grants unknown: {}",
             fit(reason, area.width, Elide::End)
         ));
         frame.render_widget(line.fg(ALARM), area);
@@ -158,10 +155,7 @@ fn hand_offs(frame: &mut Frame<'_>, area: Rect, model: &Model, wide: bool) {
         return;
     };
     let lines = vec![
-        Line::from(vec![
-            Span::raw(format!("{rate}")).bold(),
-            " hand-offs/s".dim(),
-        ]),
+        Line::from(vec![Span::raw(format!("{rate}")).bold(), " grants/s".dim()]),
         Line::from(format!("peak {}", model.rates.peak())).dim(),
     ];
     frame.render_widget(ratatui::text::Text::from(lines), text);

@@ -1,4 +1,4 @@
-//! Colours, columns and short texts that all parts of the screen share.
+//! Colors, columns and short texts for all parts of the screen.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn split<const N: usize>(area: Rect, parts: [Constraint; N]) -> [Rect
     Layout::vertical(parts).areas(area)
 }
 
-/// `style`, or grey during an outage: what is shown may no longer be so.
+/// Returns `style`, or gray during an outage, when the data may be outdated.
 pub(super) fn faded(style: Style, model: &Model) -> Style {
     if model.outage.is_some() {
         Style::new()
@@ -29,15 +29,15 @@ pub(super) fn faded(style: Style, model: &Model) -> Style {
     }
 }
 
-/// The end at which a text that is too long is cut.
+/// The end at which a long text is truncated.
 #[derive(Clone, Copy)]
 pub(super) enum Elide {
-    /// The end of a function's path says which one it is.
+    /// For function paths, whose end identifies the function.
     Start,
     End,
 }
 
-/// `text` in so many columns of the terminal, without anything that drives it.
+/// Returns `text` in at most `width` columns, with escaped control characters.
 pub(super) fn fit(text: &str, width: u16, elide: Elide) -> String {
     let text = printable(text);
     let width = usize::from(width);
@@ -61,7 +61,7 @@ pub(super) fn fit(text: &str, width: u16, elide: Elide) -> String {
     }
 }
 
-/// A duration in seven columns at the most.
+/// Formats a duration in at most seven columns.
 pub(super) fn brief(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_fit_in_columns_whatever_they_are_made_of() {
+    fn texts_of_any_width_fit_in_columns() {
         for (text, width, end, start) in [
             ("abcdef", 6, "abcdef", "abcdef"),
             ("abcdef", 5, "abcd…", "…cdef"),

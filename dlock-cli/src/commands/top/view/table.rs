@@ -1,4 +1,4 @@
-//! The locks.
+//! The table of locks.
 
 use ratatui::{
     Frame,
@@ -14,7 +14,7 @@ use crate::commands::top::{
     picture::{Holder, Lock},
 };
 
-/// Between columns.
+/// The space between two columns.
 const SPACING: u16 = 2;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
@@ -37,8 +37,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_stateful_widget(table, area, &mut state);
     if rows.is_empty() && area.height > 2 {
         let text = match &model.picture {
-            Some(picture) if !picture.locks.is_empty() => "no lock has that in it",
-            Some(_) => "nobody holds a lock or waits for one",
+            Some(picture) if !picture.locks.is_empty() => "no locks match the filter",
+            Some(_) => "no locks are held or waited for",
             None => "",
         };
         let below = Rect {
@@ -50,7 +50,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     }
 }
 
-/// The columns that have room, and their widths. Locks that are taken without the attribute have no functions.
+/// Returns the columns that fit, with their widths. Only locks of annotated functions have a function.
 fn columns(width: u16, functions: bool) -> Vec<(Column, u16)> {
     const NUMBERS: [(Column, u16); 4] = [
         (Column::Held, 8),
@@ -58,7 +58,7 @@ fn columns(width: u16, functions: bool) -> Vec<(Column, u16)> {
         (Column::Waiters, 8),
         (Column::Longest, 8),
     ];
-    // Of all that has a name, and of the numbers.
+    // Columns with text, and columns with numbers.
     let (names, numbers): (&[_], &[_]) = match width {
         110.. if functions => (
             &[(Column::Key, 5), (Column::Holder, 5), (Column::Function, 4)],
@@ -115,7 +115,7 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
         Column::Holder => match holder {
             Some(it) if it.owner.is_none() => (fit(&it.name, width, Elide::End), plain.fg(WARM)),
             Some(it) => (fit(&it.name, width, Elide::End), plain),
-            None => ("nobody".to_owned(), plain.dim()),
+            None => ("none".to_owned(), plain.dim()),
         },
         Column::Function => match holder.and_then(|it| it.function.as_ref()) {
             Some(function) => (fit(function, width, Elide::Start), plain.fg(Color::Blue)),
@@ -132,7 +132,7 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
         },
         Column::Longest => match lock.longest_wait() {
             Some(wait) => (brief(wait), plain.fg(WARM)),
-            // All waiters are dead.
+            // None of the waiters is alive.
             None if !lock.waiters.is_empty() => ("dead".to_owned(), plain.fg(ALARM)),
             None => (String::new(), plain),
         },
@@ -142,7 +142,7 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
 fn ttl(holder: Option<&Holder>) -> (String, Style) {
     match holder.map(|it| it.ttl) {
         Some(Some(ttl)) => (brief(ttl), Style::new()),
-        Some(None) => ("no end".to_owned(), Style::new().fg(ALARM).bold()),
+        Some(None) => ("none".to_owned(), Style::new().fg(ALARM).bold()),
         None => (String::new(), Style::new()),
     }
 }

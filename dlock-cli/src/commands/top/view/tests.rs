@@ -41,13 +41,13 @@ fn a_wide_terminal_shows_it_all() {
         (120, 12),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
-            | 4 locks   3 held   3 waiting   3 processes                             38 hand-offs/s                               █
+            | 4 locks   3 held   3 waiting   3 processes                             38 grants/s                                  █
             | longest waits  75 s order:42                                           peak 80                                    ▁███▃
             |
             | KEY                         HOLDER                      FUNCTION                   HELD       TTL   WAITERS  LONGEST▼
             | order:42                    billing@host-3/4711         shop::orders::settle      4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key    another client                                                 no end         –
-            | orphan                      nobody                                                                        1      dead
+            | evil\u{1b}[2J\u{202e}key    third-party client                                               none         –
+            | orphan                      none                                                                          1      dead
             | report:2026-11              cron@host-1/77                                        4.2 s      28 s         –
             |
             |
@@ -63,13 +63,13 @@ fn a_usual_terminal_has_no_room_for_functions() {
         (80, 12),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
-            | 4 locks   3 held   3 waiting   3 processes               38 hand-offs/s
+            | 4 locks   3 held   3 waiting   3 processes               38 grants/s
             | longest waits  75 s order:42                             peak 80
             |
             | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
             | order:42              billing@host-3/…     4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202…  another client                no end         –
-            | orphan                nobody                                       1      dead
+            | evil\u{1b}[2J\u{202…  third-party cli…                none         –
+            | orphan                none                                         1      dead
             | report:2026-11        cron@host-1/77       4.2 s      28 s         –
             |
             |
@@ -102,13 +102,13 @@ fn a_lock_is_shown_in_full() {
         (100, 24),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
-            | 4 locks   3 held   3 waiting   3 processes                 38 hand-offs/s                       █
+            | 4 locks   3 held   3 waiting   3 processes                 38 grants/s                          █
             | longest waits  75 s order:42                               peak 80                            ▁███▃
             |
             | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
             | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key         another client                        no end         –
-            | orphan                           nobody                                               1      dead
+            | evil\u{1b}[2J\u{202e}key         third-party client                      none         –
+            | orphan                           none                                                 1      dead
             | report:2026-11                   cron@host-1/77               4.2 s      28 s         –
             |
             |
@@ -116,7 +116,7 @@ fn a_lock_is_shown_in_full() {
             |
             |
             | order:42 ──────────────────────────────────────────────────────────────────────────────────────────
-            | holder       billing@host-3/4711                  2 waiting, the next one first
+            | holder       billing@host-3/4711                  2 waiting, next one first
             | function     shop::orders::settle                    1     75 s  billing@host-4/12
             | held for     4.2 s                                   2     dead  mail@host-5/9
             | TTL left     28 s
@@ -138,16 +138,16 @@ fn keys_are_explained() {
         (80, 16),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
-            | 4 locks   3 held   3 waiting   3 processes               38 hand-offs/s
+            | 4 locks   3 held   3 waiting   3 processes               38 grants/s
             | l┌ Keys ────────────────────────────────────────────────────────────────────┐
-            |  │ ↑ ↓ j k    choose a lock; PgUp, PgDn, Home and End go further            │
-            | K│ Enter      its process and its waiters, and back                         │▼
-            | o│ /          show only locks whose key, holder or function has a text in it│s
-            | e│ s S        sort by the next or the previous column; → and ← do the same  │
-            | o│ r          the other way round                                           │d
-            | r│ p, space   hold the picture still                                        │
-            |  │ Esc        close what is open, then forget the filter                    │
-            |  │ ?          this                                                          │
+            |  │ ↑ ↓ j k    select a lock; also PgUp, PgDn, Home and End                  │
+            | K│ Enter      show or hide the details of the selected lock                 │▼
+            | o│ /          filter the locks by key, holder or function                   │s
+            | e│ s S        sort by the next or the previous column; also → and ←         │
+            | o│ r          reverse the order                                             │d
+            | r│ p, space   pause or resume                                               │
+            |  │ Esc        close the details or this help, or clear the filter           │
+            |  │ ?          show this help                                                │
             |  │ q, Ctrl-C  quit                                                          │
             |  └──────────────────────────────────────────────────────────────────────────┘
             |
@@ -158,7 +158,7 @@ fn keys_are_explained() {
 }
 
 #[test]
-fn a_filter_is_seen_while_it_is_typed_and_afterwards() {
+fn a_filter_is_visible_while_it_is_typed_and_afterwards() {
     let mut model = model();
     for c in "/evil".chars() {
         press(&mut model, KeyCode::Char(c));
@@ -168,15 +168,15 @@ fn a_filter_is_seen_while_it_is_typed_and_afterwards() {
         (80, 10),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
-            | 4 locks   3 held   3 waiting   3 processes               38 hand-offs/s
+            | 4 locks   3 held   3 waiting   3 processes               38 grants/s
             | longest waits  75 s order:42                             peak 80
             |
             | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
-            | evil\u{1b}[2J\u{202…  another client                no end         –
+            | evil\u{1b}[2J\u{202…  third-party cli…                none         –
             |
             |
             |
-            | /evil▏  Enter keeps, Esc clears
+            | /evil▏  Enter: apply, Esc: clear
         "#]],
     );
     press(&mut model, KeyCode::Char('x'));
@@ -186,12 +186,12 @@ fn a_filter_is_seen_while_it_is_typed_and_afterwards() {
         (80, 10),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
-            | 4 locks   3 held   3 waiting   3 processes               38 hand-offs/s
+            | 4 locks   3 held   3 waiting   3 processes               38 grants/s
             | longest waits  75 s order:42                             peak 80
             |
             | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
             |
-            |                             no lock has that in it
+            |                           no locks match the filter
             |
             |
             | /evilx  q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
@@ -211,34 +211,34 @@ fn slow() -> Model {
 }
 
 #[test]
-fn looks_that_are_stretched_are_said_to_be() {
+fn slow_scans_are_reported() {
     check(
         &slow(),
         (120, 6),
         &expect![[r#"
-        | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock            all keys every 24 s (37 %), known locks 1 s ago
-        | KEY                         HOLDER                      FUNCTION                   HELD       TTL   WAITERS  LONGEST▼
-        | order:42                    billing@host-3/4711         shop::orders::settle      4.2 s      28 s         2      75 s
-        | evil\u{1b}[2J\u{202e}key    another client                                                 no end         –
-        | orphan                      nobody                                                                        1      dead
-        | report:2026-11              cron@host-1/77                                        4.2 s      28 s         –
-    "#]],
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock           full scan every 24 s (37 %), known locks 1 s ago
+            | KEY                         HOLDER                      FUNCTION                   HELD       TTL   WAITERS  LONGEST▼
+            | order:42                    billing@host-3/4711         shop::orders::settle      4.2 s      28 s         2      75 s
+            | evil\u{1b}[2J\u{202e}key    third-party client                                               none         –
+            | orphan                      none                                                                          1      dead
+            | report:2026-11              cron@host-1/77                                        4.2 s      28 s         –
+        "#]],
     );
     check(
         &slow(),
         (60, 10),
         &expect![[r#"
-        | dlock top  all keys every 24 s (37 %), known locks 1 s ago
-        | 4 locks   3 held   3 waiting   3 pr  43 hand-offs/s
-        | longest waits  75 s order:42         peak 80
-        |
-        | KEY                     HELD       TTL   WAITERS  LONGEST▼
-        | order:42               4.2 s      28 s         2      75 s
-        | evil\u{1b}[2J\u{2…              no end         –
-        | orphan                                         1      dead
-        | report:2026-11         4.2 s      28 s         –
-        | q quit  / filter  s sort  r reverse  Enter details  p pause
-    "#]],
+            | dlock top full scan every 24 s (37 %), known locks 1 s ago
+            | 4 locks   3 held   3 waiting   3 pr  43 grants/s
+            | longest waits  75 s order:42         peak 80
+            |
+            | KEY                     HELD       TTL   WAITERS  LONGEST▼
+            | order:42               4.2 s      28 s         2      75 s
+            | evil\u{1b}[2J\u{2…                none         –
+            | orphan                                         1      dead
+            | report:2026-11         4.2 s      28 s         –
+            | q quit  / filter  s sort  r reverse  Enter details  p pause
+        "#]],
     );
     let mut first = Model::new("dlock", Server::default());
     send(&mut first, Message::Progress(Some(3)));
@@ -246,21 +246,21 @@ fn looks_that_are_stretched_are_said_to_be() {
         &first,
         (80, 9),
         &expect![[r#"
-        | dlock top   namespace dlock
-        | the first picture is under way: 3 %
-        |
-        |
-        | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
-        |
-        |
-        |
-        | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
-    "#]],
+            | dlock top   namespace dlock
+            | reading the locks: 3 %
+            |
+            |
+            | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
+            |
+            |
+            |
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
     );
 }
 
 #[test]
-fn an_outage_is_said_and_what_was_known_is_grey() {
+fn an_outage_is_reported_and_old_data_is_gray() {
     let mut model = model();
     send(
         &mut model,
@@ -271,13 +271,13 @@ fn an_outage_is_said_and_what_was_known_is_grey() {
         (100, 10),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15 no answer for 7 s: the server cannot be reached: refused
-            | 4 locks   3 held   3 waiting   3 processes                 38 hand-offs/s                       █
+            | 4 locks   3 held   3 waiting   3 processes                 38 grants/s                          █
             | longest waits  75 s order:42                               peak 80                            ▁███▃
             |
             | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
             | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key         another client                        no end         –
-            | orphan                           nobody                                               1      dead
+            | evil\u{1b}[2J\u{202e}key         third-party client                      none         –
+            | orphan                           none                                                 1      dead
             | report:2026-11                   cron@host-1/77               4.2 s      28 s         –
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
@@ -289,7 +289,7 @@ fn an_outage_is_said_and_what_was_known_is_grey() {
 }
 
 #[test]
-fn who_may_not_listen_is_told_so() {
+fn a_missing_permission_to_subscribe_is_reported() {
     let mut model = model();
     send(
         &mut model,
@@ -300,26 +300,26 @@ fn who_may_not_listen_is_told_so() {
         (100, 8),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
-            | 4 locks   3 held   3 waiting   3 processes                 hand-offs unknown: the user lacks `psubs
+            | 4 locks   3 held   3 waiting   3 processes                 grants unknown: the user lacks `psubscri
             | longest waits  75 s order:42
             |
             | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
             | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key         another client                        no end         –
+            | evil\u{1b}[2J\u{202e}key         third-party client                      none         –
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
     );
 }
 
 #[test]
-fn nothing_is_said_to_be_nothing() {
+fn an_empty_screen_says_so() {
     let mut model = Model::new("dlock", Server::default());
     check(
         &model,
         (60, 9),
         &expect![[r#"
             | dlock top   namespace dlock
-            | the first picture is under way
+            | reading the locks
             |
             |
             | KEY                     HELD       TTL   WAITERS  LONGEST▼
@@ -340,7 +340,7 @@ fn nothing_is_said_to_be_nothing() {
             |
             | KEY                     HELD       TTL   WAITERS  LONGEST▼
             |
-            |            nobody holds a lock or waits for one
+            |              no locks are held or waited for
             |
             | q quit  / filter  s sort  r reverse  Enter details  p pause
         "#]],
@@ -352,7 +352,7 @@ fn text_has_as_many_lines_as_locks() {
     let text = text(&model(), 100);
     assert_eq!(text.lines().count(), 4 + 1 + 4, "{text}");
     assert!(text.contains(r"evil\u{1b}[2J\u{202e}key"), "{text}");
-    assert!(!text.contains("quit"), "nobody presses keys here:\n{text}");
+    assert!(!text.contains("quit"), "there are no keys:\n{text}");
 }
 
 #[test]

@@ -1,13 +1,12 @@
-//! Findings about the ways in which one server loses locks: eviction, restarts, power cuts.
+//! Findings about the loss of locks on one server: eviction, restarts, power failures.
+
+use dlock::admin::Layout;
 
 use super::{check, facts, server, single, worst};
-use crate::commands::doctor::{
-    facts::Layout,
-    finding::{Severity, Topic},
-};
+use crate::commands::doctor::finding::{Severity, Topic};
 
 #[test]
-fn whether_locks_stay_in_its_memory() {
+fn eviction_and_memory() {
     use Severity::{Broken, Note, Ok, Risk, Unknown};
     use Topic::{Eviction, Memory};
     for (changes, topic, severity, contains) in [
@@ -27,7 +26,7 @@ fn whether_locks_stay_in_its_memory() {
             &[("maxmemory_policy", "allkeys-lru"), ("maxmemory", "0")],
             Eviction,
             Note,
-            "no limit",
+            "no memory limit",
         ),
         (&[("maxmemory", "")], Eviction, Unknown, "neither"),
         (&[("used_memory", "899999")], Memory, Ok, "used"),
@@ -36,7 +35,7 @@ fn whether_locks_stay_in_its_memory() {
             &[("used_memory", "1000000")],
             Memory,
             Broken,
-            "refuses to write",
+            "refuses writes",
         ),
         (
             &[
@@ -74,7 +73,7 @@ fn whether_locks_stay_in_its_memory() {
 }
 
 #[test]
-fn what_a_restart_of_it_does() {
+fn effects_of_a_restart() {
     use Severity::{Broken, Risk, Unknown};
     use Topic::Persistence;
     for (changes, topic, severity, contains) in [
@@ -89,7 +88,7 @@ fn what_a_restart_of_it_does() {
             &[("aof_last_write_status", "err")],
             Persistence,
             Broken,
-            "disk is full",
+            "disk is probably full",
         ),
         (
             &[("rdb_last_bgsave_status", "err")],
@@ -109,17 +108,17 @@ fn what_a_restart_of_it_does() {
 }
 
 #[test]
-fn what_a_power_cut_does() {
+fn effects_of_a_power_failure() {
     use Layout::{Quorum, Sentinel, Single};
     use Severity::{Note, Ok, Risk, Unknown};
     for (layout, flushed, severity, contains) in [
-        (Single, Some("always"), Ok, "by each write"),
+        (Single, Some("always"), Ok, "after each write"),
         (Single, Some("everysec"), Note, "the last second"),
         (Single, Some("no"), Risk, "CONFIG SET appendfsync everysec"),
         (Single, None, Unknown, "CONFIG GET appendfsync"),
         (Single, Some("fortnightly"), Unknown, "`fortnightly`"),
         (Sentinel, Some("everysec"), Note, "the last second"),
-        (Quorum, Some("always"), Ok, "by each write"),
+        (Quorum, Some("always"), Ok, "after each write"),
         (
             Quorum,
             Some("everysec"),
@@ -136,7 +135,7 @@ fn what_a_power_cut_does() {
 }
 
 #[test]
-fn fences_are_said_to_survive_what_leases_do_not() {
+fn findings_about_lost_leases_mention_that_tokens_grow() {
     for layout in [Layout::Single, Layout::Sentinel, Layout::Quorum] {
         for logged in ["0", "1"] {
             let facts = facts(layout, vec![server("a:1", &[("aof_enabled", logged)])]);

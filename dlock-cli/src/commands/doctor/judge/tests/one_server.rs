@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use dlock::admin::Layout;
+
 use super::{check, facts, server, single};
 use crate::commands::doctor::{
-    facts::{Facts, Layout, LockFacts, Missing},
+    facts::{Facts, LockFacts, Missing},
     finding::{Severity, Topic},
     judge::judge,
 };
@@ -22,7 +24,7 @@ fn a_server_as_it_should_be_has_nothing_worse_than_notes() {
 }
 
 #[test]
-fn what_it_is_and_whether_it_is_ready() {
+fn version_and_role() {
     use Severity::{Broken, Ok, Unknown};
     use Topic::{Role, Version};
     for (changes, topic, severity, contains) in [
@@ -53,7 +55,7 @@ fn what_it_is_and_whether_it_is_ready() {
             Unknown,
             "`unstable`",
         ),
-        (&[("role", "slave")], Role, Broken, "name the master"),
+        (&[("role", "slave")], Role, Broken, "address of the master"),
         (&[("role", "")], Role, Unknown, "no role"),
         (
             &[("cluster_enabled", "1")],
@@ -74,7 +76,7 @@ fn what_it_is_and_whether_it_is_ready() {
 }
 
 #[test]
-fn what_else_it_has_to_do() {
+fn load() {
     use Severity::{Note, Ok, Risk, Unknown};
     use Topic::Load;
     for (changes, topic, severity, contains) in [
@@ -86,7 +88,12 @@ fn what_else_it_has_to_do() {
         ),
         (&[("connected_clients", "8000")], Load, Risk, "maxclients"),
         (&[("maxclients", "")], Load, Ok, "10 clients"),
-        (&[("connected_clients", "")], Load, Unknown, "how many"),
+        (
+            &[("connected_clients", "")],
+            Load,
+            Unknown,
+            "number of clients",
+        ),
         (
             &[("rejected_connections", "3")],
             Load,
@@ -114,7 +121,7 @@ fn what_else_it_has_to_do() {
             ],
             Load,
             Note,
-            "`KEYS` takes 10 ms a call",
+            "`KEYS` takes 10 ms per call",
         ),
         (
             &[("cmdstat_eval", "calls=1,usec_per_call=10000000.00")],
@@ -134,7 +141,7 @@ fn without_info_nothing_is_claimed() {
     let facts = facts(Layout::Single, vec![silent]);
     check(
         &facts,
-        Topic::Rights,
+        Topic::Permissions,
         Severity::Unknown,
         "ACL SETUSER app +info",
     );
@@ -167,7 +174,7 @@ fn a_server_without_an_answer_is_broken_and_nothing_else() {
 }
 
 #[test]
-fn a_server_whose_scripts_cannot_publish_is_slower_and_no_risk() {
+fn scripts_that_cannot_publish_are_a_note() {
     let mut sharded = server("a:1", &[]);
     sharded.unpublished = Some("another slot".to_owned());
     let of_messages = |sharded| {
@@ -175,7 +182,7 @@ fn a_server_whose_scripts_cannot_publish_is_slower_and_no_risk() {
         let mut findings = findings.filter(|it| it.what.contains("scripts cannot publish"));
         findings.next()
     };
-    let finding = of_messages(sharded).expect("it is told");
+    let finding = of_messages(sharded).expect("there is a finding");
     assert_eq!(
         (finding.severity, finding.topic),
         (Severity::Note, Topic::Latency)
@@ -185,7 +192,7 @@ fn a_server_whose_scripts_cannot_publish_is_slower_and_no_risk() {
 }
 
 #[test]
-fn missing_rights_come_with_the_words_that_grant_them() {
+fn missing_permissions_come_with_the_words_that_grant_them() {
     let missing = |rule: &str, is_required| Missing {
         rule: rule.to_owned(),
         purpose: "locking".to_owned(),
@@ -200,20 +207,20 @@ fn missing_rights_come_with_the_words_that_grant_them() {
     let facts = facts(Layout::Single, vec![bare]);
     check(
         &facts,
-        Topic::Rights,
+        Topic::Permissions,
         Severity::Broken,
         "ACL SETUSER app +publish ~dlock:*",
     );
     // Settings with the same purpose have one finding.
     check(
         &facts,
-        Topic::Rights,
+        Topic::Permissions,
         Severity::Broken,
-        "+publish ~dlock:*: locking; one who looks",
+        "+publish ~dlock:*: locking. Users that only inspect",
     );
     let notes: Vec<_> = judge(&facts)
         .into_iter()
-        .filter(|it| it.topic == Topic::Rights && it.severity == Severity::Note)
+        .filter(|it| it.topic == Topic::Permissions && it.severity == Severity::Note)
         .collect();
     assert_eq!(notes.len(), 1);
     assert_eq!(notes[0].advice.as_deref(), Some("ACL SETUSER app +info"));
@@ -232,7 +239,7 @@ fn latency_is_judged_by_the_ttl() {
         &of(1, 100),
         Topic::Latency,
         Ok,
-        "PING takes 100 µs, p99 1.0 ms",
+        "PING: median 100 µs, p99 1.0 ms",
     );
     check(&of(10, 30_000), Topic::Latency, Ok, "TTLs from 200 ms");
     check(
@@ -253,7 +260,7 @@ fn latency_is_judged_by_the_ttl() {
 }
 
 #[test]
-fn what_lies_in_the_servers_is_told() {
+fn locks_on_the_servers_are_counted() {
     use Severity::{Note, Ok, Risk, Unknown};
     let with = |locks| Facts {
         locks: Result::Ok(locks),
@@ -280,7 +287,7 @@ fn what_lies_in_the_servers_is_told() {
         }),
         Topic::Locks,
         Note,
-        "1 waiter gave no sign",
+        "1 waiter stopped polling",
     );
     let endless = LockFacts {
         without_ttl: keys(5),
@@ -300,13 +307,13 @@ fn what_lies_in_the_servers_is_told() {
         &with(foreign.clone()),
         Topic::Locks,
         Risk,
-        "not by dlock: `k:1`",
+        "not written by dlock: `k:1`",
     );
     let raw = Facts {
         raw_keys: true,
         ..with(foreign)
     };
-    check(&raw, Topic::Locks, Note, "raw keys");
+    check(&raw, Topic::Locks, Note, "--raw-keys");
     let partly = LockFacts {
         at_a_minority: keys(1),
         ..some.clone()
@@ -329,5 +336,5 @@ fn what_lies_in_the_servers_is_told() {
     let about = judge(&dead)
         .into_iter()
         .filter(|it| it.topic == Topic::Locks);
-    assert_eq!(about.count(), 0, "that nobody answers is said once");
+    assert_eq!(about.count(), 0, "the missing answer has one finding");
 }

@@ -1,20 +1,22 @@
 //! Findings about servers together: their replicas, their machines, their clocks.
 
+use dlock::admin::Layout;
+
 use super::{check, clock, facts, server, single};
 use crate::commands::doctor::{
-    facts::{Facts, Layout, Reading},
+    facts::{Facts, Reading},
     finding::{Severity, Topic},
 };
 
 #[test]
-fn what_becomes_of_leases_in_a_fail_over() {
+fn what_becomes_of_leases_in_a_failover() {
     use Severity::{Broken, Note, Ok, Risk};
     let online = "ip=10.0.0.2,port=6379,state=online,offset=14,lag=0";
     let late = "ip=10.0.0.2,port=6379,state=online,offset=14,lag=9";
     let syncing = "ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0";
     let guarded = ("min_slaves_good_slaves", "1");
     for (layout, min_replicas, changes, severity, contains) in [
-        (Layout::Single, 0, &[][..], Ok, "none"),
+        (Layout::Single, 0, &[][..], Ok, "no replicas"),
         (Layout::Single, 1, &[], Broken, "min_replicas=1"),
         (
             Layout::Single,
@@ -36,7 +38,7 @@ fn what_becomes_of_leases_in_a_fail_over() {
             1,
             &[("slave0", online), guarded],
             Ok,
-            "1 replica, all confirm",
+            "1 replica: all of them confirm",
         ),
         (
             Layout::Sentinel,
@@ -50,7 +52,7 @@ fn what_becomes_of_leases_in_a_fail_over() {
             1,
             &[("slave0", online), ("slave1", online), guarded],
             Note,
-            "min_replicas=2 closes",
+            "min_replicas=2 prevents",
         ),
         (
             Layout::Sentinel,
@@ -87,13 +89,13 @@ fn what_becomes_of_leases_in_a_fail_over() {
             Risk,
             "replica to each master",
         ),
-        (Layout::Quorum, 0, &[], Ok, "none"),
+        (Layout::Quorum, 0, &[], Ok, "no replicas"),
         (
             Layout::Quorum,
             0,
             &[("slave0", online)],
             Note,
-            "stand alone",
+            "replaces a server of a quorum",
         ),
     ] {
         let mut facts = facts(layout, vec![server("a:1", changes)]);
@@ -105,7 +107,7 @@ fn what_becomes_of_leases_in_a_fail_over() {
         Layout::Sentinel,
         vec![server("a:1", &[("slave0", online), guarded]), cut_off],
     );
-    check(&facts, Topic::Replicas, Risk, "not in touch");
+    check(&facts, Topic::Replicas, Risk, "not connected to its master");
 }
 
 #[test]
@@ -138,7 +140,12 @@ fn a_quorum_wants_servers_that_fail_apart() {
     twice.servers[1]
         .info
         .insert("run_id".to_owned(), "a:1".to_owned());
-    check(&twice, Topic::Quorum, Broken, "a:1 and b:1 are one server");
+    check(
+        &twice,
+        Topic::Quorum,
+        Broken,
+        "redis://a:1 and redis://b:1 are one server",
+    );
 
     let mut silent = named(&["a:1", "b:1", "c:1"]);
     silent.servers[1].info.clear();
@@ -150,7 +157,7 @@ fn a_quorum_wants_servers_that_fail_apart() {
         &down,
         Topic::Quorum,
         Risk,
-        "2 of 3 servers answer, 2 decide | when one more fails",
+        "2 of 3 servers answer, 2 are a majority | if one more server fails",
     );
     down.servers[1].failure = Some("down".to_owned());
     check(&down, Topic::Quorum, Broken, "1 of 3 servers answer");
@@ -184,19 +191,30 @@ fn a_cluster_wants_a_majority_of_masters() {
         &alone,
         Topic::Role,
         Severity::Broken,
-        "no node of a cluster",
+        "not a node of a cluster",
     );
 }
 
 #[test]
-fn who_takes_a_place_should_not_fail_with_who_had_it() {
+fn replicas_should_not_share_the_machine_of_their_master() {
     let online = "ip=a,port=2,state=online,offset=14,lag=0";
     let shared = facts(Layout::Sentinel, vec![server("a:1", &[("slave0", online)])]);
     check(
         &shared,
         Topic::Sentinel,
         Severity::Risk,
-        "on its master's machine: a:1",
+        "on its master's machine: redis://a:1",
+    );
+    let online = "ip=::1,port=2,state=online,offset=14,lag=0";
+    let shared = facts(
+        Layout::Sentinel,
+        vec![server("[::1]:1", &[("slave0", online)])],
+    );
+    check(
+        &shared,
+        Topic::Sentinel,
+        Severity::Risk,
+        "on its master's machine: redis://[::1]:1",
     );
     let apart = facts(Layout::Sentinel, vec![server("b:1", &[("slave0", online)])]);
     check(&apart, Topic::Sentinel, Severity::Ok, "3 Sentinels");
@@ -204,11 +222,11 @@ fn who_takes_a_place_should_not_fail_with_who_had_it() {
         sentinels: 1,
         ..apart
     };
-    check(&few, Topic::Sentinel, Severity::Note, "names 1 Sentinel");
+    check(&few, Topic::Sentinel, Severity::Note, "lists 1 Sentinel");
 }
 
 #[test]
-fn clocks_are_judged_by_what_depends_on_them() {
+fn clocks_are_judged_by_their_effect() {
     use Severity::{Note, Ok, Risk, Unknown};
     let pair = |layout, ahead_ms| {
         let mut facts = facts(layout, vec![server("a:1", &[]), server("b:1", &[])]);
@@ -220,7 +238,7 @@ fn clocks_are_judged_by_what_depends_on_them() {
         &pair(Layout::Quorum, 5_000),
         Topic::Clock,
         Note,
-        "source of time",
+        "time source",
     );
     let replicated = |clock: Result<Reading, String>| {
         let mut facts = facts(Layout::Sentinel, vec![server("a:1", &[])]);
@@ -229,15 +247,15 @@ fn clocks_are_judged_by_what_depends_on_them() {
     };
     // The drift of a TTL of 30 s is 302 ms, and each of the readings may be wrong by 50 µs.
     for (ahead_ms, severity, contains) in [
-        (302, Ok, "replicas that agree with it: z:2"),
+        (302, Ok, "the clocks of its replicas agree: z:2"),
         (
             303,
             Risk,
-            "its replica z:2 is 303.0 ms ahead | after a fail-over to it",
+            "the clock of replica z:2 is 303.0 ms ahead | after a failover to this replica",
         ),
-        (303, Risk, "302.0 ms that a TTL of 30s allows"),
+        (303, Risk, "the drift of 302.0 ms for a TTL of 30s"),
         (-999, Ok, "agree"),
-        (-2_000, Note, "its replica z:2 is 2000.0 ms behind"),
+        (-2_000, Note, "replica z:2 is 2000.0 ms behind"),
     ] {
         let facts = replicated(Result::Ok(clock(ahead_ms)));
         check(&facts, Topic::Clock, severity, contains);
@@ -249,7 +267,7 @@ fn clocks_are_judged_by_what_depends_on_them() {
         let line = format!("ip=z,port={port},state=online,offset=14,lag=0");
         unseen.servers[0].info.insert(name.to_owned(), line);
     }
-    check(&unseen, Topic::Clock, Unknown, "some of its replicas");
+    check(&unseen, Topic::Clock, Unknown, "some replicas");
     let mut ours = single(&[]);
     ours.servers[0].clock = Some(clock(-60_000));
     check(&ours, Topic::Clock, Note, "60 s behind this machine's");
@@ -260,7 +278,7 @@ fn clocks_are_judged_by_what_depends_on_them() {
         &ours,
         Topic::Clock,
         Ok,
-        "agrees with this machine's, give or take 50 µs",
+        "agrees with this machine's clock, ± 50 µs",
     );
     ours.servers[0].clock = None;
     check(&ours, Topic::Clock, Unknown, "+time");

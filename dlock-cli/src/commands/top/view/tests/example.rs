@@ -1,4 +1,4 @@
-//! The locks of the pictures, and what a user does to them.
+//! Example locks, and functions that press keys.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(super) fn model() -> Model {
     };
     let mut model = Model::new("dlock", server);
     let mut foreign = Holder {
-        name: "another client".to_owned(),
+        name: "third-party client".to_owned(),
         ..Holder::default()
     };
     foreign.ttl = None;

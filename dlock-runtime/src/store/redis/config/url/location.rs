@@ -88,6 +88,13 @@ impl Location {
         self.login.password().is_some()
     }
 
+    /// The user of the URL's login: the server's default user if it has a password alone.
+    #[cfg(feature = "admin")]
+    pub(crate) fn user(&self) -> Option<&str> {
+        let default = || self.has_password().then_some("default");
+        self.login.username().or_else(default)
+    }
+
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
