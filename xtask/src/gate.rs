@@ -16,8 +16,14 @@ use crate::steps::Step;
 use crate::timed::Times;
 use crate::{api, cargo, editor, server, supply, tools};
 
-/// The steps that only compile, and the examples of the documentation.
-const BESIDE: [Step; 4] = [Step::Lint, Step::DocTest, Step::Doc, Step::Api];
+/// The steps that mostly compile, and the examples of the documentation.
+const BESIDE: [Step; 5] = [
+    Step::Lint,
+    Step::DocTest,
+    Step::Doc,
+    Step::Api,
+    Step::Package,
+];
 
 enum Done {
     Checked,

@@ -25,12 +25,14 @@ pub(crate) enum Step {
     Doc,
     /// The public API, against docs/api; left out where rustdoc writes another format of JSON
     Api,
+    /// The packages as they are published, and the README's first program with them
+    Package,
     /// What rust-analyzer finds of the names in a key; left out where it is not to be had
     Editor,
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Server,
         Self::Fmt,
         Self::Supply,
@@ -39,6 +41,7 @@ impl Step {
         Self::DocTest,
         Self::Doc,
         Self::Api,
+        Self::Package,
         Self::Editor,
     ];
 
@@ -52,6 +55,7 @@ impl Step {
             Self::DocTest => "doc-test",
             Self::Doc => "doc",
             Self::Api => "api",
+            Self::Package => "package",
             Self::Editor => "editor",
         }
     }
@@ -103,6 +107,8 @@ impl Step {
                 Call::new("test --workspace --tests --all-features --locked --no-fail-fast")
                     .with(test_threads()),
             ],
+            // A program of its own, so that its output can go to a file.
+            Self::Package => vec![Call::new("run --quiet --package xtask --locked -- package")],
             Self::DocTest => {
                 vec![Call::new("test --workspace --doc --all-features --locked")]
             }
@@ -128,9 +134,13 @@ impl Step {
                 name: "rust-analyzer",
                 command: &["rust-analyzer"],
             }),
-            Self::Server | Self::Supply | Self::Test | Self::DocTest | Self::Doc | Self::Api => {
-                None
-            }
+            Self::Server
+            | Self::Supply
+            | Self::Test
+            | Self::DocTest
+            | Self::Doc
+            | Self::Api
+            | Self::Package => None,
         }
     }
 }
