@@ -48,6 +48,10 @@ pub mod metrics {}
 pub mod protocol {}
 
 #[doc = links!()]
+#[doc = include_str!("../docs/book/src/reference/versions.md")]
+pub mod versions {}
+
+#[doc = links!()]
 #[doc = include_str!("../docs/book/src/explanation/alternatives.md")]
 pub mod alternatives {}
 

@@ -2,6 +2,7 @@
 #![doc = "[comparison]: crate::book::alternatives\n[errors]: crate::book::errors\n[guarantees]: crate::book::guarantees\n[migration]: crate::book::migration\n[observability]: crate::book::metrics\n[operations]: crate::book::operations\n[operations-raw]: crate::book::operations#with-clients-in-other-languages\n[protocol]: crate::book::protocol\n"]
 // Its code is tested in the package of the tests, which has the crates that it uses.
 #![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// Makes a struct or an enum one of the values that stand in a key.
 ///

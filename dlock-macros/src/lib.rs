@@ -15,6 +15,7 @@
 //!
 //! The derive (`key_part`) has the same stages in small: `options`, `check`, `plan`, `expand`. Both
 //! say what is wrong through `message` and `suggest`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
 mod attribute;
