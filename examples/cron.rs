@@ -1,5 +1,4 @@
-//! Sends the invoices of a night once, although every replica of a service starts that job by a clock
-//! of its own.
+//! Sends the invoices of a night once, although every replica of a service starts the job by its own clock.
 //!
 //! ```text
 //! cargo run --example cron
@@ -7,12 +6,12 @@
 //! DLOCK_URL=redis://127.0.0.1:6379 cargo run --example cron -- --kill
 //! ```
 //!
-//! Three durations make it so. What they must be, for replicas whose clocks differ by `SKEW`:
+//! Three durations ensure this. For replicas whose clocks differ by `SKEW`:
 //!
-//! - `ttl` is how long a replica that was killed in the job keeps others from doing it instead.
-//! - `wait` is longer than the job and a `ttl` together: somebody is still there to do it then.
-//! - `min_hold` is longer than `SKEW` and `wait` together: who comes late finds the lock held
-//!   although the job is long done, and skips it.
+//! - `ttl`: after a crash in the job, the lock stays held for at most this time.
+//! - `wait` is longer than the job and `ttl` together. A waiting replica then still takes over after a crash.
+//! - `min_hold` is longer than `SKEW` and `wait` together. A late replica then finds the lock held although the job is
+//!   done, and skips it.
 
 use std::{
     env,
@@ -34,55 +33,55 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-// A service would have minutes here, and a `min_hold` of half an hour. With a `ttl` of a second or two a
-// machine that is busy with something else for that long would lose the lease.
+// A service uses minutes here, and a `min_hold` of half an hour. With a `ttl` of one or two seconds, a busy
+// machine can lose the lease.
 const TTL: Duration = Duration::from_secs(6);
 const WAIT: Duration = Duration::from_secs(12);
 const MIN_HOLD: Duration = Duration::from_secs(20);
 const JOB: Duration = Duration::from_millis(2500);
-/// How much later than the one before it a replica believes that it is midnight.
+/// The delay of each replica's clock behind the one before it.
 const SKEW: Duration = Duration::from_millis(400);
-/// What the range of `--replicas` ends with.
+/// The greatest value of `--replicas`.
 const MOST: u8 = 16;
 const _: () = {
     assert!(WAIT.as_millis() > JOB.as_millis() + TTL.as_millis());
     let skew = SKEW.as_millis() * (MOST as u128 - 1);
     assert!(MIN_HOLD.as_millis() > skew + WAIT.as_millis());
 };
-/// What a replica says when it has begun, and the coordinator wants to know.
+/// The output of a replica that has started the job. The coordinator waits for it.
 const BEGUN: &str = "runs the job";
 
-/// Runs a nightly job on several replicas, and exits with 1 unless it was done once.
+/// Starts a nightly job on several replicas. Exits with 1 unless it ran exactly once.
 ///
-/// The replicas are tasks of this process, or processes if `DLOCK_URL` names a server.
+/// The replicas are tasks of this process, or processes if `DLOCK_URL` is set.
 #[derive(Debug, Parser)]
 #[command(name = "cron")]
 struct Cli {
-    /// How many replicas start the job.
+    /// Number of replicas that start the job.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=i64::from(MOST)))]
     replicas: u8,
-    /// Give the lock back as soon as the job is done, to show what happens then.
+    /// Release the lock as soon as the job is done, to show the double run.
     #[arg(long)]
     without_min_hold: bool,
-    /// Kill the replica that has begun the job. Needs a server.
+    /// Kill the replica that runs the job. Requires `DLOCK_URL`.
     #[arg(long)]
     kill: bool,
-    /// Which replica this process is.
+    /// The number of this replica.
     #[arg(long, hide = true, requires = "night")]
     replica: Option<u8>,
-    /// The night whose invoices are sent.
+    /// The night of the job.
     #[arg(long, hide = true)]
     night: Option<u64>,
-    /// Where they are put.
+    /// The file that receives the invoices.
     #[arg(long, hide = true)]
     outbox: Option<PathBuf>,
 }
 
-/// One of several processes of the same service.
+/// One of several replicas of a service.
 struct Replica {
     number: u8,
     locks: LockManager,
-    /// Stands for a mail server, which takes the same mail twice.
+    /// A stand-in for a mail server, which accepts the same mail twice.
     outbox: PathBuf,
     say: Say,
 }
@@ -103,7 +102,7 @@ enum JobError {
     Outbox(#[from] io::Error),
 }
 
-// The night is part of the key, so that the next one never waits for the `min_hold` of this one.
+// The night is part of the key, so the next night does not wait for the `min_hold` of this one.
 #[distributed_lock(
     key = "invoices:<night>",
     ttl = TTL,
@@ -117,7 +116,7 @@ async fn invoices(night: u64, replica: &Replica) -> Result<Night, JobError> {
     send_invoices(replica, lease).await
 }
 
-/// The same without `min_hold`: a lock keeps two from running it at once, not one after the other.
+/// The same without `min_hold`. The lock then prevents two runs at the same time, but not one after the other.
 #[distributed_lock(
     key = "invoices:<night>",
     ttl = TTL,
@@ -133,13 +132,13 @@ async fn invoices_without_min_hold(night: u64, replica: &Replica) -> Result<Nigh
 async fn send_invoices(replica: &Replica, lease: &Lease) -> Result<Night, JobError> {
     replica.say(format!("{BEGUN}, token {}", lease.fencing_token()));
     sleep(JOB).await;
-    // The last look before the step that cannot be undone.
+    // The last check before the step that cannot be undone.
     lease.ensure_held()?;
     let mut outbox = fs::OpenOptions::new()
         .create(true)
         .append(true)
         .open(&replica.outbox)?;
-    writeln!(outbox, "invoices by replica {}", replica.number)?;
+    writeln!(outbox, "invoices from replica {}", replica.number)?;
     Ok(Night::Done)
 }
 
@@ -148,26 +147,26 @@ impl Replica {
         (self.say)(text.into());
     }
 
-    /// From midnight on, as it really is.
+    /// Runs the job at midnight by the replica's clock.
     async fn run(&self, night: u64, without_min_hold: bool) -> Result<(), JobError> {
         sleep(SKEW * u32::from(self.number - 1)).await;
-        self.say("its clock says midnight");
+        self.say("starts: midnight by its clock");
         let night = if without_min_hold {
             invoices_without_min_hold(night, self).await?
         } else {
             invoices(night, self).await?
         };
         self.say(match night {
-            Night::Done => "has sent the invoices",
-            Night::Skipped => "skips the job: another has it",
+            Night::Done => "sent the invoices",
+            Night::Skipped => "skips the job: the lock is busy",
         });
-        // Gives back what is held, except for the rest of `min_hold`, which the store keeps.
+        // Releases the locks. The store keeps a lock for the rest of its `min_hold`.
         self.locks.shutdown(Duration::from_secs(5)).await;
         Ok(())
     }
 }
 
-/// A replica that is a process of its own.
+/// Runs this process as one replica.
 async fn replica_process(cli: &Cli, number: u8) -> Result<(), Box<dyn Error>> {
     let builder = LockManager::builder().application("cron");
     let replica = Replica {
@@ -176,24 +175,24 @@ async fn replica_process(cli: &Cli, number: u8) -> Result<(), Box<dyn Error>> {
         outbox: cli.outbox.clone().ok_or("--outbox is missing")?,
         say: Box::new(|text| println!("{text}")),
     };
-    println!("is ready");
+    println!("ready");
     let mut line = String::new();
     let mut stdin = BufReader::new(tokio::io::stdin());
     if stdin.read_line(&mut line).await? == 0 {
-        return Err("midnight never came".into());
+        return Err("the input ended before midnight".into());
     }
     let night = cli.night.ok_or("--night is missing")?;
     replica.run(night, cli.without_min_hold).await?;
     Ok(())
 }
 
-/// What one of the replicas says.
+/// A line of output of a replica.
 struct Said {
     replica: u8,
     text: String,
 }
 
-/// All replicas as tasks. A manager for each: they meet in the store only, as processes would.
+/// Runs all replicas as tasks. Each has its own manager, so they share only the store, as processes do.
 async fn run_tasks(cli: &Cli, outbox: &Path) -> Result<(), Box<dyn Error>> {
     let store = MemoryStore::new();
     let (said, mut all_said) = unbounded_channel();
@@ -220,9 +219,9 @@ async fn run_tasks(cli: &Cli, outbox: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// All replicas as processes, each of which is this program once more.
+/// Runs all replicas as processes of this program.
 async fn run_processes(cli: &Cli, outbox: &Path) -> Result<(), Box<dyn Error>> {
-    // What a scheduler calls the night, and not each replica by its clock.
+    // A scheduler names the night. The clocks of the replicas could differ around midnight.
     let night = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
     let (said, mut all_said) = unbounded_channel();
     let mut children = Vec::new();
@@ -234,7 +233,7 @@ async fn run_processes(cli: &Cli, outbox: &Path) -> Result<(), Box<dyn Error>> {
         command.arg("--outbox").arg(outbox);
         command.args(cli.without_min_hold.then_some("--without-min-hold"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // None is left to itself when this process gives up on an error.
+        // No replica outlives this process after an error.
         let mut child = command.kill_on_drop(true).spawn()?;
         let lines = child.stdout.take().ok_or("the output is piped")?;
         let mut lines = BufReader::new(lines).lines();
@@ -248,11 +247,11 @@ async fn run_processes(cli: &Cli, outbox: &Path) -> Result<(), Box<dyn Error>> {
     }
     drop(said);
 
-    // A process takes its time to start: midnight is when all are there.
+    // Processes take a while to start. Midnight is when all are ready.
     for _ in 0..cli.replicas {
         tokio::select! {
             _ready = all_said.recv() => {}
-            _ended = readers.join_next() => return Err("a replica could not start".into()),
+            _ended = readers.join_next() => return Err("a replica failed to start".into()),
         }
     }
     for child in children.iter_mut().flatten() {
@@ -266,10 +265,10 @@ async fn run_processes(cli: &Cli, outbox: &Path) -> Result<(), Box<dyn Error>> {
         if !killed && said.text.starts_with(BEGUN) {
             killed = true;
             let child = &mut children[usize::from(said.replica - 1)];
-            // SIGKILL: no destructor runs, nothing is released.
-            child.take().ok_or("it lives")?.kill().await?;
+            // SIGKILL: no destructor runs, so the lock is not released.
+            child.take().ok_or("the replica has ended")?.kill().await?;
             let replica = said.replica;
-            let text = "was killed in the job".to_owned();
+            let text = "was killed during the job".to_owned();
             Said { replica, text }.print(midnight);
         }
     }
@@ -280,16 +279,16 @@ async fn run_processes(cli: &Cli, outbox: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 async fn ended_well(mut child: Child) -> Result<(), Box<dyn Error>> {
-    // It has closed its output, so there is not much left of it.
+    // The replica has closed its output, so it ends soon.
     let status = timeout(Duration::from_secs(10), child.wait()).await??;
     if status.success() {
         return Ok(());
     }
-    Err(format!("a replica ended with {status}").into())
+    Err(format!("a replica failed: {status}").into())
 }
 
 fn tell(said: &UnboundedSender<Said>, replica: u8, text: String) {
-    // Whoever listened has given up, and ends everything.
+    // The receiver is gone only when the whole run has failed.
     said.send(Said { replica, text }).ok();
 }
 
@@ -308,18 +307,20 @@ async fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
     let url = env::var("DLOCK_URL").unwrap_or_default();
     let has_server = !url.is_empty() && !url.starts_with("memory:");
     if cli.kill && !has_server {
-        eprintln!("cron: only a process can be killed, and processes need a server to meet at:");
+        eprintln!(
+            "cron: --kill requires a server, because only processes can be killed. Set DLOCK_URL, for example"
+        );
         eprintln!("  DLOCK_URL=redis://127.0.0.1:6379 cargo run --example cron -- --kill");
         return Ok(ExitCode::from(2));
     }
     if has_server {
-        // Says once what each replica would say: that the server is not there.
+        // Reports an unreachable server once, not once per replica.
         LockManager::connect_env().await?;
     }
     let directory = tempfile::TempDir::with_prefix("cron-")?;
     let outbox = directory.path().join("outbox");
     let (replicas, skew) = (cli.replicas, SKEW * u32::from(cli.replicas - 1));
-    print!("{replicas} replicas, clocks {skew:?} apart, ttl {TTL:?}, wait {WAIT:?}, ");
+    print!("{replicas} replicas, clock skew {skew:?}, ttl {TTL:?}, wait {WAIT:?}, ");
     if cli.without_min_hold {
         println!("no min_hold");
     } else {
@@ -336,7 +337,7 @@ async fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
         Err(error) => return Err(error.into()),
     };
     if sent == 1 {
-        println!("the invoices were sent once");
+        println!("the invoices were sent exactly once");
         return Ok(ExitCode::SUCCESS);
     }
     println!("WRONG: the invoices were sent {sent} times");

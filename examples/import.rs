@@ -1,5 +1,5 @@
-//! Imports a price list by a command-line program without async, of which several copies run at once: one
-//! imports, the others wait and find it done.
+//! Imports a price list in a command-line program without async. Several copies run at once: one imports, the others
+//! wait and skip it.
 //!
 //! ```text
 //! cargo run --example import
@@ -7,8 +7,9 @@
 //! DLOCK_URL=redis://127.0.0.1:6379 cargo run --example import -- --copies 5
 //! ```
 //!
-//! Nothing here needs tokio: a plain `fn` under the attribute blocks its thread, and dlock brings the threads for
-//! timers, connections and renewals. The table below stands for a database behind a driver that blocks.
+//! The program does not need tokio. A plain `fn` with the attribute blocks its thread, and dlock runs timers,
+//! connections and renewals on threads of its own. The table below is a stand-in for a database with a blocking
+//! driver.
 
 use std::{
     collections::BTreeMap,
@@ -25,28 +26,28 @@ use std::{
 use clap::Parser;
 use dlock::{LockError, LockManager, distributed_lock, store::memory::MemoryStore};
 
-/// The time that a row takes: long enough for all copies to be there meanwhile.
+/// The time for one row. All copies start before the first import ends.
 const ROW: Duration = Duration::from_millis(40);
 
-/// Rows of the price list.
+/// The number of rows of the price list.
 const ROWS: usize = 25;
 
-/// Runs several copies of an import at once, and exits with 1 unless each row was imported once.
+/// Runs several copies of an import at once. Exits with 1 unless each row was imported exactly once.
 ///
-/// The copies are threads of this process, or processes if `DLOCK_URL` names a server.
+/// The copies are threads of this process, or processes if `DLOCK_URL` is set.
 #[derive(Debug, Parser)]
 #[command(name = "import")]
 struct Cli {
-    /// How many copies run at once.
+    /// Number of copies that run at once.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=16))]
     copies: u8,
-    /// Import without the lock, to show what happens then.
+    /// Run without the lock, to show duplicate rows.
     #[arg(long)]
     without_lock: bool,
-    /// Which copy this process is.
+    /// The number of this copy.
     #[arg(long, hide = true, requires = "table")]
     copy: Option<u8>,
-    /// Where the rows go.
+    /// The file that receives the rows.
     #[arg(long, hide = true)]
     table: Option<PathBuf>,
 }
@@ -55,18 +56,18 @@ struct Cli {
 enum ImportError {
     #[error(transparent)]
     Lock(#[from] LockError),
-    #[error("the table cannot be written: {0}")]
+    #[error("cannot write the table: {0}")]
     Table(#[from] io::Error),
 }
 
-/// How an import ended.
+/// The result of an import.
 enum Import {
     Done { rows: usize, token: Option<i64> },
-    FoundDone,
+    Skipped,
 }
 
-// `on_lost = finish`: a thread cannot be stopped, so the body looks for itself whether it may go on. `wait` is as
-// long as an import may take; a copy that is killed in it keeps the others out for a `ttl` at most.
+// dlock cannot stop a thread, so the body itself checks the lease before each row (`on_lost = finish`). `wait`
+// is longer than an import. If a copy is killed, the lock stays held for at most one `ttl`.
 #[distributed_lock(
     key = "import:<feed>",
     ttl = "10s",
@@ -80,11 +81,11 @@ fn import(locks: &LockManager, feed: &str, table: &Table) -> Result<Import, Impo
     table.import(feed, Some(token), || lease.ensure_held())
 }
 
-/// A table in a file, to which rows are appended one after the other.
+/// A table in a file. Rows are appended one by one.
 struct Table(PathBuf);
 
 impl Table {
-    /// Writes all rows of `feed`, unless they are there; `may_go_on` is asked before each.
+    /// Writes all rows of `feed` unless they exist. Calls `may_go_on` before each row.
     fn import(
         &self,
         feed: &str,
@@ -92,7 +93,7 @@ impl Table {
         may_go_on: impl Fn() -> Result<(), LockError>,
     ) -> Result<Import, ImportError> {
         if self.rows()?.contains_key(&row(feed, ROWS)) {
-            return Ok(Import::FoundDone);
+            return Ok(Import::Skipped);
         }
         for number in 1..=ROWS {
             may_go_on()?;
@@ -106,7 +107,7 @@ impl Table {
         Ok(Import::Done { rows: ROWS, token })
     }
 
-    /// How often each row is there.
+    /// Returns how often each row occurs.
     fn rows(&self) -> io::Result<BTreeMap<String, usize>> {
         let text = match fs::read_to_string(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -124,7 +125,7 @@ fn row(feed: &str, number: usize) -> String {
     format!("{feed}, article {number}, {}.90 EUR", number * 3)
 }
 
-/// What every copy does.
+/// Runs one copy and returns its output.
 fn copy(locks: &LockManager, table: &Table, without_lock: bool) -> Result<String, ImportError> {
     let imported = if without_lock {
         table.import("prices", None, || Ok(()))?
@@ -137,11 +138,11 @@ fn copy(locks: &LockManager, table: &Table, without_lock: bool) -> Result<String
             token: Some(token),
         } => format!("imported {rows} rows, token {token}"),
         Import::Done { rows, token: None } => format!("imported {rows} rows"),
-        Import::FoundDone => "found them imported".to_owned(),
+        Import::Skipped => "skipped: the rows are already imported".to_owned(),
     })
 }
 
-/// All copies as threads. A manager for each: they meet in the store only, as processes would.
+/// Runs all copies as threads. Each has its own manager, so they share only the store, as processes do.
 fn run_threads(cli: &Cli, table: &Path) -> Result<(), Box<dyn Error>> {
     let store = MemoryStore::new();
     thread::scope(|scope| {
@@ -164,7 +165,7 @@ fn run_threads(cli: &Cli, table: &Path) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// All copies as processes, each of which is this program once more.
+/// Runs all copies as processes of this program.
 fn run_processes(cli: &Cli, table: &Path) -> Result<(), Box<dyn Error>> {
     let mut copies = Vec::new();
     for number in 1..=cli.copies {
@@ -177,18 +178,18 @@ fn run_processes(cli: &Cli, table: &Path) -> Result<(), Box<dyn Error>> {
     for mut copy in copies {
         let status = copy.0.wait()?;
         if !status.success() {
-            return Err(format!("a copy ended with {status}").into());
+            return Err(format!("a copy failed: {status}").into());
         }
     }
     Ok(())
 }
 
-/// A process that is not left to itself when this one gives up.
+/// A child process that does not outlive this one.
 struct Copy(Child);
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // It may have ended.
+        // Both fail if the process has ended.
         self.0.kill().ok();
         self.0.wait().ok();
     }
@@ -205,7 +206,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     if has_server {
-        // Says once what each copy would say: that the server is not there.
+        // Reports an unreachable server once, not once per copy.
         LockManager::connect_env_blocking()?;
     }
     let directory = tempfile::TempDir::with_prefix("import-")?;
@@ -220,7 +221,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
         rows.len(),
         rows.values().filter(|times| **times > 1).count(),
     );
-    println!("{count} rows, {more} of them more than once");
+    println!("{count} rows, {more} of them duplicated");
     let is_right = count == ROWS && more == 0;
     Ok(if is_right {
         ExitCode::SUCCESS

@@ -25,11 +25,11 @@ const BUYERS: u32 = 6;
 const IN_STOCK: u32 = 10;
 const WORK: Duration = Duration::from_millis(60);
 
-/// Stands for a row in a database. Reading it is safe, writing it is safe; reading it and then
-/// writing what follows from that is not.
+/// A stand-in for a database row. A read is safe and a write is safe. A read followed by a write that depends
+/// on it is not.
 struct Stock(AtomicU32);
 
-/// What one buyer did, and when.
+/// The times and the values of one purchase.
 struct Visit {
     entered: Instant,
     left: Instant,
@@ -40,7 +40,7 @@ struct Visit {
 async fn buy_unlocked(stock: &Stock) -> Visit {
     let entered = Instant::now();
     let read = stock.0.load(Ordering::SeqCst);
-    // A payment, a call to another service: during any await, others run.
+    // Stands for a payment or a call to another service. Other tasks run during any await.
     sleep(WORK).await;
     let wrote = read - 1;
     stock.0.store(wrote, Ordering::SeqCst);
@@ -52,8 +52,8 @@ async fn buy_unlocked(stock: &Stock) -> Visit {
     }
 }
 
-// The whole of it: at most one caller per item is in the body, in all processes that use the
-// same store. `<item>` is the argument; other items do not wait for each other.
+// At most one call per item runs this body, across all processes that use the same store. `<item>` is the
+// argument. Calls for other items do not wait.
 #[distributed_lock(key = "stock:<item>", ttl = "10s")]
 async fn buy(item: &str, stock: &Stock) -> Result<Visit, LockError> {
     Ok(buy_unlocked(stock).await)
@@ -109,7 +109,7 @@ impl Run {
                 usize::try_from(columns).unwrap_or_default()
             };
             let waiting = columns(visit.entered);
-            // At least one, or a section beside a very slow one would not be seen.
+            // At least one column, so that a short body stays visible beside a slow one.
             let inside = (columns(visit.left) - waiting).max(1);
             let line = format!("{}{}", "·".repeat(waiting), "█".repeat(inside));
             let (buyer, read, wrote) = (row + 1, visit.read, visit.wrote);
@@ -122,8 +122,8 @@ impl Run {
 }
 
 async fn quickstart() -> Result<ExitCode, Box<dyn Error>> {
-    // One manager per process, at start-up. The memory store is for trying things out: it locks
-    // within this process only, so a service lets `NoUrl` be the error that it is.
+    // A process installs one manager at start-up. The memory store locks within this process only, so a
+    // service returns the error `NoUrl` instead.
     let manager = match LockManager::connect_env().await {
         Err(ConnectError::NoUrl) => LockManager::memory(),
         connected => connected?,
@@ -131,23 +131,22 @@ async fn quickstart() -> Result<ExitCode, Box<dyn Error>> {
     dlock::install(manager)?;
 
     let (unlocked, locked) = (run(false).await?, run(true).await?);
-    // Refuses new sections, waits for those that run, and gives every lock back.
+    // Refuses new calls, waits for running bodies, and releases every lock.
     dlock::shutdown(Duration::from_secs(5)).await;
 
     println!(
-        "{BUYERS} buyers, {IN_STOCK} apples: each reads the stock, works, and writes one less"
+        "{BUYERS} buyers, {IN_STOCK} apples: each buyer reads the stock, works, and writes one less"
     );
-    println!("(· waits, █ is in the section)\n");
+    println!("(· waiting, █ working)\n");
     let column = unlocked.lasted().max(locked.lasted()) / 60;
     unlocked.draw("without a lock", column);
     locked.draw("with #[distributed_lock(key = \"stock:<item>\")]", column);
-    println!("The same with a server, and then for as many processes as you like:");
+    println!("To share the lock between processes, use a server:");
     println!("  DLOCK_URL=redis://127.0.0.1:6379 cargo run --example quickstart");
     Ok(ExitCode::from(u8::from(locked.lost() > 0)))
 }
 
-// With one thread all buyers have read before the first one writes: without a lock updates are
-// then lost each time, not only when somebody is unlucky.
+// On one thread, all buyers read before the first one writes. Without a lock, every run then loses updates.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     quickstart().await.unwrap_or_else(|error| {

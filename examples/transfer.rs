@@ -1,4 +1,4 @@
-//! Moves money between accounts, in both directions at once, and counts it afterwards.
+//! Moves money between accounts, in both directions at once, and compares the sum before and after.
 //!
 //! ```text
 //! cargo run --example transfer
@@ -6,8 +6,8 @@
 //! DLOCK_URL=redis://127.0.0.1:6379 cargo run --example transfer -- --processes 3
 //! ```
 //!
-//! A transfer needs two accounts. Two calls that take one lock after the other, one from 1 to 2 and
-//! one from 2 to 1, would wait for each other for ever; `transfer` names both and cannot.
+//! A transfer needs two accounts. Two calls that lock them one after the other, one from 1 to 2 and one from 2 to 1,
+//! can deadlock. `transfer` names both keys in one attribute, so it cannot.
 
 use std::{
     env,
@@ -33,28 +33,28 @@ const TASKS: u64 = 8;
 const TRANSFERS_PER_TASK: u64 = 40;
 const WORK: Duration = Duration::from_millis(1);
 
-/// Moves money between accounts from many tasks, and exits with 1 if the sum is wrong afterwards.
+/// Moves money between accounts in many tasks. Exits with 1 if the sum has changed.
 ///
-/// Locks in this process only, or in the server that `DLOCK_URL` names.
+/// The locks are in this process, or in the server of `DLOCK_URL`.
 #[derive(Debug, Parser)]
 #[command(name = "transfer")]
 struct Cli {
-    /// Show what happens without a lock.
+    /// Run without locks, to show lost updates.
     #[arg(long)]
     without_lock: bool,
-    /// How many processes move money; more than one need a server to meet at.
+    /// Number of processes. More than one require `DLOCK_URL`.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]
     processes: u16,
-    /// The accounts of the process that has started this one.
+    /// The accounts of the parent process.
     #[arg(long, hide = true)]
     bank: Option<PathBuf>,
 }
 
-/// One file for each account. Stands for a database whose statements are safe each by itself, and
-/// not one after the other.
+/// One file for each account. A stand-in for a database without transactions: each statement is safe, a sequence of
+/// them is not.
 struct Bank(PathBuf);
 
-/// What is in a file: the balance, and the token of the section that has written it.
+/// The content of a file: the balance, and the fencing token of the last writer.
 struct Account {
     cents: i64,
     token: i64,
@@ -70,17 +70,21 @@ impl Bank {
         let mut numbers = text.split(' ').map(str::parse);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(cents)), Some(Ok(token))) => Ok(Account { cents, token }),
-            _ => Err(io::Error::other(format!("account {id} reads `{text}`"))),
+            _ => Err(io::Error::other(format!(
+                "account {id} contains invalid text \"{text}\""
+            ))),
         }
     }
 
-    /// Refuses who comes late: a section that lost its lease, and whose successor has written.
+    /// Refuses a late write: one with a smaller token than the last write.
     fn store(&self, id: u64, cents: i64, token: Option<FencingToken>) -> io::Result<()> {
         let token = token.map_or(0, FencingToken::to_i64);
         if self.load(id).is_ok_and(|account| account.token > token) {
-            return Err(io::Error::other(format!("account {id} has a later write")));
+            return Err(io::Error::other(format!(
+                "account {id} was written with a greater token"
+            )));
         }
-        // As one step, for those that read meanwhile.
+        // A rename is atomic, so readers see the old balance or the new one.
         let new = tempfile::NamedTempFile::new_in(&self.0)?;
         fs::write(new.path(), format!("{cents} {token}"))?;
         new.persist(self.file(id))?;
@@ -101,7 +105,7 @@ enum TransferError {
     Bank(#[from] io::Error),
 }
 
-// Holds both locks or none. `from` and `to` may be the same: that is one lock then.
+// Acquires both locks or none. If `from` and `to` are the same, this is one lock.
 #[distributed_lock(
     key = ["account:<from>", "account:<to>"],
     ttl = "10s",
@@ -130,7 +134,7 @@ async fn move_money(
     token: &(dyn Fn(u64) -> Option<FencingToken> + Sync),
 ) -> Result<(), TransferError> {
     let debited = bank.load(from)?.cents - cents;
-    // A call to another service: during any await, others run.
+    // Stands for a call to another service. Other tasks run during any await.
     sleep(WORK).await;
     bank.store(from, debited, token(from))?;
     let credited = bank.load(to)?.cents + cents;
@@ -139,7 +143,7 @@ async fn move_money(
     Ok(())
 }
 
-/// Moves money from many tasks of this process.
+/// Moves money in many tasks of this process.
 async fn work(bank: Bank, without_lock: bool) -> Result<(), Box<dyn Error>> {
     let bank = Arc::new(bank);
     let mut tasks = JoinSet::new();
@@ -148,7 +152,7 @@ async fn work(bank: Bank, without_lock: bool) -> Result<(), Box<dyn Error>> {
         tasks.spawn(async move {
             for step in 0..TRANSFERS_PER_TASK {
                 let (one, other) = (step % ACCOUNTS, (step + step / ACCOUNTS) % ACCOUNTS);
-                // Half of the tasks in the opposite direction.
+                // Half of the tasks move money in the opposite direction.
                 let (from, to) = if task % 2 == 0 {
                     (one, other)
                 } else {
@@ -170,7 +174,7 @@ async fn work(bank: Bank, without_lock: bool) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The same from several processes, each of which is this program once more.
+/// Starts this program several times and waits for all of them.
 async fn work_elsewhere(bank: &Path, cli: &Cli) -> Result<(), Box<dyn Error>> {
     let mut children: Vec<Child> = Vec::new();
     for _ in 0..cli.processes {
@@ -182,14 +186,14 @@ async fn work_elsewhere(bank: &Path, cli: &Cli) -> Result<(), Box<dyn Error>> {
     for mut child in children {
         let status = child.wait().await?;
         if !status.success() {
-            return Err(format!("a process ended with {status}").into());
+            return Err(format!("a process failed: {status}").into());
         }
     }
     Ok(())
 }
 
 async fn install() -> Result<(), Box<dyn Error>> {
-    // The memory store is for trying things out: a service lets `NoUrl` be the error that it is.
+    // The memory store locks within this process only. A service returns the error `NoUrl` instead.
     let manager = match LockManager::connect_env().await {
         Err(ConnectError::NoUrl) => LockManager::memory(),
         connected => connected?,
@@ -207,7 +211,7 @@ async fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
     }
     let url = env::var("DLOCK_URL").unwrap_or_default();
     if cli.processes > 1 && !cli.without_lock && (url.is_empty() || url.starts_with("memory:")) {
-        eprintln!("transfer: several processes need a server to meet at, such as");
+        eprintln!("transfer: --processes above 1 requires a server. Set DLOCK_URL, for example");
         eprintln!("  DLOCK_URL=redis://127.0.0.1:6379");
         return Ok(ExitCode::from(2));
     }
@@ -236,7 +240,7 @@ async fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
     let after = bank.sum()?;
     println!("  sum        {:>10}, was {}", money(after), money(before));
     if after == before {
-        println!("every cent is there");
+        println!("the sum has not changed");
         return Ok(ExitCode::SUCCESS);
     }
     let fault = if after > before {
@@ -254,8 +258,7 @@ fn money(cents: i64) -> String {
     format!("{sign}{}.{:02}", cents / 100, cents % 100)
 }
 
-// With one thread all tasks have read before the first one writes: without a lock the sum is then
-// wrong each time, not only when somebody is unlucky.
+// On one thread, all tasks read before the first one writes. Without a lock, every run then has a wrong sum.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     run(&Cli::parse()).await.unwrap_or_else(|error| {

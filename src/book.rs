@@ -46,7 +46,6 @@ macro_rules! links {
          [metrics]: crate::book::metrics\n\
          [migration#from-shedlock]: crate::book::migration#from-shedlock\n\
          [migration#moving-a-running-system]: crate::book::migration#moving-a-running-system\n\
-         [operations#cost-of-looking-at-locks]: crate::book::operations#cost-of-looking-at-locks\n\
          [operations#forks]: crate::book::operations#forks\n\
          [operations#rights]: crate::book::operations#rights\n\
          [operations#which-servers]: crate::book::operations#which-servers\n\
@@ -56,6 +55,7 @@ macro_rules! links {
          [permissions#operators]: crate::book::permissions#operators\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
+         [servers]: crate::book::servers\n\
          [servers#choose-a-deployment]: crate::book::servers#choose-a-deployment\n\
          [servers#clocks]: crate::book::servers#clocks\n\
          [servers#configure-the-server]: crate::book::servers#configure-the-server\n\
@@ -122,6 +122,10 @@ pub mod protocol {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/reference/urls.md")]
 pub mod urls {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/reference/versions.md")]
+pub mod versions {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/explanation/alternatives.md")]

@@ -56,6 +56,7 @@
 //! [errors]: crate::book::errors
 //! [guarantees]: crate::book::guarantees
 //! [urls]: crate::book::urls
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// Derives the trait `KeyPart`, so that values of a struct or an enum can stand in a key.
 ///

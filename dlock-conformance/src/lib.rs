@@ -15,6 +15,7 @@
 //! Every case has keys of its own, which begin with `conformance:` and end in a random text, so the
 //! suite can run beside other users of a server. It takes its time from tokio: with a paused clock and a
 //! store that reads tokio's clock, it takes none.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod cases;
 mod report;

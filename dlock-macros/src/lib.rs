@@ -15,6 +15,7 @@
 //!
 //! The derive (`key_part`) has the same stages on a smaller scale: `options`, `check`, `plan`, `expand`. Both
 //! report mistakes through `message` and `suggest`.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
 mod attribute;

@@ -14,6 +14,7 @@
 //! answer · attempt · clock · error · exclusive · fence · key · label · options · owner · process · random · site ·
 //! sync · telemetry
 //! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "admin")]
 pub mod admin;

@@ -1,4 +1,4 @@
-//! What a service would have: candidates, of whom one leads, and what only a leader may write.
+//! The part that a service would copy: candidates, one of which leads, and data that only the leader writes.
 
 use std::{
     fs,
@@ -13,20 +13,20 @@ use clap::ValueEnum;
 use dlock::{LockError, LockManager, distributed_lock};
 use tokio::time::sleep;
 
-// A service would take the default, 30 s: nobody leads for that long after a leader has died.
+// A service uses the default, 30 s. After a crash there is no leader for up to one TTL.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(50);
 
-/// What a candidate is told, one line each.
+/// The commands to a candidate, one per line.
 pub(crate) const LEAVE: &str = "leave";
 pub(crate) const STALL: &str = "stall";
 pub(crate) const DIE: &str = "die";
 
-/// What a candidate says when it leads, with the term behind it, and when it has left.
+/// The output of a candidate that leads (before the number of the term), and of one that has left.
 pub(crate) const LEADS: &str = "leads, term ";
-pub(crate) const LEFT: &str = "has left";
+pub(crate) const LEFT: &str = "left";
 
-/// Somebody who would lead.
+/// A candidate for leadership.
 pub(crate) struct Candidate {
     pub(crate) number: usize,
     pub(crate) locks: LockManager,
@@ -37,13 +37,13 @@ pub(crate) struct Candidate {
 
 pub(crate) type Say = Box<dyn Fn(String) + Send + Sync>;
 
-/// What a leader does when it learns that its lease is lost.
+/// The reaction of a leader to the loss of its lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
 pub(crate) enum OnLost {
-    /// Its work is dropped at the next await.
+    /// Drop the work at its next await.
     #[default]
     Stop,
-    /// It is told, and ends its work itself.
+    /// Let the leader end its work itself.
     Finish,
 }
 
@@ -55,8 +55,8 @@ pub(crate) enum LeaderError {
     Board(#[from] io::Error),
 }
 
-// Waits until nobody leads, and then leads until it is asked to leave, or until the lease is lost:
-// not one await longer. That is `on_lost = stop`, which need not be written.
+// Waits until there is no leader, then leads until the command to leave or until the lease is lost. With
+// `on_lost = stop`, which is the default, the body ends at the next await after the loss.
 #[distributed_lock(
     key = "leader",
     ttl = TTL,
@@ -69,7 +69,7 @@ async fn lead(candidate: &Candidate) -> Result<(), LeaderError> {
     candidate.work(lease.fencing_token().to_i64()).await
 }
 
-// The same for work that has to be ended in good order: the leader is told that the lease is lost.
+// The same for work that needs a clean end: `on_lost = finish` lets the body react to the loss.
 #[distributed_lock(
     key = "leader",
     ttl = TTL,
@@ -80,13 +80,13 @@ async fn lead(candidate: &Candidate) -> Result<(), LeaderError> {
 )]
 async fn lead_and_step_down(candidate: &Candidate) -> Result<(), LeaderError> {
     let lost = tokio::select! {
-        // Asked first, so that no work is begun after it.
+        // `biased` checks the loss first, so no work starts after it.
         biased;
         error = lease.lost() => error,
         done = candidate.work(lease.fencing_token().to_i64()) => return done,
     };
-    // Somebody else may lead by now: what only a leader may write is not written here.
-    candidate.say("puts its papers in order");
+    // Another candidate may lead by now, so this code does not write to the board.
+    candidate.say("finishes its work");
     sleep(TICK).await;
     Err(lost.into())
 }
@@ -96,7 +96,7 @@ impl Candidate {
         (self.say)(text.into());
     }
 
-    /// Stands for election until it has led and was asked to leave.
+    /// Competes for leadership until it has led and received the command to leave.
     pub(crate) async fn run(self, on_lost: OnLost, without_lock: bool) -> Result<(), LeaderError> {
         loop {
             let led = if without_lock {
@@ -111,12 +111,12 @@ impl Candidate {
                 Err(LeaderError::Lock(error)) => error,
                 Err(error) => return Err(error),
             };
-            // The next term may be ours again. To lead twice does no harm: the board refuses an earlier term.
+            // This candidate may lead again. A repeated term is safe: the board refuses writes of an earlier term.
             let next_term = error.is_lost().then_some(TICK);
             let Some(pause) = error.retry_after().or(next_term) else {
                 return Err(error.into());
             };
-            self.say(format!("leads no more: {error}"));
+            self.say(format!("stopped leading: {error}"));
             sleep(pause).await;
         }
         self.locks.shutdown(Duration::from_secs(5)).await;
@@ -124,11 +124,11 @@ impl Candidate {
         Ok(())
     }
 
-    /// What a leader does until it is asked to leave.
+    /// The work of a leader until the command to leave.
     async fn work(&self, term: i64) -> Result<(), LeaderError> {
         let mut is_new = true;
         loop {
-            // A leader that has just stood still does not know yet that it leads no more.
+            // A leader that was paused does not know yet that its lease is lost.
             if !self.board.write(term, self.number)? {
                 self.say(format!("is refused by the board: term {term} is over"));
             } else if is_new {
@@ -138,7 +138,7 @@ impl Candidate {
             sleep(TICK).await;
             match self.orders.try_recv().as_deref() {
                 Ok(LEAVE) => return Ok(()),
-                // Blocks the thread until the next order, and with it all that would renew the lease.
+                // Blocks the thread until the next command, and with it the renewal of the lease.
                 Ok(STALL) => drop(self.orders.recv()),
                 Ok(DIE) => loop {
                     thread::park();
@@ -149,7 +149,7 @@ impl Candidate {
     }
 }
 
-/// What must have one writer at a time. A line for each write: the term, and the candidate.
+/// A file that must have one writer at a time. Each write is a line with the term and the candidate.
 pub(crate) struct Board(pub(crate) PathBuf);
 
 impl Board {
@@ -163,12 +163,12 @@ impl Board {
             Some((term.parse().ok()?, candidate.parse().ok()?))
         };
         let lines: Option<_> = text.lines().map(parse).collect();
-        lines.ok_or_else(|| io::Error::other("the board has a line that nobody has written"))
+        lines.ok_or_else(|| io::Error::other("the board contains an invalid line"))
     }
 
-    /// Says whether it was written: not in a term that is over.
+    /// Writes a line. Returns `false`, without a write, if a later term has written.
     fn write(&self, term: i64, candidate: usize) -> io::Result<bool> {
-        // A database would do both in one statement; the example `fencing` has it.
+        // A database compares and writes in one statement, see the example `fencing`.
         if self.lines()?.last().is_some_and(|(last, _)| *last > term) {
             return Ok(false);
         }
@@ -176,7 +176,7 @@ impl Board {
             .create(true)
             .append(true)
             .open(&self.0)?;
-        // One write of one line, so that a kill leaves a whole one or none.
+        // One write for one line: after a kill, the line is complete or missing.
         board.write_all(format!("{term} {candidate}\n").as_bytes())?;
         Ok(true)
     }

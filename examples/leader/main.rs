@@ -1,4 +1,4 @@
-//! Elects a leader among several candidates, and another one when it leaves, dies or stands still.
+//! Elects a leader among several candidates, and a new one when the current leader leaves, crashes or is paused.
 //!
 //! ```text
 //! cargo run --example leader
@@ -7,9 +7,8 @@
 //! DLOCK_URL=redis://127.0.0.1:6379 cargo run --example leader
 //! ```
 //!
-//! To lead is to hold a lock for as long as all goes well; the others wait for it without a limit.
-//! The fencing token is the number of the term. `lead` is what a service would have; the other
-//! modules are the trial around it.
+//! The leader holds a lock without a time limit, and the other candidates wait for it. The fencing token is the
+//! number of the term. Copy `lead` into a service; the other modules are the test around it.
 
 mod lead;
 mod seat;
@@ -33,48 +32,48 @@ use crate::{
 };
 
 const CANDIDATES: usize = 4;
-/// How long a leader is left in peace.
+/// The time for which a leader is not disturbed.
 const REIGN: Duration = Duration::from_millis(500);
-/// Without a leader for so long, the trial has failed.
+/// The test fails after this time without a leader.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Elects leaders, disturbs them, and exits with 1 if two have led at a time.
+/// Elects leaders and disturbs them. Exits with 1 if two candidates lead at the same time.
 ///
-/// The candidates are threads of this process, or processes if `DLOCK_URL` names a server.
+/// The candidates are threads of this process, or processes if `DLOCK_URL` is set.
 #[derive(Debug, Parser)]
 #[command(name = "leader")]
 struct Cli {
-    /// What a leader does when it learns that its lease is lost.
+    /// Reaction of a leader to the loss of its lease.
     #[arg(long, value_enum, default_value_t)]
     on_lost: OnLost,
-    /// Let everybody lead who wants to.
+    /// Run without the lock, to show several leaders.
     #[arg(long)]
     without_lock: bool,
-    /// Which candidate this process is.
+    /// The number of this candidate.
     #[arg(long, hide = true, requires = "board")]
     candidate: Option<usize>,
-    /// Where leaders write.
+    /// The file that leaders write.
     #[arg(long, hide = true)]
     board: Option<PathBuf>,
 }
 
-/// What becomes of the first leader, of the second, and so on.
+/// The event for the first leader, the second, and so on.
 const FATES: [(&str, &str); 5] = [
     (LEAVE, "is asked to leave"),
-    // A thread stands still for good instead, which is the same to others.
+    // A thread blocks for ever instead, which has the same effect on others.
     (DIE, "is killed"),
-    // Until the next one leads, as in a machine that is suspended. It stands again, and leads last.
-    (STALL, "stands still"),
+    // Until the next one leads, as on a suspended machine. The candidate then competes again and leads last.
+    (STALL, "is paused"),
     (LEAVE, "is asked to leave"),
     (LEAVE, "is asked to leave"),
 ];
 const WAKE: &str = "wake";
 
-/// Hears what the candidates say.
+/// Receives and prints the output of the candidates.
 struct Hall {
     said: Receiver<Said>,
     begin: Instant,
-    /// Who has left, or was killed.
+    /// The candidates that have left or were killed.
     gone: Vec<usize>,
 }
 
@@ -84,7 +83,7 @@ impl Hall {
         println!("  {at:>5.2} s  candidate {candidate}  {text}");
     }
 
-    /// Who says next that it leads; `None` if nobody does within `limit`, or all are gone.
+    /// Returns the next leader, or `None` if there is none within `limit` or all candidates are gone.
     fn leader(&mut self, limit: Duration) -> Result<Option<usize>, String> {
         let end = Instant::now() + limit;
         while self.gone.len() < CANDIDATES {
@@ -96,7 +95,7 @@ impl Hall {
                 if self.gone.contains(&candidate) {
                     continue;
                 }
-                return Err(format!("candidate {candidate} has ended"));
+                return Err(format!("candidate {candidate} ended unexpectedly"));
             };
             self.print(candidate, &text);
             if text.starts_with(LEADS) {
@@ -109,17 +108,17 @@ impl Hall {
         Ok(None)
     }
 
-    /// Lets each leader have its fate, until two lead at a time or all are gone.
+    /// Applies one event to each leader, until two lead at the same time or all are gone.
     fn elections(&mut self, seats: &mut [Seat]) -> Result<(), Box<dyn Error>> {
         let mut asleep = None;
         for (order, text) in FATES {
-            let leader = self.leader(LIMIT)?.ok_or("nobody leads")?;
+            let leader = self.leader(LIMIT)?.ok_or("no candidate leads")?;
             if let Some(asleep) = asleep.take() {
-                self.print(asleep, "wakes up");
+                self.print(asleep, "continues");
                 seats[asleep - 1].tell(WAKE)?;
             }
             if let Some(other) = self.leader(REIGN)? {
-                self.print(other, "leads as well");
+                self.print(other, "leads at the same time");
                 return Ok(());
             }
             self.print(leader, text);
@@ -132,12 +131,12 @@ impl Hall {
         }
         match self.leader(LIMIT)? {
             None if self.gone.len() == CANDIDATES => Ok(()),
-            _ => Err("somebody leads although all were asked to leave".into()),
+            _ => Err("a candidate leads although all were asked to leave".into()),
         }
     }
 }
 
-/// What is wrong with the lines on the board.
+/// Returns the first fault in the lines of the board.
 fn fault(lines: &[(i64, usize)]) -> Option<String> {
     let mut leaders = BTreeMap::new();
     let mut last = 0;
@@ -148,7 +147,9 @@ fn fault(lines: &[(i64, usize)]) -> Option<String> {
         last = term;
         let leader = *leaders.entry(term).or_insert(candidate);
         if leader != candidate {
-            return Some(format!("candidates {leader} and {candidate} led at a time"));
+            return Some(format!(
+                "candidates {leader} and {candidate} led at the same time"
+            ));
         }
     }
     let (terms, expected) = (leaders.len(), FATES.len());
@@ -163,7 +164,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
     let url = env::var("DLOCK_URL").unwrap_or_default();
     let has_server = !url.is_empty() && !url.starts_with("memory:");
     if has_server {
-        // Says once what each candidate would say: that the server is not there.
+        // Reports an unreachable server once, not once per candidate.
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build()?;
         runtime.block_on(LockManager::connect_env())?;
@@ -199,7 +200,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
         println!("WRONG: {fault}");
         return Ok(ExitCode::FAILURE);
     }
-    println!("{} terms, and one leader in each", FATES.len());
+    println!("{} terms with one leader each", FATES.len());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,4 +1,4 @@
-//! Where a candidate is: on a thread of this process, or in a process of its own.
+//! Runs a candidate, on a thread of this process or in a process of its own.
 
 use std::{
     env,
@@ -17,13 +17,13 @@ use crate::{
     lead::{Board, Candidate, DIE, OnLost, Say},
 };
 
-/// What a candidate says; no text when it has ended.
+/// A line of output of a candidate. `None` means that the candidate has ended.
 pub(crate) struct Said {
     pub(crate) candidate: usize,
     pub(crate) text: Option<String>,
 }
 
-/// A candidate, as those see it who tell it something.
+/// A handle that sends commands to a candidate.
 pub(crate) enum Seat {
     Thread(Sender<String>),
     Process(Child),
@@ -53,7 +53,7 @@ impl Seat {
         Self::Thread(order)
     }
 
-    /// This program once more.
+    /// Starts this program as a candidate.
     pub(crate) fn process(
         number: usize,
         said: Sender<Said>,
@@ -82,7 +82,7 @@ impl Seat {
     pub(crate) fn tell(&mut self, order: &str) -> io::Result<()> {
         match self {
             Self::Thread(orders) => orders.send(order.to_owned()).map_err(io::Error::other),
-            // SIGKILL: no destructor runs, nothing is released.
+            // SIGKILL: no destructor runs, so the lock is not released.
             Self::Process(child) if order == DIE => child.kill(),
             Self::Process(child) => {
                 let stdin = child.stdin.as_mut().expect("it is piped");
@@ -93,7 +93,7 @@ impl Seat {
 }
 
 impl Drop for Seat {
-    /// None is left to itself when this process gives up on an error.
+    /// A candidate does not outlive this process after an error.
     fn drop(&mut self) {
         if let Self::Process(child) = self {
             child.kill().ok();
@@ -103,18 +103,18 @@ impl Drop for Seat {
 }
 
 fn tell(said: &Sender<Said>, candidate: usize, text: Option<String>) {
-    // Whoever listened has given up, and ends everything.
+    // The receiver is gone only when the whole run has failed.
     said.send(Said { candidate, text }).ok();
 }
 
-/// A candidate that is this process, with its orders on the standard input.
+/// Runs this process as one candidate. Commands come from the standard input.
 pub(crate) fn run_here(cli: &Cli, number: usize, board: &Path) -> Result<(), Box<dyn Error>> {
     let (order, orders) = mpsc::channel();
     thread::spawn(move || {
         for line in io::stdin().lines().map_while(Result::ok) {
             order.send(line).ok();
         }
-        // Nobody is there any more who could ask it to leave.
+        // The parent process has ended, so no command can arrive.
         process::exit(1);
     });
     let say: Say = Box::new(|text| println!("{text}"));
@@ -124,14 +124,14 @@ pub(crate) fn run_here(cli: &Cli, number: usize, board: &Path) -> Result<(), Box
     stand(number, locks, place, cli.on_lost, cli.without_lock)
 }
 
-/// What a candidate is given, wherever it is.
+/// The connections of a candidate to the test.
 struct Place {
     say: Say,
     orders: Receiver<String>,
     board: Board,
 }
 
-/// Lets a candidate run with one thread, so that all of it stands still when it does.
+/// Runs a candidate on one thread, so that a blocked thread pauses all of it.
 fn stand(
     number: usize,
     locks: impl Future<Output = Result<LockManager, ConnectError>>,
@@ -152,8 +152,8 @@ fn stand(
     })
 }
 
-/// Leases are renewed on the one thread that is held up here, as if all of the process were: a service leaves renewals
-/// to the thread of their own, which goes on.
+/// Renews leases on the runtime of the caller, so that a blocked thread stops renewal, as a paused process does. A
+/// service keeps the default, a separate thread for renewals.
 fn builder() -> LockManagerBuilder {
     LockManager::builder().renewal_thread(false)
 }

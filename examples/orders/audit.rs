@@ -1,4 +1,4 @@
-//! Compares what was settled with what had to be.
+//! Compares the settlements with the orders.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,13 +6,13 @@ use crate::{coordinator::Killed, input::Order, ledger::Settlement, message::Tall
 
 type Records = BTreeMap<String, Vec<Settlement>>;
 
-/// Everything that is not as it must be.
+/// The faults that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     pub(crate) faults: Vec<String>,
 }
 
-/// Prints the totals per merchant and finds what is wrong with them, and with each order.
+/// Prints the totals per merchant. Returns the faults of the totals and of single orders.
 pub(crate) fn settlements(orders: &BTreeMap<&str, &Order>, records: &Records) -> Audit {
     let mut audit = Audit::default();
     let times = |order: &str| records.get(order).map_or(0, Vec::len);
@@ -67,7 +67,7 @@ impl Audit {
         self.faults.push(fault);
     }
 
-    /// Whether the order in whose section a worker was killed was settled by another, later.
+    /// Returns `true` if another worker settled the order of a killed worker.
     pub(crate) fn take_over(&mut self, killed: &Killed, records: &Records) -> bool {
         let order = &killed.order;
         let settlements = records.get(order).map_or(&[][..], Vec::as_slice);
@@ -90,18 +90,18 @@ impl Audit {
     }
 }
 
-/// Prints what the workers have done that were not killed.
+/// Prints the work of the workers that were not killed.
 pub(crate) fn print_sections(tally: &Tally, workers: usize, elapsed: Duration) {
     let sections = tally.waits.len();
     let rate = u32::try_from(sections).map_or(0.0, f64::from) / elapsed.as_secs_f64();
     println!(
-        "sections: {sections} by {workers} workers in {:.1} s, {rate:.0} per second; {} settled an order",
+        "critical sections: {sections} by {workers} workers in {:.1} s, {rate:.0} per second; {} settled an order",
         elapsed.as_secs_f64(),
         tally.settled,
     );
 }
 
-/// Prints how long they waited for their locks, and whether in vain.
+/// Prints the waiting times and the errors of the workers.
 pub(crate) fn print_waits(tally: &mut Tally) {
     tally.waits.sort_unstable();
     let last = tally.waits.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Starts the workers, kills one of them in mid-section, and says how it all went.
+//! Starts the workers, kills one of them in its critical section, and prints the results.
 
 use std::{env, io, path::PathBuf, process::Stdio, time::Duration};
 
@@ -23,19 +23,19 @@ use crate::{
 /// The options of the program.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Job {
-    /// How many worker processes to start.
+    /// Number of worker processes.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     processes: u8,
-    /// How many webhooks each of them handles at the same time.
+    /// Number of webhooks that each worker handles at the same time.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..))]
     tasks: u8,
-    /// The webhooks: lines of `order,merchant,amount_cents` below a header of that name.
+    /// The webhooks: a CSV file with the header `order,merchant,amount_cents`.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/orders/webhooks.csv"))]
     input: PathBuf,
-    /// Let all workers live. Otherwise one is killed while it is inside a section.
+    /// Do not kill a worker. By default, one worker is killed in its critical section.
     #[arg(long)]
     no_kill: bool,
-    /// Do the same without locks. The check at the end must then fail; nobody is killed.
+    /// Run without locks, to show double settlements. No worker is killed.
     #[arg(long)]
     without_lock: bool,
 }
@@ -46,25 +46,25 @@ pub(crate) struct Killed {
     pub(crate) worker: usize,
     pub(crate) order: String,
     pub(crate) token: i64,
-    /// Taken before the kill, since 1970.
+    /// The time before the kill, since 1970.
     pub(crate) at: Duration,
 }
 
-/// How a worker ended.
+/// The end of a worker.
 enum End {
     Done(Tally),
     Killed(Killed),
 }
 
-/// The same for every run: two at a time may wait for each other's orders, whereas a new one each
-/// time would leave its fences in the server for good.
+/// The same for every run. Two runs at the same time may wait for each other; a new namespace for each run would leave
+/// its fences in the server for ever.
 const NAMESPACE: &str = "orders-example";
 
-/// Runs the job; says whether every order was settled exactly once.
+/// Runs the job. Returns `true` if every order was settled exactly once.
 pub(crate) async fn run(job: &Job) -> Result<bool, Error> {
     let kill = !job.no_kill && !job.without_lock;
     if kill && job.processes < 2 {
-        let usage = "nobody could take over from the only process: add --processes 2 or --no-kill";
+        let usage = "one process leaves no other to take over: add --processes 2 or --no-kill";
         return Err(Error::Usage(usage));
     }
     let webhooks = input::read(&job.input)?;
@@ -129,7 +129,7 @@ pub(crate) async fn run(job: &Job) -> Result<bool, Error> {
     Ok(audit.faults.is_empty())
 }
 
-/// This program once more, as a worker.
+/// Returns the command that starts this program as a worker.
 fn command(number: usize, job: &Job, ledger: &TempDir) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.arg("worker");
@@ -137,12 +137,12 @@ fn command(number: usize, job: &Job, ledger: &TempDir) -> io::Result<Command> {
     command.args(["--tasks", &job.tasks.to_string()]);
     command.arg("--input").arg(&job.input);
     command.arg("--ledger").arg(ledger.path());
-    // None is left to itself when this process gives up on an error.
+    // No worker outlives this process after an error.
     command.stdout(Stdio::piped()).kill_on_drop(true);
     Ok(command)
 }
 
-/// Follows one worker to its end, which is here when it says that it stands in a section.
+/// Reads the output of a worker until its end. Kills the worker when it reports that it is in a critical section.
 async fn watch(worker: usize, mut child: Child) -> Result<End, Error> {
     let mut tally = None;
     if let Some(stdout) = child.stdout.take() {
@@ -152,9 +152,11 @@ async fn watch(worker: usize, mut child: Child) -> Result<End, Error> {
                 Ok(Message::Done(done)) => tally = Some(done),
                 Ok(Message::Stalled { order, token }) => {
                     let at = ledger::now();
-                    // SIGKILL: no destructor runs, nothing is released.
+                    // SIGKILL: no destructor runs, so the lock is not released.
                     child.kill().await?;
-                    println!("worker {worker} killed in the section of {order}, token {token}");
+                    println!(
+                        "worker {worker} killed in the critical section of {order}, token {token}"
+                    );
                     return Ok(End::Killed(Killed {
                         worker,
                         order,
@@ -173,12 +175,12 @@ async fn watch(worker: usize, mut child: Child) -> Result<End, Error> {
     }
 }
 
-/// Says once what each worker would say: that there is no server that all of them can use.
+/// Reports a missing or unreachable server once, not once per worker.
 async fn find_server() -> Result<(), Error> {
     let url = env::var("DLOCK_URL").unwrap_or_default();
     if url.is_empty() || url.starts_with("memory:") {
         return Err(Error::Usage(
-            "several processes need a server to meet at. Start one and name it:\n\n    \
+            "DLOCK_URL is not set to a server, and several processes need one. For example:\n\n    \
              docker run --rm --publish 6379:6379 redis      (or: redis-server)\n    \
              DLOCK_URL=redis://127.0.0.1:6379 cargo run --example orders",
         ));

@@ -1,4 +1,4 @@
-//! Everything that can end the program or one of its workers early.
+//! The errors that end the program or one of its workers.
 
 use std::{io, path::PathBuf, process::ExitStatus};
 
@@ -9,7 +9,7 @@ use crate::settle::SettleError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The caller has to change the command, not the system.
+    /// The arguments or the environment are wrong.
     #[error("{0}")]
     Usage(&'static str),
     #[error("{path}, line {line}: {reason}")]
@@ -20,13 +20,13 @@ pub(crate) enum Error {
     },
     #[error("{path}")]
     File { path: PathBuf, source: io::Error },
-    #[error("a worker process cannot be run")]
+    #[error("cannot run a worker process")]
     Process(#[from] io::Error),
-    #[error("worker {worker} ended with {status}; what it wrote above says why")]
+    #[error("worker {worker} failed: {status}. Its output above has the reason")]
     Worker { worker: usize, status: ExitStatus },
-    #[error("worker {worker} said `{line}`")]
+    #[error("unexpected output of worker {worker}: \"{line}\"")]
     Message { worker: usize, line: String },
-    #[error("order {order} cannot be settled")]
+    #[error("cannot settle order \"{order}\"")]
     Settle { order: String, source: SettleError },
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -37,7 +37,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// For `map_err`: what went wrong with this file.
+    /// Returns a function for `map_err` that adds the path of the file.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         |source| Self::File { path, source }

@@ -1,10 +1,10 @@
-//! The job: a file of webhooks, in which many orders occur more than once.
+//! The input: a file of webhooks in which many orders occur more than once.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use crate::error::Error;
 
-/// What one webhook says: this order has been paid.
+/// A webhook: this order has been paid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) id: String,
@@ -27,13 +27,16 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Order>, Error> {
     let mut first = BTreeMap::new();
     for (text, line) in lines {
         let order = parse(text).map_err(|reason| malformed(line, reason))?;
-        // There would be no right total to compare with.
+        // Contradicting lines have no correct total.
         if first
             .entry(order.id.clone())
             .or_insert_with(|| order.clone())
             != &order
         {
-            return Err(malformed(line, "an earlier line says otherwise"));
+            return Err(malformed(
+                line,
+                "an earlier line has other values for this order",
+            ));
         }
         webhooks.push(order);
     }
@@ -45,24 +48,24 @@ fn parse(line: &str) -> Result<Order, &'static str> {
     let [id, merchant, amount_cents] = fields[..] else {
         return Err("expected three fields");
     };
-    // Both become words in the ledger, and the order the name of a file there.
+    // Both become words in the ledger. The order becomes a file name.
     let is_word = |text: &str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         !text.is_empty() && text.chars().all(allowed)
     };
     if !is_word(id) || !is_word(merchant) {
-        return Err("order and merchant are letters, digits, `-` and `_`");
+        return Err("order and merchant must consist of letters, digits, `-` and `_`");
     }
     Ok(Order {
         id: id.to_owned(),
         merchant: merchant.to_owned(),
         amount_cents: amount_cents
             .parse()
-            .map_err(|_| "the amount is a number of cents")?,
+            .map_err(|_| "the amount must be a number of cents")?,
     })
 }
 
-/// Every order once.
+/// Returns each order once.
 pub(crate) fn distinct(webhooks: &[Order]) -> BTreeMap<&str, &Order> {
     webhooks
         .iter()
@@ -70,10 +73,10 @@ pub(crate) fn distinct(webhooks: &[Order]) -> BTreeMap<&str, &Order> {
         .collect()
 }
 
-/// Mixes neighbours, differently for each `seed`.
+/// Shuffles neighbouring webhooks by `seed`.
 ///
-/// Webhooks reach all servers at about the same time but never in the same order. Mixing the
-/// whole file would keep the workers apart; they are meant to meet.
+/// Webhooks reach all servers at about the same time, in different orders. A shuffle of the whole file would keep the
+/// workers apart; here they compete for the same orders.
 pub(crate) fn shuffle(webhooks: &mut [Order], seed: u64) {
     const NEIGHBOURS: usize = 200;
     let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

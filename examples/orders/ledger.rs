@@ -1,5 +1,4 @@
-//! Where settlements are recorded: one file per order, and nothing that would keep two
-//! processes from settling the same order. Only the lock does.
+//! Records settlements, in one file per order. Only the lock prevents two processes from settling the same order.
 
 use std::{
     collections::BTreeMap,
@@ -18,15 +17,15 @@ pub(crate) struct Ledger {
     directory: PathBuf,
 }
 
-/// One line of an order's record. A record with two of them is the accident to be prevented.
+/// One line of an order's record. A record with two lines is the fault that the lock prevents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settlement {
-    /// A database would refuse the line if the token were smaller than the record's last one.
+    /// A database would refuse a token that is smaller than the last one of the record.
     pub(crate) token: i64,
     pub(crate) worker: usize,
     pub(crate) merchant: String,
     pub(crate) amount_cents: u64,
-    /// Since 1970. All workers run on one machine, so one clock is meant.
+    /// Since 1970. All workers run on one machine and share its clock.
     pub(crate) at: Duration,
 }
 
@@ -57,13 +56,12 @@ impl Ledger {
             .append(true)
             .open(self.record(order))
             .await?;
-        // One write of one line: a process that is killed before it has not settled, one that is
-        // killed after it has, and there is nothing in between.
+        // One write for one line: after a kill, the settlement is complete or missing.
         record.write_all(line.as_bytes()).await?;
         record.flush().await
     }
 
-    /// All records by order.
+    /// Returns all records by order.
     pub(crate) fn read(&self) -> Result<BTreeMap<String, Vec<Settlement>>, Error> {
         let mut records = BTreeMap::new();
         let files = fs::read_dir(&self.directory).map_err(Error::file(&self.directory))?;
@@ -74,7 +72,7 @@ impl Ledger {
             let settlements = settlements.ok_or_else(|| Error::Malformed {
                 path: path.clone(),
                 line: 1,
-                reason: "a line of it is no settlement",
+                reason: "a line is not a settlement",
             })?;
             let order = path.file_name().unwrap_or_default();
             records.insert(order.to_string_lossy().into_owned(), settlements);
@@ -98,7 +96,7 @@ fn parse(line: &str) -> Option<Settlement> {
     })
 }
 
-/// The time since 1970.
+/// Returns the time since 1970.
 pub(crate) fn now() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }

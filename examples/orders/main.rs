@@ -1,14 +1,14 @@
-//! Settles the orders of a payment provider that sends its webhooks more than once.
+//! Settles orders of a payment provider that sends its webhooks more than once.
 //!
-//! Several processes get all of the webhooks at about the same time; each order must be settled
-//! exactly once, also when a process is killed half-way through one.
+//! Several processes receive all webhooks at about the same time. Each order must be settled exactly once, even if a
+//! process is killed in the middle of a settlement.
 //!
 //! ```text
 //! DLOCK_URL=redis://127.0.0.1:6379 cargo run --example orders -- --processes 4
 //! cargo run --example orders -- --without-lock
 //! ```
 //!
-//! `settle` is what a service would have; the other modules are the trial around it.
+//! Copy `settle` into a service; the other modules are the test around it.
 
 mod audit;
 mod coordinator;
@@ -25,11 +25,10 @@ use clap::Parser;
 
 use crate::{coordinator::Job, error::Error, worker::WorkerArgs};
 
-/// Settles each order of a file of webhooks exactly once, from several processes.
+/// Settles each order of a file of webhooks exactly once, in several processes.
 ///
-/// Needs a Redis or Valkey server: set `DLOCK_URL=redis://127.0.0.1:6379`. One worker is killed in
-/// mid-section on the way, and another must take its order over. Exits with 1 if an order is not
-/// settled exactly once, or not taken over.
+/// Requires a Redis or Valkey server: set `DLOCK_URL=redis://127.0.0.1:6379`. One worker is killed in its
+/// critical section, and another must take its order over. Exits with 1 if an order is not settled exactly once.
 #[derive(Debug, Parser)]
 #[command(
     name = "orders",
@@ -46,7 +45,7 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Role {
-    /// One of the processes that the program starts of itself.
+    /// A worker process of this program.
     #[command(hide = true)]
     Worker(WorkerArgs),
 }

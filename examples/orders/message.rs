@@ -1,27 +1,27 @@
-//! What a worker tells the coordinator, one line each on its standard output.
+//! Messages from a worker to the coordinator, one line each on the standard output.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 /// A line from a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// It stands in the section of this order and waits to be killed.
+    /// The worker is in the critical section of this order and waits to be killed.
     Stalled { order: String, token: i64 },
-    /// It has been through the whole file.
+    /// The worker has processed the whole file.
     Done(Tally),
 }
 
-/// What a worker, or all of them, have been through.
+/// The counts of one worker, or of all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) settled: usize,
-    /// How often the lock was busy for all of the wait.
+    /// Calls whose lock was busy for the whole `wait`.
     pub(crate) busy: usize,
-    /// How often there was another error.
+    /// Calls with another error.
     pub(crate) errors: usize,
-    /// How many locks the server had not confirmed as released at the end.
+    /// Locks whose release the server had not confirmed at the end.
     pub(crate) unreleased: usize,
-    /// How long each section waited for its lock.
+    /// The waiting time of each call.
     pub(crate) waits: Vec<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Message {
     }
 }
 
-/// The line was none of ours.
+/// The line is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unknown;
 

@@ -1,4 +1,4 @@
-//! What a user would write: a function that must not run twice at a time for the same order.
+//! The part that a service would copy: a function that must not run twice at the same time for one order.
 
 use std::{
     io,
@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::{input::Order, ledger::Ledger, message::Message};
 
-/// For how long an order stays locked when its worker is killed. A service would rather take the
-/// default of 30 s: the lease is renewed while the body runs, so it need not outlast the work.
+/// The time for which an order stays locked after a crash. A service uses the default, 30 s. The lease is
+/// renewed while the body runs, so the TTL may be shorter than the work.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
 
 const WORK: Duration = Duration::from_millis(10);
@@ -21,24 +21,24 @@ const WORK: Duration = Duration::from_millis(10);
 pub(crate) enum SettleError {
     #[error(transparent)]
     Lock(#[from] LockError),
-    #[error("the ledger cannot be used")]
+    #[error("cannot use the ledger")]
     Ledger(#[from] io::Error),
 }
 
-/// What a worker's sections work with.
+/// The data that a worker's calls share.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) worker: usize,
     pub(crate) ledger: Ledger,
-    /// Makes the next section that has something to settle stop half-way.
+    /// Makes the next call that settles an order stop in the middle.
     pub(crate) stall: AtomicBool,
 }
 
-/// How a section went.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) waited: Duration,
-    /// Whether it settled the order; else an earlier section had.
+    /// `true` if this call settled the order, `false` if an earlier one had.
     pub(crate) settled: bool,
 }
 
@@ -53,8 +53,8 @@ pub(crate) async fn settle(
     if !settled {
         desk.stall(order, lease).await;
         sleep(WORK).await;
-        // The last look before the step that cannot be undone: this process may have been
-        // stopped for longer than its lease.
+        // The last check before the step that cannot be undone. This process may have been paused for longer than
+        // its lease.
         lease.ensure_held()?;
         let token = lease.fencing_token().to_i64();
         desk.ledger.settle(order, desk.worker, token).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn settle(
     })
 }
 
-/// The same without the lock, to show that the check at the end would notice.
+/// The same without the lock, to show that the final check detects double settlements.
 pub(crate) async fn settle_unlocked(order: &Order, desk: &Desk) -> Result<Section, SettleError> {
     let settled = desk.ledger.is_settled(order).await?;
     if !settled {
@@ -79,9 +79,9 @@ pub(crate) async fn settle_unlocked(order: &Order, desk: &Desk) -> Result<Sectio
 }
 
 impl Desk {
-    /// In the worker that is to be killed: says where it is and goes no further.
+    /// Reports the order and waits, in the worker that is to be killed.
     async fn stall(&self, order: &Order, lease: &Lease) {
-        /// Ends it all the same should nobody come to kill it.
+        /// The limit, in case the worker is not killed.
         const AT_MOST: Duration = Duration::from_secs(30);
         if self.stall.swap(false, Ordering::SeqCst) {
             let stalled = Message::Stalled {

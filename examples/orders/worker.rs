@@ -1,4 +1,4 @@
-//! One worker process: goes through all webhooks with several tasks at once.
+//! A worker process: handles all webhooks with several tasks.
 
 use std::{
     path::PathBuf,
@@ -23,10 +23,10 @@ use crate::{
     settle::{Desk, Section, SettleError, settle, settle_unlocked},
 };
 
-/// The pause before an order is looked at again whose lease was lost.
+/// The pause before an order is tried again after its lease was lost.
 const AFTER_A_LOSS: Duration = Duration::from_secs(1);
 
-/// What the coordinator tells its workers.
+/// The arguments of a worker.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WorkerArgs {
     #[arg(long)]
@@ -37,10 +37,10 @@ pub(crate) struct WorkerArgs {
     pub(crate) input: PathBuf,
     #[arg(long)]
     pub(crate) ledger: PathBuf,
-    /// Prefix of the locks in the store; there are none without it.
+    /// The namespace of the locks. Without it, the worker does not lock.
     #[arg(long)]
     pub(crate) namespace: Option<String>,
-    /// From this webhook on, stop in the first section that has something to settle.
+    /// From this webhook on, stop in the first call that settles an order.
     #[arg(long)]
     pub(crate) stall_at: Option<usize>,
 }
@@ -84,15 +84,15 @@ pub(crate) async fn run(args: WorkerArgs) -> Result<(), Error> {
         total.add(tally??);
     }
 
-    // Nothing runs any more: this only waits until the last locks have been given back.
+    // No call is running. This waits until the last locks are released.
     total.unreleased = dlock::shutdown(Duration::from_secs(5)).await.unreleased;
     println!("{}", Message::Done(total));
     Ok(())
 }
 
-/// Settles one order, and asks again where that may help.
+/// Settles one order, and repeats the call after errors that may pass.
 async fn handle(order: &Order, desk: &Desk, locked: bool, tally: &mut Tally) -> Result<(), Error> {
-    // A service would answer the webhook with an error instead; it is sent again then.
+    // A service answers the webhook with an error instead, and the provider sends it again.
     let mut attempts_left = 3;
     loop {
         let section = if locked {
@@ -116,7 +116,7 @@ async fn handle(order: &Order, desk: &Desk, locked: bool, tally: &mut Tally) -> 
             SettleError::Lock(error) => {
                 tally.errors += 1;
                 eprintln!("worker {}: {error}", desk.worker);
-                // A section that finds its order settled leaves it, so one that was lost may be repeated.
+                // A call skips an order that is settled, so a lost call may be repeated.
                 let repeated = error.is_lost().then_some(AFTER_A_LOSS);
                 error.retry_after().or(repeated)
             }

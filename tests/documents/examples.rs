@@ -1,4 +1,4 @@
-//! The examples do what their output says, and notice when it goes wrong.
+//! The examples do what their output says, and detect the faults they are about.
 #![cfg(feature = "redis")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dlock_testkit::{RedisServer, Worker, eventually, example_path};
 
-/// Much longer than any of them takes, also on a loaded machine.
+/// Much longer than any example takes, also on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
 const WEBHOOKS: &str = include_str!("../../examples/orders/webhooks.csv");
@@ -16,7 +16,7 @@ const WEBHOOKS: &str = include_str!("../../examples/orders/webhooks.csv");
 /// The exit code, the standard output and the standard error of an example.
 async fn run(name: &str, arguments: &[&str], url: Option<&str>) -> (i32, String, String) {
     let mut command = Command::new(example_path(name));
-    // Whoever runs the tests may have a server of their own there.
+    // The environment of the tests may name another server.
     command.args(arguments).env_remove("DLOCK_URL");
     command.envs(url.map(|url| ("DLOCK_URL", url)));
     let example = Worker::spawn(&mut command);
@@ -25,7 +25,7 @@ async fn run(name: &str, arguments: &[&str], url: Option<&str>) -> (i32, String,
     (code, example.stdout(), example.stderr())
 }
 
-/// Nothing but fences, which stay, is in the server; what a killed process held ends with its TTL.
+/// Waits until the server contains only fences. A lock of a killed process ends with its TTL.
 async fn only_fences_are_left(server: &RedisServer) {
     eventually(LIMIT, "no lock and no queue is left", async || {
         let keys = server.keys("*").await;
@@ -34,7 +34,7 @@ async fn only_fences_are_left(server: &RedisServer) {
     .await;
 }
 
-/// Without a server and with one, side by side: both wait most of the time.
+/// Runs `check` without a server and with one at the same time: both mostly wait.
 async fn either_way(server: &RedisServer, check: impl AsyncFn(Option<&str>)) {
     let url = server.url();
     tokio::join!(check(None), check(Some(&url)));
@@ -110,7 +110,7 @@ async fn transfers_in_both_directions_lose_no_money() {
     assert_eq!(code, 0, "{output}{errors}");
     assert!(output.contains("320 transfers"), "{output}");
     assert_eq!(word_after(&output, "  sum "), "4000.00", "{output}");
-    assert!(output.contains("every cent is there"), "{output}");
+    assert!(output.contains("the sum has not changed"), "{output}");
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn transfer_asks_for_a_server_where_several_processes_meet() {
     }
 }
 
-/// The replica or candidate of each line that says `what`.
+/// The replica or candidate of each line that contains `what`.
 fn who_says(output: &str, what: &str) -> Vec<u32> {
     let lines = output.lines().filter_map(|line| line.split_once(what));
     let who = lines.map(|(before, _)| before.split_whitespace().last().expect("it has a number"));
@@ -163,14 +163,17 @@ fn numbers_after(output: &str, label: &str) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn the_cron_job_is_done_by_one_replica_and_skipped_by_those_that_come_late() {
+async fn the_cron_job_runs_on_one_replica_and_late_replicas_skip_it() {
     let server = RedisServer::start().await;
     either_way(&server, async |url| {
         let (code, output, errors) = run("cron", &[], url).await;
         assert_eq!(code, 0, "{output}{errors}");
         assert_eq!(who_says(&output, "  runs the job").len(), 1, "{output}");
         assert_eq!(who_says(&output, "  skips the job").len(), 2, "{output}");
-        assert!(output.contains("the invoices were sent once"), "{output}");
+        assert!(
+            output.contains("the invoices were sent exactly once"),
+            "{output}"
+        );
     })
     .await;
 }
@@ -180,11 +183,11 @@ async fn the_cron_job_of_a_killed_replica_is_done_by_another() {
     let server = RedisServer::start().await;
     let (code, output, errors) = run("cron", &["--kill"], Some(&server.url())).await;
     assert_eq!(code, 0, "{output}{errors}");
-    let killed = who_says(&output, "  was killed in the job");
+    let killed = who_says(&output, "  was killed during the job");
     let began = who_says(&output, "  runs the job");
     assert_eq!((killed.len(), began.len()), (1, 2), "{output}");
     assert_eq!(began[0], killed[0], "{output}");
-    let sent = who_says(&output, "  has sent the invoices");
+    let sent = who_says(&output, "  sent the invoices");
     assert_eq!(sent, began[1..], "{output}");
     let tokens = numbers_after(&output, "runs the job, token ");
     assert!(tokens[0] < tokens[1], "{output}");
@@ -223,16 +226,9 @@ async fn one_copy_imports_and_the_others_find_it_done() {
             1,
             "{output}"
         );
-        assert_eq!(
-            output.matches(" found them imported").count(),
-            2,
-            "{output}"
-        );
-        assert!(
-            output.contains("25 rows, 0 of them more than once"),
-            "{output}"
-        );
-        // A program that has ended has given its lock back.
+        assert_eq!(output.matches(" skipped: ").count(), 2, "{output}");
+        assert!(output.contains("25 rows, 0 of them duplicated"), "{output}");
+        // A program releases its lock before it ends.
         if url.is_some() {
             only_fences_are_left(&server).await;
         }
@@ -247,7 +243,7 @@ async fn import_notices_what_happens_without_the_lock() {
         let (code, output, errors) = run("import", &["--without-lock"], url).await;
         assert_eq!(code, 1, "{output}{errors}");
         assert!(
-            output.contains("25 rows, 25 of them more than once"),
+            output.contains("25 rows, 25 of them duplicated"),
             "{output}"
         );
     })
@@ -260,18 +256,18 @@ async fn there_is_one_leader_in_each_term() {
 }
 
 #[tokio::test]
-async fn there_is_one_leader_in_each_term_although_the_last_one_puts_its_papers_in_order() {
+async fn there_is_one_leader_in_each_term_although_the_last_one_finishes_its_work() {
     one_leader_in_each_term("finish", 1).await;
 }
 
-/// The leader that has stood still is the only one that may finish.
+/// Only the leader that was paused finishes its work after the loss.
 async fn one_leader_in_each_term(on_lost: &str, finishing: usize) {
     let server = RedisServer::start().await;
     either_way(&server, async |url| {
         let arguments = ["--on-lost", on_lost];
         let (code, output, errors) = run("leader", &arguments, url).await;
         assert_eq!(code, 0, "{output}{errors}");
-        assert!(output.contains("5 terms, and one leader in each"));
+        assert!(output.contains("5 terms with one leader each"));
         let terms = numbers_after(&output, "leads, term ");
         assert!(terms.len() == 5 && terms.is_sorted(), "{output}");
 
@@ -279,12 +275,12 @@ async fn one_leader_in_each_term(on_lost: &str, finishing: usize) {
         assert_eq!(who_says(&output, "  is killed"), leaders[1..2], "{output}");
         assert!(!leaders[2..].contains(&leaders[1]), "{output}");
         let stalled = &leaders[2..3];
-        assert_eq!(who_says(&output, "  stands still"), stalled, "{output}");
+        assert_eq!(who_says(&output, "  is paused"), stalled, "{output}");
         let refused = who_says(&output, "  is refused by the board");
         assert_eq!(refused, stalled, "{output}");
-        assert_eq!(who_says(&output, "  leads no more"), stalled, "{output}");
+        assert_eq!(who_says(&output, "  stopped leading"), stalled, "{output}");
         assert_eq!(leaders[4..], *stalled, "it comes back:\n{output}");
-        let told = who_says(&output, "  puts its papers in order");
+        let told = who_says(&output, "  finishes its work");
         assert_eq!(told.len(), finishing, "{output}");
     })
     .await;
@@ -297,7 +293,7 @@ async fn leader_notices_what_happens_without_locks() {
     either_way(&server, async |url| {
         let (code, output, errors) = run("leader", &["--without-lock"], url).await;
         assert_eq!(code, 1, "{output}{errors}");
-        assert!(output.contains("leads as well"), "{output}");
+        assert!(output.contains("leads at the same time"), "{output}");
         assert!(output.contains("WRONG: candidates "), "{output}");
     })
     .await;
@@ -353,11 +349,14 @@ async fn orders_are_settled_once_although_a_worker_is_killed() {
     assert!(output.contains(&all), "{output}");
 
     assert_eq!(word_after(&output, "take-overs:"), "1", "{output}");
-    let killed = word_after(&output, "killed in the section of ");
+    let killed = word_after(&output, "in the critical section of ");
     assert!(output.contains(&format!("took {killed} over")), "{output}");
-    // Three workers have been through the whole file.
+    // Three workers have processed the whole file.
     let sections = 3 * WEBHOOKS.lines().skip(1).count();
-    assert_eq!(word_after(&output, "sections: "), sections.to_string());
+    assert_eq!(
+        word_after(&output, "critical sections: "),
+        sections.to_string()
+    );
     assert_eq!(word_after(&output, "errors: "), "0", "{output}{errors}");
     assert_eq!(word_after(&output, "not released: "), "0", "{output}");
     assert!(output.contains("waits for a lock: median"), "{output}");
@@ -379,7 +378,7 @@ async fn orders_notices_what_happens_without_locks() {
 }
 
 #[tokio::test]
-async fn orders_notices_when_nobody_could_be_killed() {
+async fn orders_fails_if_no_worker_was_killed() {
     let server = RedisServer::start().await;
     let mut input = tempfile::NamedTempFile::new().unwrap();
     writeln!(input, "order,merchant,amount_cents").unwrap();
@@ -402,7 +401,7 @@ async fn orders_refuses_an_input_that_contradicts_itself() {
     let (code, output, errors) = run("orders", &arguments, None).await;
     assert_eq!((code, output.as_str()), (1, ""), "{errors}");
     assert!(
-        errors.contains("line 3: an earlier line says otherwise"),
+        errors.contains("line 3: an earlier line has other values for this order"),
         "{errors}"
     );
 }

@@ -16,8 +16,14 @@ use crate::steps::Step;
 use crate::timed::Times;
 use crate::{api, book, cargo, editor, links, server, supply, tools, words};
 
-/// The steps that only compile, and the examples of the documentation.
-const BESIDE: [Step; 4] = [Step::Lint, Step::DocTest, Step::Doc, Step::Api];
+/// The steps that mostly compile, and the examples of the documentation.
+const BESIDE: [Step; 5] = [
+    Step::Lint,
+    Step::DocTest,
+    Step::Doc,
+    Step::Api,
+    Step::Package,
+];
 
 /// The libraries whose documentation is published.
 const PUBLISHED: [&str; 4] = [

@@ -16,7 +16,9 @@ mod gate;
 mod imports;
 mod links;
 mod machine;
+mod msrv;
 mod mutants;
+mod package;
 mod packages;
 mod server;
 mod steps;
@@ -24,6 +26,8 @@ mod supply;
 mod timed;
 mod tools;
 mod words;
+#[cfg(test)]
+mod workflow;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -68,7 +72,7 @@ Examples:
         #[arg(long)]
         keep_going: bool,
 
-        /// The steps to run, in this order [default: all of them; `lint`, `doc-test`, `doc` and `api` beside the tests]
+        /// The steps to run, in this order [default: all of them; `lint`, `doc-test`, `doc`, `api` and `package` beside the tests]
         #[arg(value_name = "STEP")]
         steps: Vec<Step>,
     },
@@ -167,6 +171,17 @@ Examples:
         write: bool,
     },
 
+    /// Packages the published crates and runs the first program of the README against them
+    ///
+    /// Builds each archive as `cargo publish` would, unpacks all of them into target/packages, and builds and
+    /// runs the program against the unpacked files and a server of its own.
+    Package,
+
+    /// Compiles the published packages with the oldest supported Rust, which is their `rust-version`
+    ///
+    /// rustup installs that toolchain if it is missing.
+    Msrv,
+
     /// Runs `cargo deny`: advisories, licences, bans and sources of what dlock brings along
     ///
     /// Builds it into target/tools if it is not there, which takes some minutes. Advisories are left
@@ -201,6 +216,8 @@ fn main() -> ExitCode {
         Command::Api { write: true } => told(api::write()),
         Command::Api { write: false } => gate::run(&[Step::Api], false),
         Command::Deny => told(supply::deny()),
+        Command::Msrv => told(msrv::run()),
+        Command::Package => told(package::run()),
         Command::Check => told(check::run()),
         Command::Timed { program, arguments } => match timed::run(&program, &arguments) {
             Ok(code) => exit(code),

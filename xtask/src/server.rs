@@ -61,13 +61,18 @@ impl Facts {
     }
 }
 
+/// Finds or installs a server.
+pub(crate) fn path() -> Result<PathBuf, String> {
+    match Facts::gather().plan() {
+        Plan::Use(path) => Ok(path),
+        Plan::Refuse(reason) => Err(reason),
+        Plan::Install { sudo } => install(sudo),
+    }
+}
+
 /// Finds or installs a server that is new enough, or says why there is none.
 pub(crate) fn provide() -> Result<(), String> {
-    let path = match Facts::gather().plan() {
-        Plan::Use(path) => path,
-        Plan::Refuse(reason) => return Err(reason),
-        Plan::Install { sudo } => install(sudo)?,
-    };
+    let path = path()?;
     let (shown, said) = (path.display(), version(&path)?);
     if let Some(reason) = too_old(&said) {
         return Err(format!("`{shown}` {reason}"));

@@ -29,12 +29,14 @@ pub(crate) enum Step {
     Book,
     /// The public API, against docs/api; left out where rustdoc writes another format of JSON
     Api,
+    /// The packages as they are published, and the README's first program with them
+    Package,
     /// What rust-analyzer finds of the names in a key; left out where it is not to be had
     Editor,
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Server,
         Self::Fmt,
         Self::Supply,
@@ -45,6 +47,7 @@ impl Step {
         Self::Doc,
         Self::Book,
         Self::Api,
+        Self::Package,
         Self::Editor,
     ];
 
@@ -60,6 +63,7 @@ impl Step {
             Self::Doc => "doc",
             Self::Book => "book",
             Self::Api => "api",
+            Self::Package => "package",
             Self::Editor => "editor",
         }
     }
@@ -113,6 +117,8 @@ impl Step {
                 Call::new("test --workspace --tests --all-features --locked --no-fail-fast")
                     .with(test_threads()),
             ],
+            // A program of its own, so that its output can go to a file.
+            Self::Package => vec![Call::new("run --quiet --package xtask --locked -- package")],
             Self::DocTest => {
                 vec![Call::new("test --workspace --doc --all-features --locked")]
             }
@@ -145,7 +151,8 @@ impl Step {
             | Self::DocTest
             | Self::Doc
             | Self::Book
-            | Self::Api => None,
+            | Self::Api
+            | Self::Package => None,
         }
     }
 }

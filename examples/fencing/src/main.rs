@@ -1,5 +1,5 @@
-//! A holder of a lock stands still for longer than its lease, and then writes, too late. The database
-//! refuses it by its fencing token.
+//! A lock holder is paused for longer than its lease and then writes too late. The database refuses the write by its
+//! fencing token.
 //!
 //! ```text
 //! cargo run -p fencing
@@ -7,8 +7,8 @@
 //! DLOCK_URL=redis://127.0.0.1:6379 cargo run -p fencing
 //! ```
 //!
-//! `stock` has the statements that make it so, and why there are two; `sell` uses them. The other
-//! modules are the trial around it.
+//! `stock` has the two SQL statements and the reason for each, and `sell` uses them. The other modules are the
+//! test around them.
 
 mod seat;
 mod sell;
@@ -33,38 +33,37 @@ use crate::{
 };
 
 const IN_STOCK: i64 = 10;
-/// One who says nothing for so long will not do so any more.
+/// The test fails after this time without output of a seller.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Sells two items although one of the sellers stands still in mid-sale, and exits with 1 if the stock
-/// is wrong afterwards.
+/// Sells two items while one seller is paused in the middle of its sale. Exits with 1 if the stock is wrong.
 ///
-/// The sellers are threads of this process, or processes if `DLOCK_URL` names a server.
+/// The sellers are threads of this process, or processes if `DLOCK_URL` is set.
 #[derive(Debug, Parser)]
 #[command(name = "fencing")]
 struct Cli {
     #[command(flatten)]
     how: How,
-    /// The database of the process that has started this one.
+    /// The database of the parent process.
     #[arg(long, hide = true)]
     database: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct How {
-    /// Let the database write whatever comes.
+    /// Do not compare fencing tokens, to show a lost update.
     #[arg(long)]
     without_fencing: bool,
-    /// Stand still before the first write.
+    /// Pause before the first write.
     #[arg(long, hide = true)]
     stall: bool,
 }
 
-/// Hears what the sellers say, and prints it.
+/// Receives and prints the output of the sellers.
 struct Timeline {
     said: Receiver<Said>,
     begin: Instant,
-    /// Who is done, and may end.
+    /// The sellers that are done and may end.
     done: Vec<&'static str>,
 }
 
@@ -74,17 +73,17 @@ impl Timeline {
         println!("  {at:>5.2} s  {who:<5}  {text}");
     }
 
-    /// Goes on until this seller says that.
+    /// Prints lines until `who` prints `what`.
     fn until(&mut self, who: &str, what: &str) -> Result<(), String> {
         loop {
             let Ok(Said { seller, text }) = self.said.recv_timeout(LIMIT) else {
-                return Err(format!("{who} says nothing any more"));
+                return Err(format!("no output of {who} for {LIMIT:?}"));
             };
             let Some(text) = text else {
                 if self.done.contains(&seller) {
                     continue;
                 }
-                return Err(format!("{seller} has ended"));
+                return Err(format!("{seller} ended unexpectedly"));
             };
             self.print(seller, &text);
             if text == SOLD {
@@ -97,7 +96,7 @@ impl Timeline {
     }
 }
 
-/// What is left in the end.
+/// Sells two items and returns the stock that is left.
 async fn sell_two(how: How, has_server: bool) -> Result<i64, Box<dyn Error>> {
     let directory = tempfile::TempDir::with_prefix("fencing-")?;
     let database = directory.path().join("stock.db");
@@ -126,7 +125,7 @@ async fn sell_two(how: How, has_server: bool) -> Result<i64, Box<dyn Error>> {
 
     let quick = seat("quick", false)?;
     timeline.until("quick", SOLD)?;
-    timeline.print("slow", "goes on");
+    timeline.print("slow", "continues");
     slow.wake()?;
     timeline.until("slow", SOLD)?;
     drop((slow, quick));
@@ -137,10 +136,14 @@ async fn run(how: How) -> Result<ExitCode, Box<dyn Error>> {
     let url = env::var("DLOCK_URL").unwrap_or_default();
     let has_server = !url.is_empty() && !url.starts_with("memory:");
     if has_server {
-        // Says once what each seller would say: that the server is not there.
+        // Reports an unreachable server once, not once per seller.
         LockManager::connect_env().await?;
     }
-    let fencing = if how.without_fencing { "no" } else { "with" };
+    let fencing = if how.without_fencing {
+        "without"
+    } else {
+        "with"
+    };
     println!("{IN_STOCK} in stock, two sellers, ttl {TTL:?}, {fencing} fencing");
     let left = sell_two(how, has_server).await?;
     let expected = IN_STOCK - 2;
@@ -152,7 +155,7 @@ async fn run(how: How) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::FAILURE)
 }
 
-// With one thread a seller stands still as a whole.
+// On one thread, a blocked thread pauses the whole seller.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let Cli { how, database } = Cli::parse();

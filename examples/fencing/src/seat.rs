@@ -1,4 +1,4 @@
-//! Where a seller is: on a thread of this process, or in a process of its own that can be stopped.
+//! Runs a seller, on a thread of this process or in a process of its own that can be paused.
 
 use std::{
     env,
@@ -18,13 +18,13 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::{How, sell::Seller, stock::Stock};
 
-/// What a seller says; no text when it has ended.
+/// A line of output of a seller. `None` means that the seller has ended.
 pub(crate) struct Said {
     pub(crate) seller: &'static str,
     pub(crate) text: Option<String>,
 }
 
-/// A seller, as the coordinator sees it.
+/// A handle that pauses and continues a seller.
 pub(crate) enum Seat {
     Thread(Sender<()>),
     Process(Child),
@@ -65,7 +65,7 @@ impl Seat {
         Self::Thread(wake)
     }
 
-    /// This program once more.
+    /// Starts this program as a seller.
     pub(crate) fn process(
         seller: &'static str,
         said: Sender<Said>,
@@ -90,20 +90,20 @@ impl Seat {
         Ok(Self::Process(child))
     }
 
-    /// Stops a seller as a suspended machine would. A thread has stopped by itself.
+    /// Pauses a seller as a suspended machine does. A thread has paused itself.
     pub(crate) fn stop(&self) -> io::Result<&'static str> {
         let Self::Process(child) = self else {
-            return Ok("stands still: its thread is blocked");
+            return Ok("is paused: its thread is blocked");
         };
         let pid = Pid::from_child(child);
         kill_process(pid, Signal::STOP)?;
-        // The signal is only queued by now. `NOWAIT` leaves an exit status for others.
+        // The signal is only queued. `NOWAIT` leaves the exit status for other callers.
         let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), until)?;
-        Ok("stands still: its process is stopped")
+        Ok("is paused: its process is stopped")
     }
 
-    /// Lets it go on.
+    /// Continues the seller.
     pub(crate) fn wake(&mut self) -> io::Result<()> {
         match self {
             Self::Thread(wake) => wake.send(()).map_err(io::Error::other),
@@ -117,7 +117,7 @@ impl Seat {
 }
 
 impl Drop for Seat {
-    /// None is left to itself, stopped or not, when this process gives up on an error.
+    /// A seller, paused or not, does not outlive this process after an error.
     fn drop(&mut self) {
         if let Self::Process(child) = self {
             child.kill().ok();
@@ -127,22 +127,22 @@ impl Drop for Seat {
 }
 
 fn tell(said: &Sender<Said>, seller: &'static str, text: Option<String>) {
-    // Whoever listened has given up, and ends everything.
+    // The receiver is gone only when the whole run has failed.
     said.send(Said { seller, text }).ok();
 }
 
-/// A seller that is this process.
+/// Runs this process as one seller.
 pub(crate) async fn run_here(database: &Path, how: How) -> Result<(), Box<dyn Error>> {
     let voice = Voice {
         say: Box::new(|text| println!("{text}")),
-        // The process is stopped here each time, and not only when somebody is unlucky.
+        // The process is stopped here in every run.
         stall: Box::new(|| drop(io::stdin().read_line(&mut String::new()))),
     };
     let locks = builder().application("fencing").connect_env();
     sell_here(locks, database, how, voice).await
 }
 
-/// How a seller is heard and held up, wherever it is.
+/// The functions that print a seller's output and pause it.
 struct Voice {
     say: Box<dyn Fn(String) + Send + Sync>,
     stall: Box<dyn Fn() + Send + Sync>,
@@ -163,8 +163,8 @@ async fn sell_here(
     Ok(seller.run().await?)
 }
 
-/// Leases are renewed on the one thread that is held up here, as if all of the process were: a service leaves renewals
-/// to the thread of their own, which goes on.
+/// Renews leases on the runtime of the caller, so that a blocked thread stops renewal, as a paused process does. A
+/// service keeps the default, a separate thread for renewals.
 fn builder() -> LockManagerBuilder {
     LockManager::builder().renewal_thread(false)
 }

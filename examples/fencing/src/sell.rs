@@ -1,4 +1,4 @@
-//! What a service would have: a sale under a lock, whose writes carry the fencing token.
+//! The part that a service would copy: a sale under a lock, whose writes contain the fencing token.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use dlock::{LockError, LockManager, distributed_lock};
 use crate::stock::{Stock, StockError};
 
 pub(crate) const ITEM: &str = "apple";
-// A service would take the default, 30 s; pauses as long as that are rare, and do occur.
+// A service uses the default, 30 s. Pauses of that length are rare but occur.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 
-/// What a seller says, and the coordinator wants to know.
+/// The output of a seller that the coordinator waits for.
 pub(crate) const STALLS: &str = "is about to write";
-pub(crate) const SOLD: &str = "has sold one";
+pub(crate) const SOLD: &str = "sold one";
 
-/// One of two processes of a service.
+/// One of two replicas of a service.
 pub(crate) struct Seller {
     pub(crate) locks: LockManager,
     pub(crate) stock: Stock,
     pub(crate) say: Box<dyn Fn(String) + Send + Sync>,
-    /// Blocks the thread in the seller that is to be late.
+    /// Blocks the thread of the late seller.
     pub(crate) stall: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -31,8 +31,8 @@ pub(crate) enum SaleError {
     Stock(#[from] StockError),
 }
 
-// `on_lost = finish`: the database knows better than this process whether the section came too late,
-// and says so. With `cancel` the body would end without the answer to a write that is on its way.
+// With `on_lost = finish`, the body receives the database's answer to its write. With `stop`, the body would end
+// without that answer.
 #[distributed_lock(
     key = "stock:<item>",
     ttl = TTL,
@@ -45,8 +45,8 @@ async fn sell(item: &str, seller: &Seller, stalls: bool) -> Result<(), SaleError
     let token = lease.fencing_token();
     let left = seller.stock.open(item, token).await?;
     seller.say(format!("holds the lock with token {token}, reads {left}"));
-    // The last look before the step that cannot be undone. It is not enough: whatever is looked at,
-    // the process may be stopped right behind it.
+    // The last check before the step that cannot be undone. It is not sufficient: the process can be paused after any
+    // check.
     lease.ensure_held()?;
     if let (true, Some(stall)) = (stalls, &seller.stall) {
         seller.say(STALLS);
@@ -62,7 +62,7 @@ impl Seller {
         (self.say)(text.into());
     }
 
-    /// Sells one item. Who came too late has done nothing, and begins again.
+    /// Sells one item. A sale that was too late has no effect and is repeated.
     pub(crate) async fn run(&self) -> Result<(), SaleError> {
         let mut stalls = true;
         loop {
@@ -71,7 +71,7 @@ impl Seller {
                 Err(SaleError::Stock(error @ StockError::TooLate(_))) => {
                     self.say(format!("is late: {error}"));
                 }
-                // By `ensure`, before anything was written.
+                // From `ensure_held`, before the write.
                 Err(SaleError::Lock(error @ LockError::Lost { .. })) => {
                     self.say(format!("is late: {error}"));
                 }

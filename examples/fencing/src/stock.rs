@@ -1,32 +1,31 @@
-//! The table that is protected, and the statements that look at the fencing token.
+//! The protected table, and the statements that compare the fencing token.
 //!
-//! Each row remembers the token of the last section that opened it. Two conditions are needed, and a
-//! condition on the write alone is not enough: a late write that comes after the next section has
-//! *read* and before it has written would meet no greater token yet, and its effect would be lost
-//! with the next write.
+//! Each row stores the token of the last holder that opened it. Two conditions are necessary. A condition on the
+//! write alone is not sufficient: a late write can arrive after the next holder has *read* and before it has
+//! written. The row then has no greater token yet, and the next write overwrites the late one.
 //!
-//! - To open a row is to read it and to leave the token there, in one statement, if the token is
-//!   greater than the one there: `fence < ?`. From then on all earlier sections are refused.
-//! - To write it, the token must still be there: `fence = ?`. Not `fence < ?`, which would refuse
-//!   the second write of a section as if it were somebody else's.
+//! - A holder opens a row: one statement stores the token if it is greater (`fence < ?`), and returns the row.
+//!   From then on, the database refuses all earlier holders.
+//! - A write requires that the row still has the token (`fence = ?`). The condition `fence < ?` would refuse the
+//!   second write of the same holder.
 
 use std::path::Path;
 
 use dlock::FencingToken;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool};
 
-/// The table; another pool over the same file is another process for all that matters.
+/// The table. A second pool over the same file behaves as a second process.
 #[derive(Clone)]
 pub(crate) struct Stock {
     pool: SqlitePool,
-    /// Whether the tokens are looked at.
+    /// Compare fencing tokens.
     fenced: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StockError {
-    /// Another section has opened the row since. Nothing was written.
-    #[error("the database refuses token {0}: a later section has opened the row")]
+    /// A later holder has opened the row. Nothing was written.
+    #[error("the database refused token {0}: a later holder has opened the row")]
     TooLate(FencingToken),
     #[error(transparent)]
     Database(#[from] sqlx::Error),
@@ -58,7 +57,7 @@ impl Stock {
         Ok(())
     }
 
-    /// What is left, read by the section with this token: the first thing that it does.
+    /// Opens the row for the holder with this token, and returns the stock. It is the holder's first statement.
     pub(crate) async fn open(&self, item: &str, token: FencingToken) -> Result<i64, StockError> {
         if !self.fenced {
             return Ok(self.left(item).await?);
@@ -71,7 +70,7 @@ impl Stock {
         left.ok_or(StockError::TooLate(token))
     }
 
-    /// Writes what is left, as often as the section likes.
+    /// Writes the stock. A holder may write several times.
     pub(crate) async fn write(
         &self,
         item: &str,
@@ -89,14 +88,14 @@ impl Stock {
         } else {
             write
         };
-        // No row is no error for the database: it has to be asked.
+        // The database reports no error if no row matches, so the count is checked.
         match write.execute(&self.pool).await?.rows_affected() {
             0 => Err(StockError::TooLate(token)),
             _ => Ok(()),
         }
     }
 
-    /// What is left, for those that only look.
+    /// Returns the stock without opening the row.
     pub(crate) async fn left(&self, item: &str) -> sqlx::Result<i64> {
         let left = sqlx::query_scalar("SELECT left FROM stock WHERE item = ?");
         left.bind(item).fetch_one(&self.pool).await
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_section_writes_as_often_as_it_likes() {
+    async fn a_holder_writes_several_times() {
         let (_directory, stock) = stock(true).await;
         let [token, _] = tokens();
         assert_eq!(stock.open(ITEM, token).await.unwrap(), 10);
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_late_write_is_refused_also_before_the_next_section_has_written() {
+    async fn a_late_write_is_refused_before_the_next_holder_has_written() {
         for fenced in [true, false] {
             let (_directory, stock) = stock(fenced).await;
             let [late, next] = tokens();
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_section_that_is_over_does_not_open_the_row_again() {
+    async fn an_earlier_holder_does_not_open_the_row_again() {
         let (_directory, stock) = stock(true).await;
         let [late, next] = tokens();
         stock.open(ITEM, next).await.unwrap();

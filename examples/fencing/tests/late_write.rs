@@ -1,17 +1,17 @@
-//! The program shows a late write, with and without the condition that refuses it.
+//! The program shows a late write, with and without the conditions that refuse it.
 
 use std::process::Command;
 use std::time::Duration;
 
 use dlock_testkit::{RedisServer, Worker};
 
-/// Much longer than it takes, also on a loaded machine.
+/// Much longer than a run takes, also on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// The exit code, the standard output and the standard error of the program.
 async fn run(arguments: &[&str], url: Option<&str>) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fencing"));
-    // Whoever runs the tests may have a server of their own there.
+    // The environment of the tests may name another server.
     command.args(arguments).env_remove("DLOCK_URL");
     command.envs(url.map(|url| ("DLOCK_URL", url)));
     let program = Worker::spawn(&mut command);
@@ -20,7 +20,7 @@ async fn run(arguments: &[&str], url: Option<&str>) -> (i32, String, String) {
     (code, program.stdout(), program.stderr())
 }
 
-/// What a seller says of itself, in its order.
+/// The lines of a seller.
 fn lines<'a>(output: &'a str, seller: &str) -> Vec<&'a str> {
     let lines = output.lines().filter_map(|line| line.split_once(" s  "));
     let of_seller = lines.filter_map(|(_, line)| line.trim_start().strip_prefix(seller));
@@ -35,7 +35,7 @@ fn token(line: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn the_database_refuses_who_stood_still() {
+async fn the_database_refuses_a_paused_seller() {
     let server = RedisServer::start().await;
     for url in [None, Some(server.url())] {
         let (code, output, errors) = run(&[], url.as_deref()).await;
@@ -47,11 +47,14 @@ async fn the_database_refuses_who_stood_still() {
         assert!(slow[0].ends_with("reads 10"), "{output}");
         assert!(quick[0].ends_with("reads 10"), "{output}");
         let what = if url.is_some() { "process" } else { "thread" };
-        assert!(slow[2].starts_with("stands still") && slow[2].contains(what));
+        assert!(slow[2].starts_with("is paused") && slow[2].contains(what));
         assert!(slow[4].starts_with("writes 9"), "{output}");
-        let refused = format!("refuses token {}", token(slow[0]));
+        let refused = format!("refused token {}", token(slow[0]));
         assert!(slow[5].contains(&refused), "{output}");
-        assert!(slow[6].ends_with("reads 9"), "it begins again:\n{output}");
+        assert!(
+            slow[6].ends_with("reads 9"),
+            "it repeats the sale:\n{output}"
+        );
         assert!(token(slow[0]) < token(quick[0]), "{output}");
         assert!(token(quick[0]) < token(slow[6]), "{output}");
     }
@@ -64,12 +67,12 @@ async fn without_the_condition_an_update_is_lost() {
         let (code, output, errors) = run(&["--without-fencing"], url.as_deref()).await;
         assert_eq!(code, 1, "{output}{errors}");
         assert!(output.contains("WRONG: two were sold, 9 are left"));
-        assert!(!output.contains("refuses"), "{output}");
+        assert!(!output.contains("refused"), "{output}");
     }
 }
 
 #[tokio::test]
-async fn it_does_not_start_when_the_server_is_away() {
+async fn it_does_not_start_when_the_server_is_unreachable() {
     let server = RedisServer::start().await;
     server.kill();
     let (code, output, errors) = run(&[], Some(&server.url())).await;

@@ -1,4 +1,4 @@
-//! A service under load whose locks Prometheus can watch.
+//! A service under load that exports the metrics of its locks to Prometheus.
 //!
 //! ```text
 //! cargo run --package prometheus
@@ -18,34 +18,34 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// From a lock in this process to the longest wait that anybody asks for.
+/// Buckets from a lock in this process to the longest `wait`.
 const WAITS: &[f64] = &[
     0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
-/// From a server next door to the response timeout.
+/// Buckets from a server nearby to the response timeout.
 const REQUESTS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
 ];
 
-/// How long `--once` lets the load run.
+/// The time under load with `--once`.
 const ONCE: Duration = Duration::from_secs(2);
 
-/// Takes locks all the time, and shows what becomes of them at `/metrics`.
+/// Acquires locks continuously, and serves their metrics at `/metrics`.
 ///
-/// Locks in this process only, or in the server that `DLOCK_URL` names.
+/// The locks are in this process, or in the server of `DLOCK_URL`.
 #[derive(Debug, Parser)]
 #[command(name = "prometheus")]
 struct Cli {
-    /// Where to listen.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:9464")]
     listen: SocketAddr,
-    /// Print the metrics after two seconds of load, and end.
+    /// Print the metrics after two seconds of load, and exit.
     #[arg(long)]
     once: bool,
 }
 
-/// Four orders for many tasks: they wait for each other, within their patience.
+/// Many tasks compete for four orders, each for at most `wait`.
 #[distributed_lock(key = "order:<id>", ttl = "10s", wait = "200ms")]
 async fn settle(id: u64) -> Result<(), LockError> {
     sleep(Duration::from_millis(20)).await;
@@ -58,21 +58,21 @@ async fn transfer(from: u64, to: u64) -> Result<(), LockError> {
     Ok(())
 }
 
-/// Every replica tries, and one does it: the others are no incident.
+/// Every replica tries and one succeeds. A busy lock is normal here.
 #[distributed_lock(key = "report", ttl = "10s", wait = never)]
 async fn report() -> Result<(), LockError> {
     sleep(Duration::from_millis(100)).await;
     Ok(())
 }
 
-/// Takes longer than it may now and then, and is cut off.
+/// Sometimes takes longer than `max_hold`, and is then cancelled.
 #[distributed_lock(key = "import:<part>", ttl = "10s", max_hold = "150ms")]
 async fn import(part: u64, work: Duration) -> Result<(), LockError> {
     sleep(work).await;
     Ok(())
 }
 
-/// Calls one of the functions again and again. What goes wrong is counted already.
+/// Calls a function in a loop. The metrics count its errors.
 async fn again_and_again<F>(call: impl Fn(u64) -> F)
 where
     F: Future<Output = Result<(), LockError>>,
@@ -102,7 +102,7 @@ fn put_under_load() -> JoinSet<()> {
     load.spawn(again_and_again(|round| {
         import(round % 2, Duration::from_millis(40 * (round % 5)))
     }));
-    // A client with less patience than the lock has.
+    // A client whose timeout is shorter than `wait`.
     load.spawn(again_and_again(async |_| {
         let hasty = timeout(Duration::from_millis(15), settle(0)).await;
         hasty.unwrap_or(Ok(()))
@@ -110,7 +110,7 @@ fn put_under_load() -> JoinSet<()> {
     load
 }
 
-/// Has to be there before anything is counted, so it comes first.
+/// Installs the recorder. It must exist before the first metric.
 fn record() -> Result<PrometheusHandle, BuildError> {
     let named = |name: &str| Matcher::Full(name.to_owned());
     PrometheusBuilder::new()
@@ -124,7 +124,7 @@ async fn serve(listener: TcpListener, metrics: PrometheusHandle) -> std::io::Res
     let upkeep = metrics.clone();
     tokio::spawn(async move {
         loop {
-            // What was recorded since goes into the buckets, and takes no memory any more.
+            // Moves recorded values into the buckets, which frees their memory.
             sleep(Duration::from_secs(5)).await;
             upkeep.run_upkeep();
         }

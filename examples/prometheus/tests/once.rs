@@ -1,4 +1,4 @@
-//! What the example prints by `--once` is what Prometheus would read.
+//! The output of `--once` is the text that Prometheus reads.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that fails there has said what it has to say"
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use dlock_testkit::Worker;
 
-/// Much longer than it takes, also on a loaded machine.
+/// Much longer than a run takes, also on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
 #[tokio::test]
-async fn prometheus_shows_what_became_of_the_locks() {
+async fn prometheus_shows_the_results_of_lock_requests() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_prometheus"));
-    // Whoever runs the tests may have a server of their own there.
+    // The environment of the tests may name another server.
     command.arg("--once").env_remove("DLOCK_URL");
     let example = Worker::spawn(&mut command);
     let status = example.wait(LIMIT).await;

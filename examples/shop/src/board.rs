@@ -1,4 +1,4 @@
-//! Who holds what, for the page.
+//! The locks and their holders, for the page.
 
 use std::{
     collections::BTreeMap,
@@ -16,17 +16,17 @@ use dlock::{
 use serde::Serialize;
 use tokio::{sync::Mutex, time::Instant};
 
-/// What the keys of `pay` begin with.
+/// The prefix of the keys of `pay`.
 const ORDER: &str = "shop:order:";
-/// For how long all tabs share one look at the server.
+/// The time for which all tabs share one inspection of the server.
 const FRESH: Duration = Duration::from_millis(300);
 
-/// Where this copy looks for locks.
+/// The source of the lock information of this copy.
 #[derive(Debug)]
 pub(crate) enum Board {
-    /// There are none: `--without-lock`.
+    /// No locks: `--without-lock`.
     Off,
-    /// In this process, of which the page can say no more than that.
+    /// Locks in this process. The page shows no holders.
     Memory,
     Server(Server),
 }
@@ -37,15 +37,15 @@ pub(crate) struct Server {
     last: Mutex<Option<(Instant, Locks)>>,
 }
 
-/// What the page is told.
+/// The lock information for the page.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Locks {
     kind: Kind,
-    /// For people.
+    /// A sentence for the user.
     note: &'static str,
-    /// The copies that take their locks there.
+    /// The copies of the shop that use this server.
     copies: Vec<String>,
-    /// Who pays which order.
+    /// The orders that are being paid, with the holder of each lock.
     held: BTreeMap<i64, Held>,
 }
 
@@ -55,7 +55,7 @@ enum Kind {
     Off,
     Memory,
     Server,
-    /// The server has not answered.
+    /// The server did not answer.
     Unknown,
 }
 
@@ -84,13 +84,12 @@ impl Board {
         match self {
             Self::Off => Locks::note(
                 Kind::Off,
-                "Payments run without a lock: press Pay in two tabs, and the provider charges \
-                 twice.",
+                "Payments run without a lock. Press Pay in two tabs, and the provider charges twice.",
             ),
             Self::Memory => Locks::note(
                 Kind::Memory,
-                "Locks are in the memory of this one process. Several copies of the shop need a \
-                 server to meet at, which DLOCK_URL names.",
+                "The locks are in the memory of this process. To run several copies of the shop, set \
+                 DLOCK_URL to a server.",
             ),
             Self::Server(server) => server.locks().await,
         }
@@ -110,7 +109,7 @@ impl Locks {
 
 impl Server {
     async fn locks(&self) -> Locks {
-        // To look for locks is to go through the keys of the server: not once for each open tab.
+        // An inspection scans the keys of the server, so open tabs share one.
         let mut last = self.last.lock().await;
         if let Some((at, locks)) = &*last
             && at.elapsed() < FRESH
@@ -120,9 +119,9 @@ impl Server {
         let was = last.as_ref().map(|(_, locks)| locks.kind);
         let locks = self.look().await.unwrap_or_else(|error| {
             if was != Some(Kind::Unknown) {
-                tracing::warn!(%error, "who holds what cannot be told");
+                tracing::warn!(%error, "cannot inspect the locks");
             }
-            let note = "The lock server does not say who holds what; the log of the shop says why.";
+            let note = "The lock server does not answer, so holders are not shown. The log of the shop has the reason.";
             Locks::note(Kind::Unknown, note)
         });
         *last = Some((Instant::now(), locks.clone()));
@@ -150,7 +149,7 @@ impl Held {
     fn of(lock: LockInfo) -> Option<Self> {
         let holder = lock.holder?;
         let process = holder.process.map(|process| process.label);
-        // The server's clock may be a little ahead of ours.
+        // The server's clock may be slightly ahead.
         let held_for = |since: SystemTime| since.elapsed().unwrap_or_default().as_secs();
         Some(Self {
             by: holder.label.or(process),

@@ -1,4 +1,4 @@
-//! What can go wrong with a request, and what its client is told.
+//! The errors of a request, and their HTTP responses.
 
 use axum::{
     Json,
@@ -12,33 +12,33 @@ use serde_json::json;
 pub(crate) enum ShopError {
     #[error(transparent)]
     Lock(#[from] LockError),
-    #[error("there is no order {0}")]
+    #[error("order {0} does not exist")]
     NoSuchOrder(i64),
     #[error("{0}")]
     Input(&'static str),
-    #[error("order {0} was written by a later payment")]
+    #[error("a later payment of order {0} was written first")]
     Overtaken(i64),
-    #[error("the database cannot be used")]
+    #[error("cannot use the database")]
     Database(#[from] sqlx::Error),
 }
 
 impl IntoResponse for ShopError {
     fn into_response(self) -> Response {
         let (status, title) = match self {
-            // It knows its own answer: 409 for a busy lock, and when to ask again.
+            // `LockError` is a response itself: 409 with `Retry-After` for a busy lock.
             Self::Lock(error) => return error.into_response(),
-            Self::NoSuchOrder(_) => (StatusCode::NOT_FOUND, "No such order"),
-            Self::Input(_) => (StatusCode::UNPROCESSABLE_ENTITY, "This is no order"),
+            Self::NoSuchOrder(_) => (StatusCode::NOT_FOUND, "Order not found"),
+            Self::Input(_) => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid order"),
             Self::Overtaken(order) => {
                 tracing::error!(
                     order,
-                    "charged, and then overtaken: look for a second charge"
+                    "charged, but a later payment was written first: check for a second charge"
                 );
-                (StatusCode::CONFLICT, "Overtaken by a later payment")
+                (StatusCode::CONFLICT, "A later payment was written first")
             }
             Self::Database(ref error) => {
-                tracing::error!(%error, "the database cannot be used");
-                (StatusCode::INTERNAL_SERVER_ERROR, "Out of order")
+                tracing::error!(%error, "cannot use the database");
+                (StatusCode::INTERNAL_SERVER_ERROR, "Internal server error")
             }
         };
         let problem = json!({

@@ -1,16 +1,15 @@
-//! A shop whose orders can be paid from many tabs and through several copies of the service, and are
-//! charged once.
+//! A shop. Each order is charged once, although it can be paid from many tabs and through several copies of the
+//! service.
 //!
 //! ```text
 //! cargo run -p shop
 //! ```
 //!
-//! Open the address that it prints in two tabs, create an order, and press Pay in both: one pays, the
-//! other is told that somebody does. Stop hangs up in the middle: after Pay the order can be paid
-//! again at once, after Pay to the end it is paid all the same. With `--without-lock` the provider
-//! charges twice.
+//! Open the printed address in two tabs, create an order, and press Pay in both. One tab pays, and the other
+//! shows that the order is being paid. Stop closes the connection during a payment. After Pay, the order is free
+//! at once; after Pay to the end, the payment continues. With `--without-lock`, the provider charges twice.
 //!
-//! Several copies meet at a server, and share the file with the orders:
+//! Several copies share a server and the file with the orders:
 //!
 //! ```text
 //! export DLOCK_URL=redis://127.0.0.1:6379
@@ -18,10 +17,10 @@
 //! cargo run -p shop -- --listen 127.0.0.1:8002 --database shop.db
 //! ```
 //!
-//! Now a tab of each. End one copy with Ctrl-C: the payments that it has begun are finished. Kill one
-//! with `kill -9` in mid-payment: the other copy can pay after `--ttl`.
+//! Open a tab for each copy. Ctrl-C ends a copy after its payments are finished. After `kill -9` during a
+//! payment, the other copy can pay after `--ttl`.
 //!
-//! `pay` is what a service would copy; the other modules are the service around it.
+//! Copy `pay` into a service; the other modules are the service around it.
 
 mod board;
 mod error;
@@ -48,38 +47,38 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::{board::Board, orders::Orders, provider::Provider, web::Shop};
 
-/// How long requests may still take when the program is to end, and then their locks.
+/// The time limit at shutdown: first for requests, then for their locks.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Serves a shop whose orders are charged once, however often they are paid.
+/// Serves a shop that charges each order once, however often it is paid.
 ///
-/// Locks are in this process, or in the server that `DLOCK_URL` names.
+/// The locks are in this process, or in the server of `DLOCK_URL`.
 #[derive(Debug, Parser)]
 #[command(name = "shop")]
 struct Cli {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on. Port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:8000")]
     listen: SocketAddr,
-    /// The file with the orders, which several copies may share. If not set, a temporary one.
+    /// File with the orders, which several copies may share [default: a temporary file]
     #[arg(long)]
     database: Option<PathBuf>,
-    /// How long the provider takes for a charge.
+    /// Time that the provider takes for a charge.
     #[arg(long, default_value = "3s", value_parser = humantime::parse_duration)]
     provider_delay: Duration,
-    /// How long an order stays locked when its process is killed. It is no limit for a payment.
+    /// Time for which an order stays locked after a crash. It does not limit a payment.
     #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
     ttl: Duration,
-    /// Show what happens without a lock.
+    /// Run without locks, to show double charges.
     #[arg(long)]
     without_lock: bool,
 }
 
-/// The locks of this process, as the arguments and the environment say.
+/// Installs the lock manager that the arguments and the environment select.
 async fn connect(cli: &Cli, name: &str) -> Result<Board, Box<dyn Error>> {
     if cli.without_lock {
         return Ok(Board::Off);
     }
-    // A service lets a missing `DLOCK_URL` be an error: locks in memory are for trying things out.
+    // In a service, a missing `DLOCK_URL` is an error: locks in memory protect one process only.
     let url = env::var("DLOCK_URL").ok().filter(|url| !url.is_empty());
     let builder = LockManager::builder().application(name).ttl(cli.ttl);
     let (manager, board) = match url {
@@ -94,12 +93,12 @@ async fn connect(cli: &Cli, name: &str) -> Result<Board, Box<dyn Error>> {
 
 async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(cli.listen).await;
-    let listener = listener.map_err(|error| format!("cannot listen at {}: {error}", cli.listen))?;
+    let listener = listener.map_err(|error| format!("cannot listen on {}: {error}", cli.listen))?;
     let address = listener.local_addr()?;
     let name = format!("shop-{}", address.port());
     let board = connect(cli, &name).await?;
 
-    // Held to the end: the directory is removed with it.
+    // Kept until the end: its drop removes the directory.
     let (file, _temporary) = if let Some(file) = &cli.database {
         (file.clone(), None)
     } else {
@@ -114,11 +113,13 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     match board {
         Board::Off => println!("payments run without a lock"),
         Board::Memory => println!(
-            "locks are in this process; several copies need a server to meet at, such as\n  \
+            "the locks are in this process; for several copies, set DLOCK_URL to a server, for example\n  \
              DLOCK_URL=redis://127.0.0.1:6379 cargo run -p shop -- --database shop.db"
         ),
         Board::Server(_) if cli.database.is_none() => {
-            println!("orders are in a temporary file; several copies need `--database shop.db`");
+            println!(
+                "the orders are in a temporary file; for several copies, add `--database shop.db`"
+            );
         }
         Board::Server(_) => {}
     }
@@ -130,7 +131,7 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     });
     serve(listener, router).await?;
 
-    // Refuses new sections, waits for those that run, and gives every lock back.
+    // Refuses new calls, waits for running bodies, and releases every lock.
     if !cli.without_lock {
         dlock::shutdown(GRACE).await;
     }
@@ -138,36 +139,36 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Serves until the program is told to end; requests that are there already are answered.
+/// Serves until a signal ends the program. Requests that have arrived are answered.
 async fn serve(listener: TcpListener, router: axum::Router) -> io::Result<()> {
     let (stop, stopped) = oneshot::channel::<()>();
     let server = axum::serve(listener, router).with_graceful_shutdown(async {
-        // It ends when `stop` is dropped.
+        // Completes when `stop` is dropped.
         stopped.await.unwrap_or_default();
     });
     let mut server = tokio::spawn(server.into_future());
     select! {
         ended = &mut server => return ended.map_err(io::Error::other)?,
-        told = told_to_end() => told?,
+        received = end_signal() => received?,
     }
-    tracing::info!("no new requests are taken");
+    tracing::info!("shutting down: new requests are refused");
     drop(stop);
     if let Ok(ended) = timeout(GRACE, server).await {
         return ended.map_err(io::Error::other)?;
     }
-    tracing::warn!("requests that have not ended are cut off");
+    tracing::warn!("shutting down: requests that are still running are cancelled");
     Ok(())
 }
 
-/// Waits for Ctrl-C, or for what ends services.
-async fn told_to_end() -> io::Result<()> {
+/// Waits for Ctrl-C or SIGTERM.
+async fn end_signal() -> io::Result<()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
 
         let mut terminate = signal(SignalKind::terminate())?;
         select! {
-            told = ctrl_c() => told,
+            received = ctrl_c() => received,
             _ = terminate.recv() => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! The orders, in a file of `SQLite` that all copies of the shop open.
+//! The orders, in an `SQLite` file that all copies of the shop share.
 
 use std::{fmt::Display, path::Path, time::Duration};
 
@@ -11,7 +11,7 @@ use sqlx::{
 };
 use tokio::time::{Instant, sleep};
 
-/// As many as the page shows.
+/// The number of orders that the page shows.
 const SHOWN: i64 = 50;
 
 const SCHEMA: &str = "
@@ -20,10 +20,10 @@ const SCHEMA: &str = "
         item    TEXT NOT NULL,
         cents   INTEGER NOT NULL,
         paid_by TEXT,
-        -- The fencing token of the section that has written last.
+        -- The fencing token of the last writer.
         fence   INTEGER NOT NULL DEFAULT 0
     ) STRICT;
-    -- The provider's book, not ours: it is here only because the provider is simulated.
+    -- The records of the provider. They are here only because the provider is simulated.
     CREATE TABLE IF NOT EXISTS charges (
         order_id INTEGER NOT NULL,
         cents    INTEGER NOT NULL
@@ -40,16 +40,16 @@ pub(crate) struct Order {
     pub(crate) id: i64,
     pub(crate) item: String,
     pub(crate) cents: i64,
-    /// The copy of the shop that was paid.
+    /// The copy of the shop that took the payment.
     pub(crate) paid_by: Option<String>,
-    // As text: a number of JavaScript has 53 bits, a fence more.
+    // As text: a JavaScript number has 53 bits, and a fencing token has more.
     #[serde(serialize_with = "as_text")]
     pub(crate) fence: i64,
-    /// How often the provider has charged it.
+    /// The number of charges by the provider.
     pub(crate) charges: i64,
 }
 
-// By hand: the derive macro of sqlx would compile SQLite a second time, for the compiler.
+// Written by hand: sqlx's derive macro would compile SQLite a second time.
 impl FromRow<'_, SqliteRow> for Order {
     fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
         Ok(Self {
@@ -70,15 +70,15 @@ fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, 
 #[derive(Clone, Debug)]
 pub(crate) struct Orders(SqlitePool);
 
-/// Opens the file, and makes it if it is not there.
+/// Opens the file, and creates it if it does not exist.
 pub(crate) async fn open(file: &Path) -> Result<SqlitePool, sqlx::Error> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let options = SqliteConnectOptions::new()
         .filename(file)
         .create_if_missing(true)
-        // Readers and the writer do not hinder each other.
+        // With WAL, readers and the writer do not block each other.
         .journal_mode(SqliteJournalMode::Wal)
-        // Writers wait for each other this long.
+        // The longest wait of a writer for another one.
         .busy_timeout(Duration::from_secs(5));
     let pool = SqlitePoolOptions::new().max_connections(4);
     let end = Instant::now() + PATIENCE;
@@ -89,7 +89,7 @@ pub(crate) async fn open(file: &Path) -> Result<SqlitePool, sqlx::Error> {
             Ok(pool)
         };
         match opened.await {
-            // The change of a new file to WAL is the one step that does not wait for other copies.
+            // The switch of a new file to WAL is the only step that does not wait for other copies.
             Err(error) if is_busy(&error) && Instant::now() < end => {
                 sleep(Duration::from_millis(20)).await;
             }
@@ -98,11 +98,11 @@ pub(crate) async fn open(file: &Path) -> Result<SqlitePool, sqlx::Error> {
     }
 }
 
-/// Whether another process has locked the file at the moment.
+/// Returns `true` if another process has locked the file.
 fn is_busy(error: &sqlx::Error) -> bool {
     const SQLITE_BUSY: u32 = 5;
     let code = error.as_database_error().and_then(DatabaseError::code);
-    // The rest of the number says how it is busy.
+    // The upper bits have details.
     code.and_then(|code| code.parse().ok())
         .is_some_and(|code: u32| code & 0xff == SQLITE_BUSY)
 }
@@ -127,7 +127,7 @@ impl Orders {
             .await
     }
 
-    /// The latest, newest first.
+    /// Returns the latest orders, newest first.
     pub(crate) async fn latest(&self) -> Result<Vec<Order>, sqlx::Error> {
         sqlx::query_as("SELECT * FROM overview ORDER BY id DESC LIMIT ?")
             .bind(SHOWN)
@@ -135,10 +135,9 @@ impl Orders {
             .await
     }
 
-    /// Writes that the order is paid; `false` if a later section has written already.
+    /// Marks the order as paid. Returns `false` if a holder with the same or a later token has written.
     ///
-    /// One statement compares and writes, so nothing comes in between. Without a token, nothing is
-    /// compared.
+    /// One statement compares and writes, so it is atomic. Without a token, nothing is compared.
     pub(crate) async fn mark_paid(
         &self,
         id: i64,
@@ -169,7 +168,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_comes_late_does_not_write() {
+    async fn a_late_write_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let pool = open(&directory.path().join("shop.db")).await.unwrap();
         let orders = Orders::new(pool.clone());

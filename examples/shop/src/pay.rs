@@ -1,4 +1,4 @@
-//! Paying an order: what must happen once, however many ask for it.
+//! The payment of an order, which must happen once for any number of requests.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{error::ShopError, web::Shop};
 
-/// How the order came to be paid.
+/// The response to a payment request.
 #[derive(Debug, Serialize)]
 pub(crate) struct Payment {
     outcome: Outcome,
@@ -27,21 +27,21 @@ enum Outcome {
 
 type Answer = Result<Json<Payment>, ShopError>;
 
-// Who comes while the order is being paid is told so at once. If the client hangs up, the body is
-// dropped where it stands and the lock is given back.
+// With `wait = never`, a second request gets a `Busy` response at once. If the client disconnects, the body is
+// dropped and the lock is released.
 #[distributed_lock(key = "shop:order:<id>", wait = never, lease = lease)]
 pub(crate) async fn pay(State(shop): State<Arc<Shop>>, Path(id): Path<i64>) -> Answer {
     settle(&shop, id, Some(lease)).await
 }
 
-// Who comes while the order is being paid waits a little. A payment that has begun ends, in a task
-// of its own if the client hangs up: it is never left half-way for that reason.
+// A second request waits for up to 10 s. With `on_cancel = detach`, a payment that has started runs to its end
+// although the client disconnects.
 #[distributed_lock(key = "shop:order:<id>", wait = "10s", on_cancel = detach, lease = lease)]
 pub(crate) async fn pay_to_the_end(State(shop): State<Arc<Shop>>, Path(id): Path<i64>) -> Answer {
     settle(&shop, id, Some(lease)).await
 }
 
-/// What becomes of it without a lock.
+/// A payment without a lock.
 pub(crate) async fn pay_unlocked(State(shop): State<Arc<Shop>>, Path(id): Path<i64>) -> Answer {
     settle(&shop, id, None).await
 }
@@ -53,13 +53,13 @@ async fn settle(shop: &Shop, id: i64, lease: Option<&Lease>) -> Answer {
         let outcome = Outcome::AlreadyPaid;
         return Ok(Json(Payment { outcome, by }));
     }
-    // A process may have died between the charge and the write below. To look and then to charge is
-    // right only because nobody else does so meanwhile.
+    // A process may have crashed between the charge and the write below. The check and the charge are two steps,
+    // which is safe only under the lock.
     if !shop.provider.has_charged(id).await? {
         shop.provider.charge(id, order.cents).await?;
     }
-    // The last look before the write: this process may have been stopped for longer than its lease.
-    // The token is for the moment that is left, in which only the database can compare.
+    // The last check before the write: this process may have been paused for longer than its lease. The token
+    // covers the time between this check and the write, because the database compares it.
     if let Some(lease) = lease {
         lease.ensure_held()?;
     }

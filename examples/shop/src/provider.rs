@@ -1,4 +1,4 @@
-//! A simulated payment provider: slow, and charges as often as it is asked.
+//! A simulated payment provider. It is slow, and each request is a charge.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Provider {
         Self { pool, delay }
     }
 
-    /// Whether it has charged this order before.
+    /// Returns `true` if the provider has charged this order.
     pub(crate) async fn has_charged(&self, order: i64) -> Result<bool, sqlx::Error> {
         sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM charges WHERE order_id = ?)")
             .bind(order)
@@ -25,19 +25,19 @@ impl Provider {
             .await
     }
 
-    /// Charges the order, after a while. Dropped before, it charges nothing.
+    /// Charges the order after a delay. If the future is dropped before, there is no charge.
     ///
-    /// Of a real provider nobody would know: no lock can call back a request that is on its way, so
-    /// give it an idempotency key too if it takes one.
+    /// With a real provider, the outcome is unknown then: no lock can cancel a request that was sent. Also send an
+    /// idempotency key if the provider accepts one.
     pub(crate) async fn charge(&self, order: i64, cents: i64) -> Result<(), sqlx::Error> {
-        info!(order, "the provider is asked for a charge");
+        info!(order, "charge requested from the provider");
         sleep(self.delay).await;
         sqlx::query("INSERT INTO charges (order_id, cents) VALUES (?, ?)")
             .bind(order)
             .bind(cents)
             .execute(&self.pool)
             .await?;
-        info!(order, "the provider has charged");
+        info!(order, "charged by the provider");
         Ok(())
     }
 }

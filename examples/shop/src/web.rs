@@ -21,16 +21,16 @@ use crate::{
     provider::Provider,
 };
 
-/// Has no data in it: its script asks for them, and shows them as text, never as HTML.
+/// The page contains no data. Its script requests the data and shows it as text, never as HTML.
 const PAGE: &str = include_str!("../page.html");
 
 const LONGEST_ITEM: usize = 80;
 const HIGHEST_CENTS: i64 = 10_000_000;
 
-/// What the handlers of one copy work with.
+/// The state of one copy, shared by its handlers.
 #[derive(Debug)]
 pub(crate) struct Shop {
-    /// How this copy is told from others: `shop-8001`.
+    /// The name of this copy, for example `shop-8001`.
     pub(crate) name: String,
     pub(crate) orders: Orders,
     pub(crate) provider: Provider,
@@ -51,11 +51,11 @@ pub(crate) fn router(shop: Shop) -> Router {
         .route("/", get(async || Html(PAGE)))
         .route("/api/state", get(state))
         .route("/api/orders", post(create))
-        .layer(middleware::from_fn(note_hang_ups))
+        .layer(middleware::from_fn(log_disconnects))
         .with_state(Arc::new(shop))
 }
 
-/// What the page shows.
+/// The data of the page.
 #[derive(Serialize)]
 struct Snapshot {
     name: String,
@@ -63,10 +63,9 @@ struct Snapshot {
     orders: Vec<Order>,
 }
 
-// Asked for again and again: a stream would keep connections open, for whose end a graceful shutdown
-// would wait.
+// The page polls this endpoint. A stream would keep connections open, and a graceful shutdown would wait for them.
 async fn state(State(shop): State<Arc<Shop>>) -> Result<Json<Snapshot>, ShopError> {
-    // First the locks: who is paid between the two answers is shown as paid, and not as forgotten.
+    // Locks first: an order that is paid between the two requests is then shown as paid, not as open.
     let locks = shop.board.locks().await;
     Ok(Json(Snapshot {
         name: shop.name.clone(),
@@ -87,28 +86,28 @@ async fn create(
 ) -> Result<impl IntoResponse, ShopError> {
     let item = order.item.trim();
     if item.is_empty() || item.chars().count() > LONGEST_ITEM {
-        return Err(ShopError::Input("the item needs 1 to 80 characters"));
+        return Err(ShopError::Input("the item must have 1 to 80 characters"));
     }
     if item.chars().any(char::is_control) {
-        return Err(ShopError::Input(
-            "the item has characters that cannot be shown",
-        ));
+        return Err(ShopError::Input("the item contains control characters"));
     }
     if !(1..=HIGHEST_CENTS).contains(&order.cents) {
-        return Err(ShopError::Input("the price must be 0.01 to 100000.00"));
+        return Err(ShopError::Input(
+            "the price must be between 0.01 and 100000.00",
+        ));
     }
     let id = shop.orders.create(item, order.cents).await?;
     Ok((StatusCode::CREATED, Json(serde_json::json!({ "id": id }))))
 }
 
-/// Lets the log say when a client leaves without its answer.
-async fn note_hang_ups(request: Request, next: Next) -> Response {
+/// Logs clients that disconnect before the response.
+async fn log_disconnects(request: Request, next: Next) -> Response {
     struct Unanswered(String);
 
     impl Drop for Unanswered {
         fn drop(&mut self) {
             if !self.0.is_empty() {
-                info!(request = self.0, "the client has hung up");
+                info!(request = self.0, "client disconnected");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Many who pay the same orders through three copies of the shop.
+//! Many clients pay the same orders through three copies of the shop.
 
 use dlock_testkit::RedisServer;
 use serde_json::Value;
@@ -9,19 +9,19 @@ use crate::shop::{Shop, nothing_is_left_in};
 const ORDERS: usize = 20;
 const PAYMENTS: usize = 200;
 
-/// What became of the orders, and of the payments.
+/// The orders afterwards, and the outcome of each payment.
 struct Crowd {
     orders: Vec<Value>,
     outcomes: Vec<(i64, String)>,
 }
 
-/// 200 payments of 20 orders at the same time, every other of them to the end.
+/// Sends 200 payments of 20 orders at the same time. Half of them use `pay-to-the-end`.
 async fn pay(server: &RedisServer, arguments: &[&str]) -> Crowd {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("shop.db");
     let all = [&["--provider-delay", "300ms"], arguments].concat();
     let start = || Shop::start(Some(server), &database, &all);
-    // At once: each may be the one that makes the file.
+    // At the same time: each copy may be the one that creates the file.
     let (one, two, three) = tokio::join!(start(), start(), start());
     let copies = [one, two, three].map(std::sync::Arc::new);
 
@@ -52,7 +52,7 @@ async fn pay(server: &RedisServer, arguments: &[&str]) -> Crowd {
 }
 
 impl Crowd {
-    /// What is wrong with an order that should have been paid once.
+    /// Returns the orders that were not paid exactly once.
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for order in &self.orders {
@@ -96,7 +96,11 @@ async fn without_a_lock_the_same_crowd_is_charged_twice() {
         .orders
         .iter()
         .filter(|order| order["charges"].as_i64() > Some(1));
-    assert!(twice.count() > 0, "nothing went wrong: {:?}", crowd.orders);
+    assert!(
+        twice.count() > 0,
+        "no order was charged twice: {:?}",
+        crowd.orders
+    );
     assert_ne!(crowd.faults(), Vec::<String>::new());
     assert_eq!(server.keys("*").await, Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! Copies of the shop that end in the middle of a payment.
+//! Copies of the shop that end during a payment.
 
 use std::{process::Command, sync::Arc};
 
@@ -24,9 +24,9 @@ async fn another_copy_pays_after_the_ttl_of_one_that_was_killed() {
     let payment = tokio::spawn(async move { client.post(&address).await });
     killed.asks_the_provider(order).await;
     killed.process.kill();
-    assert!(payment.await.is_err(), "nobody answers");
+    assert!(payment.await.is_err(), "there is no response");
 
-    // It waits for the lock, which nobody gives back.
+    // It waits until the lock expires.
     assert_eq!(other.post(&path).await.outcome(), "paid");
     let paid = other.look(order).await;
     assert_eq!(paid["charges"], 1, "{paid}");
@@ -34,12 +34,12 @@ async fn another_copy_pays_after_the_ttl_of_one_that_was_killed() {
 }
 
 #[tokio::test]
-async fn what_the_provider_has_charged_is_not_charged_again() {
+async fn a_charged_order_is_not_charged_again() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("shop.db");
     let shop = Shop::start(None, &database, &["--provider-delay", "10m"]).await;
     let order = shop.order("a stool").await;
-    // All that is there of a process that died after the charge, and before it wrote of it.
+    // The state after a crash between the charge and the write.
     let pool = SqlitePool::connect_with(SqliteConnectOptions::new().filename(&database));
     let pool = pool.await.unwrap();
     sqlx::query("INSERT INTO charges (order_id, cents) VALUES (?, 1250)")
@@ -70,7 +70,7 @@ async fn a_copy_that_slept_through_its_lease_charges_nothing() {
     let payment = tokio::spawn(async move { client.post(&address).await });
     asleep.asks_the_provider(order).await;
     asleep.process.pause();
-    // When it wakes, its own charge would be due long since.
+    // When it continues, its own charge is overdue.
     assert_eq!(other.post(&path).await.outcome(), "paid");
     asleep.process.resume();
 
@@ -86,7 +86,7 @@ async fn a_copy_that_slept_through_its_lease_charges_nothing() {
 }
 
 #[tokio::test]
-async fn who_is_told_to_end_finishes_what_was_begun() {
+async fn a_copy_that_receives_sigterm_finishes_its_payments() {
     let server = RedisServer::start().await;
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("shop.db");
@@ -98,7 +98,7 @@ async fn who_is_told_to_end_finishes_what_was_begun() {
     let path = format!("/api/orders/{order}/pay");
     let payment = tokio::spawn(async move { client.post(&path).await });
     shop.asks_the_provider(order).await;
-    tell_to_end(&shop.process);
+    terminate(&shop.process);
 
     assert_eq!(payment.await.unwrap().outcome(), "paid");
     let status = shop.process.wait(LIMIT).await;
@@ -107,7 +107,7 @@ async fn who_is_told_to_end_finishes_what_was_begun() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_an_error_at_the_start() {
+async fn an_unreachable_server_is_an_error_at_the_start() {
     let server = RedisServer::start().await;
     server.kill();
     let mut command = Command::new(env!("CARGO_BIN_EXE_shop"));
@@ -124,7 +124,7 @@ async fn a_server_that_is_away_is_an_error_at_the_start() {
 }
 
 #[tokio::test]
-async fn orders_that_have_no_file_vanish_with_their_copy() {
+async fn a_temporary_file_is_removed_at_the_end() {
     let directory = tempfile::tempdir().unwrap();
     let in_it = || std::fs::read_dir(directory.path()).unwrap().count();
     let mut command = Command::new(env!("CARGO_BIN_EXE_shop"));
@@ -135,13 +135,13 @@ async fn orders_that_have_no_file_vanish_with_their_copy() {
     let shop = Worker::spawn(&mut command);
     shop.line(" is at http://", LIMIT).await;
     assert_eq!(in_it(), 1);
-    tell_to_end(&shop);
+    terminate(&shop);
     assert!(shop.wait(LIMIT).await.success(), "{}", shop.stderr());
     assert_eq!(in_it(), 0);
 }
 
-/// As whoever runs services ends them.
-fn tell_to_end(process: &Worker) {
+/// Sends SIGTERM, as a service manager does.
+fn terminate(process: &Worker) {
     let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.unwrap(), Signal::TERM).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Copies that meet at several servers: a cluster, and a quorum.
+//! Copies that share several servers: a cluster, and a quorum.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use dlock_testkit::{Cluster, RedisServer, eventually};
 
 use crate::shop::{LIMIT, Shop};
 
-/// While one copy pays, the other one sees who does, and is busy. When the client of the first hangs up, the other
-/// one pays.
+/// While one copy pays, the other shows the holder and answers *busy*. After the client of the first has disconnected,
+/// the other pays.
 async fn assert_charged_once(url: &str) {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("shop.db");
-    // The TTL is longer than the test: a lock that is gone was given back.
+    // The TTL is longer than the test, so a lock that disappears was released.
     let slow = ["--ttl", "10m", "--provider-delay", "10m"];
     let quick = ["--ttl", "10m", "--provider-delay", "10ms"];
     let (one, other) = tokio::join!(
@@ -19,7 +19,7 @@ async fn assert_charged_once(url: &str) {
         Shop::start_at(Some(url), &database, &quick)
     );
     let one = Arc::new(one);
-    // Locks that lie in different slots.
+    // The locks are in different slots.
     for item in ["a lamp", "a chair", "a bed"] {
         let order = other.order(item).await;
         let path = format!("/api/orders/{order}/pay");
@@ -27,7 +27,7 @@ async fn assert_charged_once(url: &str) {
         let payment = tokio::spawn(async move { client.post(&address).await });
         one.asks_the_provider(order).await;
         let held = format!("/locks/held/{order}/by");
-        eventually(LIMIT, "the other copy shows who pays", async || {
+        eventually(LIMIT, "the other copy shows the holder", async || {
             let state = other.state().await;
             let by = state.pointer(&held).and_then(|by| by.as_str());
             by.is_some_and(|by| by.starts_with("shop-"))
@@ -46,13 +46,13 @@ async fn assert_charged_once(url: &str) {
 }
 
 #[tokio::test]
-async fn copies_meet_in_a_cluster() {
+async fn copies_share_locks_in_a_cluster() {
     let cluster = Cluster::start(3, 0).await;
     assert_charged_once(&cluster.url()).await;
 }
 
 #[tokio::test]
-async fn copies_meet_at_a_quorum_of_which_one_is_down() {
+async fn copies_share_locks_in_a_quorum_with_one_server_down() {
     let servers = [
         RedisServer::start().await,
         RedisServer::start().await,

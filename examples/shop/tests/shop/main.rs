@@ -1,4 +1,4 @@
-//! The shop as its users meet it: copies of the program, real HTTP, one file and one server.
+//! The shop from outside: copies of the program, real HTTP, one file and one server.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that fails at an `unwrap` has said what it has to say"

@@ -1,4 +1,4 @@
-//! The page, and the endpoints behind it, in a copy that has its locks in memory.
+//! The page and its endpoints, in a copy with locks in memory.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::shop::Shop;
 
-/// A copy without a server, and where its orders are.
+/// Starts a copy without a server. Returns it with the folder of its orders.
 async fn start(arguments: &[&str]) -> (Shop, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let database: PathBuf = directory.path().join("shop.db");
@@ -14,7 +14,7 @@ async fn start(arguments: &[&str]) -> (Shop, TempDir) {
     (shop, directory)
 }
 
-/// The paths that the page's script asks for, with `order` in place of the order's number.
+/// The paths that the page's script requests, with `order` as the number of the order.
 fn endpoints(page: &str, order: i64) -> Vec<String> {
     let mut endpoints = Vec::new();
     for (position, _) in page.match_indices("/api/") {
@@ -26,7 +26,7 @@ fn endpoints(page: &str, order: i64) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_page_asks_for_what_is_there() {
+async fn the_page_requests_existing_endpoints() {
     let (shop, _directory) = start(&["--provider-delay", "0s"]).await;
     let page = shop.get("/").await;
     assert_eq!(
@@ -43,23 +43,27 @@ async fn the_page_asks_for_what_is_there() {
     }
     for path in endpoints.iter().filter(|path| !path.contains("/pay")) {
         let answer = shop.get(path).await;
-        // That of new orders takes nothing but POST.
+        // The endpoint for new orders accepts only POST.
         let there = answer.status == 200 || path == "/api/orders" && answer.status == 405;
         assert!(there, "{path}: {answer:?}");
     }
-    // Nothing is loaded from elsewhere.
+    // The page loads nothing from other hosts.
     for outside in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!page.text.contains(outside), "{outside}");
     }
 }
 
-/// `Somebody else is paying` would stand beside `Paid` otherwise.
+/// Otherwise `This order is being paid` would stand beside `Paid`.
 #[tokio::test]
-async fn what_is_said_of_a_payment_under_way_ends_with_it() {
+async fn the_message_about_a_busy_order_disappears_when_it_is_paid() {
     let (shop, _directory) = start(&[]).await;
     let page = shop.get("/").await.text;
     let said = r#"say(row.message, "busy","#;
-    assert_eq!(page.matches(said).count(), 1, "it is said by its kind");
+    assert_eq!(
+        page.matches(said).count(),
+        1,
+        "the message has the class `busy`"
+    );
     let (_, drawn) = page.split_once("\nfunction show(").unwrap();
     let (_, paid) = drawn.split_once("if (order.paid_by !== null) {").unwrap();
     let (paid, _) = paid.split_once("\n  } else").unwrap();
@@ -76,7 +80,7 @@ async fn names_of_items_are_never_html() {
     assert_eq!(state.content_type, "application/json");
     assert_eq!(shop.look(order).await["item"], HOSTILE);
 
-    // The page has no data in it, and its script has no way to make HTML of them.
+    // The page contains no data, and its script cannot turn data into HTML.
     let page = shop.get("/").await.text;
     assert!(!page.contains("alert("), "{page}");
     for way in [
@@ -102,11 +106,11 @@ async fn every_field_and_button_has_a_name() {
     );
     assert!(page.contains("lang=\"en\"") && page.contains("role=\"status\""));
     assert_eq!(count("<button"), count("</button>"));
-    assert!(!page.contains("></button>"), "a button says what it does");
+    assert!(!page.contains("></button>"), "a button has a text");
 }
 
 #[tokio::test]
-async fn a_copy_alone_says_that_others_need_a_server() {
+async fn a_copy_without_a_server_says_how_to_run_several() {
     let (shop, _directory) = start(&["--provider-delay", "50ms"]).await;
     shop.process
         .line("DLOCK_URL=redis://", crate::shop::LIMIT)
@@ -133,13 +137,13 @@ async fn a_copy_alone_says_that_others_need_a_server() {
 }
 
 #[tokio::test]
-async fn bad_input_is_told_what_is_wrong() {
+async fn invalid_input_is_refused_with_a_reason() {
     let (shop, _directory) = start(&["--provider-delay", "0s"]).await;
     let long = "x".repeat(81);
     for (item, cents, says) in [
         ("  ", 100, "1 to 80"),
         (&long, 100, "1 to 80"),
-        ("a\u{1b}[2J", 100, "cannot be shown"),
+        ("a\u{1b}[2J", 100, "control characters"),
         ("a lamp", 0, "0.01"),
         ("a lamp", -1, "0.01"),
         ("a lamp", i64::MAX, "100000.00"),
@@ -155,7 +159,7 @@ async fn bad_input_is_told_what_is_wrong() {
     let none = shop.post("/api/orders/77/pay").await;
     assert_eq!(
         (none.status, &none.json()["detail"]),
-        (404, &"there is no order 77".into())
+        (404, &"order 77 does not exist".into())
     );
     for path in ["/api/orders/x/pay", "/api/orders/99999999999999999999/pay"] {
         assert_eq!(shop.post(path).await.status, 400, "{path}");

@@ -1,4 +1,4 @@
-//! A running copy of the shop, and what a test asks of it.
+//! A running copy of the shop, with helpers for tests.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -6,7 +6,7 @@ use dlock_testkit::{RedisServer, Worker, eventually};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
-/// Much longer than anything takes, also on a loaded machine.
+/// Much longer than any step takes, also on a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) struct Shop {
@@ -15,7 +15,7 @@ pub(crate) struct Shop {
     client: Client,
 }
 
-/// What an answer was.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
 }
 
 impl Shop {
-    /// Starts a copy with locks in `server`, or else in its own memory, and waits until it serves.
+    /// Starts a copy with locks in `server`, or in its memory, and waits until it serves.
     pub(crate) async fn start(
         server: Option<&RedisServer>,
         database: &Path,
@@ -40,7 +40,7 @@ impl Shop {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shop"));
         command.args(["--listen", "127.0.0.1:0", "--database"]);
         command.arg(database).args(arguments);
-        // Whoever runs the tests may have a server of their own there.
+        // The environment of the tests may name another server.
         command.env_remove("DLOCK_URL").env_remove("RUST_LOG");
         command.envs(url.map(|url| ("DLOCK_URL", url)));
         let process = Worker::spawn(&mut command);
@@ -63,7 +63,7 @@ impl Shop {
         Answer::of(request.send().await.unwrap()).await
     }
 
-    /// Creates an order, or is told why not.
+    /// Sends a new order and returns the response.
     pub(crate) async fn try_order(&self, item: &str, cents: i64) -> Answer {
         let request = self.client.post(format!("{}/api/orders", self.address));
         let request = request.json(&json!({ "item": item, "cents": cents }));
@@ -93,7 +93,7 @@ impl Shop {
         self.look(order).await["paid_by"].is_string()
     }
 
-    /// Waits until its log has a line with all of these.
+    /// Waits until the log has a line with all of these parts.
     pub(crate) async fn logs(&self, parts: &[&str]) {
         eventually(LIMIT, &format!("the log says {parts:?}"), async || {
             let log = self.process.stderr();
@@ -103,10 +103,10 @@ impl Shop {
         .await;
     }
 
-    /// Waits until the provider has been asked for a charge of the order, and has not answered.
+    /// Waits until a charge of the order has been requested from the provider.
     pub(crate) async fn asks_the_provider(&self, order: i64) {
         let order = format!("order={order}");
-        self.logs(&["the provider is asked", &order]).await;
+        self.logs(&["charge requested", &order]).await;
     }
 }
 
@@ -128,7 +128,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap()
     }
 
-    /// `paid` or `already-paid`; `busy` if somebody else was paying. Nothing else may happen.
+    /// `paid`, `already-paid`, or `busy` if the order was being paid. Other responses fail the test.
     #[track_caller]
     pub(crate) fn outcome(&self) -> String {
         if self.status == 200 {
@@ -142,7 +142,7 @@ impl Answer {
         );
         let problem = self.json();
         assert_eq!(problem["status"], 409, "{self:?}");
-        // Neither the key nor who holds it is a client's business.
+        // The response must contain neither the key nor its holder.
         for secret in ["shop:", "order:", "shop-", "127.0.0.1"] {
             assert!(!self.text.contains(secret), "{self:?}");
         }
@@ -150,7 +150,7 @@ impl Answer {
     }
 }
 
-/// What is in the server besides what stays there by intent: fences, and what processes are.
+/// The keys in the server, without fences and process entries.
 pub(crate) async fn left_in(server: &RedisServer) -> Vec<String> {
     let mut keys = server.keys("*").await;
     keys.retain(|key| !key.contains(":fence:") && !key.contains(":process:"));
