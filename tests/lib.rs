@@ -4,3 +4,7 @@
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/book/src/how-to/web.md")]
+mod web {}
