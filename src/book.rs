@@ -1,18 +1,22 @@
-//! How-to pages, reference and explanation.
+//! Tutorial, how-to pages, reference and explanation.
 //!
 //! Each page is a module here, so that its links, and those that lead to it, work without the repository.
 
 /// The links between pages. In the repository they lead to files; the first definition of a name counts.
 macro_rules! links {
     () => {
-        "[cli]: crate::book::cli\n\
+        "[alerting]: crate::book::alerting\n\
+         [attribute]: crate::book::attribute\n\
+         [cli]: crate::book::cli\n\
          [cli#dlock-doctor]: crate::book::cli#dlock-doctor\n\
          [cli#dlock-run]: crate::book::cli#dlock-run\n\
+         [crash]: crate::book::crash\n\
          [cron]: crate::book::cron\n\
          [deploys#change-a-key-template]: crate::book::deploys#change-a-key-template\n\
          [deploys#forks]: crate::book::deploys#forks\n\
          [deploys#roll-out-a-new-version]: crate::book::deploys#roll-out-a-new-version\n\
          [deploys#shut-down]: crate::book::deploys#shut-down\n\
+         [errors]: crate::book::errors\n\
          [errors#busy]: crate::book::errors#busy\n\
          [errors#closed]: crate::book::errors#closed\n\
          [errors#denied]: crate::book::errors#denied\n\
@@ -34,22 +38,23 @@ macro_rules! links {
          [errors#renewal-disabled]: crate::book::errors#renewal-disabled\n\
          [errors#revoked]: crate::book::errors#revoked\n\
          [errors#shut-down]: crate::book::errors#shut-down\n\
+         [errors#storeerrorkind]: crate::book::errors#storeerrorkind\n\
          [errors#tls]: crate::book::errors#tls\n\
          [errors#too-few-replicas]: crate::book::errors#too-few-replicas\n\
          [errors#unavailable]: crate::book::errors#unavailable\n\
          [errors#unsupported]: crate::book::errors#unsupported\n\
+         [fencing]: crate::book::fencing\n\
+         [fencing-column]: crate::book::fencing_column\n\
+         [first-lock]: crate::book::first_lock\n\
          [guarantees]: crate::book::guarantees\n\
          [guarantees#a-section-that-was-woken]: crate::book::guarantees#a-section-that-was-woken\n\
          [guarantees#replicas-and-sentinel]: crate::book::guarantees#replicas-and-sentinel\n\
          [kubernetes#cronjobs]: crate::book::kubernetes#cronjobs\n\
          [kubernetes#elect-a-leader-among-replicas]: crate::book::kubernetes#elect-a-leader-among-replicas\n\
+         [manager]: crate::book::manager\n\
          [metrics]: crate::book::metrics\n\
          [migration#from-shedlock]: crate::book::migration#from-shedlock\n\
          [migration#moving-a-running-system]: crate::book::migration#moving-a-running-system\n\
-         [operations#forks]: crate::book::operations#forks\n\
-         [operations#rights]: crate::book::operations#rights\n\
-         [operations#which-servers]: crate::book::operations#which-servers\n\
-         [operations#with-clients-in-other-languages]: crate::book::operations#with-clients-in-other-languages\n\
          [permissions]: crate::book::permissions\n\
          [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
          [permissions#operators]: crate::book::permissions#operators\n\
@@ -61,8 +66,11 @@ macro_rules! links {
          [servers#configure-the-server]: crate::book::servers#configure-the-server\n\
          [servers#eviction]: crate::book::servers#eviction\n\
          [servers#sentinel]: crate::book::servers#sentinel\n\
+         [threads]: crate::book::threads\n\
+         [troubleshooting#everything-is-busy]: crate::book::troubleshooting#everything-is-busy\n\
          [troubleshooting#locks-are-lost]: crate::book::troubleshooting#locks-are-lost\n\
          [troubleshooting#the-server-restarted-empty]: crate::book::troubleshooting#the-server-restarted-empty\n\
+         [ttl-and-wait]: crate::book::ttl_and_wait\n\
          [ttl-and-wait#max_hold]: crate::book::ttl_and_wait#max_hold\n\
          [ttl-and-wait#ttl]: crate::book::ttl_and_wait#ttl\n\
          [urls]: crate::book::urls\n\
@@ -70,6 +78,22 @@ macro_rules! links {
          [urls#options]: crate::book::urls#options\n"
     };
 }
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/tutorial/crash.md")]
+pub mod crash {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/tutorial/fencing-column.md")]
+pub mod fencing_column {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/tutorial/first-lock.md")]
+pub mod first_lock {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/alerting.md")]
+pub mod alerting {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/cron.md")]
@@ -92,12 +116,30 @@ pub mod migration {}
 pub mod servers {}
 
 #[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/testing.md")]
+pub mod testing {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/threads.md")]
+pub mod threads {}
+
+#[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/troubleshooting.md")]
 pub mod troubleshooting {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/ttl-and-wait.md")]
 pub mod ttl_and_wait {}
+
+// Its code is tested in the package of the tests, which has the crates that it uses.
+#[cfg(not(doctest))]
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/web.md")]
+pub mod web {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/reference/attribute.md")]
+pub mod attribute {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/reference/cli.md")]
@@ -106,6 +148,10 @@ pub mod cli {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/reference/errors.md")]
 pub mod errors {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/reference/manager.md")]
+pub mod manager {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/reference/metrics.md")]
@@ -132,5 +178,17 @@ pub mod versions {}
 pub mod alternatives {}
 
 #[doc = links!()]
+#[doc = include_str!("../docs/book/src/explanation/fencing.md")]
+pub mod fencing {}
+
+#[doc = links!()]
 #[doc = include_str!("../docs/book/src/explanation/guarantees.md")]
 pub mod guarantees {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/explanation/how-it-works.md")]
+pub mod how_it_works {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/explanation/quorum.md")]
+pub mod quorum {}

@@ -6,5 +6,9 @@
 mod readme {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/book/src/introduction.md")]
+mod introduction {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/book/src/how-to/web.md")]
 mod web {}

@@ -134,7 +134,7 @@ impl fmt::Display for OwnerId {
 /// assert!(matches!(owner, Err(ForeignOwner { .. })));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an owner token of dlock")]
+#[error("not an owner id of dlock")]
 #[non_exhaustive]
 pub struct ForeignOwner;
 

@@ -59,7 +59,9 @@ fn collect(folder: &Path, pages: &mut Vec<PathBuf>) -> Result<(), String> {
 fn leads_nowhere(page: &Path, target: &str) -> bool {
     let path = target.split(['#', '?']).next().unwrap_or_default();
     let is_elsewhere = path.is_empty() || path.contains(':') || path.starts_with('/');
-    if is_elsewhere || Path::new(path).extension().is_none() || path.contains(['$', '{']) {
+    // rustdoc names a list of a trait's implementations also where there are none.
+    let is_file = Path::new(path).extension().is_some_and(|it| it != "js");
+    if is_elsewhere || !is_file || path.contains(['$', '{']) {
         return false;
     }
     let mut found = page.parent().map(Path::to_path_buf).unwrap_or_default();

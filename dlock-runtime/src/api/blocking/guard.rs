@@ -43,7 +43,7 @@ impl BlockingGuard {
 
     fn guard(&self) -> &LockGuard {
         let guard = self.guard.as_ref();
-        guard.expect("it is taken out only when it is given back")
+        guard.expect("it is taken out only when it is released")
     }
 
     /// Returns the lease that this guard owns.

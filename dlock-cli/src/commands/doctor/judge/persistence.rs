@@ -7,7 +7,7 @@ use super::super::{
     finding::{Finding, Topic},
 };
 
-/// What a loss of data does not affect.
+/// The guarantees that a loss of data does not affect.
 const FENCES: &str = "Fencing tokens still grow, because they contain the server's clock";
 
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {

@@ -32,7 +32,7 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     findings
 }
 
-/// What a failover does to leases.
+/// The effect of a failover on leases.
 fn confirmed(facts: &Facts, server: &ServerFacts, all: usize, online: usize) -> Finding {
     let wanted = usize::try_from(facts.min_replicas).unwrap_or(usize::MAX);
     let what = match (all, all - online) {
