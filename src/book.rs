@@ -47,8 +47,9 @@ macro_rules! links {
          [fencing-column]: crate::book::fencing_column\n\
          [first-lock]: crate::book::first_lock\n\
          [guarantees]: crate::book::guarantees\n\
-         [guarantees#a-section-that-was-woken]: crate::book::guarantees#a-section-that-was-woken\n\
+         [guarantees#after-a-grant]: crate::book::guarantees#after-a-grant\n\
          [guarantees#replicas-and-sentinel]: crate::book::guarantees#replicas-and-sentinel\n\
+         [how-it-works]: crate::book::how_it_works\n\
          [kubernetes#cronjobs]: crate::book::kubernetes#cronjobs\n\
          [kubernetes#elect-a-leader-among-replicas]: crate::book::kubernetes#elect-a-leader-among-replicas\n\
          [manager]: crate::book::manager\n\
@@ -60,6 +61,7 @@ macro_rules! links {
          [permissions#operators]: crate::book::permissions#operators\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
+         [quorum]: crate::book::quorum\n\
          [servers]: crate::book::servers\n\
          [servers#choose-a-deployment]: crate::book::servers#choose-a-deployment\n\
          [servers#clocks]: crate::book::servers#clocks\n\

@@ -25,7 +25,7 @@ def main():
                     elif verb == "hold":
                         until = now() + float(words[0])
                         while now() < until:
-                            lease.ensure()
+                            lease.ensure_held()
                             time.sleep(0.02)
                         outcome = "held"
                     elif verb == "release":
@@ -48,7 +48,7 @@ def sections(process, key, count):
         with process.acquire(key, ttl=30, wait=60) as lease:
             enter = time.monotonic_ns()
             time.sleep(0.0005)
-            lease.ensure()
+            lease.ensure_held()
             notes.append([enter, time.monotonic_ns(), lease.token])
     return notes
 

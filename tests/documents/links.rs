@@ -142,7 +142,7 @@ fn to_nothing_are_found() {
         ("README.md", None),
         ("https://example.com/nothing", None),
         (
-            "docs/book/src/explanation/guarantees.md#clocks-in-one-place",
+            "docs/book/src/explanation/guarantees.md#clocks",
             None,
         ),
         ("docs/nothing.md", Some("there is no `docs/nothing.md`")),

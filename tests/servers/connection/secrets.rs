@@ -83,6 +83,10 @@ fn with_credentials(password: &'static str) -> LockManagerBuilder {
 #[cfg(feature = "admin")]
 async fn inspect(seen: &mut Seen, config: RedisConfig) {
     let config = config.connect_timeout(Duration::from_millis(600));
+    match dlock::admin::Deployment::of(&config) {
+        Ok(deployment) => seen.debug(&deployment),
+        Err(error) => seen.error(&error),
+    }
     match soon(dlock::admin::Inspector::connect(config)).await {
         Ok(inspector) => {
             seen.debug(&inspector);
@@ -360,6 +364,7 @@ const SEEN: &[&str] = &[
     "ConnectError",
     "Credentials",
     "CredentialsProvider",
+    "Deployment",
     "HandOffs",
     "Inspector",
     "Lease",
@@ -403,6 +408,7 @@ const OTHERS: &[&str] = &[
     "Holder",
     "HolderInfo",
     "InvalidKeyReason",
+    "Layout",
     "LockInfo",
     "LockKey",
     "LockKeyBuilder",
