@@ -141,10 +141,7 @@ fn to_nothing_are_found() {
     for (target, fault) in [
         ("README.md", None),
         ("https://example.com/nothing", None),
-        (
-            "docs/book/src/explanation/guarantees.md#clocks",
-            None,
-        ),
+        ("docs/book/src/explanation/guarantees.md#clocks", None),
         ("docs/nothing.md", Some("there is no `docs/nothing.md`")),
         (
             "docs/book/src/explanation/guarantees.md#nothing",
