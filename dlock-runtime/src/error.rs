@@ -16,7 +16,7 @@ use crate::{
     key::{InvalidKeyReason, LockKey},
 };
 
-/// The reason why a critical section was not entered, or not left in good order.
+/// The reason why a critical section was not entered, or did not end with its lease.
 ///
 /// The text names the key and what to do; it is meant for logs, not for the clients of a service.
 ///
@@ -61,7 +61,7 @@ pub enum LockError {
     /// The lease ended before the body did. The body was cancelled, or had just ended. Its writes
     /// without a fencing token may have met those of another holder.
     #[error(
-        "lock `{key}` was lost after {held_for:.0?}: {cause}; check what the section has written"
+        "lock `{key}` was lost after {held_for:.0?}: {cause}; check the data that the critical section wrote"
     )]
     Lost {
         /// The lock; of several the first that was lost.
@@ -73,24 +73,24 @@ pub enum LockError {
     },
     /// The calling task or thread already holds this lock and would wait for itself.
     #[error(
-        "lock `{key}` is already held by the code that asks for it, which would wait for itself; \
-         pass the `&Lease` on instead of locking again"
+        "lock `{key}` is already held by the calling code, which would wait for itself; \
+         pass the `&Lease` on instead of acquiring the lock again"
     )]
     WouldDeadlock {
         /// The lock.
         key: LockKey,
     },
-    /// Code that blocks its thread asked for this lock inside of an async task, whose worker would stand still.
+    /// A blocking call requested this lock in an async task, whose thread it would block.
     #[error(
-        "lock `{key}` cannot be waited for here: this is an async task, and the call would block its thread; \
-         use the async form, or make the call inside of `tokio::task::spawn_blocking`"
+        "lock `{key}` cannot be acquired by a blocking call in an async task; \
+         use the async form, or move the call into `tokio::task::spawn_blocking`"
     )]
     WouldBlock {
         /// The lock.
         key: LockKey,
     },
     /// The text or the arguments make no valid key.
-    #[error("`{key}` is no valid lock key: {reason}")]
+    #[error("`{key}` is not a valid lock key: {reason}")]
     InvalidKey {
         /// The beginning of the text, or the template.
         key: String,
@@ -98,7 +98,7 @@ pub enum LockError {
         reason: InvalidKeyReason,
     },
     /// An option is out of bounds.
-    #[error("lock `{key}` cannot be taken with this `{option}`: {reason}")]
+    #[error("lock `{key}` has an invalid `{option}`: {reason}")]
     InvalidOption {
         /// The lock.
         key: LockKey,
@@ -116,7 +116,9 @@ pub enum LockError {
         key: LockKey,
     },
     /// The manager is shutting down and takes no new locks.
-    #[error("lock `{key}` is refused: its manager is shut down; stop taking work before that")]
+    #[error(
+        "lock `{key}` was refused: its manager is shut down; stop accepting work before `shutdown`"
+    )]
     Closed {
         /// The lock.
         key: LockKey,
@@ -185,7 +187,7 @@ impl LockError {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns `true` if the store gave no usable answer, so that nobody knows whether the lock is free.
+    /// Returns `true` if the store gave no usable answer, so that the outcome is unknown.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -279,7 +281,7 @@ impl From<Infallible> for LockError {
 pub enum LostCause {
     /// The store answered that this owner does not hold the key: the lease expired there, was
     /// revoked, or its key was deleted.
-    #[error("the store says that it is not ours any more")]
+    #[error("the store reports another owner, or none")]
     Revoked,
     /// The lease could not be renewed before its deadline.
     #[error("it could not be renewed in time ({reason})")]
@@ -288,10 +290,10 @@ pub enum LostCause {
         reason: StoreError,
     },
     /// The lease ended after its TTL, as it was not to be renewed.
-    #[error("it ended after its `ttl`, as `renew = false` asks")]
+    #[error("it ended after its `ttl`, because of `renew = false`")]
     RenewalDisabled,
     /// The deadline passed before the lease was renewed: the process was held up.
-    #[error("its deadline passed; raise `ttl`, or look for what held the process up")]
+    #[error("its deadline passed; raise `ttl`, or find out what delayed the process")]
     Expired,
     /// The lease was held for all of `max_hold`.
     #[error("it was held for all of `max_hold`")]
@@ -301,7 +303,7 @@ pub enum LostCause {
     ShutDown,
     /// This process is a fork of the one that holds the lease.
     #[error(
-        "it belongs to the process that this one was forked from; lock in each process, after the fork"
+        "it belongs to the parent of this forked process; acquire locks in each process, after the fork"
     )]
     OtherProcess,
 }

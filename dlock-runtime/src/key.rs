@@ -115,10 +115,12 @@ pub enum InvalidKeyReason {
     #[error("it is longer than 512 bytes after encoding; use a shorter name or a hash of it")]
     TooLong,
     /// The literal text contains a control character.
-    #[error("its text holds a control character; pass variable text as a value, which is encoded")]
+    #[error(
+        "its text contains a control character; pass variable text as a value, which is encoded"
+    )]
     Control,
     /// The literal text contains `{` or `}`, which select the slot in Redis Cluster.
-    #[error("its text holds a brace; pass variable text as a value, which is encoded")]
+    #[error("its text contains a brace; pass variable text as a value, which is encoded")]
     Brace,
     /// A value wrote both text and parts, so the end of the text is not known.
     #[error("one of its values writes both text and parts; write the text with `push_part` too")]

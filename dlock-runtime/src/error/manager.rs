@@ -22,7 +22,7 @@ use super::{
 #[non_exhaustive]
 pub enum ConnectError {
     /// The URL does not say which store to use.
-    #[error("`{url}` is no URL of a lock store: {reason}")]
+    #[error("`{url}` is not the URL of a lock store: {reason}")]
     InvalidUrl {
         /// The URL without its password.
         url: String,
@@ -33,7 +33,7 @@ pub enum ConnectError {
     #[error("`DLOCK_URL` is not set; set it to the store's URL, such as `redis://127.0.0.1:6379`")]
     NoUrl,
     /// An option of the manager is out of bounds, or does not go together with another.
-    #[error("the manager's `{option}` cannot be: {reason}")]
+    #[error("invalid manager option `{option}`: {reason}")]
     InvalidOption {
         /// The option at fault.
         option: &'static str,
@@ -50,11 +50,8 @@ pub enum ConnectError {
         /// The reason, without any text of the certificate or key.
         reason: String,
     },
-    /// A function that blocks its thread was called inside of an async task, whose worker would stand still.
-    #[error(
-        "no manager can be waited for here: this is an async task, and `{function}` would block its thread; \
-         call `{instead}`"
-    )]
+    /// A blocking function was called in an async task, whose thread it would block.
+    #[error("`{function}` would block the thread of this async task; call `{instead}`")]
     WouldBlock {
         /// The function that was called.
         function: &'static str,

@@ -30,7 +30,7 @@ async fn provoke(code: &str) -> (LockError, &'static str) {
             let none: [&str; 0] = [];
             (
                 manager.lock_all(none).run(async |_| ()).await,
-                "is no valid lock key",
+                "is not a valid lock key",
             )
         }
         "empty-part" => (settle(&manager, "").await, "`order:<id>`"),

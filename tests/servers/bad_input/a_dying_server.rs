@@ -25,7 +25,10 @@ async fn ends_the_body_when_its_lease_cannot_be_renewed() {
     assert!(is_lost(&outcome, unreachable), "{outcome:?}");
     assert_says(
         &outcome.unwrap_err(),
-        &["`order:42`", "check what the section has written"],
+        &[
+            "`order:42`",
+            "check the data that the critical section wrote",
+        ],
     );
     assert_idle(&[&manager]).await;
 }

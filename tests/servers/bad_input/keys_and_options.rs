@@ -34,7 +34,7 @@ async fn a_key_that_cannot_be_is_refused_before_anything_is_sent() {
             panic!("{error}");
         };
         assert_eq!(*reason, fault);
-        assert_says(&error, &["no valid lock key"]);
+        assert_says(&error, &["not a valid lock key"]);
         assert!(
             error.to_string().len() < 300,
             "the key is not repeated whole: {error}"

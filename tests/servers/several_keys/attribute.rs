@@ -78,7 +78,7 @@ async fn tell_what_is_wrong_with_one_of_them() {
     });
     let told = told.await;
     assert!(
-        told.contains("`account:<to>` is no valid lock key"),
+        told.contains("`account:<to>` is not a valid lock key"),
         "{told}"
     );
     let told = tell("a", "b").await;

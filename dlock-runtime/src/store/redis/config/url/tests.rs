@@ -119,9 +119,9 @@ fn sockets_are_read() {
 fn refusals_say_what_would_do() {
     assert_eq!(
         refused("localhost:6379"),
-        "`…` is no URL of a lock store: it has no scheme; write `redis://host:6379`"
+        "`…` is not the URL of a lock store: it has no scheme; write `redis://host:6379`"
     );
-    assert!(refused("redlock://:pw@h").starts_with("`redlock://…` is no URL of a lock store"));
+    assert!(refused("redlock://:pw@h").starts_with("`redlock://…` is not the URL of a lock store"));
     assert!(refused("redis://h?protocol=s3cret").ends_with("must be `resp2` or `resp3`"));
     for port in [
         "0",
