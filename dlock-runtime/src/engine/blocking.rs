@@ -3,7 +3,9 @@
 use std::{
     future::Future,
     io,
-    task::{Context, Poll, Waker},
+    pin::pin,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    task::{Context, Poll, Wake, Waker},
 };
 
 use tokio::{runtime::Handle, task::coop::poll_proceed};
@@ -28,6 +30,56 @@ pub(crate) enum NoWait {
 /// Returns the errors of [`runtime`], before the future is polled.
 pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> Result<T, NoWait> {
     Ok(runtime()?.block_on(future))
+}
+
+/// Waits for a release on this thread. Unlike [`wait_for`], it never panics: destructors call it.
+///
+/// `Handle::block_on` panics where a runtime polls or drops a task without a budget (`unconstrained`, a worker
+/// that shuts down, a combinator under `Runtime::block_on`), and in a thread that has lost its parker but not
+/// the rest of tokio's state. A release ends within the response timeout.
+///
+/// # Errors
+///
+/// Returns the errors of [`runtime`], before the future is polled.
+pub(crate) fn wait_for_release<T>(future: impl Future<Output = T>) -> Result<T, NoWait> {
+    let runtime = runtime()?;
+    let _entered = runtime.enter();
+    let parker = Arc::new(Parker::default());
+    let waker = Waker::from(parker.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Ok(output);
+        }
+        parker.park();
+    }
+}
+
+/// Parks a thread without any state of the thread itself.
+#[derive(Default)]
+struct Parker {
+    is_woken: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Parker {
+    fn park(&self) {
+        let is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_woken = self.woken.wait_while(is_woken, |is_woken| !*is_woken);
+        *is_woken.unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.woken.notify_one();
+    }
 }
 
 /// Returns the runtime on which this thread may wait.

@@ -13,20 +13,35 @@
 //! A thread starts when it is first needed. For renewals, that is the first lease of the process that has to
 //! be renewed: a blocked runtime could not start the thread later. Without work, the thread sleeps.
 
-use std::{future::pending, io, process, sync::PoisonError, thread};
+use std::{
+    future::pending,
+    io, process,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+};
+
+use once_cell::race::OnceBox;
 
 use tokio::{
-    runtime::{Builder, Handle},
+    runtime::{Builder, Handle, Runtime},
     time::Instant,
 };
 
-use crate::sync::Mutex;
 
-/// A thread, once it has started.
+/// A thread, once it was started. No mutex: a fork copies one that another thread has locked, for good.
 struct Lane {
     name: &'static str,
-    /// Its runtime, and the process of the thread: a fork copies the value but not the thread.
-    runtime: Mutex<Option<(u32, Handle)>>,
+    started: OnceBox<Started>,
+    /// The process that starts its thread at this moment; 0 if none does.
+    starting: AtomicU32,
+}
+
+/// The thread of one process; a fork copies this, and not the thread.
+struct Started {
+    process: u32,
+    runtime: Handle,
+    /// That of a forked child.
+    next: OnceBox<Started>,
 }
 
 static RENEWALS: Lane = Lane::new("dlock-renewals");
@@ -51,28 +66,91 @@ impl Lane {
     const fn new(name: &'static str) -> Self {
         Self {
             name,
-            runtime: Mutex::new(None),
+            started: OnceBox::new(),
+            starting: AtomicU32::new(0),
         }
     }
 
     fn runtime(&self) -> io::Result<Handle> {
         let process = process::id();
-        // Every change under the mutex is complete before a panic can occur.
-        let mut lane = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, runtime)) = lane.as_ref().filter(|(of, _)| *of == process) {
-            return Ok(runtime.clone());
+        loop {
+            if let Ok(runtime) = self.of(process) {
+                return Ok(runtime);
+            }
+            let starting = self.starting.load(Ordering::Acquire);
+            // Another thread of this process starts it. The mark of a parent means nothing here.
+            if starting == process {
+                thread::yield_now();
+                continue;
+            }
+            let marked = self.starting.compare_exchange(
+                starting,
+                process,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if marked.is_ok() {
+                let _starting = Starting(&self.starting);
+                return match self.of(process) {
+                    Ok(runtime) => Ok(runtime),
+                    Err(place) => self.start(process, place),
+                };
+            }
         }
-        let runtime = self.start()?;
-        *lane = Some((process, runtime.clone()));
-        Ok(runtime)
     }
 
-    fn start(&self) -> io::Result<Handle> {
+    /// Returns the runtime of `process`, or the place for it.
+    fn of(&self, process: u32) -> Result<Handle, &OnceBox<Started>> {
+        let mut place = &self.started;
+        while let Some(started) = place.get() {
+            if started.process == process {
+                return Ok(started.runtime.clone());
+            }
+            place = &started.next;
+        }
+        Err(place)
+    }
+
+    fn start(&self, process: u32, place: &OnceBox<Started>) -> io::Result<Handle> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name(self.name.to_owned());
-        thread.spawn(move || runtime.block_on(pending::<()>()))?;
+        let driven = Driven(Some(runtime));
+        thread.spawn(move || {
+            let driven = driven;
+            if let Some(runtime) = &driven.0 {
+                runtime.block_on(pending::<()>());
+            }
+        })?;
+        let started = Started {
+            process,
+            runtime: handle.clone(),
+            next: OnceBox::new(),
+        };
+        // Only the marked thread writes, so the place is empty.
+        let _ = place.set(Box::new(started));
         Ok(handle)
+    }
+}
+
+/// Removes the mark, also while unwinding.
+struct Starting<'a>(&'a AtomicU32);
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// A runtime that may be dropped inside of a task, where tokio's own drop panics: the closure of a thread that
+/// cannot be started is dropped by its caller.
+struct Driven(Option<Runtime>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -34,31 +34,42 @@ pub(crate) struct Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        HELD.with_borrow_mut(|held| held.truncate(held.len() - self.keys));
+        let keys = self.keys;
+        // Without the thread's state there is nothing to end.
+        let _ = HELD.try_with(|held| {
+            let mut held = held.borrow_mut();
+            let before = held.len() - keys;
+            held.truncate(before);
+        });
     }
 }
 
 /// Begins a scope of `keys` under the manager with this `id`. Unwinding ends it as well.
 pub(crate) fn enter<'a>(id: usize, keys: impl Iterator<Item = &'a LockKey>) -> Scope {
-    HELD.with_borrow_mut(|held| {
+    let entered = HELD.try_with(|held| {
+        let mut held = held.borrow_mut();
         let (before, task) = (held.len(), task::try_id());
         held.extend(keys.map(|key| HeldKey {
             id,
             key: key.clone(),
             task,
         }));
-        Scope {
-            keys: held.len() - before,
-        }
-    })
+        held.len() - before
+    });
+    // A destructor of a thread whose state is gone: no deadlock is detected there.
+    Scope {
+        keys: entered.unwrap_or(0),
+    }
 }
 
 /// Returns `true` if the running code is inside a [`Scope`] of `key`, in the same task.
 pub(crate) fn contains(id: usize, key: &LockKey) -> bool {
-    HELD.with_borrow(|held| {
+    let found = HELD.try_with(|held| {
+        let held = held.borrow();
         let mut of_key = held.iter().filter(|held| held.id == id && held.key == *key);
         of_key.any(|held| held.task == task::try_id())
-    })
+    });
+    found.unwrap_or(false)
 }
 
 #[cfg(test)]

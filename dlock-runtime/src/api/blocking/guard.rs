@@ -6,7 +6,7 @@ use super::not_waited;
 use crate::{
     api::guard::{Lease, LockGuard},
     engine::{
-        blocking::{NoWait, wait_for},
+        blocking::{NoWait, wait_for_release},
         reentrancy, renewer,
     },
     error::LockError,
@@ -122,10 +122,11 @@ impl BlockingGuard {
             return Ok(());
         };
         let key = guard.key().clone();
-        wait_for(guard.release()).unwrap_or_else(|no_wait| match no_wait {
+        let held = guard.lease().ensure_held();
+        wait_for_release(guard.release()).unwrap_or_else(|no_wait| match no_wait {
             NoWait::InAsyncTask => Err(not_waited(&no_wait, &key)),
             // The future has been dropped, so the release continues in the background.
-            NoWait::ThreadEnds | NoWait::NoThread(_) => Ok(()),
+            NoWait::ThreadEnds | NoWait::NoThread(_) => held,
         })
     }
 }
@@ -134,7 +135,7 @@ impl Drop for BlockingGuard {
     fn drop(&mut self) {
         if let Some(guard) = self.guard.take() {
             // If the future is dropped before its end, the release continues in the background.
-            drop(wait_for(guard.release()));
+            drop(wait_for_release(guard.release()));
         }
     }
 }
