@@ -1,9 +1,9 @@
 //! Locks for threads: without a runtime, beside one, and where a thread must not be blocked.
 
 mod attribute;
+mod ends;
 
 use std::{
-    cell::RefCell,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -15,7 +15,7 @@ use std::{
 
 use dlock::{
     ConnectError, LockError, LockManager, LostCause, ShutdownReport, StoreError, Wait,
-    blocking::{BlockingGuard, BlockingManager},
+    blocking::BlockingManager,
     store::{
         AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
         StoreProperties, memory::MemoryStore,
@@ -290,45 +290,6 @@ fn inside_of_a_task_nothing_blocks() {
         runtime.block_on(ran).unwrap().unwrap();
     }
     assert!(store.is_empty());
-}
-
-#[test]
-fn a_guard_that_ends_inside_of_a_task_is_given_back_behind_it() {
-    let (store, locks) = memory();
-    let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
-    let [dropped, released] = [1, 2].map(|id| locks.lock(format!("order:{id}")).acquire().unwrap());
-    runtime.block_on(async {
-        drop(dropped);
-        let refused = released.release();
-        assert!(matches!(refused, Err(LockError::WouldBlock { .. })));
-    });
-    until(|| store.is_empty());
-}
-
-#[test]
-fn a_guard_that_ends_with_its_thread_is_given_back() {
-    thread_local! {
-        static KEPT: RefCell<Vec<BlockingGuard>> = const { RefCell::new(Vec::new()) };
-    }
-
-    let (store, locks) = memory();
-    // Whichever of the two a thread forgets first: tokio, or what it has kept.
-    for is_known_before in [false, true] {
-        let locks = locks.clone();
-        let ends = thread::spawn(move || {
-            let take =
-                |key| KEPT.with_borrow_mut(|kept| kept.push(locks.lock(key).acquire().unwrap()));
-            if is_known_before {
-                locks.lock("order:1").run(|_| ()).unwrap();
-            } else {
-                KEPT.with_borrow(|_| ());
-            }
-            take("order:42");
-            take("order:7");
-        });
-        ends.join().unwrap();
-        until(|| store.is_empty());
-    }
 }
 
 #[test]

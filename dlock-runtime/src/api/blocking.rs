@@ -10,12 +10,16 @@
 //! undone.
 //!
 //! Code inside an async task must not block: there, a call fails with [`LockError::WouldBlock`]. Inside
-//! `tokio::task::spawn_blocking` and `block_in_place`, these calls are allowed. They use the machine's clock:
-//! pausing tokio's clock does not affect them.
+//! `tokio::task::spawn_blocking` and `block_in_place`, these calls are allowed. If a test has paused tokio's clock
+//! there, they use that clock.
 //!
 //! The runtime on which a manager was created drives its connections. A manager from
 //! [`LockManager::connect_blocking`] does not depend on a runtime of the program. A manager that was created
-//! on a single-threaded runtime cannot send or receive while that thread is blocked.
+//! on a single-threaded runtime cannot send or receive while nothing drives that runtime: its calls then fail with
+//! [`LockError::Unavailable`] after the whole [`wait`](BlockingRequest::wait).
+//!
+//! A [`BlockingGuard`] may be dropped anywhere, also in a destructor. Inside an async task and while a thread
+//! ends, its lock is released in the background.
 //!
 //! ```
 //! # extern crate dlock_runtime as dlock;

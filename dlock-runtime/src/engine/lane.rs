@@ -21,26 +21,26 @@ use std::{
 };
 
 use once_cell::race::OnceBox;
-
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     time::Instant,
 };
 
-
-/// A thread, once it was started. No mutex: a fork copies one that another thread has locked, for good.
+/// A thread that starts when it is needed.
+///
+/// It has no mutex: in a forked child, a mutex that another thread had locked is never unlocked.
 struct Lane {
     name: &'static str,
     started: OnceBox<Started>,
-    /// The process that starts its thread at this moment; 0 if none does.
+    /// The process in which a thread calls [`Lane::start`] at this moment; 0 otherwise.
     starting: AtomicU32,
 }
 
-/// The thread of one process; a fork copies this, and not the thread.
+/// The running thread of one process. A fork copies this value but not the thread.
 struct Started {
     process: u32,
     runtime: Handle,
-    /// That of a forked child.
+    /// The value of a forked child.
     next: OnceBox<Started>,
 }
 
@@ -78,7 +78,7 @@ impl Lane {
                 return Ok(runtime);
             }
             let starting = self.starting.load(Ordering::Acquire);
-            // Another thread of this process starts it. The mark of a parent means nothing here.
+            // Another thread of this process starts it. The mark of a parent process has no meaning here.
             if starting == process {
                 thread::yield_now();
                 continue;
@@ -127,8 +127,8 @@ impl Lane {
             runtime: handle.clone(),
             next: OnceBox::new(),
         };
-        // Only the marked thread writes, so the place is empty.
-        let _ = place.set(Box::new(started));
+        let set = place.set(Box::new(started));
+        debug_assert!(set.is_ok(), "only the marked thread sets it");
         Ok(handle)
     }
 }
@@ -142,8 +142,9 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// A runtime that may be dropped inside of a task, where tokio's own drop panics: the closure of a thread that
-/// cannot be started is dropped by its caller.
+/// A runtime that may be dropped inside an async task, where tokio's own drop panics.
+///
+/// If the thread cannot be started, its closure is dropped by the caller of [`Lane::start`].
 struct Driven(Option<Runtime>);
 
 impl Drop for Driven {

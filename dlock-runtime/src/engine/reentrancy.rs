@@ -35,7 +35,7 @@ pub(crate) struct Scope {
 impl Drop for Scope {
     fn drop(&mut self) {
         let keys = self.keys;
-        // Without the thread's state there is nothing to end.
+        // While a thread ends, its list may be gone already.
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
             let before = held.len() - keys;
@@ -56,7 +56,7 @@ pub(crate) fn enter<'a>(id: usize, keys: impl Iterator<Item = &'a LockKey>) -> S
         }));
         held.len() - before
     });
-    // A destructor of a thread whose state is gone: no deadlock is detected there.
+    // In a destructor of a thread whose list is gone, no deadlock is detected.
     Scope {
         keys: entered.unwrap_or(0),
     }

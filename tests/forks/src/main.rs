@@ -1,11 +1,11 @@
-//! Programs that fork, in the ways that dlock has to withstand; `tests/run.rs` runs them.
+//! Programs that fork, or that cannot start a thread, in ways that dlock withstands; `tests/run.rs` runs them.
 //!
 //! A line of output is a word and what it says, and comes from whichever process has something to say.
 
 use std::{
     env,
     io::{self, Write},
-    process,
+    process, thread,
     time::Duration,
 };
 
@@ -26,6 +26,8 @@ fn main() {
         [way, url] if way == "body" => body(url),
         [way, url] if way == "idle" => idle(url),
         [way] if way == "memory" => memory(),
+        [way] if way == "threads" => threads(),
+        [way] if way == "no-threads" => no_threads(),
         other => panic!("no such way to fork: {other:?}"),
     }
 }
@@ -146,6 +148,43 @@ fn memory() {
     say("done", manager.active_keys());
 }
 
+/// Children of a process whose other threads acquire locks at the moment of the fork.
+fn threads() {
+    let locks = LockManager::memory().blocking();
+    for id in 0..3 {
+        let locks = locks.clone();
+        thread::spawn(move || {
+            loop {
+                let guard = locks.lock(format!("order:{id}")).acquire();
+                drop(guard.expect("its key is its own"));
+            }
+        });
+    }
+    for _ in 0..300 {
+        let Some(child) = fork() else {
+            end_after(Duration::from_secs(60));
+            let guard = LockManager::memory().blocking().lock(KEY).acquire();
+            process::exit(i32::from(guard.is_err()));
+        };
+        wait_for(child);
+    }
+    say("done", "300 children");
+    process::exit(0);
+}
+
+/// A process without a thread left; `tests/run.rs` asks for stacks that no machine has.
+fn no_threads() {
+    let runtime = one_thread();
+    let started = thread::Builder::new().spawn(|| ());
+    assert!(started.is_err(), "a thread was started");
+    let manager = LockManager::memory();
+    let ran = runtime.block_on(async { manager.lock(KEY).run(async |_| 7).await });
+    say("ran", ran.expect("its own runtime renews"));
+    let refused = manager.blocking().lock(KEY).acquire();
+    say("refused", refused.expect_err("nothing drives its timers"));
+    say("done", manager.active_keys());
+}
+
 fn one_thread() -> Runtime {
     let mut builder = runtime::Builder::new_current_thread();
     builder.enable_all().build().expect("there are descriptors")
@@ -162,11 +201,19 @@ fn say(word: &str, what: impl std::fmt::Display) {
 /// The child; none in the child itself.
 #[expect(unsafe_code, reason = "that a fork does harm is what is looked at")]
 fn fork() -> Option<Pid> {
-    // SAFETY: besides this thread there may be the one that renews. No lease here is old enough to be renewed, so it
-    // sleeps, and nothing is locked or half done.
+    // SAFETY: the child uses its memory and locks of dlock only, and dlock has none that another thread may have left
+    // locked. That is what these programs test.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "{}", io::Error::last_os_error());
     Pid::from_raw(child)
+}
+
+/// Kills this process after `limit`, so that a child that hangs fails the test.
+#[expect(unsafe_code, reason = "no crate of the workspace wraps it")]
+fn end_after(limit: Duration) {
+    let seconds = u32::try_from(limit.as_secs()).expect("a limit of minutes");
+    // SAFETY: it only sets a timer.
+    unsafe { libc::alarm(seconds) };
 }
 
 fn wait_for(child: Pid) {

@@ -1,4 +1,4 @@
-//! What becomes of locks when a process forks: with real forks, and a real server.
+//! Locks in a process that forks or cannot start a thread: with real forks, and a real server.
 
 #[expect(dead_code, reason = "it is looked at for two errors only")]
 #[path = "../../documents/error_page/page.rs"]
@@ -16,8 +16,13 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// What the processes of a program have said, when all of them have ended.
 async fn said(arguments: &[&str]) -> Vec<(String, String)> {
+    said_with(arguments, &[]).await
+}
+
+async fn said_with(arguments: &[&str], environment: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlock-forks"));
     command.args(arguments).stderr(Stdio::inherit());
+    command.envs(environment.iter().copied());
     let output = tokio::task::spawn_blocking(move || command.output());
     let output = output.await.expect("it is waited for").expect("it starts");
     let said = String::from_utf8(output.stdout).expect("it writes text");
@@ -104,4 +109,18 @@ async fn locks_in_memory_are_of_one_process_too() {
     let said = said(&["memory"]).await;
     assert_eq!(words(&said), ["refused", "lost", "done"], "{said:?}");
     assert_explained(&said);
+}
+
+#[tokio::test]
+async fn a_child_acquires_a_lock_although_other_threads_did_so_during_the_fork() {
+    let said = said(&["threads"]).await;
+    assert_eq!(words(&said), ["done"], "{said:?}");
+}
+
+#[tokio::test]
+async fn without_a_thread_async_calls_run_and_blocking_calls_are_refused() {
+    let said = said_with(&["no-threads"], &[("RUST_MIN_STACK", "100000000000000")]).await;
+    assert_eq!(words(&said), ["ran", "refused", "done"], "{said:?}");
+    assert!(said[1].1.contains("no thread can be started"), "{said:?}");
+    assert_eq!(said[2].1, "0", "nothing is left");
 }

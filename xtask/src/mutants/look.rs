@@ -43,6 +43,12 @@ pub(super) const TYPED: Target = Target {
     test: Some("cli"),
 };
 
+/// Real forks, and a process without a thread left.
+pub(super) const FORKS: Target = Target {
+    package: "dlock-forks",
+    test: Some("run"),
+};
+
 /// An executable of `tests/`.
 pub(super) const fn facade(test: &'static str) -> Target {
     Target {

@@ -83,6 +83,10 @@ impl BlockingRequest {
     /// The deadlock check does not find a lock that is held through a bare guard, because a guard can move to
     /// another thread. The call then waits.
     ///
+    /// # Panics
+    ///
+    /// Panics inside `tokio::task::unconstrained`. There, tokio reports only by a panic that a thread must not block.
+    ///
     /// # Examples
     ///
     /// ```

@@ -1,10 +1,11 @@
 //! Mistakes in the locks of threads, and in the attribute on a plain function.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{MACROS, RUNTIME, facade};
+use super::super::look::{FORKS, MACROS, RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const ENGINE: &str = "dlock-runtime/src/engine/blocking.rs";
+const LANE: &str = "dlock-runtime/src/engine/lane.rs";
 const GUARD: &str = "dlock-runtime/src/api/blocking/guard.rs";
 const REQUEST: &str = "dlock-runtime/src/api/blocking/request.rs";
 const SUPPORT: &str = "dlock-runtime/src/api/support.rs";
@@ -79,9 +80,41 @@ pub(super) const ALL: &[Mutant] = &[
         "thread-drops-in-background",
         "A guard of a thread that is dropped is given back behind its program",
         GUARD,
-        "«drop(wait_for(guard.release()))»;",
+        "«drop(wait_for_release(guard.release()))»;",
         "drop(guard)",
         THREADS,
+    ),
+    Mutant::new(
+        "lost-in-a-destructor",
+        "A release in a destructor of a thread hides that the lease was lost",
+        GUARD,
+        "NoWait::ThreadEnds | NoWait::NoThread(_) => «held»,",
+        "{ drop(held); Ok(()) }",
+        THREADS,
+    ),
+    Mutant::new(
+        "release-blocks-on-tokio",
+        "A release waits by tokio's means, which panic in a runtime's own code",
+        ENGINE,
+        "let _entered = «runtime.enter()»;",
+        "{ runtime.block_on(async {}); runtime.enter() }",
+        THREADS,
+    ),
+    Mutant::new(
+        "thread-by-the-machines-clock",
+        "A thread beside a paused clock measures its lease by another clock",
+        ENGINE,
+        "Ok(current) if «lane::has_virtual_clock()» =>",
+        "false",
+        THREADS,
+    ),
+    Mutant::new(
+        "lane-dropped-in-a-task",
+        "A runtime whose thread cannot be started is dropped inside a task",
+        LANE,
+        "«runtime.shutdown_background()»;",
+        "drop(runtime)",
+        &[Tests(FORKS, &[])],
     ),
     Mutant::new(
         "silent-on-lost",

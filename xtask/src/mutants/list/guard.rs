@@ -262,7 +262,7 @@ pub(super) const ALL: &[Mutant] = &[
         "scope-of-all",
         "The end of a scope ends those around it",
         REENTRANCY,
-        "held.truncate(«held.len() - self.keys»)",
+        "let before = «held.len() - keys»;",
         "0",
         LIFE,
     ),
