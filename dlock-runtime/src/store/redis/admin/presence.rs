@@ -153,7 +153,7 @@ impl Work for PresenceWriter {
             if is_refused && !self.was_told {
                 self.was_told = true;
                 told(|| {
-                    debug!(target: TARGET, %error, "operators cannot see what this process is");
+                    debug!(target: TARGET, %error, "process record not published: operators cannot identify this process");
                 });
             }
         }
