@@ -1,4 +1,4 @@
-//! The table of cases: names, levels and the rules that they test.
+//! The table of cases: their names, levels and rules.
 
 mod grants;
 mod minimal;
@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 
 use crate::{Attempt, Case, Level};
 
-/// Makes a table of some cases of one level, and the list that runs them.
+/// Creates a table of the cases of some levels, and the function that lists them with their code.
 macro_rules! table {
     ($names:ident, $list:ident, $bound:ident: $($level:ident in $module:ident {
         $($case:ident: $rule:literal,)*
@@ -35,13 +35,13 @@ macro_rules! table {
 table! { STORES, of_stores, LockStore:
     Minimal in minimal {
         a_free_key_is_granted_and_a_held_one_is_busy:
-            "A free key is granted to the owner that asks, and a held one is busy for every other owner.",
+            "A free key is granted to the requesting owner, and a held key is busy for every other owner.",
         keys_are_independent:
-            "Each key is a lock of its own, and two keys are one only if all their bytes are the same.",
+            "Each key is a separate lock, and two keys are the same lock only if all their bytes are equal.",
         concurrent_requests_get_at_most_one_grant:
-            "Of several owners that ask at the same time, no two hold the key.",
+            "If several owners request a key at the same time, at most one of them holds it.",
         a_repeated_request_returns_the_same_fence_and_restarts_the_ttl:
-            "A repeated request finds the lease of the first: the same fence, and the TTL starts anew.",
+            "A repeated request returns the fence of the first, and the TTL starts anew.",
         a_renewal_restarts_the_ttl:
             "A renewal of the owner starts the TTL anew, and keeps the fence.",
         a_batch_of_renewals_has_one_answer_per_request:
@@ -49,47 +49,47 @@ table! { STORES, of_stores, LockStore:
         only_the_owner_renews_and_releases:
             "Only the owner renews and releases; a request of another owner is answered and changes nothing.",
         a_lease_expires_after_its_ttl:
-            "A lease ends by itself when its TTL is over, and its owner can then neither renew nor release it, even if nobody else has the key.",
+            "A lease expires when its TTL ends, and its owner can then neither renew nor release it, even if no other owner holds the key.",
         a_lease_lasts_for_its_ttl:
-            "A lease does not end before its TTL is over.",
+            "A lease does not end before its TTL.",
         fences_grow:
-            "A new grant has a fence greater than that of every earlier grant of its key, released or run out.",
+            "A new grant has a fence greater than that of every earlier grant of its key, released or expired.",
         a_fence_makes_a_token:
             "A fence is at least 1 and less than 2^51, so that it makes a fencing token.",
         a_request_without_waiting_takes_no_place:
             "An owner that does not wait has no place in a queue, and is not made the holder by a release.",
         advertised_modes_and_ttls_are_granted:
-            "The store grants every mode that its properties name, and leases of every length between the shortest and the longest, none for less than was asked.",
+            "The store grants every mode that its properties list, and every TTL from the shortest to the longest, and shortens no TTL.",
         an_immediate_release_frees_the_key:
-            "If `release_at_once` says that it has released, the key is free.",
+            "If `release_at_once` returns `true`, the key is free.",
     }
     Queue in queue {
         waiters_queue_in_order_of_arrival:
-            "A waiter has a place behind those that came before it, and keeps it when it asks again.",
+            "A waiter has a place behind all earlier waiters, and keeps it when it repeats its request.",
         a_busy_answer_names_the_holder:
-            "`Busy` tells the label, the function, the TTL and the fence of the holder.",
+            "`Busy` contains the label, the function, the TTL and the fence of the holder.",
         a_refused_request_leaves_the_ttl_unchanged:
-            "A refused renewal or release leaves the TTL as it was.",
+            "A refused renewal or release does not change the TTL.",
         a_waiter_that_leaves_is_skipped:
-            "A release of an owner that waits gives up its place.",
+            "A release of a waiting owner removes it from the queue.",
         a_crashed_waiter_is_skipped:
             "A waiter counts as alive for `ALIVE` after its last request, and not much longer.",
         an_unconfirmed_grant_passes_to_the_next_waiter:
-            "A waiter behind one that has died gets the key in the end.",
+            "If a granted waiter does not confirm its grant, the next waiter gets the key.",
         a_busy_answer_has_the_latest_fence:
-            "`last_fence` of a refusal is not less than the fence of any grant so far, and less than that of any later one.",
+            "`last_fence` of a busy answer is not less than the fence of any earlier grant, and less than that of any later one.",
     }
     Grants in grants {
         the_properties_announce_grants:
-            "A store whose releases grant says so in its properties.",
+            "A store whose releases grant sets `grants` in its properties.",
         a_release_grants_in_order_of_arrival:
-            "A release makes the first waiter the holder, for no longer than `GRANT_TTL` before it asks.",
+            "A release makes the first waiter the holder, for no longer than `GRANT_TTL` until it confirms the grant by a request.",
         a_newcomer_cannot_overtake_a_waiter:
-            "A request that finds the key free while others wait makes the first of them the holder.",
+            "A request for a free key with waiters makes the first waiter the holder.",
         a_renewal_sets_the_label:
-            "A granted lease has no label before its first renewal; a renewal sets the label, and one without a label leaves it.",
+            "A granted lease has no label before its first renewal. A renewal with a label sets it, and a renewal without a label does not change it.",
         a_granted_waiter_gets_a_hint:
-            "The manager of a granted waiter gets a hint with its key, its owner and the fence of the grant, or 0 where it has to ask; other managers get none.",
+            "The manager of a granted waiter receives a hint with the key, the owner and the fence of the grant, or 0 if the waiter must send a request. Other managers receive none.",
     }
 }
 
@@ -98,26 +98,26 @@ table! { NODES, of_nodes, QuorumNode:
         a_proposal_sets_the_fence:
             "A new fence is the proposed one, or one more than the last if that is greater.",
         only_the_holder_raises_a_fence:
-            "A fence is raised for its holder and for that grant alone, is never lowered, and later grants exceed it.",
+            "Only the holder raises the fence of its current grant, no request lowers it, and later grants exceed it.",
         a_raise_does_not_prolong_a_lease:
-            "A raise leaves the TTL as it was.",
+            "A raise does not change the TTL.",
         a_waiter_for_a_notice_gets_no_lease:
-            "A release makes no waiter for a notice the holder: the first of them leaves the queue, and the key is free.",
+            "A release does not make a waiter for a notice the holder: the first of them leaves the queue, and the key is free.",
         a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_release:
-            "A waiter for a notice leaves the queue when it gets the key or gives up its place.",
+            "A waiter for a notice leaves the queue when it acquires the key or releases its place.",
         a_waiter_for_a_lease_precedes_waiters_for_a_notice:
-            "A release makes a waiter for a lease the holder before it tells those for a notice.",
+            "A release makes a waiter for a lease the holder before it notifies waiters for a notice.",
         a_notice_has_no_fence:
-            "The manager of the first waiter for a notice gets a hint with a fence of 0 at a release.",
+            "At a release, the manager of the first waiter for a notice receives a hint with a fence of 0.",
     }
 }
 
-/// Whether the case of this name needs the requests of a node.
+/// Returns `true` if the case of this name needs the requests of a node.
 pub(crate) fn is_of_a_node(name: &str) -> bool {
     NODES.iter().any(|case| case.name == name)
 }
 
-/// All cases, of all levels.
+/// Returns all cases of all levels.
 ///
 /// ```
 /// for case in dlock_conformance::cases() {

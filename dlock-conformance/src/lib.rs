@@ -1,4 +1,4 @@
-//! Checks a store against the contract of [`LockStore`], level by level.
+//! Tests a store against the contract of [`LockStore`], level by level.
 //!
 //! ```
 //! use dlock_conformance::{Level, Suite};
@@ -6,15 +6,15 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
 //! # tokio::time::pause();
-//! // A store of your own in its place.
+//! // Replace it by your own store.
 //! let store = MemoryStore::new();
 //! Suite::new(Level::Grants).run(&store).await.assert();
 //! # }
 //! ```
 //!
-//! Every case has keys of its own, which begin with `conformance:` and end in a random text, so the
-//! suite can run beside other users of a server. It takes its time from tokio: with a paused clock and a
-//! store that reads tokio's clock, it takes none.
+//! Each case uses its own keys, which begin with `conformance:` and end in random text, so the suite can run
+//! beside other users of a server. It uses tokio's clock: with a paused clock and a store that reads tokio's
+//! clock, it takes no time.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod cases;
@@ -36,13 +36,13 @@ pub use self::{
     report::{Failure, Report},
 };
 
-/// What a store claims to do. A level has the cases of all levels before it.
+/// The features that a store claims to have. A level includes the cases of all lower levels.
 ///
-/// The documentation of [`LockStore`] says what users lose at each.
+/// The documentation of [`LockStore`] lists the disadvantages of each level for users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {
-    /// Acquire, renew and release, with fences that grow and leases that end.
+    /// Acquire, renew and release, with fences that increase and leases that expire.
     Minimal,
     /// Places in a queue, in the order of arrival, and the names of holders.
     Queue,
@@ -67,15 +67,15 @@ impl fmt::Display for Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Case {
-    /// Its name.
+    /// The name of the case.
     pub name: &'static str,
-    /// The least level at which it is run.
+    /// The lowest level at which it runs.
     pub level: Level,
-    /// The rule of the contract that it tries.
+    /// The rule of the contract that it tests.
     pub rule: &'static str,
 }
 
-/// The cases of a level, and what has to be known of the store to try them.
+/// The cases of a level, and the properties of the store that they need.
 #[derive(Clone, Debug)]
 #[must_use = "a suite does nothing before it is run"]
 pub struct Suite {
@@ -88,7 +88,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// The cases of this level and of those before it.
+    /// Creates a suite of the cases of this level and of all lower levels.
     pub fn new(level: Level) -> Self {
         Self {
             level,
@@ -100,45 +100,45 @@ impl Suite {
         }
     }
 
-    /// Runs the case of this name alone.
+    /// Runs only the case of this name.
     pub fn only(mut self, case: &'static str) -> Self {
         self.only = Some(case);
         self
     }
 
-    /// Sets the TTL of leases that are to run out; 1.5 s if not set. It has to be several times as long
-    /// as a request can take.
+    /// Sets the TTL of leases that the suite lets expire; 1.5 s if not set. It must be several times as long as
+    /// a request.
     pub fn brief(mut self, ttl: Duration) -> Self {
         self.brief = ttl;
         self
     }
 
-    /// Sets the time that a case may take; 20 s if not set. A case that takes longer hangs, and has failed.
+    /// Sets the maximum time of a case; 20 s if not set. A case that takes longer fails.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Says that nothing else uses the store: the cases run one after the other, and expect exact
-    /// fences, where they otherwise leave room for those that others count.
+    /// Declares that no other client uses the store. The cases then run one after the other and expect exact
+    /// fences. Otherwise they accept gaps for fences of other clients.
     pub fn alone(mut self) -> Self {
         self.is_alone = true;
         self
     }
 
-    /// Says that a waiter which asks again may get a later place, as in a quorum one of whose nodes
-    /// has answered too late.
+    /// Declares that a waiter may get a later place when it repeats its request, for example in a quorum after
+    /// a node has answered too late.
     pub fn may_lose_places(mut self) -> Self {
         self.keeps_places = false;
         self
     }
 
-    /// Tries the store at this level, up to [`Level::Grants`].
+    /// Tests the store at this level, up to [`Level::Grants`].
     ///
     /// # Panics
     ///
-    /// At [`Level::Node`] and for a case of that level, which need [`run_node`](Self::run_node), and when there
-    /// is no case of the name that was asked for.
+    /// At [`Level::Node`] and for a case of that level, which need [`run_node`](Self::run_node). Also if no
+    /// case has the name in [`only`](Self::only).
     pub async fn run<S: LockStore>(&self, store: &S) -> Report {
         let is_of_a_node = self.only.is_some_and(cases::is_of_a_node);
         assert!(
@@ -148,11 +148,11 @@ impl Suite {
         self.run_all(store, cases::of_stores()).await
     }
 
-    /// Tries the store at this level and as a node of a quorum.
+    /// Tests the store at this level and as a node of a quorum.
     ///
     /// # Panics
     ///
-    /// When there is no case of the name that was asked for.
+    /// If no case has the name in [`only`](Self::only).
     pub async fn run_node<S: QuorumNode>(&self, store: &S) -> Report {
         let mut all = cases::of_stores();
         all.extend(cases::of_nodes());
@@ -176,7 +176,7 @@ impl Suite {
                 outcomes.push(self.try_one(store, attempt).await);
             }
         } else {
-            // Side by side: most of them wait for a lease to end.
+            // In parallel, because most cases wait for a lease to expire.
             outcomes = join_all(meant.iter().map(|it| self.try_one(store, it))).await;
         }
         let mut report = Report::default();
@@ -197,7 +197,7 @@ impl Suite {
         report
     }
 
-    /// The outcome, and the number of repeats.
+    /// Returns the outcome and the number of repeats.
     async fn try_one<S: LockStore>(&self, store: &S, attempt: &Attempt<S>) -> (Outcome, usize) {
         let begun = Instant::now();
         let mut repeats = 0;
@@ -205,9 +205,9 @@ impl Suite {
             let trial = Trial::new(store, self, attempt.case.name);
             let outcome = self.try_once(&trial, attempt).await;
             let was_late = trial.is_late();
-            // A machine that stands still says nothing of the store.
+            // A result from a paused machine says nothing about the store.
             if outcome.is_err() {
-                // A store that panics here as well has failed this case only.
+                // If the store panics here too, only this case has failed.
                 let cleaned = AssertUnwindSafe(trial.clean_up()).catch_unwind();
                 timeout(self.limit, cleaned).await.ok();
             }
@@ -232,17 +232,17 @@ impl Suite {
                 ))
             }
             Err(_) => {
-                let expected = format!("the end of the case within {:?}", self.limit);
+                let expected = format!("the case to end within {:?}", self.limit);
                 Err(Broken::new(expected, "a request without an answer"))
             }
         }
     }
 }
 
-/// What one case finds.
+/// The result of one case.
 type Outcome = Result<(), Broken>;
 
-/// A case, and how it is tried.
+/// A case and the function that runs it.
 struct Attempt<S> {
     case: Case,
     run: for<'a> fn(&'a Trial<'a, S>) -> LocalBoxFuture<'a, Outcome>,

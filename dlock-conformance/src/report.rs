@@ -1,4 +1,4 @@
-//! The report of a run: which cases were kept, and for each that was not, the rule and what was seen.
+//! The report of a run: the passed cases, and for each failed case the rule and the observed answer.
 
 use std::fmt;
 
@@ -14,9 +14,9 @@ pub struct Failure {
     pub level: Level,
     /// The rule of the contract.
     pub rule: &'static str,
-    /// The answer that keeps the rule.
+    /// The answer that the rule requires.
     pub expected: String,
-    /// The answer that came.
+    /// The observed answer.
     pub seen: String,
 }
 
@@ -31,30 +31,30 @@ impl fmt::Display for Failure {
 
 /// The outcome of a [suite](crate::Suite).
 #[derive(Clone, Debug, Default)]
-#[must_use = "a report that is not looked at finds nothing: call `assert`"]
+#[must_use = "an unread report hides failures: call `assert`"]
 #[non_exhaustive]
 pub struct Report {
-    /// The cases that were kept.
+    /// The cases that passed.
     pub kept: Vec<&'static str>,
-    /// The cases that were not.
+    /// The cases that failed.
     pub failures: Vec<Failure>,
-    /// The number of repeats: a case is repeated, with another key, when the machine was too slow for its
-    /// brief leases.
+    /// The number of repeats. A case is repeated with another key when the machine was too slow for its short
+    /// leases.
     pub repeats: usize,
 }
 
 impl Report {
-    /// Whether the store keeps the contract, as far as it was tried.
+    /// Returns `true` if all cases that ran have passed, and at least one ran.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.failures.is_empty() && !self.kept.is_empty()
     }
 
-    /// Panics with all that the store has broken.
+    /// Asserts that the store keeps the contract.
     ///
     /// # Panics
     ///
-    /// If a case failed, or none was run.
+    /// If a case failed, or none was run. The message lists all failures.
     #[track_caller]
     pub fn assert(&self) {
         assert!(self.is_kept(), "{self}");
@@ -64,7 +64,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kept, broken) = (self.kept.len(), self.failures.len());
-        write!(f, "{kept} cases kept, {broken} failed")?;
+        write!(f, "{kept} cases passed, {broken} failed")?;
         for failure in &self.failures {
             write!(f, "\n\n{failure}")?;
         }

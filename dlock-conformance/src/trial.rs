@@ -1,4 +1,4 @@
-//! The tools of a case: a store, a key of its own, and requests whose errors end the case.
+//! The tools of a case: a store, its own key, and requests whose errors end the case.
 
 use std::{
     cell::{Cell, RefCell},
@@ -24,10 +24,10 @@ use crate::Suite;
 /// The TTL of leases that last for the whole case.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// What every holder says of itself.
+/// The label of every holder.
 pub(crate) const LABEL: &str = "conformance@host/1";
 
-/// By how much a store may count less of a lease than is left: it may count in whole seconds.
+/// The amount by which a store may report too short a rest of a lease, because it may count in whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
 
 /// A rule was broken.
@@ -36,7 +36,7 @@ pub(crate) struct Broken {
     pub(crate) seen: String,
 }
 
-/// The answer as it was seen: a report has its own words for what was expected.
+/// Shows the observed answer: a report has its own text for the expected one.
 impl Debug for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.seen)
@@ -60,15 +60,15 @@ pub(crate) fn expect(is_kept: bool, expected: &str, seen: impl Debug) -> Result<
     Err(Broken::new(expected, format!("{seen:?}")))
 }
 
-/// Ends the case unless `seen` is the rest of a lease of this TTL that was requested at `asked`.
+/// Ends the case unless `seen` is the remaining time of a lease of this TTL that was requested at `asked`.
 ///
-/// The store counts from some moment after that, so a paused machine does not count against the store.
+/// The store starts to count after that time, so a paused machine does not count against the store.
 pub(crate) fn expect_rest(seen: Duration, ttl: Duration, asked: Instant) -> Result<(), Broken> {
     let is_rest = seen <= ttl && seen + asked.elapsed() + ROUNDING >= ttl;
     expect(is_rest, &format!("the rest of a TTL of {ttl:?}"), seen)
 }
 
-/// Ends the case unless both are the same.
+/// Ends the case unless both are equal.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "cases say what they expect in one line"
@@ -91,14 +91,14 @@ pub(crate) fn expect_eq<T: Debug + PartialEq>(
 pub(crate) struct Trial<'a, S> {
     pub(crate) store: &'a S,
     pub(crate) key: LockKey,
-    /// The TTL of a lease that is to run out.
+    /// The TTL of a lease that the case lets expire.
     pub(crate) brief: Duration,
     pub(crate) limit: Duration,
     pub(crate) keeps_places: bool,
     is_alone: bool,
-    /// Until when requests have to be done, or the case says nothing of the store.
+    /// The time by which requests must be answered. After it, the case says nothing about the store.
     hurry: Cell<Option<Instant>>,
-    /// Every owner that has asked for the key.
+    /// Every owner that has requested the key.
     used: RefCell<Vec<OwnerId>>,
 }
 
@@ -116,12 +116,12 @@ impl<'a, S: LockStore> Trial<'a, S> {
         }
     }
 
-    /// The same for another key.
+    /// Returns the same trial for another key.
     pub(crate) fn elsewhere(&self, number: usize) -> Self {
         self.at(key(&number.to_string()))
     }
 
-    /// The same for a key that begins as this trial's.
+    /// Returns the same trial for a key that begins like the key of this trial.
     pub(crate) fn beside(&self, rest: &str) -> Self {
         let text = format!("{}:{rest}", self.key);
         self.at(LockKey::new(text).expect("it is plain, and no longer than a key may be"))
@@ -148,37 +148,37 @@ impl<'a, S: LockStore> Trial<'a, S> {
         answered(answer, "acquire")
     }
 
-    /// The answer to an owner that does not wait.
+    /// Returns the answer to an owner that does not wait.
     pub(crate) async fn ask_once(&self, owner: OwnerId) -> Result<AcquireOutcome, Broken> {
         self.ask(owner, TTL, Queue::No).await
     }
 
-    /// The fence with which the owner gets the key, or has it already.
+    /// Returns the fence with which the owner acquires the key or already holds it.
     pub(crate) async fn granted(&self, owner: OwnerId, ttl: Duration) -> Result<u64, Broken> {
         fence_of(self.ask(owner, ttl, Queue::ForLease).await?)
     }
 
-    /// The holder of the key; `owner` waits from now on.
+    /// Returns the holder of the key. From now on `owner` waits.
     pub(crate) async fn busy(&self, owner: OwnerId) -> Result<Holder, Broken> {
         holder_of(self.ask(owner, TTL, Queue::ForLease).await?)
     }
 
-    /// The holder of the key, for an owner that does not wait.
+    /// Returns the holder of the key, for an owner that does not wait.
     pub(crate) async fn busy_once(&self, owner: OwnerId) -> Result<Holder, Broken> {
         holder_of(self.ask_once(owner).await?)
     }
 
-    /// The requests from now on have to be done in this time. On a machine that stands still for longer,
-    /// the case is tried again.
+    /// Sets the time in which the following requests must be answered. If the machine pauses for longer, the
+    /// case is repeated.
     pub(crate) fn hurry(&self, time: Duration) {
         self.hurry.set(Some(Instant::now() + time));
     }
 
-    /// The requests that had to be done are.
+    /// Ends the time limit for requests.
     pub(crate) fn calm(&self) -> Result<(), Broken> {
         if self.is_late() {
-            let expected = "requests that are answered long before a brief lease ends";
-            return Err(Broken::new(expected, "slower ones"));
+            let expected = "requests that are answered long before a short lease expires";
+            return Err(Broken::new(expected, "slower requests"));
         }
         self.hurry.set(None);
         Ok(())
@@ -189,7 +189,7 @@ impl<'a, S: LockStore> Trial<'a, S> {
         until.is_some_and(|until| until <= Instant::now())
     }
 
-    /// A fence is `least`, or more if others count fences of the store at the same time.
+    /// Expects the fence `least`, or a greater one if other clients count fences of the store at the same time.
     pub(crate) fn expect_fence(&self, seen: u64, least: u64, of: &str) -> Result<(), Broken> {
         let is_right = seen == least || (!self.is_alone && seen > least);
         let at_least = if self.is_alone { "" } else { "at least " };
@@ -216,15 +216,15 @@ impl<'a, S: LockStore> Trial<'a, S> {
         )
     }
 
-    /// Gives up what a case that ended early has left.
+    /// Releases the leases and places of a case that ended early.
     pub(crate) async fn clean_up(&self) {
         for owner in self.used.take() {
-            // What cannot be released ends by itself.
+            // A lease that cannot be released expires by itself.
             self.release(owner).await.ok();
         }
     }
 
-    /// Gives up the key or the place of each of them.
+    /// Releases the key or the place of each owner.
     pub(crate) async fn release_all(
         &self,
         owners: impl IntoIterator<Item = OwnerId>,
@@ -235,7 +235,7 @@ impl<'a, S: LockStore> Trial<'a, S> {
         Ok(())
     }
 
-    /// Asks again and again until `find` has found something; what was seen last is told if it does not.
+    /// Repeats `find` until it finds something. If it does not, the error shows the last observation.
     pub(crate) async fn until<T, F, Seen: Debug>(
         &self,
         expected: &str,
@@ -248,7 +248,7 @@ impl<'a, S: LockStore> Trial<'a, S> {
         loop {
             match find().await? {
                 Ok(found) => return Ok(found),
-                // The limit of the case would not tell what was seen.
+                // The limit of the case would not show the observation.
                 Err(seen) if begun.elapsed() >= self.limit / 2 => {
                     return Err(Broken::new(expected, format!("{seen:?}")));
                 }
@@ -257,10 +257,10 @@ impl<'a, S: LockStore> Trial<'a, S> {
         }
     }
 
-    /// A client that listens for hints.
+    /// Registers a client that listens for hints.
     pub(crate) fn listen(&self) -> Result<(ClientId, Arc<Heard>), Broken> {
         let Some(hooks) = self.store.properties().hooks else {
-            let expected = "hooks, by which a manager listens for hints";
+            let expected = "hooks that register a manager for hints";
             return Err(Broken::new(expected, "none"));
         };
         let (client, heard) = (ClientId::new(&SystemRandom), Arc::new(Heard::default()));
@@ -282,7 +282,7 @@ impl<S: QuorumNode> Trial<'_, S> {
         answered(self.store.propose(proposal).await, "propose")
     }
 
-    /// The holder of the key; `owner` waits for a notice from now on.
+    /// Returns the holder of the key. From now on `owner` waits for a notice.
     pub(crate) async fn wait_for_notice(&self, owner: OwnerId) -> Result<Holder, Broken> {
         holder_of(self.propose(owner, 0, true).await?)
     }
@@ -296,13 +296,13 @@ impl<S: QuorumNode> Trial<'_, S> {
     }
 }
 
-/// A key that no other run of the suite has.
+/// Returns a key that no other run of the suite uses.
 fn key(case: &str) -> LockKey {
     let run = ClientId::new(&SystemRandom);
     LockKey::new(format!("conformance:{case}:{run}")).expect("it is short and plain")
 }
 
-/// An owner of another process than every owner before.
+/// Returns an owner of a new process.
 pub(crate) fn owner() -> OwnerId {
     OwnerId::new(ClientId::new(&SystemRandom), 1)
 }
@@ -313,7 +313,7 @@ pub(crate) fn owners<const N: usize>() -> [OwnerId; N] {
 
 fn answered<T>(answer: Result<T, StoreError>, request: &str) -> Result<T, Broken> {
     answer.map_err(|error| {
-        let expected = format!("an answer to `{request}` of a store that can be reached");
+        let expected = format!("an answer to `{request}` from a reachable store");
         Broken::new(expected, error.to_string())
     })
 }
@@ -341,13 +341,13 @@ impl Heard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first hint for `waiter`, if it has come.
+    /// Returns the first received hint for `waiter`.
     pub(crate) fn hint_for(&self, waiter: OwnerId) -> Option<(String, OwnerId, u64)> {
         let hints = self.hints();
         hints.iter().find(|(_, owner, _)| *owner == waiter).cloned()
     }
 
-    /// Waits until a hint for `waiter` has come, but not for long: hints may be lost.
+    /// Waits for a hint for `waiter`, but only for a short time: hints may be lost.
     pub(crate) async fn wait_for(&self, waiter: OwnerId) {
         for _ in 0..10 {
             if self.hint_for(waiter).is_some() {
@@ -357,7 +357,7 @@ impl Heard {
         }
     }
 
-    /// The hints so far: keys, owners and fences.
+    /// Returns all received hints: keys, owners and fences.
     pub(crate) fn all(&self) -> Vec<(String, OwnerId, u64)> {
         self.hints().clone()
     }

@@ -1,4 +1,4 @@
-//! The suite over the stores of the library that need no server, as a whole and side by side.
+//! The suite over the library's stores that need no server, as a whole and in parallel.
 
 use std::sync::Arc;
 

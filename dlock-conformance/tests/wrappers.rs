@@ -1,4 +1,4 @@
-//! A wrapper that forwards what it must forward loses nothing: limits, drift, batches and hints.
+//! A wrapper that forwards all required methods loses nothing: limits, drift, batches and hints.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,11 +25,11 @@ use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A store that has everything which a wrapper can lose.
+/// A store with all features that a wrapper can lose.
 #[derive(Clone, Default)]
 struct Inner {
     store: MemoryStore,
-    /// How long a request takes.
+    /// The time of a request.
     slowness: Duration,
     batches: Arc<AtomicUsize>,
     renewals: Arc<AtomicUsize>,
@@ -62,7 +62,7 @@ impl LockStore for Inner {
     }
 }
 
-/// A wrapper that knows nothing of all that.
+/// A wrapper that does not know these features.
 struct Wrapper<S>(S);
 
 impl<S: LockStore> LockStore for Wrapper<S> {
@@ -121,7 +121,7 @@ async fn drift_is_kept() {
     guard.release().await.unwrap();
 }
 
-/// The manager leaves the limit to a store that says that it has one, however long it then takes.
+/// The manager leaves the limit to a store that declares one, however long the store then takes.
 #[tokio::test(start_paused = true)]
 async fn limits_are_kept() {
     let slow = Inner {
@@ -168,7 +168,7 @@ async fn hints_are_kept() {
     let guard = managers[0].lock("order:42").acquire().await.unwrap();
     let waiting = managers[1].lock("order:42").wait(Wait::Forever).acquire();
     let waiting = tokio::spawn(waiting);
-    // It is in the queue: time is paused, and goes on when all tasks wait.
+    // The waiter is in the queue: paused time continues when all tasks wait.
     sleep(Duration::from_millis(1)).await;
     let before = Instant::now();
     guard.release().await.unwrap();

@@ -1,7 +1,7 @@
-//! Each rule has a store that breaks it, and the case of that rule says so.
+//! Each rule has a store that breaks it, and the case of that rule reports it.
 //!
-//! A wrong store is a store in memory with one fault. The table names the cases that fail: first
-//! that of the rule, then those that rest on it as well. All others have to be kept.
+//! A wrong store is a store in memory with one fault. The table lists the failing cases: first the case of the
+//! rule, then the cases that depend on the rule. All other cases must pass.
 
 #![allow(
     clippy::unwrap_used,
@@ -243,7 +243,7 @@ async fn each_is_caught_by_the_case_of_its_rule_and_by_no_other() {
     for (fault, expected) in TABLE {
         let mut found = BTreeSet::new();
         for case in cases() {
-            // What a case that fails leaves behind is no fault in the next one's eyes.
+            // A new store, so that the remains of a failed case are not a fault in the next case.
             let store = Wrong::new(MemoryStore::new(), *fault);
             let suite = Suite::new(Level::Grants).alone().only(case.name);
             let report = suite.run_node(&store).await;

@@ -1,16 +1,14 @@
-//! The locks in a server, for operators: who holds and waits for them, and how to release one by
-//! force.
+//! Inspects the locks in a server for operators, and releases a lock by force.
 //!
-//! An [`Inspector`] looks at a server and takes no locks. Other clients do not have to wait for it:
-//! it goes through the keys in small steps that take at most 5 % of the server's time, and looks at
-//! each lock by a script that only reads.
+//! An [`Inspector`] reads a server and acquires no locks. It does not delay other clients: it reads the keys in
+//! small steps that take at most 5 % of the server's time, and reads each lock by a read-only script.
 //!
 //! # Permissions
 //!
-//! On a server with access control lists, a user that may lock can [look at a lock](Inspector::lock)
-//! and [take it away](Inspector::unlock) with the permissions that it has. It needs `+scan` as well to
-//! list locks and processes, `+psubscribe` to watch grants, and `+info` to read how a server is set
-//! up. Without raw keys, this user can do all of it and nothing else:
+//! On a server with access control lists, a user with the permissions for locks can also [inspect a
+//! lock](Inspector::lock) and [force its release](Inspector::unlock). The user needs `+scan` as well to list
+//! locks and processes, `+psubscribe` to watch grants, and `+info` to read the server's settings. Without raw
+//! keys, the following user can do all of it and nothing else:
 //!
 //! ```text
 #![doc = include_str!("admin/permissions.txt")]
@@ -42,7 +40,7 @@ use crate::{
     store::{StoreError, redis::LeaseIdentity},
 };
 
-/// A lock that is held or waited for.
+/// A lock that has a holder or waiters.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -58,22 +56,21 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// The lock.
+    /// The key of the lock.
     pub key: String,
-    /// The holder; of a quorum the one that holds the lock at most servers. `None` if there are
-    /// only waiters.
+    /// The holder; in a quorum, the one that holds the lock on most servers. `None` if there are only waiters.
     pub holder: Option<HolderInfo>,
-    /// The waiters, the next one first: of each server at most the first 4096.
+    /// The waiters, the next one first; at most the first 4096 of each server.
     pub waiters: Vec<WaiterInfo>,
-    /// The number of waiters, including those that are not among [`waiters`](Self::waiters).
+    /// The number of waiters, including those that [`waiters`](Self::waiters) does not list.
     pub waiter_count: usize,
-    /// The last fence of the lock's slot, 0 if there was none.
+    /// The last fence of the lock's slot, 0 if there is none.
     pub last_fence: u64,
-    /// The number of servers at which the holder has the lock.
+    /// The number of servers on which the holder has the lock.
     pub held_at: usize,
-    /// The number of servers that answered: 1, unless this is a quorum.
+    /// The number of servers that answered; 1, unless this is a quorum.
     pub servers: usize,
-    /// The identity of the holder's lease, at each server that has it.
+    /// The identity of the holder's lease, on each server that has it.
     seen: Vec<(usize, LeaseIdentity)>,
 }
 
@@ -92,22 +89,22 @@ pub struct LockInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// The owner id, `None` for a third-party client's lock.
+    /// The owner id; `None` for the lock of a third-party client.
     pub owner: Option<OwnerId>,
-    /// The label that the process writes into the lock: `billing@host-3/4711`. `None` for a
-    /// third-party client, and for a lease that the store granted a moment ago.
+    /// The label that the process writes into the lock, such as `billing@host-3/4711`. `None` for a third-party
+    /// client, and for a lease that the store granted a moment ago.
     pub label: Option<String>,
-    /// The function under the attribute that took it, if one did.
+    /// The annotated function that acquired the lock, if any.
     pub function: Option<String>,
-    /// The process, if it has published what it is.
+    /// The process, if it has published a record of itself.
     pub process: Option<ProcessInfo>,
-    /// The fence of the lease, 0 for a third-party client.
+    /// The fence of the lease; 0 for a third-party client.
     pub fence: u64,
-    /// The time when the process got the lease, by the server's clock, to which fences are tied;
-    /// `None` for a third-party client. The tasks of a process may have handed it over since, for some
+    /// The time when the process acquired the lease, by the server's clock, on which fences are based. `None`
+    /// for a third-party client. Tasks of the process may have handed the lease over since then, within some
     /// milliseconds.
     pub since: Option<SystemTime>,
-    /// The time after which the lease ends unless it is renewed; `None` if it never does.
+    /// The time until the lease ends if it is not renewed; `None` if it never ends.
     pub ttl: Option<Duration>,
 }
 
@@ -127,17 +124,17 @@ pub struct HolderInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// The owner id. Other tasks of the same process may wait behind it, unknown to the server.
+    /// The owner id. Other tasks of the same process may wait behind it; the server does not know them.
     pub owner: OwnerId,
-    /// The process, if it has published what it is.
+    /// The process, if it has published a record of itself.
     pub process: Option<ProcessInfo>,
-    /// The time that it has been in the queue.
+    /// The time since the waiter entered the queue.
     pub waiting: Duration,
-    /// `true` if it has given a sign of life in time. Dead waiters are passed over.
+    /// `true` if the waiter has sent a request recently enough. Dead waiters are skipped.
     pub is_alive: bool,
 }
 
-/// A process that takes locks, as its manager has published it.
+/// A process that acquires locks, as published by its manager.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -152,23 +149,23 @@ pub struct WaiterInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessInfo {
-    /// The manager.
+    /// The client id of the manager.
     pub client: ClientId,
-    /// The label that it writes into its locks: `billing@host-3/4711`.
+    /// The label that the process writes into its locks, such as `billing@host-3/4711`.
     pub label: String,
     /// The name given to [`LockManagerBuilder::application`](crate::LockManagerBuilder::application).
     pub application: Option<String>,
-    /// The host's name.
+    /// The name of the host.
     pub host: String,
     /// The process id on that host.
     pub pid: u32,
-    /// The time when the manager was made, by the clock of its host.
+    /// The time when the manager was created, by the clock of its host.
     pub started: SystemTime,
-    /// The version of dlock in it.
+    /// The version of dlock that the process uses.
     pub version: String,
 }
 
-/// All locks and all processes, as [`Inspector::overview`] finds them.
+/// All locks and all processes, as returned by [`Inspector::overview`].
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -184,7 +181,7 @@ pub struct ProcessInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overview {
-    /// The locks that are held or waited for, in the order of their keys.
+    /// The locks that have a holder or waiters, in the order of their keys.
     pub locks: Vec<LockInfo>,
     /// The processes that have a manager, in the order of their labels.
     pub processes: Vec<ProcessInfo>,
@@ -199,8 +196,8 @@ pub struct Overview {
 /// fn say(unlocked: Unlocked) -> &'static str {
 ///     match unlocked {
 ///         Unlocked::Freed => "it is free",
-///         Unlocked::HandedOn => "the next one has it",
-///         Unlocked::Changed => "it is another lease by now: look again",
+///         Unlocked::HandedOn => "the first waiter holds it",
+///         Unlocked::Changed => "the lease has changed: inspect the lock again",
 ///         _ => "done",
 ///     }
 /// }
@@ -209,15 +206,15 @@ pub struct Overview {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unlocked {
-    /// The lock was taken away and is free.
+    /// The lease was ended, and the lock is free.
     Freed,
-    /// The lock was taken away, and the first waiter has it now.
+    /// The lease was ended, and the lock was granted to the first waiter.
     HandedOn,
-    /// The lease that was looked at had ended, and nothing was done.
+    /// The inspected lease had already ended, and nothing was changed.
     Changed,
 }
 
-/// A lock was granted to the next waiter; or, in a quorum, a waiter was notified that it may ask.
+/// A grant of a lock to the next waiter. In a quorum, a notice to a waiter that it may request the lock.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -225,8 +222,8 @@ pub enum Unlocked {
 ///
 /// fn line(hand_off: &HandOff) -> String {
 ///     match hand_off.fence {
-///         0 => format!("{} may ask for {}", hand_off.owner, hand_off.key),
-///         fence => format!("{} has {} with fence {fence}", hand_off.owner, hand_off.key),
+///         0 => format!("{} may request {}", hand_off.owner, hand_off.key),
+///         fence => format!("{} holds {} with fence {fence}", hand_off.owner, hand_off.key),
 ///     }
 /// }
 /// # let _ = line;
@@ -234,22 +231,23 @@ pub enum Unlocked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandOff {
-    /// The lock.
+    /// The key of the lock.
     pub key: String,
     /// The new holder, or the waiter that was notified.
     pub owner: OwnerId,
-    /// The fence of the new lease. It is 0 only in a quorum, where there is none yet: waiters are
-    /// notified that they may ask, and a holder whose lock was taken away gets the same message.
+    /// The fence of the new lease. It is 0 only in a quorum, where no lease is granted yet: waiters are
+    /// notified that they may request the lock. A holder whose lock was force-released receives the same
+    /// message.
     pub fence: u64,
 }
 
-/// The state of one server, as far as the user is allowed to read it.
+/// The state of one server, as far as the user may read it.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::ServerReport;
 ///
-/// /// Returns `true` if this server can be trusted with locks while its memory is full.
+/// /// Returns `true` if this server keeps locks when its memory is full.
 /// fn keeps_locks(report: &ServerReport) -> Option<bool> {
 ///     report.info.get("maxmemory_policy").map(|policy| policy == "noeviction")
 /// }
@@ -258,26 +256,25 @@ pub struct HandOff {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerReport {
-    /// The server's address, without a password.
+    /// The address of the server, without a password.
     pub server: String,
-    /// The reason why nothing is known of it.
+    /// The reason why the server could not be inspected.
     pub failure: Option<StoreError>,
-    /// All fields of `INFO`, by name; empty if that is not allowed.
+    /// All fields of `INFO`, by name; empty if the user may not read them.
     pub info: BTreeMap<String, String>,
-    /// The setting `appendfsync` of its append-only file, if it has one and `CONFIG GET` is
-    /// allowed.
+    /// The setting `appendfsync` of the server's append-only file, if it has one and `CONFIG GET` is permitted.
     pub appendfsync: Option<String>,
-    /// The difference of its clock from this machine's.
+    /// The difference between the server's clock and the clock of this machine.
     pub clock: Option<ClockReading>,
-    /// The round trips of some `PING`s.
+    /// The round-trip times of several `PING`s.
     pub round_trips: Vec<Duration>,
-    /// The permissions that locks need and the user does not have.
+    /// The permissions that locks need and that the user lacks.
     pub denied: Vec<Denied>,
-    /// The reason why scripts cannot publish wake-up messages although clients can, as where pub/sub
-    /// is sharded. Each grant to another process then takes one round trip more.
+    /// The reason why scripts cannot publish wake-up messages although clients can, for example because pub/sub
+    /// is sharded. Each grant to another process then takes one more round trip.
     pub unpublished: Option<String>,
-    /// The replicas that could take its place behind Sentinels and in a cluster, as far as `INFO`
-    /// lists them.
+    /// The replicas that could replace this server behind Sentinels and in a cluster, as far as `INFO` lists
+    /// them.
     pub replicas: Vec<ReplicaReport>,
 }
 
@@ -285,13 +282,14 @@ pub struct ServerReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplicaReport {
-    /// Host and port, as its master knows them.
+    /// The host and port, as the master knows them.
     pub address: String,
-    /// The difference of its clock from this machine's, or the reason why it is unknown.
+    /// The difference between the replica's clock and the clock of this machine, or the reason why it is
+    /// unknown.
     pub clock: Result<ClockReading, StoreError>,
 }
 
-/// The difference of a server's clock from this machine's.
+/// The difference between a server's clock and the clock of this machine.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -306,9 +304,9 @@ pub struct ReplicaReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockReading {
-    /// The microseconds by which the server's clock is ahead, negative if it is behind.
+    /// The number of microseconds by which the server's clock is ahead; negative if it is behind.
     pub ahead_us: i64,
-    /// The possible error of that: half of the round trip.
+    /// The possible error of this value: half of the round trip.
     pub uncertainty: Duration,
 }
 
@@ -318,7 +316,7 @@ pub struct ClockReading {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::admin::Denied;
 ///
-/// /// The rule that would let the user `app` do all of it.
+/// /// The command that grants the user `app` all missing permissions.
 /// fn rule(denied: &[Denied]) -> String {
 ///     let rules: Vec<_> = denied.iter().map(|it| it.rule.as_str()).collect();
 ///     format!("ACL SETUSER app {}", rules.join(" "))
@@ -328,10 +326,10 @@ pub struct ClockReading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {
-    /// The rule that the user lacks, as `ACL SETUSER` takes it: `+publish`, `~dlock:*`.
+    /// The missing rule, in the syntax of `ACL SETUSER`: `+publish`, `~dlock:*`.
     pub rule: String,
-    /// The part of dlock that does not work without it.
+    /// The part of dlock that needs the permission.
     pub purpose: String,
-    /// `true` if locks do not work at all without it.
+    /// `true` if locks do not work at all without the permission.
     pub is_required: bool,
 }

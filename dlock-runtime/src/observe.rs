@@ -1,12 +1,11 @@
-//! All that logs and metrics contain of locks, in one place: spans, events and their fields, and
-//! counters.
+//! The spans, events and metrics of locks, in one place.
 //!
-//! A driver calls one function for each thing that happens, with values: no driver is known here. Every event goes to
-//! the target `dlock` and names its `key`. Those of a store's connection are the store's.
+//! A driver calls one function for each event, with values. This module does not depend on a driver. Every
+//! event has the target `dlock` and names its `key`. The store reports the events of its connections.
 //!
-//! Recorders of metrics and subscribers are the user's. One that panics has been told of by the panic
-//! hook, and costs no caller a lock, a renewal or the news of a loss: what is told here of a call that has
-//! begun does not unwind.
+//! Users install the recorders of metrics and the subscribers. If one panics, the panic hook reports it, and no
+//! caller loses a lock, a renewal or the notification of a loss: reports about a call that has begun do not
+//! unwind.
 
 mod events;
 #[cfg(feature = "metrics")]

@@ -1,8 +1,9 @@
-//! The contract between dlock and the store that decides who holds a key.
+//! The contract between dlock and the store that grants locks.
 //!
-//! A store knows keys, owners and time; it knows nothing of tasks, guards or renewal. *Busy* and
-//! *not yours* are answers. An `Err` means that the outcome is unknown, the request may or may not have been
-//! carried out, unless its kind says that it had no effect.
+//! A store knows keys, owners and time. It does not know tasks, guards or renewal schedules. *Busy* and *not
+//! the owner* are answers, not errors. An `Err` means that the outcome is unknown: the request may or may not
+//! have been carried out. The exceptions are errors of a [kind](StoreErrorKind) that has no effect, and
+//! [unsent](StoreError::unsent) requests.
 
 mod boxed;
 mod contract;

@@ -1,6 +1,6 @@
-//! The way of logs and metrics to the user's recorders and subscribers, for stores and drivers alike.
+//! Calls the user's recorders and subscribers, for stores and drivers.
 //!
-//! `observe` says what happens to calls and leases, a store what happens to its connections.
+//! `observe` reports events of calls and leases; a store reports events of its connections.
 
 #[cfg(feature = "metrics")]
 pub(crate) mod names;
@@ -13,7 +13,8 @@ use std::{
 /// The target of every event.
 pub(crate) const TARGET: &str = "dlock";
 
-/// Runs `tell`, which calls what a user has installed. A panic in there has been told by the panic hook.
+/// Runs `tell`, which calls code that a user has installed. The panic hook has already reported a panic in this
+/// code.
 pub(crate) fn told(tell: impl FnOnce()) {
     drop(catch_unwind(AssertUnwindSafe(tell)));
 }

@@ -1,8 +1,8 @@
-//! Time and chance of a manager, for tests that have to decide them.
+//! The clock and the random numbers of a manager, for tests that must control them.
 //!
-//! A program needs none of it: a manager reads the clocks of its machine and draws random numbers by itself.
-//! Tests of code under locks mostly need a paused clock of tokio's and
-//! [`LockManager::memory`](crate::LockManager::memory) only.
+//! Programs do not need this module: a manager reads the clocks of its machine and draws random numbers by
+//! itself. Most tests of code under locks need only tokio's paused clock and
+//! [`LockManager::memory`](crate::LockManager::memory).
 //!
 //! ```
 //! # extern crate dlock_runtime as dlock;
@@ -10,7 +10,7 @@
 //! use std::time::SystemTime;
 //! use dlock::{LockManager, testing::{Clock, Moment, SystemClock}};
 //!
-//! /// A machine that is never taken for one that was suspended.
+//! /// A machine on which no suspension is ever detected.
 //! #[derive(Debug)]
 //! struct WithoutTimeOfDay;
 //!

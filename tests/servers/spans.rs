@@ -258,7 +258,7 @@ async fn a_body_without_its_caller_is_still_inside_its_lock() {
     let call = handler(with_manager(manager.clone(), pay(42)));
     assert!(timeout(Duration::from_secs(1), call).await.is_err());
     manager.shutdown(Duration::from_secs(5)).await;
-    for event in ["caller gone: the section goes on", "paid"] {
+    for event in ["call cancelled: the body continues without it", "paid"] {
         let event = tree.event(event);
         assert!(event.starts_with("handler > lock:"), "{event}");
     }
@@ -282,7 +282,7 @@ async fn a_caller_that_waits_no_longer_is_told_of() {
     let guard = manager.lock("k").acquire().await.unwrap();
     let waiting = handler(manager.lock("k").acquire());
     assert!(timeout(Duration::from_secs(1), waiting).await.is_err());
-    let event = tree.event("caller gone: not acquired");
+    let event = tree.event("call cancelled: not acquired");
     assert!(
         event.starts_with("handler > lock:") && event.contains("key=k"),
         "{event}"

@@ -1,4 +1,4 @@
-//! Releases that grant, and the hints about them.
+//! Releases that grant, and their hints.
 
 use dlock_runtime::store::{
     ALIVE, AcquireOutcome, GRANT_TTL, LockStore, OwnerId, Queue, Released, Renewal,
@@ -29,7 +29,7 @@ pub(super) async fn a_release_grants_in_order_of_arrival<S: LockStore>(
             Released::WasHeld,
             "of the holder",
         )?;
-        // The release has made it the holder: a request in between changes nothing.
+        // The release has made the waiter the holder: a request in between changes nothing.
         let seen = trial.busy_once(owner()).await?;
         let is_brief = seen.ttl.is_some_and(|ttl| ttl <= GRANT_TTL);
         expect(
@@ -38,7 +38,11 @@ pub(super) async fn a_release_grants_in_order_of_arrival<S: LockStore>(
             &seen,
         )?;
         let fence = trial.granted(*next, TTL).await?;
-        expect_eq(fence, seen.fence, "as the fence, granted before it asked")?;
+        expect_eq(
+            fence,
+            seen.fence,
+            "as the fence, granted before the request",
+        )?;
         expect(fence > last, "a greater fence", fence)?;
         last = fence;
     }
@@ -49,14 +53,14 @@ pub(super) async fn a_newcomer_cannot_overtake_a_waiter<S: LockStore>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, waiter, newcomer] = owners();
-    // Shorter than a waiter lives, so that the waiter is still there when the lease has run out.
+    // Shorter than the life of a waiter, so that the waiter is still alive when the lease expires.
     trial.hurry(trial.brief / 4);
     let first = trial.granted(holder, trial.brief / 4).await?;
     trial.busy(waiter).await?;
     trial.calm()?;
-    // The waiter is alive for so long.
+    // The waiter stays alive for this time.
     trial.hurry(ALIVE);
-    // The holder has died: only the newcomer is there to grant.
+    // The holder has crashed: only the newcomer's request can grant the key.
     let granted = trial.until("another holder", async || {
         let seen = trial.busy_once(newcomer).await?;
         Ok(if seen.fence > first {
@@ -108,7 +112,7 @@ pub(super) async fn a_renewal_sets_the_label<S: LockStore>(trial: &Trial<'_, S>)
     trial.release_all([asker, next]).await
 }
 
-/// Hints may be lost, as before a subscription is there. One of many is enough.
+/// A hint may be lost, for example before a subscription is established. One of many is enough.
 pub(super) async fn a_granted_waiter_gets_a_hint<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let ((client, heard), (_, unheard)) = (trial.listen()?, trial.listen()?);
     let begun = Instant::now();
@@ -124,7 +128,7 @@ pub(super) async fn a_granted_waiter_gets_a_hint<S: LockStore>(trial: &Trial<'_,
         heard.wait_for(waiter).await;
         trial.release(waiter).await?;
         if let Some(hint) = heard.hint_for(waiter) {
-            // Without a fence, it only makes the waiter ask.
+            // Without a fence, the hint only makes the waiter send a request.
             let told = if hint.2 == 0 { 0 } else { fence };
             let expected = (trial.key.to_string(), waiter, told);
             expect_eq(hint, expected, "as key, owner and fence of the hint")?;

@@ -43,7 +43,7 @@ pub(super) async fn keys_are_independent<S: LockStore>(trial: &Trial<'_, S>) -> 
     elsewhere.busy_once(here).await?;
     elsewhere.release_all([there]).await?;
 
-    // Differences between keys that a store loses when it maps keys to names of its own.
+    // A store may lose these differences when it maps keys to names of its own.
     let room = LockKey::MAX_LEN - trial.key.as_str().len() - ":".len();
     let [ends_in_a, ends_in_b] = ["a", "b"].map(|end| "x".repeat(room - 1) + end);
     let pairs = [
@@ -76,7 +76,7 @@ pub(super) async fn concurrent_requests_get_at_most_one_grant<S: LockStore>(
     for answer in answers {
         granted += usize::from(matches!(answer?, AcquireOutcome::Granted { .. }));
     }
-    // Of a quorum, none may have got a majority.
+    // In a quorum it is possible that no owner got a majority.
     expect(granted <= 1, "one grant at most", granted)?;
     trial.release_all(owners).await
 }
@@ -87,7 +87,7 @@ pub(super) async fn a_repeated_request_returns_the_same_fence_and_restarts_the_t
     let [holder, other] = owners();
     trial.hurry(trial.brief);
     let fence = trial.granted(holder, trial.brief).await?;
-    // Even a first request of a much shorter time is overruled.
+    // It also replaces a much shorter TTL of the first request.
     let again = trial.granted(holder, 2 * TTL).await?;
     expect_eq(again, fence, "as the fence of the repeated request")?;
     trial.calm()?;
@@ -130,7 +130,7 @@ pub(super) async fn a_batch_of_renewals_has_one_answer_per_request<S: LockStore>
         }
         keys.push((key, owner));
     }
-    // Free, held by another owner, and held by the owner that asks.
+    // Free, held by another owner, and held by the requesting owner.
     let asker = |number, owner| if number % 4 == 3 { stranger } else { owner };
     let requests: Vec<_> = (0..)
         .zip(&keys)
@@ -148,7 +148,7 @@ pub(super) async fn a_batch_of_renewals_has_one_answer_per_request<S: LockStore>
         .await;
     expect_eq(answers, expected, "in this order")?;
     for (number, (key, owner)) in (0..).zip(&keys) {
-        // Where the store tells the TTL.
+        // If the store reports the TTL.
         if let AcquireOutcome::Busy(holder) = key.ask_once(stranger).await?
             && let Some(ttl) = holder.ttl
         {
@@ -182,12 +182,12 @@ pub(super) async fn only_the_owner_renews_and_releases<S: LockStore>(
     expect_eq(
         trial.renew(other).await?,
         Renewal::NotOwner,
-        "of another's key",
+        "for a key of another owner",
     )?;
     expect_eq(
         trial.release(other).await?,
         Released::WasGone,
-        "of another's key",
+        "for a key of another owner",
     )?;
     expect_eq(
         trial.granted(holder, TTL).await?,
@@ -213,46 +213,46 @@ pub(super) async fn a_lease_expires_after_its_ttl<S: LockStore>(trial: &Trial<'_
     let fence = trial.granted(holder, trial.brief).await?;
     elsewhere.granted(last, trial.brief).await?;
     trial.calm()?;
-    let next = trial.until("a lease that has run out", async || {
+    let next = trial.until("a lease that has expired", async || {
         Ok(fence_of(trial.ask_once(other).await?))
     });
     let next = next.await?;
     expect(
         next > fence,
-        "a greater fence than that of the lease that ran out",
+        "a greater fence than that of the expired lease",
         next,
     )?;
     let renewed = trial.renew(holder).await?;
-    expect_eq(renewed, Renewal::NotOwner, "for a lease that ran out")?;
+    expect_eq(renewed, Renewal::NotOwner, "for an expired lease")?;
     let released = trial.release(holder).await?;
-    expect_eq(released, Released::WasGone, "for a lease that ran out")?;
+    expect_eq(released, Released::WasGone, "for an expired lease")?;
     expect_eq(
         trial.release(other).await?,
         Released::WasHeld,
         "of its successor",
     )?;
 
-    // That lease began a little later, and no request of another owner shows that it is over.
+    // This lease began a little later, and no request of another owner reveals that it has expired.
     sleep(trial.brief).await;
-    let of = "for a lease that ran out, with no successor";
+    let of = "for an expired lease without a successor";
     expect_eq(elsewhere.renew(last).await?, Renewal::NotOwner, of)?;
     expect_eq(elsewhere.release(last).await?, Released::WasGone, of)
 }
 
 pub(super) async fn a_lease_lasts_for_its_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, other] = owners();
-    // The store counts from when it is asked.
+    // The store counts from the time of the request.
     let asked = Instant::now();
     trial.hurry(trial.brief);
     trial.granted(holder, trial.brief).await?;
     trial.calm()?;
-    let lasted = trial.until("a lease that has run out", async || {
+    let lasted = trial.until("a lease that has expired", async || {
         let answer = trial.ask_once(other).await?;
         Ok(fence_of(answer).map(|_| asked.elapsed()))
     });
     let lasted = lasted.await?;
     let drift = trial.store.properties().drift.of(trial.brief);
-    // A server's clock may round a millisecond away.
+    // The clock of a server may round off a millisecond.
     let least = trial.brief.saturating_sub(drift + Duration::from_millis(1));
     expect(
         lasted >= least,
@@ -267,11 +267,11 @@ pub(super) async fn fences_grow<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     for round in 0..12 {
         let [owner, next] = owners();
         if round == 6 {
-            // Forgotten by the store.
+            // Let the store forget the key.
             trial.hurry(trial.brief);
             fences.push(trial.granted(owner, trial.brief).await?);
             trial.calm()?;
-            let ran_out = trial.until("a lease that has run out", async || {
+            let ran_out = trial.until("a lease that has expired", async || {
                 Ok(fence_of(trial.ask_once(next).await?))
             });
             fences.push(ran_out.await?);
@@ -328,7 +328,7 @@ pub(super) async fn advertised_modes_and_ttls_are_granted<S: LockStore>(
         let answer = trial.store.acquire(request.mode(*mode)).await;
         let is_granted = matches!(answer, Ok(AcquireOutcome::Granted { .. }));
         expect(is_granted, &format!("a grant in the mode {mode:?}"), answer)?;
-        // Where the store tells the TTL.
+        // If the store reports the TTL.
         if let Some(rest) = trial.busy_once(other).await?.ttl {
             expect_rest(rest, properties.longest_ttl, asked)?;
         }
@@ -337,7 +337,7 @@ pub(super) async fn advertised_modes_and_ttls_are_granted<S: LockStore>(
     let owner = owner();
     let request = AcquireRequest::new(&trial.key, owner, properties.shortest_ttl);
     if let Err(error) = trial.store.acquire(request).await
-        // So short a lease may be over before all nodes of a quorum have answered.
+        // So short a lease may expire before all nodes of a quorum have answered.
         && error.is_final()
     {
         return Err(Broken::new(

@@ -14,7 +14,7 @@ pub(super) async fn a_proposal_sets_the_fence<S: QuorumNode>(trial: &Trial<'_, S
     let first = owner();
     let start = trial.granted(first, TTL).await?;
     trial.release(first).await?;
-    // Hours ahead of the clock, reached already, and far behind.
+    // Hours ahead of the clock, already reached, and far behind.
     let ahead = start + (1 << 30);
     let mut last = start;
     for proposal in [ahead, ahead, 1] {
@@ -23,7 +23,7 @@ pub(super) async fn a_proposal_sets_the_fence<S: QuorumNode>(trial: &Trial<'_, S
         let wanted = proposal.max(last + 1);
         trial.expect_fence(fence, wanted, "as the fence of a proposal")?;
         let again = fence_of(trial.propose(owner, 2 * ahead, false).await?)?;
-        expect_eq(again, fence, "for an owner that has the key already")?;
+        expect_eq(again, fence, "for an owner that already holds the key")?;
         trial.release(owner).await?;
         last = fence;
     }
@@ -43,7 +43,7 @@ pub(super) async fn only_the_holder_raises_a_fence<S: QuorumNode>(trial: &Trial<
     let fence = trial.granted(holder, TTL).await?;
     let far = fence + 1_000_000_000;
     let raised = trial.raise(stranger, fence, far).await?;
-    expect_eq(raised, Raised::NotOwner, "of another's key")?;
+    expect_eq(raised, Raised::NotOwner, "for a key of another owner")?;
     let raised = trial.raise(holder, fence.saturating_sub(1), far).await?;
     expect_eq(raised, Raised::NotOwner, "of an earlier grant")?;
     let seen = trial.busy(stranger).await?;
@@ -58,7 +58,7 @@ pub(super) async fn only_the_holder_raises_a_fence<S: QuorumNode>(trial: &Trial<
         )?;
     }
     let lower = trial.raise(holder, far, fence).await?;
-    expect_eq(lower, Raised::Raised, "to less than it is")?;
+    expect_eq(lower, Raised::Raised, "to a lower value")?;
     expect_eq(
         trial.granted(holder, TTL).await?,
         far,
@@ -95,14 +95,14 @@ pub(super) async fn a_raise_does_not_prolong_a_lease<S: QuorumNode>(
     let is_brief = seen.ttl.is_some_and(|ttl| ttl <= trial.brief);
     expect(is_brief, "the TTL of the lease", seen.ttl)?;
     trial.calm()?;
-    let ran_out = trial.until("a lease that has run out", async || {
+    let ran_out = trial.until("a lease that has expired", async || {
         Ok(fence_of(trial.ask_once(other).await?))
     });
     ran_out.await?;
     expect_eq(
         trial.renew(holder).await?,
         Renewal::NotOwner,
-        "for a lease that ran out",
+        "for an expired lease",
     )?;
     trial.release_all([other]).await
 }
@@ -123,17 +123,13 @@ pub(super) async fn a_waiter_for_a_notice_gets_no_lease<S: QuorumNode>(
         "as the places of the waiters",
     )?;
     trial.release(holder).await?;
-    // It was told and has left; the key is free for the next request.
+    // The waiter was notified and has left the queue. The key is free for the next request.
     fence_of(trial.propose(passer_by, 0, false).await?)?;
     let places = [
         trial.wait_for_notice(second).await?.position,
         trial.wait_for_notice(told).await?.position,
     ];
-    expect_eq(
-        places,
-        [Some(0), Some(1)],
-        "as the places after one was told",
-    )?;
+    expect_eq(places, [Some(0), Some(1)], "as the places after the notice")?;
     trial.release_all([told, second, passer_by]).await
 }
 
@@ -148,11 +144,11 @@ pub(super) async fn a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_relea
     trial.wait_for_notice(leaver).await?;
     trial.wait_for_notice(taker).await?;
     let left = trial.release(leaver).await?;
-    expect_eq(left, Released::WasGone, "of an owner that only waits")?;
+    expect_eq(left, Released::WasGone, "for an owner that only waits")?;
     let place = trial.wait_for_notice(taker).await?.position;
     expect_eq(place, Some(0), "as the place of the waiter behind it")?;
     trial.calm()?;
-    let granted = trial.until("a grant when the lease has run out", async || {
+    let granted = trial.until("a grant after the lease has expired", async || {
         Ok(fence_of(trial.propose(taker, 0, true).await?))
     });
     granted.await?;
@@ -182,7 +178,7 @@ pub(super) async fn a_waiter_for_a_lease_precedes_waiters_for_a_notice<S: Quorum
     trial.release_all([told, waiter]).await
 }
 
-/// Hints may be lost, as before a subscription is there. One of many is enough.
+/// A hint may be lost, for example before a subscription is established. One of many is enough.
 pub(super) async fn a_notice_has_no_fence<S: QuorumNode>(trial: &Trial<'_, S>) -> Outcome {
     let (client, heard) = trial.listen()?;
     let begun = Instant::now();

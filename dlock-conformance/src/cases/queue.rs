@@ -23,7 +23,7 @@ pub(super) async fn waiters_queue_in_order_of_arrival<S: LockStore>(
     let is_kept = place == Some(0) || (!trial.keeps_places && place == Some(1));
     expect(
         is_kept,
-        "Some(0) as the place of the first waiter, which asks again",
+        "Some(0) as the place of the first waiter, which repeats its request",
         place,
     )?;
     trial.release_all([second, first, holder]).await
@@ -62,7 +62,7 @@ pub(super) async fn a_refused_request_leaves_the_ttl_unchanged<S: LockStore>(
     expect_eq(
         trial.renew(other).await?,
         Renewal::NotOwner,
-        "of another's key",
+        "for a key of another owner",
     )?;
     trial.release(other).await?;
     let seen = trial.busy(other).await?;
@@ -82,7 +82,7 @@ pub(super) async fn a_waiter_that_leaves_is_skipped<S: LockStore>(trial: &Trial<
     trial.busy(gone).await?;
     trial.busy(next).await?;
     let left = trial.release(gone).await?;
-    expect_eq(left, Released::WasGone, "of an owner that only waits")?;
+    expect_eq(left, Released::WasGone, "for an owner that only waits")?;
     let place = trial.busy(next).await?.position;
     expect_eq(place, Some(0), "as the place of the waiter behind it")?;
     trial.release(holder).await?;
@@ -93,22 +93,22 @@ pub(super) async fn a_waiter_that_leaves_is_skipped<S: LockStore>(trial: &Trial<
 pub(super) async fn a_crashed_waiter_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, dead, living] = owners();
     trial.granted(holder, TTL).await?;
-    // The store counts from when it is asked, not from when its answer has come.
+    // The store counts from the time of the request, not from the arrival of its answer.
     let since = Instant::now();
     let place = trial.busy(dead).await?.position;
     expect_eq(place, Some(0), "as the place of the first waiter")?;
     let place = trial.busy(living).await?.position;
     expect_eq(place, Some(1), "as the place of the second waiter")?;
-    let forgotten = trial.until("a waiter that is skipped when it has died", async || {
+    let forgotten = trial.until("a waiter that is skipped after its crash", async || {
         let place = trial.busy(living).await?.position;
         Ok(if place == Some(0) { Ok(()) } else { Err(place) })
     });
     forgotten.await?;
-    // One millisecond is what a server's clock may round away.
+    // The clock of a server may round off a millisecond.
     let lived = since.elapsed() + Duration::from_millis(1);
     expect(
         lived >= ALIVE,
-        &format!("a waiter that lives for {ALIVE:?}"),
+        &format!("a waiter that stays alive for {ALIVE:?}"),
         lived,
     )?;
     trial.release(holder).await?;
@@ -128,7 +128,7 @@ pub(super) async fn an_unconfirmed_grant_passes_to_the_next_waiter<S: LockStore>
     });
     granted.await?;
     let renewed = trial.renew(killed).await?;
-    expect_eq(renewed, Renewal::NotOwner, "of the waiter that was killed")?;
+    expect_eq(renewed, Renewal::NotOwner, "for the waiter that was killed")?;
     trial.release_all([next]).await
 }
 
@@ -143,13 +143,13 @@ pub(super) async fn a_busy_answer_has_the_latest_fence<S: LockStore>(
         "a last fence not below that of the holder",
         told,
     )?;
-    // It asks again now and then, and the last answer counts.
+    // The waiter repeats its request, and the last answer counts.
     let told = trial.busy(waiter).await?.last_fence;
     trial.release(holder).await?;
     let granted = trial.granted(waiter, TTL).await?;
     expect(
         granted > told,
-        "a fence above the last one before",
+        "a fence above the previous last fence",
         (granted, told),
     )?;
     let seen = trial.busy(other).await?.last_fence;
@@ -160,7 +160,7 @@ pub(super) async fn a_busy_answer_has_the_latest_fence<S: LockStore>(
     )?;
     trial.release(waiter).await?;
     let next = trial.granted(other, TTL).await?;
-    // What is still on its way about the first grant must not be believed any more.
+    // A delayed message about the first grant must not be accepted any more.
     let told = trial.busy(waiter).await?.last_fence;
     let is_new = told >= next && told > granted;
     expect(is_new, "a last fence not below that of the holder", told)?;

@@ -18,7 +18,7 @@ use dlock_runtime::{
 };
 use tokio::{task::yield_now, time::Instant};
 
-/// What is wrong with a store.
+/// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -26,25 +26,25 @@ pub(crate) enum Fault {
     Hangs,
     /// A renewal and every release panic.
     ReleasePanics,
-    /// A request that does not wait gets a key that is held, if it asks often enough.
+    /// A request that does not wait gets a held key, if it is repeated often enough.
     SharesHeldKeys,
-    /// All keys are one.
+    /// All keys are one lock.
     OneLock,
-    /// Keys that differ in case only are one.
+    /// Keys that differ only in case are one lock.
     LowercasesKeys,
     /// No lease lasts longer than ten seconds.
     ClampsTtls,
     /// The first fence is 0.
     FirstFenceIsZero,
-    /// A renewal of a lease that has run out, and that no other owner has taken since, takes it again.
+    /// A renewal of an expired lease acquires it again, if no other owner has acquired it since.
     RevivesTheDead,
-    /// Requests at the same time are all granted.
+    /// All simultaneous requests are granted.
     GrantsAllAtOnce,
     /// A repeated request gets another fence.
     NewFenceForARepeat,
-    /// A repeated request leaves the TTL as it was.
+    /// A repeated request does not change the TTL.
     RepeatKeepsTtl,
-    /// A renewal leaves the TTL as it was.
+    /// A renewal does not change the TTL.
     RenewalKeepsTtl,
     /// The answers to a batch are in another order.
     BatchReversed,
@@ -52,57 +52,57 @@ pub(crate) enum Fault {
     BatchShort,
     /// A release needs no owner.
     AnybodyReleases,
-    /// A renewal of another owner says that it was one.
+    /// A renewal of another owner returns `Renewed`.
     AnybodyRenews,
-    /// A renewal of a lease that has run out says that it was one.
+    /// A renewal of an expired lease returns `Renewed`.
     RenewsTheDead,
     /// Leases end early.
     ShortLeases,
-    /// Fences fall when a lease has run out.
+    /// Fences decrease after a lease has expired.
     FencesFall,
     /// An owner that does not wait has a place in the queue.
     AlwaysQueues,
-    /// The store does not know the mode that its properties name.
+    /// The store does not support the mode that its properties list.
     RefusesModes,
-    /// A release at once does nothing, and says that it has.
+    /// `release_at_once` does nothing and returns `true`.
     FeignsRelease,
-    /// A waiter that asks again goes to the end of the queue.
+    /// A waiter that repeats its request goes to the end of the queue.
     LosesPlaces,
-    /// `Busy` tells no function.
+    /// `Busy` does not contain the function.
     NoFunction,
     /// A refused renewal prolongs the lease of the holder.
     StrangersProlong,
-    /// A waiter that gives up its place keeps it.
+    /// A waiter that releases its place keeps it.
     KeepsPlaces,
     /// A waiter is forgotten after a second.
     ForgetsWaiters,
-    /// A grant to a waiter is for ever.
+    /// A grant to a waiter never expires.
     GrantsForEver,
-    /// The last fence of a refusal is that of the time before.
+    /// `last_fence` of a busy answer is that of the previous answer.
     OldLastFence,
-    /// Nothing says that a release grants.
+    /// The properties do not declare that a release grants.
     HidesGrants,
     /// A release grants to the newest waiter.
     LastComeFirstServed,
-    /// A newcomer gets a free key that others wait for.
+    /// A newcomer gets a free key although others wait.
     LetsOvertake,
     /// A renewal removes the label.
     RenewalUnnames,
-    /// A hint tells another fence.
+    /// A hint contains another fence.
     HintsWrongFence,
     /// No hint is sent.
     NoHints,
     /// Hints go to every manager.
     HintsForAll,
-    /// A proposal counts for nothing.
+    /// Proposals are ignored.
     IgnoresProposals,
-    /// A fence is raised whatever it was.
+    /// A fence is raised whatever its value was.
     RaisesAnyGrant,
     /// A raise starts the TTL anew.
     RaiseProlongs,
     /// A waiter for a notice is made the holder.
     GrantsToNotice,
-    /// A waiter for a notice stays in the queue when it has got the key.
+    /// A waiter for a notice stays in the queue after it has acquired the key.
     StaysInQueue,
     /// A waiter for a lease waits for a notice.
     LeaseWaitersWaitForNotice,
@@ -118,20 +118,20 @@ pub(crate) struct Wrong {
     sinks: Arc<Mutex<Vec<HintSink>>>,
 }
 
-/// What was seen of requests so far.
+/// The observed requests.
 #[derive(Default)]
 struct Known {
     held: HashMap<LockKey, Held>,
-    /// In the order of their arrival, with the moment of the last request.
+    /// In the order of arrival, with the time of the last request.
     waiters: HashMap<LockKey, Vec<(OwnerId, Instant)>>,
     in_flight: HashMap<LockKey, usize>,
     last_told: HashMap<LockKey, u64>,
     unnamed: HashSet<LockKey>,
-    /// The owner that the first fence was for.
+    /// The owner of the first fence.
     first: Option<OwnerId>,
-    /// Owners whose leases have run out.
+    /// Owners whose leases have expired.
     dead: HashSet<OwnerId>,
-    /// Keys that are waited for by notice.
+    /// Keys with waiters for a notice.
     noticed: HashSet<LockKey>,
 }
 
@@ -171,7 +171,7 @@ impl Wrong {
         waiters.unwrap_or_default()
     }
 
-    /// The key under which the store keeps the lock.
+    /// Returns the key under which the store keeps the lock.
     fn key(&self, key: &LockKey) -> LockKey {
         match self.fault {
             Fault::OneLock => LockKey::new("one").unwrap(),
@@ -180,7 +180,7 @@ impl Wrong {
         }
     }
 
-    /// The TTL for which the store keeps a lease.
+    /// Returns the TTL for which the store keeps a lease.
     fn ttl(&self, ttl: Duration) -> Duration {
         match self.fault {
             Fault::ShortLeases if ttl < Duration::from_secs(2) => ttl / 2,
@@ -193,7 +193,7 @@ impl Wrong {
         self.waiters(key).iter().any(|(it, _)| *it == owner)
     }
 
-    /// What the fault does before a request for a key, in place of its answer or for the store.
+    /// Runs before a request for a key. It may replace the answer or change the store.
     async fn before(&self, request: &AcquireRequest<'_>) -> Option<AcquireOutcome> {
         let (key, owner) = (request.key, request.owner);
         let held = self.held(key);
@@ -235,7 +235,7 @@ impl Wrong {
         None
     }
 
-    /// The answer as the fault changes it.
+    /// Returns the answer as changed by the fault.
     fn after(&self, request: &AcquireRequest<'_>, answer: AcquireOutcome) -> AcquireOutcome {
         let (key, before) = (request.key, self.held(request.key));
         match answer {
@@ -363,7 +363,7 @@ impl Wrong {
         }
     }
 
-    /// The waiters enter the queue anew, the newest first.
+    /// Makes the waiters enter the queue again, the newest first.
     async fn turn_round(&self, key: &LockKey) {
         let waiters = self.waiters(key);
         for (waiter, _) in &waiters {
@@ -439,7 +439,7 @@ impl LockStore for Wrong {
         match self.fault {
             Fault::KeepsPlaces | Fault::StaysInQueue if waits && !is_holder => {
                 let is_meant = self.fault == Fault::KeepsPlaces;
-                // The first fault is about waiters for a lease, the second about those for a notice.
+                // The first fault concerns waiters for a lease, the second waiters for a notice.
                 if is_meant != self.known().noticed.contains(key) {
                     return Ok(Released::WasGone);
                 }
@@ -546,7 +546,7 @@ impl StoreHooks for Wrong {
     }
 }
 
-/// A sink on whose way hints are changed.
+/// A sink that changes hints.
 struct Spoiled {
     sink: HintSink,
     sinks: Arc<Mutex<Vec<HintSink>>>,

@@ -27,10 +27,10 @@ pub struct Deployment {
     /// The number of servers in the URL: Sentinels behind [`Layout::Sentinel`], some of the nodes of
     /// a cluster. A socket counts as one.
     pub servers: usize,
-    /// The user in the URL, `default` if the URL has a password without a user. `None` if the URL
-    /// has no login; then the user comes from [`RedisConfig::credentials`], if those are set.
+    /// The user in the URL; `default` if the URL has a password without a user. `None` if the URL has no login.
+    /// The user then comes from [`RedisConfig::credentials`], if they are set.
     pub user: Option<String>,
-    /// The number of replicas that must confirm a lease: the greater one of the URL's and
+    /// The number of replicas that must confirm a lease: the greater of the value in the URL and
     /// [`RedisConfig::min_replicas`].
     pub min_replicas: u32,
 }
@@ -52,7 +52,7 @@ pub struct Deployment {
 pub enum Layout {
     /// One server: `redis://`, `redis+unix://`.
     Single,
-    /// A master that Sentinels name: `redis-sentinel://`.
+    /// A master that is named by Sentinels: `redis-sentinel://`.
     Sentinel,
     /// The nodes of a Redis Cluster: `redis-cluster://`.
     Cluster,

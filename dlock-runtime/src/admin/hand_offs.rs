@@ -1,13 +1,13 @@
-//! The messages about new holders, as they are published.
+//! The published messages about new holders.
 
 use std::fmt;
 
 use super::HandOff;
 use crate::store::redis::Listener;
 
-/// The wake-up messages of a namespace, from now on.
+/// Receives the wake-up messages of a namespace.
 ///
-/// Made by [`Inspector::hand_offs`](super::Inspector::hand_offs). Dropping it ends the connections.
+/// Created by [`Inspector::hand_offs`](super::Inspector::hand_offs). Dropping it closes the connections.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -35,20 +35,19 @@ impl HandOffs {
         }
     }
 
-    /// Returns the next lock that was granted to a waiter; `None` when a connection has broken, and
-    /// always from then on. A lock that was free when its new holder asked for it is not among
-    /// them.
+    /// Returns the next grant of a lock to a waiter. Returns `None` when a connection has broken, and always
+    /// from then on. A lock that was free when its new holder requested it is not reported.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is missed when the future is dropped.
+    /// Dropping the future loses no message.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
     /// use dlock::admin::HandOffs;
     ///
-    /// /// How often a lock changes hands by the queue, in ten seconds.
+    /// /// Counts the grants to waiters within ten seconds.
     /// async fn count(hand_offs: &mut HandOffs) -> usize {
     ///     let mut count = 0;
     ///     let counting = async {
@@ -64,7 +63,7 @@ impl HandOffs {
     pub async fn next(&mut self) -> Option<HandOff> {
         loop {
             let told = self.listener.next().await?;
-            // A fence of 0 from a single server is for a holder whose lock was taken away.
+            // A single server sends a fence of 0 to a holder whose lock was force-released.
             if told.fence > 0 || self.of_quorum {
                 return Some(HandOff {
                     key: told.key,

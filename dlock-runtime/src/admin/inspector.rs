@@ -1,4 +1,4 @@
-//! The operator's connection to the servers that keep locks.
+//! An operator's connection to the servers of the locks.
 
 mod look;
 mod report;
@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// Looks at the locks of a namespace in one server, the master that Sentinels name, a cluster, or a
-/// quorum of independent servers; and releases one by force.
+/// Inspects the locks of a namespace and force-releases a lock: on one server, the master that Sentinels name,
+/// a cluster, or a quorum of independent servers.
 ///
 /// ```no_run
 /// # extern crate dlock_runtime as dlock;
@@ -33,21 +33,21 @@ use crate::{
 /// # Ok(()) }
 /// ```
 pub struct Inspector {
-    /// One store, or those of a quorum.
+    /// One store, or the stores of a quorum.
     stores: Vec<RedisStore>,
     of_quorum: bool,
-    /// The id under which locks are taken away.
+    /// The client id under which locks are force-released.
     me: ClientId,
     unlocked: AtomicU64,
 }
 
 impl Inspector {
-    /// Connects to the servers of `config`, and waits until they answer: of a quorum a majority, or
-    /// some of them if there is none.
+    /// Connects to the servers of `config`, and waits until they answer. In a quorum it waits for a majority,
+    /// or for some servers if there is no majority.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] when the URL or an option is wrong, or no server answers in time.
+    /// [`ConnectError`] when the URL or an option is invalid, or no server answers in time.
     ///
     /// # Cancel safety
     ///
@@ -77,10 +77,10 @@ impl Inspector {
         })
     }
 
-    /// Lifts the pace: from now on a look at all locks uses as much of the servers' time as it can get,
-    /// one step of about a millisecond after the other, instead of 5 %.
+    /// Removes the limit of 5 %: from now on, listing all locks uses as much of the servers' time as it can, in
+    /// consecutive steps of about a millisecond.
     ///
-    /// For a single look at servers that have time to spare.
+    /// Use it for a single listing on servers with spare capacity.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -99,11 +99,11 @@ impl Inspector {
         self
     }
 
-    /// Returns the part of a walk through all keys that is done, from 0 to 1; `None` while none is
-    /// under way.
+    /// Returns the completed part of a walk through all keys, from 0 to 1. Returns `None` while no walk is in
+    /// progress.
     ///
-    /// It is read from the server's cursor, or in a cluster from the number of nodes that are done. Of a
-    /// quorum it is that of the slowest server.
+    /// It is computed from the server's cursor, or in a cluster from the number of finished nodes. In a quorum
+    /// it is the progress of the slowest server.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -137,12 +137,12 @@ impl Inspector {
         of_stores.min_by(f64::total_cmp)
     }
 
-    /// Listens to the messages about new holders from now on. In a quorum a waiter is only notified
-    /// that it may ask, and so is a holder whose lock was taken away.
+    /// Subscribes to the messages about new holders. In a quorum, a waiter is only notified that it may request
+    /// the lock; a holder whose lock was force-released is notified too.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server, of a quorum all of them, cannot be listened to.
+    /// [`StoreError`] when it cannot subscribe to a server; in a quorum, to any of them.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! Puts together what several servers tell of one lock; of one server it is all the same.
+//! Merges the answers of several servers about one lock. One server is handled in the same way.
 
 use std::{
     collections::BTreeMap,
@@ -12,16 +12,16 @@ use crate::{
     store::redis::{HolderSnapshot, LeaseIdentity, LockSnapshot, Presence},
 };
 
-/// The moment from which fences count: the beginning of 2024.
+/// The time from which fences count: the beginning of 2024.
 const FENCE_EPOCH: Duration = Duration::from_secs(1_704_067_200);
 
-/// An answer, with the number of the server that gave it.
+/// An answer with the number of its server.
 pub(super) struct At<T> {
     pub(super) server: usize,
     pub(super) it: T,
 }
 
-/// All clients that hold the lock there or wait for it.
+/// Returns all clients that hold the lock or wait for it on this server.
 pub(super) fn clients(snapshot: &LockSnapshot) -> impl Iterator<Item = ClientId> {
     let holder = snapshot.occupant.as_ref().and_then(|it| match it.seen {
         LeaseIdentity::Ours { owner, .. } => Some(owner),
@@ -31,7 +31,7 @@ pub(super) fn clients(snapshot: &LockSnapshot) -> impl Iterator<Item = ClientId>
     holder.into_iter().chain(waiters).map(OwnerId::client)
 }
 
-/// The lock as `snapshots` have it, of which there is at least one.
+/// Returns the lock that `snapshots` describe. There is at least one snapshot.
 pub(super) fn lock(
     key: &LockKey,
     mut snapshots: Vec<At<LockSnapshot>>,
@@ -57,7 +57,7 @@ pub(super) fn lock(
     LockInfo {
         key: key.as_str().to_owned(),
         holder: holder(&same, majority, now, known),
-        // Waiters of several servers may each be known at one server only.
+        // A waiter may be known on only one of several servers.
         waiter_count: waiter_count.unwrap_or(0).max(waiters.len()),
         waiters,
         last_fence,
@@ -67,8 +67,8 @@ pub(super) fn lock(
     }
 }
 
-/// The places of the holder that has the lock at most servers, the greatest fence first. Among
-/// holders at as many servers, the one with the greatest fence counts.
+/// Returns the places of the holder that has the lock on most servers, the greatest fence first. If several
+/// holders have equally many servers, the greatest fence decides.
 fn most(holders: Vec<At<HolderSnapshot>>) -> Vec<At<HolderSnapshot>> {
     let mut groups: Vec<Vec<At<HolderSnapshot>>> = Vec::new();
     for occupant in holders {
@@ -111,7 +111,7 @@ fn holder(
     known: &BTreeMap<ClientId, Presence>,
 ) -> Option<HolderInfo> {
     let first = &same.first()?.it;
-    // Past that fewer than a majority have it. One without an end lasts longer than any.
+    // After this time fewer than a majority have it. A lease without an end lasts longer than any other.
     let mut ttls: Vec<_> = same
         .iter()
         .map(|occupant| occupant.it.ttl.unwrap_or(Duration::MAX))
@@ -146,7 +146,7 @@ fn holder(
     })
 }
 
-/// When a lease with this fence was granted. Fences run ahead of a clock that was set back.
+/// Returns the time when a lease with this fence was granted. Fences run ahead of a clock that was set back.
 fn since(fence: u64, now: Duration) -> Option<SystemTime> {
     let micros = fence.checked_mul(10)?;
     let since = FENCE_EPOCH.checked_add(Duration::from_micros(micros))?;
@@ -184,7 +184,7 @@ fn waiters(
     waiters
 }
 
-/// As scripts count it.
+/// Rounds to milliseconds, as scripts do.
 fn milliseconds(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
@@ -194,14 +194,14 @@ fn process_of(client: ClientId, known: &BTreeMap<ClientId, Presence>) -> Option<
     Some(process(client, said))
 }
 
-/// The parts of a process's label: `application@host/pid`, or `host/pid`.
+/// Splits a process's label: `application@host/pid`, or `host/pid`.
 pub(super) fn process(client: ClientId, said: Presence) -> ProcessInfo {
     let Presence {
         label,
         started,
         version,
     } = said;
-    // A store that was made by hand may be called anything.
+    // A store that was created directly may have any label.
     let (place, pid) = label
         .rsplit_once('/')
         .and_then(|(place, pid)| Some((place, pid.parse().ok()?)))

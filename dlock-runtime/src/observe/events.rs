@@ -1,4 +1,4 @@
-//! Events of calls and of single leases, for logs and metrics: one function for each.
+//! The events of calls and of single leases, for logs and metrics: one function for each event.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) struct LeaseEvents<'a> {
     pub(crate) trail: &'a Trail,
 }
 
-/// A call was refused before it could ask for anything.
+/// Reports a call that was refused before its first request.
 pub(crate) fn not_asked(origin: Origin, error: LockError) -> LockError {
     told(|| {
         metrics::refused(origin.template, error.code());
@@ -38,24 +38,24 @@ pub(crate) fn not_asked(origin: Origin, error: LockError) -> LockError {
     error
 }
 
-/// A lease of several was lost before the others were there.
+/// Reports that one of several leases was lost before the others were acquired.
 pub(crate) fn starts_over(trail: &Trail, error: &LockError) {
     told(|| {
         let key = error.key();
-        debug!(target: TARGET, parent: trail.parent(), %key, %error, "starts over");
+        debug!(target: TARGET, parent: trail.parent(), %key, %error, "acquisition starts over: one of its leases was lost");
     });
 }
 
-/// The time of day has run ahead of the clocks that count.
+/// Reports that the time of day ran ahead of the monotonic clocks.
 pub(crate) fn clock_jumped(ahead: Duration) {
     told(|| {
         let ahead_ms = milliseconds(ahead);
-        warn!(target: TARGET, ahead_ms, "time of day jumped: every lease is renewed now");
+        warn!(target: TARGET, ahead_ms, "time of day jumped ahead: all leases are renewed now");
     });
 }
 
 impl LeaseEvents<'_> {
-    /// A section has its lease; `origin` says how, unless its token does.
+    /// Reports an acquired lease. `origin` is its origin, unless the token shows a hand-over.
     pub(crate) fn acquired(self, token: FencingToken, origin: LeaseOrigin, waited: Duration) {
         told(|| {
             let origin = if token.is_first_of_lease() {
@@ -78,7 +78,8 @@ impl LeaseEvents<'_> {
         });
     }
 
-    /// Single failures are details; the connection's own events say once what concerns all.
+    /// Reports a failed request at level DEBUG. The connection's own events report once a failure that affects
+    /// all requests.
     pub(crate) fn request_failed(self, request: RequestKind, error: &StoreError) {
         told(|| {
             metrics::request_failed(request, error.kind());
@@ -87,12 +88,12 @@ impl LeaseEvents<'_> {
         });
     }
 
-    /// A renewal has ended, with an answer or without.
+    /// Reports the end of a renewal, with or without an answer.
     pub(crate) fn renewed(self, answer: &Result<Renewal, StoreError>) {
         told(|| self.trail.counts().renewed(answer));
     }
 
-    /// The body has not been polled for so long, and its lease is renewed all the same.
+    /// Reports that the body has not been polled for this time. Its lease is still renewed.
     pub(crate) fn stalled(self, since: Duration) {
         told(|| {
             self.trail.counts().stalled();
@@ -111,11 +112,11 @@ impl LeaseEvents<'_> {
         told(|| {
             self.trail.counts().detached();
             let key = self.key;
-            debug!(target: TARGET, parent: self.trail.parent(), %key, "caller gone: the section goes on");
+            debug!(target: TARGET, parent: self.trail.parent(), %key, "call cancelled: the body continues without it");
         });
     }
 
-    /// The section gives its lease back from now on. Told more than once, the first time counts.
+    /// Reports that the release of the lease begins. Only the first call counts.
     pub(crate) fn left(self, now: Moment) {
         told(|| self.trail.counts().left(now));
     }
@@ -135,7 +136,7 @@ impl LeaseEvents<'_> {
                 target: TARGET,
                 parent: self.trail.parent(),
                 %key,
-                "not released: its TTL has ended by now",
+                "not released: the store did not answer before the TTL ended",
             );
         });
     }
@@ -149,7 +150,7 @@ impl LeaseEvents<'_> {
                 parent: self.trail.parent(),
                 %key,
                 %error,
-                "not released: the store refuses it, so it stays until its TTL",
+                "not released: the store refused the release; the lock stays until its TTL ends",
             );
         });
     }
@@ -170,7 +171,7 @@ impl LeaseEvents<'_> {
     pub(crate) fn handed_over(self) {
         told(|| {
             let (key, parent) = (self.key, self.trail.parent());
-            trace!(target: TARGET, parent: parent, %key, "handed over to the next in this process");
+            trace!(target: TARGET, parent: parent, %key, "handed over to the next task of this process");
         });
     }
 
@@ -189,7 +190,7 @@ impl LeaseEvents<'_> {
                 target: TARGET,
                 parent: self.trail.parent(),
                 %key,
-                "not released: its runtime ended first, so it stays until its TTL; call `shutdown` before",
+                "not released: the runtime ended first; the lock stays until its TTL ends. Call `shutdown` before the runtime ends",
             );
         });
     }

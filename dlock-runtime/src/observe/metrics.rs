@@ -1,13 +1,13 @@
-//! Counters through the facade `metrics`: by the template of the key, never by the key, so that the
+//! Counters through the facade `metrics`, labeled by the template of the key and never by the key, so that the
 //! number of series is bounded.
 //!
-//! A call counts once, however many keys it has. What happens to a single lease (it is lost, renewed,
-//! handed over) counts for each key.
+//! A call counts once, however many keys it has. Events of a single lease (lost, renewed, handed over) count
+//! for each key.
 //!
-//! A recorder may come at any time, and tests have one for each thread. So no handle is kept for the
-//! next call; but a gauge is lowered through the handle that has raised it, or it would not get back
-//! to zero where it went up. The names with their labels are kept, one set for each template: to make
-//! and hash them anew would cost more than all the rest.
+//! A recorder may be installed at any time, and tests have one for each thread. Counters therefore keep no
+//! handle for the next call. A gauge is lowered through the handle that raised it; otherwise it would not
+//! return to zero in its recorder. The names with their labels are kept, one set for each template, because
+//! creating and hashing them again would cost more than all the rest.
 
 use std::{
     collections::HashMap,
@@ -39,10 +39,10 @@ use crate::{
     },
 };
 
-/// The template of locks whose callers name none.
+/// The template of locks without a template.
 const NO_TEMPLATE: &str = "none";
 
-/// The counters that alerts are set on.
+/// The counters for alerts.
 const WATCHED: [(&str, &str, &str); 7] = [
     (LOST, "cause", "revoked"),
     (LOST, "cause", "not-renewed"),
@@ -55,10 +55,10 @@ const WATCHED: [(&str, &str, &str); 7] = [
 
 static METADATA: Metadata<'static> = Metadata::new(TARGET, Level::INFO, Some(module_path!()));
 
-/// The recorder that was told last what the metrics are about: its address.
+/// The address of the recorder that last received the descriptions.
 static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
 
-/// Tells the present recorder what the metrics are about.
+/// Sends the descriptions to the current recorder.
 pub(crate) fn describe() {
     // Another recorder may have been at this address.
     DESCRIBED.store(0, Ordering::Relaxed);
@@ -81,13 +81,13 @@ struct Keys {
     wait_seconds: Key,
     held: Key,
     held_seconds: Key,
-    /// The recorder that was told last of the counters to watch: its address.
+    /// The address of the recorder that last received the counters for alerts.
     announced: AtomicUsize,
 }
 
 impl Keys {
-    /// The metrics of a template, which are kept for good: a program has so many templates and no
-    /// more.
+    /// Returns the metrics of a template. They are kept for the life of the process, because a program has a
+    /// fixed number of templates.
     fn of(template: Option<&'static str>) -> &'static Self {
         static ALL: RwLock<Option<HashMap<&str, &Keys>>> = RwLock::new(None);
         let template = template.unwrap_or(NO_TEMPLATE);
@@ -115,8 +115,8 @@ impl Keys {
         }
     }
 
-    /// Has the recorder show what is watched before it has happened: a counter that begins with one
-    /// has not increased, and the first loss would raise no alarm.
+    /// Registers the counters for alerts with zero. The first appearance of a counter is not an increase, so
+    /// the first loss would raise no alarm.
     fn announce_to(&self, recorder: &dyn Recorder) {
         let address = std::ptr::from_ref(recorder).addr();
         if self.announced.load(Ordering::Relaxed) == address {
@@ -134,7 +134,7 @@ impl Keys {
     }
 }
 
-/// One call, from its first question until it has left.
+/// One call, from its first request to the end of its lease.
 #[derive(Clone)]
 pub(super) struct CallCounts(Arc<Inner>);
 
@@ -250,7 +250,7 @@ impl CallCounts {
     }
 }
 
-/// A call was refused that has not begun.
+/// Counts a call that was refused before its first request.
 pub(super) fn refused(template: Option<&'static str>, reason: &'static str) {
     with_recorder(describe_to);
     count_refused(template.unwrap_or(NO_TEMPLATE), reason);
@@ -260,7 +260,7 @@ fn count_refused(template: &'static str, reason: &'static str) {
     counter!(REFUSED, "template" => template, "reason" => reason).increment(1);
 }
 
-/// A request that is under way.
+/// A request in progress.
 pub(crate) struct SentRequest {
     request: RequestKind,
     at: Instant,

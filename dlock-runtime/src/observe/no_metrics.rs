@@ -1,4 +1,4 @@
-//! Stands in for the metrics where the feature is off, and leaves nothing in the program.
+//! Replaces the metrics when the feature is off. It adds nothing to the program.
 
 use std::time::Duration;
 

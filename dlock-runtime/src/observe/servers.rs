@@ -4,7 +4,7 @@ use tracing::warn;
 
 use crate::telemetry::{TARGET, told};
 
-/// The environment has a password for dlock, and the builder that connects to `server` was not told to read it.
+/// Reports a password in the environment that the builder connecting to `server` does not read.
 pub(crate) fn password_unread(server: &str) {
     told(|| {
         warn!(

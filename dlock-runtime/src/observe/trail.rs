@@ -1,5 +1,4 @@
-//! The trail of one call in logs and metrics: all events of its attempts are recorded as a part of
-//! it.
+//! The span and the metrics of one call. All events of its attempts belong to it.
 
 use std::time::Duration;
 
@@ -18,10 +17,10 @@ use crate::{
 
 #[derive(Clone)]
 pub(crate) struct Trail {
-    /// From the first question until the last lease has been given back.
+    /// Open from the first request until the last lease is released.
     span: Span,
-    /// The caller's span, if no subscriber wants the call's own: a filter that lets only warnings
-    /// pass must not cut them off from the request that they belong to.
+    /// The caller's span, if no subscriber records the span of the call. A filter for warnings must not
+    /// separate them from the caller's request.
     caller: Option<Span>,
     counts: CallCounts,
     site: Option<&'static LockSite>,
@@ -72,7 +71,7 @@ impl Trail {
     }
 }
 
-/// A call that has no lock yet. Dropped, it says that its caller has given up.
+/// A call that has not acquired its lock yet. Dropping it reports that the call was cancelled.
 pub(crate) struct Asking {
     trail: Trail,
     key: LockKey,
@@ -88,7 +87,7 @@ impl Asking {
         }
     }
 
-    /// The same for several keys, all of which stand in `keys`.
+    /// The same for several keys, which are recorded in `keys`.
     pub(crate) fn for_several(keys: &LockKeys, origin: Origin) -> Self {
         let asking = Self::for_one(keys.first(), origin);
         asking.trail.span.record("keys", field::display(keys));
@@ -99,7 +98,7 @@ impl Asking {
         &self.trail
     }
 
-    /// The call has all it needs since `now`; its token is that of its first key.
+    /// Reports that the call acquired all of its leases at `now`. The token is that of its first key.
     pub(crate) fn entered(mut self, token: FencingToken, waited: Duration, now: Moment) {
         self.has_ended = true;
         told(|| {
@@ -124,7 +123,7 @@ impl Asking {
             return;
         };
         if wait == Wait::Never {
-            // A caller that asks now and then finds it held most of the time.
+            // A caller that tries now and then may find the lock held most of the time.
             self.trail.counts.refused("taken");
             debug!(target: TARGET, parent: parent, %key, %holder, "busy");
         } else {
@@ -143,7 +142,7 @@ impl Drop for Asking {
         told(|| {
             self.trail.counts.given_up();
             let key = &self.key;
-            debug!(target: TARGET, parent: self.trail.parent(), %key, "caller gone: not acquired");
+            debug!(target: TARGET, parent: self.trail.parent(), %key, "call cancelled: not acquired");
         });
     }
 }

@@ -1,15 +1,15 @@
-//! The values of leases and requests that logs and metrics show.
+//! The values of leases and requests in logs and metrics.
 
 use std::fmt;
 
 /// The origin of an acquisition's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseOrigin {
-    /// The store has said yes to its request.
+    /// The store granted the acquire request.
     Requested,
-    /// The store has granted it to the next waiter at a release, and has sent a hint.
+    /// The store granted it to the next waiter at a release, and sent a hint.
     Granted,
-    /// It was that of the acquisition before it in this process.
+    /// An earlier acquisition of this process handed it over.
     HandedOver,
 }
 
@@ -23,13 +23,13 @@ impl LeaseOrigin {
     }
 }
 
-/// The request that is sent to a store.
+/// A kind of request to a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestKind {
     Acquire,
     Renew,
     Release,
-    /// To keep a lease that is given back for the rest of its `min_hold`.
+    /// Keeps a released lease for the rest of its `min_hold`.
     Keep,
 }
 

@@ -1,4 +1,5 @@
-//! A store behind a pointer, so that a manager needs no type parameter, and only in its own process.
+//! A store behind a pointer, so that a manager needs no type parameter. It accepts requests only in its own
+//! process.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -14,7 +15,7 @@ use crate::{
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 type Answer<'a, T> = Boxed<'a, Result<T, StoreError>>;
 
-/// [`LockStore`], whose futures are boxed.
+/// [`LockStore`] with boxed futures.
 pub(crate) trait DynStore: Send + Sync {
     fn acquire<'a>(&'a self, request: AcquireRequest<'a>) -> Answer<'a, AcquireOutcome>;
     fn renew<'a>(&'a self, batch: RenewBatch<'a>) -> Boxed<'a, Vec<Result<Renewal, StoreError>>>;
@@ -58,7 +59,7 @@ impl<S: LockStore> DynStore for S {
     }
 }
 
-/// [`QuorumNode`], whose futures are boxed.
+/// [`QuorumNode`] with boxed futures.
 pub(crate) trait DynNode: DynStore {
     fn propose<'a>(&'a self, proposal: Proposal<'a>) -> Answer<'a, AcquireOutcome>;
     fn raise<'a>(&'a self, request: RaiseRequest<'a>) -> Answer<'a, Raised>;
@@ -85,10 +86,10 @@ impl<S: QuorumNode> DynNode for S {
     }
 }
 
-/// A manager's store, which takes requests in the process that it was given in only.
+/// A manager's store. It accepts requests only in the process that created it.
 pub(crate) struct OwnStore {
     store: Box<dyn DynStore>,
-    /// All but the hooks.
+    /// All properties except the hooks.
     properties: StoreProperties<'static>,
     process: Process,
 }
@@ -102,17 +103,17 @@ impl OwnStore {
         }
     }
 
-    /// Returns the store for requests that are made at `now`.
+    /// Returns the store for requests at the time `now`.
     ///
     /// # Errors
     ///
-    /// In a forked child, which would send them over its parent's connections.
+    /// In a forked child, because it would send them over its parent's connections.
     pub(crate) fn at(&self, now: Moment) -> Result<&dyn DynStore, StoreError> {
         self.process.check(now.monotonic)?;
         Ok(&*self.store)
     }
 
-    /// `true` unless this process is a fork of the one that made the store.
+    /// Returns `true` unless this process is a fork of the one that created the store.
     pub(crate) fn is_ours(&self, now: Moment) -> bool {
         self.process.is_this(now.monotonic)
     }
@@ -131,11 +132,12 @@ impl OwnStore {
         self.properties.grants
     }
 
-    /// Whether a manager with these defaults can use the store.
+    /// Checks that a manager with these defaults can use the store.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidOption`] if the store cannot keep their leases, or has no exclusive ones.
+    /// [`ConnectError::InvalidOption`] if the store cannot keep their leases, or does not support exclusive
+    /// leases.
     pub(crate) fn check(&self, defaults: &Timing) -> Result<(), ConnectError> {
         if !self.properties.modes.contains(&LockMode::Exclusive) {
             return Err(ConnectError::InvalidOption {
@@ -152,7 +154,7 @@ impl OwnStore {
         })
     }
 
-    /// The option of these that the store cannot keep to, and why.
+    /// Returns the option that the store cannot support, and the reason.
     pub(crate) fn fault(&self, timing: &Timing) -> Option<(&'static str, String)> {
         self.properties.fault(timing)
     }

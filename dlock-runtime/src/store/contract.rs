@@ -1,4 +1,4 @@
-//! The contract of a store: three requests, and the properties that managers have to know.
+//! The contract of a store: three requests, and the properties that managers need.
 
 use std::{future::Future, iter, sync::Arc};
 
@@ -9,54 +9,57 @@ use super::{
     AcquireOutcome, AcquireRequest, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal,
     StoreError, StoreErrorKind, StoreProperties,
 };
-/// Decides who holds a key.
+/// Grants, renews and releases locks.
 ///
-/// Every request is idempotent for its owner, since a client repeats what got no answer. All time
-/// is the store's own. The manager limits every request by a timer, unless the store does so
+/// Implement this trait to use dlock with a store of your own.
+///
+/// Every request is idempotent for its owner, because a client repeats a request that got no answer. The store
+/// measures all times by its own clock. The manager limits each request by a timer, unless the store limits it
 /// itself, see [`StoreProperties::gives_up_after`].
 ///
-/// A request must not block its thread, on which others run, and perhaps renewals. [`renew`](Self::renew) may come from another
-/// runtime and thread than [`acquire`](Self::acquire).
+/// A request must not block its thread: other tasks run on it, perhaps renewals too. [`renew`](Self::renew) may
+/// be called on another runtime and thread than [`acquire`](Self::acquire).
 ///
-/// A lease is never shorter than the TTL asked, by `acquire` or by `renew`. A TTL that the store cannot keep, it
-/// refuses with [`StoreErrorKind::Unsupported`] and does not shorten; managers ask for none outside of the bounds
-/// in its [properties](StoreProperties::ttls).
+/// A lease is never shorter than the TTL that `acquire` or `renew` requests. A store refuses a TTL that it
+/// cannot keep with [`StoreErrorKind::Unsupported`], and does not shorten it. Managers request only TTLs within
+/// the bounds in its [properties](StoreProperties::ttls).
 ///
-/// Fences are numbers of 1 to 2<sup>51</sup> − 1, see [`AcquireOutcome::Granted`]. Those of a key grow for ever: they
-/// survive a restart of the store and the end of every lease and queue. Fences of different keys are not
-/// compared: [`last_fence`](super::Holder::last_fence) is that of its key.
+/// Fences are numbers from 1 to 2<sup>51</sup> − 1, see [`AcquireOutcome::Granted`]. The fences of a key always
+/// increase: they survive a restart of the store and the end of every lease and queue. Fences of different keys
+/// are not compared; [`last_fence`](super::Holder::last_fence) is the last fence of its key.
 ///
-/// Two keys are one lock only if all their bytes are the same.
+/// Two keys are the same lock only if all their bytes are equal.
 ///
-/// All methods but [`renew_one`](Self::renew_one), which is short for a batch of one, are required.
-/// So a wrapper that passes each request on to the same method loses nothing: batches are the argument of
-/// `renew`, and limits, drift, hints and whatever is added later are in the [`properties`](Self::properties).
-/// One that passes on a batch by `renew_one` or [`renew_each`] compiles as well, and loses both the batch and
+/// All methods are required, except [`renew_one`](Self::renew_one), which is a shortcut for a batch of one. A
+/// wrapper that forwards each request to the same method therefore loses nothing: batches are the argument of
+/// `renew`, and the [`properties`](Self::properties) contain limits, drift, hints and future additions. A
+/// wrapper that forwards a batch by `renew_one` or [`renew_each`] compiles too, but loses both the batch and
 /// the [runtime](RenewBatch::runtime) for renewals.
 ///
 /// # Levels
 ///
-/// A store need not do all that a request has room for. What it leaves out costs its users
-/// something, never safety:
+/// A store need not implement all features of a request. A missing feature costs its users something, but never
+/// safety:
 ///
-/// | level | what it has to do | what it may ignore | what users then lose |
+/// | level | the store must implement | the store may ignore | disadvantage for users |
 /// |---|---|---|---|
-/// | minimal | `acquire`, `renew`, `release`; fences that grow; leases that end by themselves | [`queue`](AcquireRequest::queue) (with `position: None` in its answers), hints, `label` and `function`, the [hooks](super::StoreHooks) | waiters poll, so a lock changes hands late and in no order; `Busy` does not name the holder |
-/// | queue | also: a place in the queue, in the order of arrival, for [`ALIVE`](super::ALIVE) after each request; labels | grants, hints | waiters poll; order |
-/// | grants | also: a release makes the first waiter the holder for [`GRANT_TTL`](super::GRANT_TTL) and tells it by a [`Hint`](super::Hint); nobody overtakes; [`grants`](StoreProperties::grants) in its properties | the last resort, [`release_at_once`](super::StoreHooks::release_at_once) | a lease that is held when its runtime ends lasts until its TTL is over |
+/// | minimal | `acquire`, `renew`, `release`; fences that increase; leases that expire by themselves | [`queue`](AcquireRequest::queue) (with `position: None` in its answers), hints, `label` and `function`, the [hooks](super::StoreHooks) | waiters poll, so a free lock is acquired late and in no order; `Busy` does not name the holder |
+/// | queue | also: a place in the queue, in the order of arrival, for [`ALIVE`](super::ALIVE) after each request; labels | grants, hints | waiters poll; no order |
+/// | grants | also: a release makes the first waiter the holder for [`GRANT_TTL`](super::GRANT_TTL) and notifies it by a [`Hint`](super::Hint); no request overtakes a waiter; [`grants`](StoreProperties::grants) in its properties | the last resort, [`release_at_once`](super::StoreHooks::release_at_once) | a lease that is held when its runtime ends stays until its TTL ends |
 /// | quorum node | also: [`QuorumNode`](super::QuorumNode) | – | – |
 ///
-/// The crate `dlock-conformance` tries a store at the level that it claims, and names the rule that
-/// it breaks. [`memory::MemoryStore`](super::memory::MemoryStore) is the reference.
+/// The crate `dlock-conformance` tests a store at the level that it claims, and names the rule that it breaks.
+/// [`memory::MemoryStore`](super::memory::MemoryStore) is the reference implementation.
 ///
 /// # Errors
 ///
-/// Every request fails with a [`StoreError`] when the outcome is unknown, or it had no effect, see [`StoreErrorKind`].
+/// Every request fails with a [`StoreError`] when its outcome is unknown or when it had no effect, see
+/// [`StoreErrorKind`].
 ///
 /// # Cancel safety
 ///
-/// The manager drops a request's future at any await when its time is up or its caller is gone. A
-/// request that was sent by then may be carried out, before any later request of that owner.
+/// The manager drops the future of a request at any await when its time is over or its caller is gone. A
+/// request that was already sent may still be carried out, before any later request of the same owner.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -64,7 +67,7 @@ use super::{
 /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
 /// use dlock::{LockManager, StoreError, store::{LockStore, AcquireRequest, AcquireOutcome, ReleaseRequest, Released, RenewBatch, Renewal, StoreProperties, memory::MemoryStore}};
 ///
-/// /// Another store, whose requests are counted. A store of your own answers them instead.
+/// /// Counts the requests to another store. A store of your own answers them instead.
 /// struct Counted<S> {
 ///     store: S,
 ///     requests: Arc<AtomicUsize>,
@@ -97,14 +100,15 @@ use super::{
 /// # Ok(()) }
 /// ```
 pub trait LockStore: Send + Sync + 'static {
-    /// Asks for the key.
+    /// Requests a lease for the key.
     ///
-    /// - Already the owner's: the TTL starts anew and the same fence is returned.
-    /// - Free, and no living waiter is before this owner: it becomes the holder, with a fence
-    ///   greater than every earlier one.
-    /// - Free, but others wait: the first of them is made the holder for
-    ///   [`GRANT_TTL`](super::GRANT_TTL) and told.
-    /// - Held: as [`AcquireRequest::queue`] says, the owner enters the queue or renews its place.
+    /// - The owner already holds the key: the TTL starts anew, and the answer has the same fence.
+    /// - The key is free, and no living waiter is ahead of this owner: the owner becomes the holder, with a
+    ///   fence greater than every earlier one.
+    /// - The key is free, but other owners wait: the first of them becomes the holder for
+    ///   [`GRANT_TTL`](super::GRANT_TTL) and is notified.
+    /// - The key is held: the owner enters the queue or renews its place in it, depending on
+    ///   [`AcquireRequest::queue`].
     ///
     /// Errors and cancel safety are those of [the trait](LockStore#errors).
     ///
@@ -129,13 +133,13 @@ pub trait LockStore: Send + Sync + 'static {
         request: AcquireRequest<'_>,
     ) -> impl Future<Output = Result<AcquireOutcome, StoreError>> + Send;
 
-    /// Renews leases: for each that is its owner's, the TTL starts anew and the label is set. The
-    /// answers are in the order of the requests, and there after the
-    /// [limit](RenewBatch::limit) at the latest.
+    /// Renews leases: for each lease that its owner still holds, the TTL starts anew and the label is set. The
+    /// answers are in the order of the requests, and complete after the [limit](RenewBatch::limit) at the
+    /// latest.
     ///
-    /// A renewal that gets no answer must not keep the others from being renewed. A store that can
-    /// send all of them at once should; [`renew_each`] is for the others. A wrapper passes on the batch as it is:
-    /// by `renew_each` or [`renew_one`](Self::renew_one), the store below sees neither the batch nor its
+    /// A renewal without an answer must not prevent the other renewals. A store should send all of them at once
+    /// if it can; otherwise it uses [`renew_each`]. A wrapper forwards the batch unchanged: through
+    /// `renew_each` or [`renew_one`](Self::renew_one), the wrapped store sees neither the batch nor its
     /// [runtime](RenewBatch::runtime).
     ///
     /// Errors and cancel safety are those of [the trait](LockStore#errors).
@@ -161,8 +165,8 @@ pub trait LockStore: Send + Sync + 'static {
         batch: RenewBatch<'_>,
     ) -> impl Future<Output = Vec<Result<Renewal, StoreError>>> + Send;
 
-    /// Gives up the key or the place in its queue. The first living waiter becomes the holder, for
-    /// [`GRANT_TTL`](super::GRANT_TTL), and is told.
+    /// Releases the key, or leaves its queue. The first living waiter becomes the holder for
+    /// [`GRANT_TTL`](super::GRANT_TTL), and is notified.
     ///
     /// Errors and cancel safety are those of [the trait](LockStore#errors).
     ///
@@ -187,8 +191,8 @@ pub trait LockStore: Send + Sync + 'static {
         request: ReleaseRequest<'_>,
     ) -> impl Future<Output = Result<Released, StoreError>> + Send;
 
-    /// Returns the properties that a manager needs to know. It asks once, when it is made, for all
-    /// but the [hooks](StoreProperties::hooks).
+    /// Returns the properties that a manager needs. The manager reads them once, when it is created, except for
+    /// the [hooks](StoreProperties::hooks).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -201,10 +205,10 @@ pub trait LockStore: Send + Sync + 'static {
     /// ```
     fn properties(&self) -> StoreProperties<'_>;
 
-    /// Renews one lease, with the store's own limit: a [batch](Self::renew) of one.
+    /// Renews one lease with the store's own limit: a [batch](Self::renew) of one.
     ///
-    /// Managers renew by batches. A wrapper that makes single renewals of them loses what a batch has
-    /// beside its requests.
+    /// Managers renew in batches. A wrapper that turns a batch into single renewals loses all other fields of
+    /// the batch.
     ///
     /// Errors and cancel safety are those of [the trait](LockStore#errors).
     ///
@@ -231,7 +235,7 @@ pub trait LockStore: Send + Sync + 'static {
     }
 }
 
-/// One store for several managers, or for a manager and for tests that look into it.
+/// Shares one store between several managers, or between a manager and tests that inspect it.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -266,7 +270,7 @@ impl<S: LockStore> LockStore for Arc<S> {
     }
 }
 
-/// The answer to a batch of one.
+/// Returns the answer to a batch of one.
 pub(super) fn only(mut answers: Vec<Result<Renewal, StoreError>>) -> Result<Renewal, StoreError> {
     answers.pop().unwrap_or_else(|| {
         let message = "the store did not answer a renewal";
@@ -274,15 +278,15 @@ pub(super) fn only(mut answers: Vec<Result<Renewal, StoreError>>) -> Result<Rene
     })
 }
 
-/// Renews a batch by one request for each lease, all at the same time, each within the batch's limit:
-/// for a store that cannot send several at once.
+/// Renews a batch by one request for each lease, all at the same time and each within the batch's limit. Use it
+/// in a store that cannot send several renewals in one request.
 ///
-/// It is not for a wrapper, whose store may well be able to: what `renew` is given are single requests, without the
-/// batch and its [runtime](RenewBatch::runtime).
+/// Do not use it in a wrapper, because the wrapped store may support batches: `renew` receives single requests,
+/// without the batch and its [runtime](RenewBatch::runtime).
 ///
 /// # Cancel safety
 ///
-/// Dropped early, each renewal is dropped where it is: it may be carried out or not.
+/// If the future is dropped early, all of its renewals are dropped. Each of them may or may not be carried out.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -290,7 +294,7 @@ pub(super) fn only(mut answers: Vec<Result<Renewal, StoreError>>) -> Result<Rene
 /// use std::time::Duration;
 /// use dlock::{LockKey, StoreError, store::{ClientId, OwnerId, RenewBatch, RenewRequest, Renewal, renew_each}, testing::SystemRandom};
 ///
-/// /// One lease, which is always gone.
+/// /// Renews one lease. In this example it has always ended.
 /// async fn renew_one(_request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
 ///     Ok(Renewal::NotOwner)
 /// }

@@ -4,19 +4,19 @@ use std::{fmt, sync::Arc};
 
 use crate::owner::OwnerId;
 
-/// A message from the store: a waiter should ask again, or has been made the holder.
+/// A message from the store to a waiter: send the acquire request again, or you have been made the holder.
 ///
-/// Hints may be lost, late or repeated. So a waiter believes one only together with a request of
+/// Hints may be lost, delayed or repeated. A waiter therefore accepts a grant only together with a request of
 /// its own that was answered with [`AcquireOutcome::Busy`](super::AcquireOutcome::Busy) and a
-/// [`last_fence`](super::Holder::last_fence) below the hint's: then the grant came after that
-/// request was sent, and lasts for [`GRANT_TTL`](super::GRANT_TTL) from then on at least. Because of
-/// any other hint it only asks.
+/// [`last_fence`](super::Holder::last_fence) below that of the hint. The grant then happened after that request
+/// was sent, and lasts for at least [`GRANT_TTL`](super::GRANT_TTL) from that time. After any other hint, the
+/// waiter only sends a request.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::store::Hint;
 ///
-/// /// Whether a question whose answer knew `last_fence` was sent before this grant.
+/// /// Returns `true` if a request whose answer had `last_fence` was sent before this grant.
 /// fn is_later(hint: &Hint<'_>, last_fence: u64) -> bool {
 ///     hint.fence > last_fence
 /// }
@@ -29,12 +29,13 @@ pub struct Hint<'a> {
     pub key: &'a str,
     /// The waiter.
     pub owner: OwnerId,
-    /// The fence it was granted with; 0 if it was not granted, and only should ask.
+    /// The fence of the grant; 0 if the lock was not granted and the waiter should only send a request.
     pub fence: u64,
 }
 
 impl<'a> Hint<'a> {
-    /// A hint that `owner` should ask again for `key`, or has been made its holder with `fence`.
+    /// Creates a hint for `owner`: with a `fence` of 0 it should request `key` again; otherwise it has been
+    /// made the holder of `key` with this fence.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -50,7 +51,7 @@ impl<'a> Hint<'a> {
     }
 }
 
-/// The receiver of a store's hints: one manager, as long as it lives.
+/// Sends the hints of a store to one manager, for the life of the manager.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -62,27 +63,27 @@ impl<'a> Hint<'a> {
 /// struct Sinks(Mutex<Vec<HintSink>>);
 ///
 /// impl Sinks {
-///     /// The key is free, or has been made the owner's: `fence` tells which.
-///     fn tell(&self, key: &str, owner: OwnerId, fence: u64) {
+///     /// With a `fence` of 0 the key is free; otherwise it was granted to the owner.
+///     fn notify(&self, key: &str, owner: OwnerId, fence: u64) {
 ///         let hint = Hint::new(key, owner, fence);
 ///         let mut sinks = self.0.lock().expect("nobody panics with it");
 ///         sinks.retain(|sink| sink.hint(&hint));
 ///     }
 ///
-///     /// The connection was lost, and with it the messages sent meanwhile.
+///     /// The connection was lost, with all messages that were sent in the meantime.
 ///     fn reconnected(&self) {
 ///         let mut sinks = self.0.lock().expect("nobody panics with it");
 ///         sinks.retain(HintSink::look_again);
 ///     }
 /// }
 /// # Sinks::default().reconnected();
-/// # let _ = Sinks::tell;
+/// # let _ = Sinks::notify;
 /// ```
 #[derive(Clone)]
 pub struct HintSink(Arc<dyn HintReceiver>);
 
 impl HintSink {
-    /// A sink that ends in `receiver`: a manager, a wrapper that looks at hints on their way, or a test.
+    /// Creates a sink for `receiver`: a manager, a wrapper that inspects hints, or a test.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -113,13 +114,14 @@ impl HintSink {
         Self(receiver)
     }
 
-    /// Tells the waiter; never blocks. `false` once the manager is gone: drop the sink then.
+    /// Notifies the waiter. Never blocks. Returns `false` once the manager is gone; then drop the sink.
     #[must_use = "a sink whose manager is gone is to be dropped"]
     pub fn hint(&self, hint: &Hint<'_>) -> bool {
         self.0.hint(hint)
     }
 
-    /// Hints may have been missed: every waiter asks again. `false` once the manager is gone.
+    /// Makes every waiter send its request again, because hints may have been lost. Returns `false` once the
+    /// manager is gone.
     #[must_use = "a sink whose manager is gone is to be dropped"]
     pub fn look_again(&self) -> bool {
         self.0.look_again()
@@ -134,9 +136,9 @@ impl fmt::Debug for HintSink {
 
 /// The receiving end of a [`HintSink`].
 pub trait HintReceiver: Send + Sync {
-    /// A hint has come; `false` if the receiver wants no more. Must not block.
+    /// Receives a hint. Returns `false` if the receiver wants no more hints. Must not block.
     fn hint(&self, hint: &Hint<'_>) -> bool;
 
-    /// Hints may have been missed; `false` if the receiver wants no more. Must not block.
+    /// Handles a possible loss of hints. Returns `false` if the receiver wants no more hints. Must not block.
     fn look_again(&self) -> bool;
 }

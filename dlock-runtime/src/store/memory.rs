@@ -1,4 +1,4 @@
-//! Locks inside one process: the reference the other stores are tested against.
+//! Locks inside one process. The other stores are tested against this reference.
 
 mod queue;
 mod tables;
@@ -26,9 +26,9 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// A store in this process's memory, for tests, examples and services of one process.
+/// A store in the memory of this process, for tests, examples and services with a single process.
 ///
-/// Clones share their locks. Time is tokio's, so a test can pause it.
+/// Clones share their locks. The store uses tokio's clock, so a test can pause it.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -47,7 +47,7 @@ use crate::{
 pub struct MemoryStore(Arc<Mutex<Tables>>);
 
 impl MemoryStore {
-    /// A store without any lock.
+    /// Creates a store without locks.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -83,7 +83,7 @@ impl MemoryStore {
     /// let store = MemoryStore::new();
     /// let manager = LockManager::builder().build_with_store(store.clone())?;
     /// manager.lock("order:42").run(async |_lease| ()).await?;
-    /// assert!(store.is_empty(), "a section leaves nothing behind");
+    /// assert!(store.is_empty(), "a critical section leaves nothing behind");
     /// # Ok(()) }
     /// ```
     #[must_use]
@@ -91,7 +91,7 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// Forgets all locks and queues, as a server without persistence does when it restarts.
+    /// Removes all locks and queues, like a restart of a server without persistence.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -109,7 +109,7 @@ impl MemoryStore {
         self.tables().forget();
     }
 
-    /// Sends the hint once the tables are unlocked: it runs code of the manager.
+    /// Sends the hint after the tables are unlocked, because the hint runs code of the manager.
     fn tell(&self, granted: Option<Granted>) {
         let Some(granted) = granted else { return };
         if !granted.tell() {
@@ -118,7 +118,7 @@ impl MemoryStore {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        // Every change is complete before anything can panic.
+        // Every change is complete before any code can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -194,7 +194,7 @@ impl StoreHooks for MemoryStore {
         self.tables().attach(client, hints);
     }
 
-    /// The sink of a manager that is gone goes with the next hint for it.
+    /// The sink of a manager that is gone is removed with the next hint for it.
     fn detach(&self, _client: ClientId) -> Detaching<'_> {
         Box::pin(std::future::ready(()))
     }

@@ -1,4 +1,4 @@
-//! The contract between a quorum and the stores that it is made of.
+//! The contract between a quorum and its stores.
 
 use std::{future::Future, sync::Arc};
 
@@ -6,9 +6,8 @@ use super::{AcquireOutcome, LockStore, Proposal, RaiseRequest, Raised, StoreErro
 
 /// A store that can be a node of a [quorum](super::quorum).
 ///
-/// A node must not choose the next holder by itself, and counts the fences that the quorum
-/// proposes. A store without these requests cannot be a node: a quorum of such stores does not
-/// compile.
+/// A node must not choose the next holder by itself, and it counts the fences that the quorum proposes. A store
+/// without these requests cannot be a node: a quorum of such stores does not compile.
 ///
 /// ```compile_fail,E0277
 /// # extern crate dlock_runtime as dlock;
@@ -44,14 +43,13 @@ use super::{AcquireOutcome, LockStore, Proposal, RaiseRequest, Raised, StoreErro
     note = "a node counts proposed fences: implement `dlock::store::QuorumNode` beside `LockStore`"
 )]
 pub trait QuorumNode: LockStore {
-    /// Asks for the key as [`acquire`](LockStore::acquire) does, with two differences.
+    /// Requests a lease as [`acquire`](LockStore::acquire) does, with two differences.
     ///
-    /// A new fence is the [proposed one](Proposal::fence), or one more than the last if that is
-    /// greater; and an owner that finds the key held may wait for a [notice](Proposal::notice) in place of
-    /// the lease.
+    /// A new fence is the [proposed one](Proposal::fence), or one more than the last if that is greater. An
+    /// owner that finds the key held may wait for a [notice](Proposal::notice) instead of the lease.
     ///
-    /// A waiter for a lease goes before waiters for a notice. The first waiter for a notice is told
-    /// when the key is released, and leaves the queue by that.
+    /// A waiter for a lease precedes waiters for a notice. The first waiter for a notice is notified when the
+    /// key is released, and leaves the queue at the same time.
     ///
     /// Errors and cancel safety are those of [`LockStore`](LockStore#errors).
     fn propose(
@@ -59,11 +57,11 @@ pub trait QuorumNode: LockStore {
         proposal: Proposal<'_>,
     ) -> impl Future<Output = Result<AcquireOutcome, StoreError>> + Send;
 
-    /// Raises the fence of a key [from](RaiseRequest::from) one value [to](RaiseRequest::to) another, if the key
-    /// is the owner's and its fence one of these: whatever is granted from now on is greater. The TTL goes on as
-    /// it was.
+    /// Raises the fence of a key [from](RaiseRequest::from) one value [to](RaiseRequest::to) another, if the
+    /// owner holds the key and its fence is one of the two values. All later grants have a greater fence. The
+    /// TTL does not change.
     ///
-    /// With any other fence it was granted anew since: then nothing is changed.
+    /// Any other fence means that the key was granted again in the meantime; then nothing changes.
     ///
     /// Errors and cancel safety are those of [`LockStore`](LockStore#errors).
     ///

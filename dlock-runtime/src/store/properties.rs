@@ -1,4 +1,4 @@
-//! The properties of a store: what its managers have to know of it, and where they register.
+//! The properties of a store that its managers need, and the hooks by which managers register.
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
@@ -10,9 +10,9 @@ use crate::{
 
 /// The properties of a store that a manager needs to know, and the store's [hooks](StoreHooks).
 ///
-/// Made by [`new`](Self::new), which describes a minimal store; the setters say where a store differs. A wrapper
-/// passes on the properties of the store that it wraps. So limits, drift and hooks survive a wrapper
-/// that knows nothing of them.
+/// [`new`](Self::new) describes a minimal store; setters describe the differences. A wrapper returns the
+/// properties of the store that it wraps. Limits, drift and hooks therefore pass through a wrapper that does
+/// not know them.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -28,37 +28,40 @@ use crate::{
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct StoreProperties<'a> {
-    /// `true` if a release makes the first waiter the holder. If not set, it does not.
+    /// `true` if a release makes the first waiter the holder; `false` if not set.
     ///
-    /// Where it does not, a process that has had the lock for a while lets some milliseconds pass
-    /// before its next task asks, so that others can.
+    /// If `false`, a process that has held the lock for a while pauses for some milliseconds before its next
+    /// task requests it. Other processes can acquire the lock in this time.
     pub grants: bool,
-    /// The time after which the store itself gives up on a request, with
-    /// [`StoreErrorKind::TimedOut`](super::StoreErrorKind::TimedOut) or a kind that says more.
+    /// The time after which the store itself ends a request, with
+    /// [`StoreErrorKind::TimedOut`](super::StoreErrorKind::TimedOut) or a more specific kind.
     ///
-    /// A manager then sets no timer of its own for a limit that is not shorter. If not set, the
-    /// store never does.
+    /// A manager then sets no timer of its own for a limit that is not shorter. If not set, the store never
+    /// ends a request by itself.
     pub gives_up_after: Option<Duration>,
-    /// By how much the clocks of store and holder may disagree. If not set, see [`Drift::USUAL`].
+    /// The allowed difference between the clocks of store and holder; [`Drift::USUAL`] if not set.
     pub drift: Drift,
     /// The shortest lease that the store can keep; [`MIN_TTL`] if not set.
     ///
-    /// A manager refuses a lock with a shorter `ttl`, before it asks the store, with
-    /// [`LockError::InvalidOption`](crate::LockError::InvalidOption); and is not made if the `ttl` of its builder
-    /// is shorter. The rest of a `min_hold` is rounded up to this.
+    /// A manager refuses a lock with a shorter `ttl` before it sends a request, with
+    /// [`LockError::InvalidOption`](crate::LockError::InvalidOption). A builder whose `ttl` is shorter returns
+    /// an error. The rest of a `min_hold` is rounded up to this value.
     pub shortest_ttl: Duration,
-    /// The longest lease that the store can keep, and does not shorten; [`MAX_TTL`] if not set. Managers refuse a longer `ttl` and a
-    /// longer `min_hold` as they refuse a `ttl` below [`shortest_ttl`](Self::shortest_ttl).
+    /// The longest lease that the store can keep without shortening it; [`MAX_TTL`] if not set. Managers refuse
+    /// a longer `ttl` and a longer `min_hold` in the same way as a `ttl` below
+    /// [`shortest_ttl`](Self::shortest_ttl).
     pub longest_ttl: Duration,
-    /// The modes that the store knows; [`LockMode::Exclusive`] if not set. No manager is made over a store without
-    /// that one.
+    /// The modes that the store supports; [`LockMode::Exclusive`] if not set. A manager cannot be built over a
+    /// store without this mode.
     pub modes: &'static [LockMode],
-    /// Where managers register, and the last resort of a release. If not set, there is neither.
+    /// The hooks by which managers register, with the last resort of a release. If not set, the store has
+    /// neither.
     pub hooks: Option<&'a dyn StoreHooks>,
 }
 
 impl<'a> StoreProperties<'a> {
-    /// A store that grants nothing at a release, sends no hints and never gives up by itself.
+    /// Creates the properties of a store that grants nothing at a release, sends no hints and never ends a
+    /// request by itself.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -79,21 +82,21 @@ impl<'a> StoreProperties<'a> {
         self
     }
 
-    /// Sets the time after which the store gives up on a request.
+    /// Sets the time after which the store ends a request.
     #[must_use]
     pub const fn gives_up_after(mut self, limit: Duration) -> Self {
         self.gives_up_after = Some(limit);
         self
     }
 
-    /// Says that the store waits for an answer as long as its caller does.
+    /// Declares that the store waits for an answer as long as its caller does.
     #[must_use]
     pub const fn never_gives_up(mut self) -> Self {
         self.gives_up_after = None;
         self
     }
 
-    /// Sets by how much the clocks of store and holder may disagree.
+    /// Sets the allowed difference between the clocks of store and holder.
     #[must_use]
     pub const fn drift(mut self, drift: Drift) -> Self {
         self.drift = drift;
@@ -108,28 +111,28 @@ impl<'a> StoreProperties<'a> {
         self
     }
 
-    /// Sets the modes that the store knows.
+    /// Sets the modes that the store supports.
     #[must_use]
     pub const fn modes(mut self, modes: &'static [LockMode]) -> Self {
         self.modes = modes;
         self
     }
 
-    /// Sets the hooks: those of the store itself, or those of a wrapper in place of the store's.
+    /// Sets the hooks: those of the store itself, or those of a wrapper instead of the store's.
     #[must_use]
     pub const fn hooks(mut self, hooks: &'a dyn StoreHooks) -> Self {
         self.hooks = Some(hooks);
         self
     }
 
-    /// The option of these that the store cannot keep to, and why.
+    /// Returns the option that the store cannot support, and the reason.
     pub(crate) fn fault(&self, timing: &Timing) -> Option<(&'static str, String)> {
         let (shortest, longest) = (self.shortest_ttl, self.longest_ttl);
         if timing.ttl < shortest {
             let (ttl, lease) = (timing.ttl, "is shorter than the store's shortest lease");
             return Some(("ttl", format!("{ttl:?} {lease}; set {shortest:?} or more")));
         }
-        // The store keeps a lease that is given back for the rest of its `min_hold`.
+        // The store keeps a released lease for the rest of its `min_hold`.
         let times = [("ttl", Some(timing.ttl)), ("min_hold", timing.min_hold)];
         times.into_iter().find_map(|(option, time)| {
             let time = time.filter(|time| *time > longest)?;
@@ -138,8 +141,8 @@ impl<'a> StoreProperties<'a> {
         })
     }
 
-    /// The same properties without hooks, for as long as anybody wants them: managers do not
-    /// register, so waiters are not told of grants and ask at their own pace.
+    /// Returns the same properties without hooks and without their lifetime. Managers then do not register, so
+    /// waiters are not notified of grants and poll.
     #[must_use]
     pub const fn without_hooks(self) -> StoreProperties<'static> {
         StoreProperties {
@@ -174,8 +177,8 @@ impl fmt::Debug for StoreProperties<'_> {
     }
 }
 
-/// By how much two clocks may disagree over a TTL; the holder stops trusting its lease that much
-/// earlier.
+/// The allowed difference between two clocks over a TTL. The holder ends its use of the lease earlier by this
+/// time.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -193,25 +196,25 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// One percent and two milliseconds: two machines, and answers in whole milliseconds.
+    /// One percent and two milliseconds: for clocks of two machines, and answers in whole milliseconds.
     pub const USUAL: Self = Self::new(10, Duration::from_millis(2));
 
-    /// None: holder and store read the same clock.
+    /// Zero: holder and store read the same clock.
     pub const NONE: Self = Self::new(0, Duration::ZERO);
 
-    /// A share of the TTL in thousandths, and a fixed part.
+    /// Creates a drift from a share of the TTL in thousandths and a fixed part.
     #[must_use]
     pub const fn new(per_mille: u32, fixed: Duration) -> Self {
         Self { per_mille, fixed }
     }
 
-    /// The drift over this TTL.
+    /// Returns the drift over this TTL.
     #[must_use]
     pub fn of(self, ttl: Duration) -> Duration {
         (ttl.saturating_mul(self.per_mille) / 1000).saturating_add(self.fixed)
     }
 
-    /// The drift that covers both.
+    /// Returns a drift that covers both.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -234,11 +237,11 @@ impl Drift {
 /// The future of [`StoreHooks::detach`].
 pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// The services of a store to its managers beside requests.
+/// The services that a store provides to its managers besides requests.
 ///
-/// A store names its hooks in its [properties](StoreProperties::hooks). All methods are required, so
-/// that a wrapper which replaces the hooks decides about each of them. Hooks go past a wrapper:
-/// one that changes keys or owners has to replace them.
+/// A store returns its hooks in its [properties](StoreProperties::hooks). All methods are required, so a
+/// wrapper that replaces the hooks must implement each of them. Calls of hooks bypass a wrapper: a wrapper that
+/// changes keys or owners must replace the hooks.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -250,27 +253,26 @@ pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
 /// store.acquire(AcquireRequest::new(&key, owner, Duration::from_secs(30))).await?;
 ///
-/// let hooks = store.properties().hooks.expect("it has some");
+/// let hooks = store.properties().hooks.expect("a memory store has hooks");
 /// assert!(hooks.release_at_once(ReleaseRequest::new(&key, owner)));
 /// assert!(store.is_empty());
 /// # Ok(()) }
 /// ```
 pub trait StoreHooks: Send + Sync {
-    /// Takes the sink to which hints for `client` go, once for each client: a manager begins.
+    /// Registers the sink that receives hints for `client`. A manager calls it once, when it is created.
     fn attach(&self, client: ClientId, hints: HintSink);
 
-    /// Removes what the store keeps of `client` itself, such as what operators see of it: its
-    /// manager has shut down, and every lock of it was released. That nothing is left of it is not
-    /// promised.
+    /// Removes the store's own data about `client`, such as the record that operators see. Its manager has shut
+    /// down, and all of its locks were released. The store may leave data behind.
     ///
     /// # Cancel safety
     ///
-    /// Dropped early, something may stay for as long as it would after a crash.
+    /// If the future is dropped early, data may remain for as long as after a crash.
     fn detach(&self, client: ClientId) -> Detaching<'_>;
 
-    /// Releases without waiting and without a runtime; `false` if the store cannot.
+    /// Releases without waiting and without a runtime. Returns `false` if the store cannot.
     ///
-    /// The last resort when the runtime ends before the guard.
+    /// The manager uses it as a last resort when the runtime ends before the guard.
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool;
 }
 

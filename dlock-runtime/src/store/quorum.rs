@@ -1,66 +1,69 @@
-//! Locks in several independent stores, of which a majority decides: Redlock, with fences.
+//! Locks in several independent stores, of which a majority decides: Redlock with fences.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! All stores, the *nodes*, are asked at once, each with the same owner id, TTL and proposed fence.
-//! A lock is held when a majority of them holds it; a minority that is down, hangs, answers late or
-//! has lost its data does not hinder. A node gets far less time to answer than the TTL, and callers
-//! do not wait for answers that no longer matter.
+//! Each request goes to all stores, the *nodes*, at the same time, with the same owner id, TTL and proposed
+//! fence. A lock is held when a majority of the nodes holds it. A minority may be unreachable, hang, answer
+//! late or have lost its data. The time limit of a node is much shorter than the TTL, and callers do not wait
+//! for answers that no longer matter.
 //!
-//! **Fences.** The client proposes a number, its clock in units of 10 µs, but always more than every
-//! fence it has seen, and a node counts `max(last + 1, proposal)`. The fence of the lock is the
-//! greatest that a majority has counted. Usually they have all counted the proposal. If not, the
-//! greatest is written back to the nodes that counted less, only where the lock is still held, and
-//! the lock is granted when a majority has confirmed it. So two sections never have the same token,
-//! and one that is begun after another was granted has a greater one. Neither depends on a clock.
+//! **Fences.** The client proposes a number: its clock in units of 10 µs, but always more than every fence that
+//! it has seen. A node counts `max(last + 1, proposal)`. The fence of the lock is the greatest one that a
+//! majority has counted. Usually all nodes have counted the proposal. If not, the client writes the greatest
+//! fence back to the nodes that counted less, only where the lock is still held. The lock is granted when a
+//! majority has confirmed this fence. Two critical sections therefore never have the same token, and a section
+//! that begins after another was granted has a greater one. Neither depends on a clock.
 //!
-//! **Clocks.** That two sections do not overlap depends on clocks that tick at about the same rate,
-//! as with one store: see [`Drift`]. What time they show does not matter, as long as it
-//! does not jump: a node whose clock is set forward may forget a lock that is held.
+//! **Clocks.** Mutual exclusion depends on clocks that run at about the same rate, as with one store: see
+//! [`Drift`]. The absolute time of a clock does not matter, as long as it does not jump: a node whose clock is
+//! set forward may expire a lock that is still held.
 //!
-//! # What does not
+//! # Data loss
 //!
-//! A node that restarts without its data forgets whom it has granted. If a lock was held on just a
-//! majority, others can then get another majority, and two sections overlap until the first one
-//! notices. Keep such a node out for one maximal TTL before it takes part again, or let it write to
-//! disk before it answers (`appendfsync always`). A renewal gives the lock again to nodes that have
-//! lost it, which makes this rarer, not impossible.
+//! A node that restarts without its data forgets its grants. If exactly a majority held a lock, other clients
+//! can then acquire another majority. Two critical sections overlap until the first holder notices. Keep such a
+//! node out of the quorum for one maximal TTL, or let it write to disk before it answers
+//! (`appendfsync always`). A renewal restores the lock on nodes that have lost it, which makes an overlap less
+//! likely, but not impossible.
 //!
-//! Such a node has forgotten its count of fences as well. Then it is the clock in the proposal that
-//! makes the next one greater, as long as the clocks of the clients agree better than the restart
-//! takes. Data that must not be written by a late section has to be protected by the token, whatever
-//! the number of stores.
+//! Such a node has lost its count of fences as well. The clock in the proposal then makes the next fence
+//! greater, as long as the clocks of the clients agree within the restart time. If a late section must not
+//! write data, protect the data by the token, however many stores there are.
 //!
 //! # Waiting
 //!
-//! A node only notifies a waiter that the lock is free there. It makes no waiter the holder, since
-//! different nodes would choose different waiters. A notified waiter asks all nodes, in competition
-//! with every other claim that asks at that time. So locks are given in no order. If several claims
-//! ask at the same time and none gets a majority, all release what they have got, and try again
-//! after a random pause.
+//! A node only notifies a waiter that the lock is free on this node. It does not make a waiter the holder,
+//! because different nodes would choose different waiters. A notified waiter sends requests to all nodes, in
+//! competition with all other claims at that time. Locks are therefore granted in no particular order. If
+//! several claims compete and none gets a majority, all of them release their grants, and try again after a
+//! random pause.
 //!
-//! A process in which several tasks want the lock releases it after 10 ms, and they ask again only
-//! after about two round trips and 5 ms more, so that a notified waiter can have it. It does so
-//! whether there are other waiters or not, since it cannot know. Beyond that nothing is promised:
-//! of several processes that ask at the same time the one that is nearest to the nodes wins more
-//! often, and a task that asks as soon as its own release was answered can win each time.
+//! A process in which several tasks want the lock releases it after 10 ms. Its tasks request it again only
+//! after about two round trips and 5 ms more, so that a notified waiter can acquire it. The process does so in
+//! any case, because it cannot know whether other processes wait. There is no further guarantee of fairness.
+//! Among competing processes, the one nearest to the nodes wins more often. A task that requests the lock as
+//! soon as its own release is answered can win every time.
 //!
-//! A waiter of a quorum at the head of a node's queue is not granted the lock, nor are those behind
-//! it: they have to poll. So only the quorum should lock the same keys on its nodes. Servers that
-//! others lock on as well need a namespace of their own for it.
+//! Waiters of a quorum and waiters of other clients must not share a queue of a node. A quorum waiter at the
+//! head of the queue is not granted the lock, and the waiters behind it must poll. Only the quorum should
+//! therefore lock its keys on its nodes. If other clients lock on the same servers, give the quorum a namespace
+//! of its own.
 //!
 //! # Rounds
 //!
-//! - `acquire` asks round by round, `tally` decides about one round, and `outcome` names the holder that is in the way. A
-//!   node that answers late and has counted further is what the others are raised to, if there is no other majority.
-//! - A vote that looks split, when a majority has answered, is not held up by a node that hangs: the other answers are
-//!   awaited for as long as after a refusal, twice as long in each round, since some nodes may only be far away.
-//! - Grants of a round that failed are released at once, and the release is repeated in the background until each node has
-//!   answered or its TTL is over (`owed`). If the runtime ends meanwhile, the release goes on where the latest manager was
-//!   made. Places in queues are kept.
-//! - All nodes count the client's proposal instead of their own clocks; otherwise they would never agree (`proposals`).
-//! - A node's queue holds `owner!` members, which get a hint with the fence 0 and leave the queue. The state believes no hint
-//!   with the fence 0; it asks.
+//! - `acquire` sends the rounds, `tally` decides the outcome of one round, and `outcome` names the conflicting
+//!   holder. If there is no other majority, the other nodes are raised to the fence of a node that answered
+//!   late and counted further.
+//! - If a majority has answered and the vote looks split, a hanging node does not delay the round. The
+//!   remaining answers are awaited for as long as after a refusal, twice as long in each round, because some
+//!   nodes may only have a long round trip.
+//! - Grants of a failed round are released at once. The release is repeated in the background until each node
+//!   has answered or its TTL has ended (`owed`). If the runtime ends in the meantime, the release continues on
+//!   the runtime where the latest manager was created. Places in queues are kept.
+//! - All nodes count the client's proposal instead of their own clocks; otherwise they would never agree
+//!   (`proposals`).
+//! - A node's queue holds `owner!` members, which receive a hint with the fence 0 and leave the queue. The
+//!   state does not accept a hint with the fence 0 as a grant; it sends a request.
 
 mod acquire;
 mod claims;
@@ -103,15 +106,14 @@ use crate::{
     random::{Random, SystemRandom},
 };
 
-/// A [`LockStore`] of several others, of which a majority decides.
+/// A [`LockStore`] over several stores, of which a majority decides.
 ///
-/// The stores have to be independent of each other: servers without replication between them, on
-/// different machines. Three or five are usual; an even number tolerates no more failures than one
-/// less. Every process has to name the same ones, and each of them once: a store that is named
-/// twice has two votes, which cannot be detected from here. The [module](self) lists the
-/// guarantees.
+/// The stores must be independent of each other: servers without replication between them, on different
+/// machines. Three or five are usual; an even number tolerates no more failures than one less. Every process
+/// must name the same stores, and each of them once. A store that is named twice has two votes, and dlock
+/// cannot detect this. The [module](self) lists the guarantees.
 ///
-/// Clones share what they know of the locks that are held.
+/// Clones share their knowledge of the held locks.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -130,11 +132,11 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// A quorum of these stores.
+    /// Creates a quorum of these stores.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidOption`] for fewer than three stores, which gain nothing, or more than
+    /// [`ConnectError::InvalidOption`] for fewer than three stores, which tolerate no failure, or for more than
     /// 31.
     ///
     /// ```
@@ -159,9 +161,8 @@ impl Quorum {
         })
     }
 
-    /// Sets how long to wait for one store, at most a quarter of the TTL. If not set, 500 ms; a
-    /// request to the quorum takes up to twice as long. A renewal waits as long as its lease
-    /// allows.
+    /// Sets the time limit of one node, at most a quarter of the TTL; 500 ms if not set. A request to the
+    /// quorum takes up to twice as long. A renewal waits as long as its lease allows.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -179,17 +180,17 @@ impl Quorum {
         self
     }
 
-    /// Where the time of day comes from, which fences are made of, and the randomness of pauses: for
-    /// a simulation that is to be replayed. If not set, the machine's.
+    /// Sets the source of the time of day, from which fences are made, and the random numbers for pauses. Use
+    /// it in a simulation that must be reproducible. If not set, the machine provides both.
     ///
-    /// The result knows of no lock: call it before the quorum is used.
+    /// The result does not know existing locks: call it before the quorum is used.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::SystemTime;
     /// use dlock::{store::{memory::MemoryStore, quorum::Quorum}, testing::SystemRandom};
     ///
-    /// // A simulation has a clock and a generator of its own in place of these.
+    /// // A simulation uses its own clock and its own generator instead of these.
     /// let quorum = Quorum::of([(); 3].map(|()| MemoryStore::new()))?;
     /// let quorum = quorum.replayable(SystemTime::now, SystemRandom);
     /// # drop(quorum);
@@ -209,7 +210,7 @@ impl Quorum {
     }
 }
 
-/// The certain outcome when some of `count` stores are ready and others have failed.
+/// Returns the outcome if it is certain when `ready` of `count` stores are ready and others have failed.
 #[cfg(feature = "redis")]
 pub(crate) fn outcome_of_connecting(
     count: usize,
@@ -223,7 +224,7 @@ pub(crate) fn outcome_of_connecting(
     is_hopeless.then(|| Err(outcome::unavailable(count, failures)))
 }
 
-/// Timers panic without a runtime.
+/// Checks for a runtime, because timers panic without one.
 fn needs_runtime() -> Result<(), StoreError> {
     if Handle::try_current().is_ok() {
         return Ok(());
@@ -238,12 +239,12 @@ impl LockStore for Quorum {
         acquire::acquire(&self.shared, request, self.node_timeout).await
     }
 
-    /// All in one request to each store.
+    /// Renews all leases in one request to each store.
     async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
         if let Err(error) = needs_runtime() {
             return vec![Err(error); batch.requests.len()];
         }
-        // As long as the leases allow: a majority that answers late has renewed them all the same.
+        // The limit is that of the leases: a majority that answers late has renewed them nevertheless.
         renew::renew_all(&self.shared, batch, self.node_timeout).await
     }
 
@@ -253,7 +254,7 @@ impl LockStore for Quorum {
         release::release(&self.shared, key, owner, self.node_timeout).await
     }
 
-    /// Waiters are only told. The drift is the greatest of the stores'.
+    /// Waiters are only notified. The drift is the greatest of all stores.
     fn properties(&self) -> StoreProperties<'_> {
         let nodes = self.shared.nodes.iter();
         let nodes: Vec<_> = nodes.map(|node| node.properties()).collect();
@@ -294,7 +295,7 @@ impl StoreHooks for Quorum {
         })
     }
 
-    /// If all stores can.
+    /// Returns `true` if all stores released it.
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let ReleaseRequest { key, owner, .. } = request;
         let Some(standing) = self.shared.claims.release(owner, key) else {
@@ -304,7 +305,7 @@ impl StoreHooks for Quorum {
             let store = self.shared.nodes[node].as_ref();
             store.release_at_once(ReleaseRequest::new(key, standing.ids.at(node)))
         };
-        // Each is tried: what one has done is done.
+        // Each node is tried: a node that has released stays released.
         let refused = standing
             .touched
             .iter()

@@ -1,8 +1,8 @@
 //! Locks in Redis or Valkey.
 //!
-//! The heads of the scripts in `protocol/` say what is stored, and why it is safe. Here
-//! they are called over connections that tasks of the store keep alive, so that the requests
-//! of one owner reach a server in the order in which they were made.
+//! The heads of the scripts in `protocol/` describe the stored data and why it is safe. Here the scripts are
+//! called over connections that tasks of the store keep open. The requests of one owner therefore reach a
+//! server in the order in which they were made.
 
 mod admin;
 mod assemble;
@@ -54,39 +54,40 @@ pub(crate) use self::{
 use super::{Detaching, HintSink, ReleaseRequest, StoreHooks};
 use crate::{error::ConnectError, owner::ClientId};
 
-/// A [`LockStore`](super::LockStore) in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels name,
-/// or a cluster.
+/// A [`LockStore`](super::LockStore) in Redis (6.2 or newer) or Valkey: one server, the master that Sentinels
+/// name, or a cluster.
 ///
-/// It keeps one connection to each master, for requests and hints alike, and makes a new one when
-/// that fails. Renewals have one more, from the first on. With `?protocol=resp2` hints have a connection of
-/// their own, and so have leases that replicas confirm.
+/// It keeps one connection to each master for requests and hints, and opens a new one when that fails. From the
+/// first renewal on, renewals have a second connection. With `?protocol=resp2`, hints have a connection of
+/// their own, and so do leases that replicas confirm.
 ///
 /// # In a cluster
 ///
-/// Each lock lies on the master of its slot, and follows the slot when it moves. During a move,
-/// leases are renewed and released as ever, and new holders wait for some milliseconds, since a
-/// lock and its fence are at two nodes then. The error names a slot that is left half moved. When a
-/// master dies, its replica takes over the data that it had received: replication is asynchronous,
-/// so a lease that was granted in the last moment may be lost, and another client may get the lock.
-/// The holder notices at the next renewal, and tokens grow also then, as long as the clocks of the
-/// nodes agree better than a failover takes.
+/// Each lock is stored on the master of its slot, and moves with the slot. During a move, leases are renewed
+/// and released as usual. New holders wait for some milliseconds, because the lock and its fence are on two
+/// nodes during that time. If a slot stays half moved, the error names it.
+///
+/// When a master crashes, its replica takes over the data that it has received. Replication is asynchronous, so
+/// a lease that was granted just before the crash may be lost, and another client may acquire the lock. The
+/// holder notices at its next renewal. Tokens increase even then, as long as the clocks of the nodes agree
+/// within the time of a failover.
 ///
 /// # Permissions
 ///
-/// On a server with access control lists, this user can do all that locks in the namespace
-/// `dlock` need; one in a database other than 0 needs `+select` as well, and raw keys a pattern for
-/// the locks themselves, such as `~order:*`:
+/// On a server with access control lists, the following user has all permissions for locks in the namespace
+/// `dlock`. A database other than 0 needs `+select` as well. Raw keys need a pattern for the locks themselves,
+/// such as `~order:*`:
 ///
 /// ```text
 #[doc = include_str!("redis/permissions.txt")]
 /// ```
 ///
-/// With `+info` as well, the log warns of a server that may evict locks.
+/// With `+info` as well, dlock logs a warning about a server that may evict locks.
 ///
-/// With [`min_replicas`](RedisConfig::min_replicas) it needs `+wait` too. A user of the Sentinels needs
+/// With [`min_replicas`](RedisConfig::min_replicas) the user needs `+wait` too. A user of the Sentinels needs
 /// `&+switch-master +subscribe +sentinel|master +sentinel|get-master-addr-by-name`.
 ///
-/// In a cluster it needs these as well, on every node:
+/// In a cluster the user needs the following permissions as well, on every node:
 ///
 /// ```text
 #[doc = include_str!("redis/permissions_cluster.txt")]
@@ -110,12 +111,12 @@ pub struct RedisStore {
     presences: PresenceTasks,
     wake_ups: WakeUps,
     min_replicas: u32,
-    /// For `min_replicas`.
+    /// Used for `min_replicas`.
     confirmer: Option<Arc<Confirmer>>,
-    /// The connections of the store itself, for renewals that the lane cannot send.
+    /// The connections of the store itself, for renewals that the separate lane cannot send.
     renewals: Connections,
     way: Way,
-    /// The connections for renewals, from the first on.
+    /// The connections for renewals, opened with the first one.
     lane: OnceLock<Connections>,
     /// The pace of all inspections.
     #[cfg(feature = "admin")]
@@ -123,10 +124,10 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Starts to connect in the background and returns at once.
+    /// Starts to connect in the background, and returns at once.
     ///
-    /// The connection runs on the tokio runtime this is called in. When that has ended, the next request
-    /// connects again, on the runtime of that request.
+    /// The connection runs on the tokio runtime on which this method is called. After that runtime has ended,
+    /// the next request connects again on its own runtime.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -141,18 +142,19 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// When the URL or an option is wrong, or no tokio runtime runs here.
+    /// [`ConnectError`] when the URL or an option is invalid, or no tokio runtime runs here.
     pub fn connect_lazy(config: RedisConfig) -> Result<Self, ConnectError> {
         Self::start(config, Events::new, Hints::new)
     }
 
     /// Connects, and waits until the server is ready.
     ///
-    /// A server that cannot be reached yet is tried until the connect timeout has passed.
+    /// It retries an unreachable server until the connect timeout has passed.
     ///
     /// # Errors
     ///
-    /// As [`connect_lazy`](Self::connect_lazy), and with the last failure when there is no connection in time.
+    /// The errors of [`connect_lazy`](Self::connect_lazy), and the last failure when there is no connection in
+    /// time.
     ///
     /// # Cancel safety
     ///
@@ -172,7 +174,8 @@ impl RedisStore {
     pub async fn connect(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
         let store = Self::start(config, Events::awaited, Hints::new)?;
-        // Boxed: the layers of a connection would count against the recursion limit of the caller's crate.
+        // Boxed, because the layers of a connection would count against the recursion limit of the caller's
+        // crate.
         Box::pin(store.when_ready(limit)).await
     }
 }
@@ -187,7 +190,7 @@ impl StoreHooks for RedisStore {
         Box::pin(self.presences.end(client))
     }
 
-    /// Nothing is sent without a runtime.
+    /// Sends nothing without a runtime.
     fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
         false
     }

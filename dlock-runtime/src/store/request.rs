@@ -1,4 +1,4 @@
-//! The requests to a store, and what each of them asks for.
+//! The requests to a store and their parameters.
 
 mod node;
 
@@ -11,8 +11,8 @@ use crate::{key::LockKey, owner::OwnerId};
 
 /// A request for a key.
 ///
-/// [`new`](Self::new) and the setters make one. A wrapper that passes requests on passes the whole
-/// value, changed by setters: then fields that are added later pass as well.
+/// Create it with [`new`](Self::new) and the setters. A wrapper forwards the whole value and changes it by
+/// setters, so that fields that are added later pass through.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -38,23 +38,23 @@ use crate::{key::LockKey, owner::OwnerId};
 pub struct AcquireRequest<'a> {
     /// The lock.
     pub key: &'a LockKey,
-    /// The owner that the lease is for.
+    /// The owner that receives the lease.
     pub owner: OwnerId,
     /// The length of the lease.
     pub ttl: Duration,
     /// The kind of lease.
     pub mode: LockMode,
-    /// The place of the owner if the key is held: in the queue, or none.
+    /// Whether the owner enters the queue if the key is held.
     pub queue: Queue,
-    /// The holder as others are to see it: printable ASCII without spaces.
+    /// The name of the holder for other clients: printable ASCII without spaces.
     pub label: &'a str,
-    /// The function that asks, as in [`LockSite::function`](crate::LockSite::function): printable
-    /// ASCII without spaces and `#`. Empty for none.
+    /// The calling function, as in [`LockSite::function`](crate::LockSite::function): printable ASCII without
+    /// spaces and `#`. Empty for none.
     pub function: &'a str,
 }
 
 impl<'a> AcquireRequest<'a> {
-    /// A request for an exclusive lease, without a place in the queue and without a label.
+    /// Creates a request for an exclusive lease, without a place in the queue and without a label.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -84,21 +84,21 @@ impl<'a> AcquireRequest<'a> {
         }
     }
 
-    /// The same request for another key, for a store that keeps its locks elsewhere.
+    /// Sets another key, for a store that keeps its locks under other names.
     #[must_use]
     pub const fn key(mut self, key: &'a LockKey) -> Self {
         self.key = key;
         self
     }
 
-    /// The same request for another owner.
+    /// Sets another owner.
     #[must_use]
     pub const fn owner(mut self, owner: OwnerId) -> Self {
         self.owner = owner;
         self
     }
 
-    /// The same request for a lease of this length.
+    /// Sets the length of the lease.
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -126,7 +126,7 @@ impl<'a> AcquireRequest<'a> {
         self
     }
 
-    /// Sets the function that asks.
+    /// Sets the calling function.
     #[must_use]
     pub const fn function(mut self, function: &'a str) -> Self {
         self.function = function;
@@ -136,9 +136,9 @@ impl<'a> AcquireRequest<'a> {
 
 /// The kind of a lease.
 ///
-/// A store refuses a mode that it does not know, with
-/// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported); its
-/// [properties](super::StoreProperties::modes) name those that it knows.
+/// A store refuses a mode that it does not support with
+/// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported). Its
+/// [properties](super::StoreProperties::modes) list the supported modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockMode {
@@ -147,14 +147,14 @@ pub enum LockMode {
     Exclusive,
 }
 
-/// The choice whether an owner waits in the queue of a key that is held.
+/// Whether an owner waits in the queue of a held key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Queue {
-    /// It does not, and has no place.
+    /// The owner does not wait, and has no place.
     #[default]
     No,
-    /// It does, and is made the holder when it is the first.
+    /// The owner waits, and becomes the holder when it is the first.
     ForLease,
 }
 
@@ -182,17 +182,17 @@ pub struct RenewRequest<'a> {
     pub key: &'a LockKey,
     /// The owner of the lease.
     pub owner: OwnerId,
-    /// The length of the lease from now on.
+    /// The length of the lease, counted from the renewal.
     pub ttl: Duration,
-    /// The holder as others are to see it, as in [`AcquireRequest::label`]; empty to leave it as
-    /// it is. A lease that a release has granted to a waiter has no label before its first renewal.
+    /// The name of the holder for other clients, as in [`AcquireRequest::label`]; empty to leave it unchanged.
+    /// A lease that a release granted to a waiter has no label before its first renewal.
     pub label: &'a str,
-    /// The function that holds it, as in [`AcquireRequest::function`]; it goes with the label.
+    /// The function that holds the lock, as in [`AcquireRequest::function`]. It is set together with the label.
     pub function: &'a str,
 }
 
 impl<'a> RenewRequest<'a> {
-    /// A renewal that leaves the label as it is.
+    /// Creates a renewal that leaves the label unchanged.
     #[must_use]
     pub const fn new(key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Self {
         Self {
@@ -204,21 +204,21 @@ impl<'a> RenewRequest<'a> {
         }
     }
 
-    /// The same request for another key, for a store that keeps its locks elsewhere.
+    /// Sets another key, for a store that keeps its locks under other names.
     #[must_use]
     pub const fn key(mut self, key: &'a LockKey) -> Self {
         self.key = key;
         self
     }
 
-    /// The same request for another owner.
+    /// Sets another owner.
     #[must_use]
     pub const fn owner(mut self, owner: OwnerId) -> Self {
         self.owner = owner;
         self
     }
 
-    /// The same request for a lease of this length.
+    /// Sets the length of the lease.
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -261,20 +261,20 @@ impl<'a> RenewRequest<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RenewBatch<'a> {
-    /// The renewals, each of another lease.
+    /// The renewals, each of a different lease.
     pub requests: &'a [RenewRequest<'a>],
-    /// The time after which all answers are there, with
-    /// [`StoreErrorKind::TimedOut`](super::StoreErrorKind::TimedOut) where nothing is known. `None`
-    /// for the store's own limit.
+    /// The time after which all answers must be returned, with
+    /// [`StoreErrorKind::TimedOut`](super::StoreErrorKind::TimedOut) for each lease without one. `None` for the
+    /// store's own limit.
     pub limit: Option<Duration>,
-    /// The runtime from which a manager renews from now on, if it renews on a thread of its own. A
-    /// store with connections may open one for renewals there, so that they wait neither for other
-    /// requests nor for a runtime that is stuck.
+    /// The runtime from which a manager renews, if it renews on a thread of its own. A store with connections
+    /// may open one for renewals on this runtime. Renewals then wait neither for other requests nor for a
+    /// blocked runtime.
     pub runtime: Option<&'a Handle>,
 }
 
 impl<'a> RenewBatch<'a> {
-    /// These renewals, with the store's own limit.
+    /// Creates a batch of these renewals, with the store's own limit.
     #[must_use]
     pub const fn new(requests: &'a [RenewRequest<'a>]) -> Self {
         Self {
@@ -284,14 +284,14 @@ impl<'a> RenewBatch<'a> {
         }
     }
 
-    /// The same batch with other renewals.
+    /// Replaces the renewals of the batch.
     #[must_use]
     pub const fn requests(mut self, requests: &'a [RenewRequest<'a>]) -> Self {
         self.requests = requests;
         self
     }
 
-    /// Sets the time after which all answers are there.
+    /// Sets the time after which all answers must be returned.
     #[must_use]
     pub const fn limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
@@ -306,7 +306,7 @@ impl<'a> RenewBatch<'a> {
     }
 }
 
-/// A request to give up a key, or the place in its queue.
+/// A request to release a key, or to leave its queue.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -323,25 +323,25 @@ impl<'a> RenewBatch<'a> {
 pub struct ReleaseRequest<'a> {
     /// The lock.
     pub key: &'a LockKey,
-    /// The owner of the lease or of the place.
+    /// The owner of the lease or of the place in the queue.
     pub owner: OwnerId,
 }
 
 impl<'a> ReleaseRequest<'a> {
-    /// A release of all that the owner has of the key.
+    /// Creates a release of the owner's lease and of its place in the queue.
     #[must_use]
     pub const fn new(key: &'a LockKey, owner: OwnerId) -> Self {
         Self { key, owner }
     }
 
-    /// The same request for another key, for a store that keeps its locks elsewhere.
+    /// Sets another key, for a store that keeps its locks under other names.
     #[must_use]
     pub const fn key(mut self, key: &'a LockKey) -> Self {
         self.key = key;
         self
     }
 
-    /// The same request for another owner.
+    /// Sets another owner.
     #[must_use]
     pub const fn owner(mut self, owner: OwnerId) -> Self {
         self.owner = owner;

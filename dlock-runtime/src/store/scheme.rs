@@ -1,21 +1,21 @@
-//! The schemes of URLs, by which stores of other crates are named.
+//! The schemes of URLs, which name stores of other crates.
 
 use std::{future::Future, time::Duration};
 
 use super::LockStore;
 use crate::error::ConnectError;
 
-/// Options of a manager that concern its store.
+/// The options of a manager that apply to its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreOptions {
-    /// The name of the process for other clients: `application@host/pid`, in printable ASCII without spaces.
+    /// The name of the process for other clients, `application@host/pid`, in printable ASCII without spaces.
     pub label: String,
     /// The prefix of all keys.
     pub namespace: String,
-    /// The time that one request may take.
+    /// The maximum time of one request.
     pub response_timeout: Duration,
-    /// The time that the first connection may take.
+    /// The maximum time of the first connection.
     pub connect_timeout: Duration,
 }
 
@@ -30,12 +30,12 @@ impl Default for StoreOptions {
     }
 }
 
-/// Makes the stores that URLs of one scheme name.
+/// Creates the stores that URLs of one scheme name.
 ///
-/// A store in a crate of its own implements it, and programs register it with
-/// [`LockManagerBuilder::scheme`](crate::LockManagerBuilder::scheme). A URL belongs to a scheme by what is
-/// before its first colon, in whatever case, and is passed on as it was written: `dir:/locks` is one as well as
-/// `dir://locks`. All that follows is the scheme's own: hosts, options and credentials.
+/// Implement it for a store in a crate of its own. Programs register it with
+/// [`LockManagerBuilder::scheme`](crate::LockManagerBuilder::scheme). The scheme is the text before the first
+/// colon of the URL; its case does not matter. The URL is passed on unchanged, so a scheme `dir` receives
+/// `dir:/locks` as well as `dir://locks`. The scheme interprets the rest: hosts, options and credentials.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -74,27 +74,27 @@ pub trait StoreScheme: Send + Sync + 'static {
     /// The store that a URL of this scheme names.
     type Store: LockStore;
 
-    /// Makes the store of `url`, and starts to connect in the background.
+    /// Creates the store of `url`, and starts to connect in the background.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] when the URL or an option is wrong. Its text must not hold a password of the URL.
+    /// [`ConnectError`] when the URL or an option is invalid. Its text must not contain a password of the URL.
     fn open(&self, url: &str, options: &StoreOptions) -> Result<Self::Store, ConnectError>;
 
-    /// Waits until the store answers. A store that is always ready needs none of its own.
+    /// Waits until the store answers. A store that is always ready can use this default.
     ///
-    /// After [`connect_timeout`](StoreOptions::connect_timeout) it is dropped, and connecting has failed.
+    /// After [`connect_timeout`](StoreOptions::connect_timeout) the future is dropped, and connecting fails.
     ///
-    /// It is called by [`connect`](crate::LockManagerBuilder::connect) and not by
-    /// [`connect_lazy`](crate::LockManagerBuilder::connect_lazy).
+    /// [`connect`](crate::LockManagerBuilder::connect) calls it;
+    /// [`connect_lazy`](crate::LockManagerBuilder::connect_lazy) does not.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Unavailable`] when the store cannot be reached, or refuses the connection.
+    /// [`ConnectError::Unavailable`] when the store is unreachable or refuses the connection.
     ///
     /// # Cancel safety
     ///
-    /// The store is dropped with the future.
+    /// If the future is dropped, the store is dropped too.
     fn ready(
         &self,
         _store: &Self::Store,

@@ -1,4 +1,4 @@
-//! The table of URL schemes: dlock's own, and those that stores of other crates are registered for.
+//! The table of URL schemes: those of dlock, and those that are registered for stores of other crates.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -13,11 +13,11 @@ use crate::error::{ConnectError, StoreError};
 
 type Opening<'a> = Pin<Box<dyn Future<Output = Result<OwnStore, ConnectError>> + Send + 'a>>;
 
-/// The kind of store that a scheme stands for.
+/// The kind of store that a scheme names.
 #[derive(Clone)]
 pub(crate) enum StoreKind {
     Memory,
-    /// Redis or Valkey, whose options are those of the builder.
+    /// Redis or Valkey, with the options of the builder.
     #[cfg(feature = "redis")]
     Redis,
     Registered(Arc<dyn DynScheme>),
@@ -28,7 +28,7 @@ pub(crate) enum StoreKind {
 pub(crate) struct Schemes(Vec<(String, StoreKind)>);
 
 impl Default for Schemes {
-    /// Those of dlock.
+    /// The schemes of dlock.
     fn default() -> Self {
         #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "there is one"))]
         let mut all = vec![("memory".to_owned(), StoreKind::Memory)];
@@ -46,12 +46,12 @@ impl Schemes {
         self.0.push((name, scheme));
     }
 
-    /// The kind of store that `url` names.
+    /// Returns the kind of store that `url` names.
     ///
     /// # Errors
     ///
-    /// When its scheme is not in the table; the text lists those that are. And when one was registered by a
-    /// name that no URL can have.
+    /// If the scheme of the URL is not in the table; the text lists the known schemes. Also if a scheme was
+    /// registered under a name that no URL can have.
     pub(crate) fn find(&self, url: &str) -> Result<&StoreKind, ConnectError> {
         if let Some((name, _)) = self.0.iter().find(|(name, _)| !is_scheme(name)) {
             return Err(ConnectError::InvalidOption {
@@ -85,7 +85,7 @@ impl Schemes {
     }
 }
 
-/// Whether a URL can begin with `name` and a colon (RFC 3986, section 3.1).
+/// Returns `true` if a URL can begin with `name` and a colon (RFC 3986, section 3.1).
 fn is_scheme(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name
@@ -93,12 +93,12 @@ fn is_scheme(name: &str) -> bool {
             .all(|it| it.is_ascii_alphanumeric() || "+-.".contains(it))
 }
 
-/// [`StoreScheme`], whose stores are boxed.
+/// [`StoreScheme`] with boxed stores.
 pub(crate) trait DynScheme: Send + Sync {
-    /// Makes the store without waiting for it.
+    /// Creates the store without waiting for it.
     fn open(&self, url: &str, options: &StoreOptions) -> Result<OwnStore, ConnectError>;
 
-    /// Makes the store, and waits until it answers.
+    /// Creates the store, and waits until it answers.
     fn open_ready<'a>(&'a self, url: &'a str, options: &'a StoreOptions) -> Opening<'a>;
 }
 
@@ -112,7 +112,7 @@ impl<S: StoreScheme> DynScheme for S {
             let store = StoreScheme::open(self, url, options)?;
             let limit = options.connect_timeout;
             let Ok(ready) = timeout(limit, self.ready(&store, options)).await else {
-                // The URL is not repeated: only its scheme is known to be no password.
+                // The text does not repeat the URL: only its scheme is certainly not a password.
                 let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
                 return Err(ConnectError::Unavailable {
                     url: format!("{scheme}://…"),

@@ -1,14 +1,14 @@
-//! Refusals of URLs whose scheme is unknown.
+//! Errors for URLs with an unknown scheme.
 //!
-//! The text before `://` may be a password in the wrong place, so of such a URL nothing is shown but the names listed
-//! here.
+//! The text before `://` may be a misplaced password. Errors about such a URL therefore show only the names
+//! listed here.
 
-/// Schemes of servers that are no store of dlock: URLs of such are in the variable next to ours.
+/// Schemes of servers that dlock does not support. Their URLs are often in a neighboring variable.
 const OTHERS: [&str; 6] = ["http", "https", "tcp", "mysql", "postgres", "amqp"];
 
 pub(crate) const WHITE_SPACE: &str = "it holds white space; remove it, or encode it as `%20`";
 
-/// The reason to refuse a URL whose scheme is none of `names`.
+/// Returns the reason to refuse a URL whose scheme is not among `names`.
 pub(crate) fn why_unknown<'a>(url: &str, names: impl Iterator<Item = &'a str>) -> String {
     if url.contains(|c: char| c.is_control() || c == ' ') {
         return WHITE_SPACE.to_owned();
@@ -34,7 +34,7 @@ pub(crate) fn why_unknown<'a>(url: &str, names: impl Iterator<Item = &'a str>) -
     format!("{what}; supported: {}{more}", names.join(", "))
 }
 
-/// The part of a URL of an unknown scheme that may be shown.
+/// Returns the part of a URL with an unknown scheme that may be shown.
 pub(crate) fn shown(url: &str) -> String {
     let scheme = url.split_once("://").and_then(|(scheme, _)| other(scheme));
     scheme.map_or_else(|| "…".to_owned(), |scheme| format!("{scheme}://…"))

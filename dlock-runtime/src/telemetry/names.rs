@@ -1,5 +1,5 @@
-//! The names of all metrics, and what an exporter says of them. The table in `docs/book/src/reference/metrics.md`
-//! has the same.
+//! The names of all metrics, and their descriptions for exporters. The table in
+//! `docs/book/src/reference/metrics.md` lists the same metrics.
 
 use metrics::{Recorder, Unit};
 
@@ -23,54 +23,57 @@ pub(crate) const CONNECTIONS_LOST: &str = "dlock_connections_lost_total";
 pub(crate) const WAKE_UPS_RESENT: &str = "dlock_wake_ups_resent_total";
 
 const COUNTERS: [(&str, &str); 12] = [
-    (ACQUIRED, "Calls that got their lock."),
-    (REFUSED, "Calls that did not get their lock, by reason."),
+    (ACQUIRED, "Calls that acquired their lock."),
+    (REFUSED, "Calls that did not acquire their lock, by reason."),
     (
         CANCELLED,
-        "Calls whose caller went away before they had their lock.",
+        "Calls that were cancelled before they acquired their lock.",
     ),
-    (
-        LOST,
-        "Leases that ended before they were given back, by cause.",
-    ),
+    (LOST, "Leases that ended before their release, by cause."),
     (
         HANDED_OVER,
-        "Leases that came without a request: handed over by a task of this process, or granted by the store.",
+        "Leases that needed no acquire request: handed over by a task of this process, or granted by the store.",
     ),
-    (DETACHED, "Sections that went on without their caller."),
+    (
+        DETACHED,
+        "Critical sections that continued without their caller.",
+    ),
     (
         STALLED,
-        "Bodies that were not polled for longer than their TTL, and keep their locks.",
+        "Bodies that were not polled for longer than their TTL; their locks are kept.",
     ),
     (RENEWALS, "Renewals of leases, by outcome."),
     (
         UNRELEASED,
-        "Locks that the store may keep until their TTL ends, as the release did not reach it.",
+        "Locks that may stay until their TTL ends, because no release was confirmed, by reason.",
     ),
     (
         REQUESTS_FAILED,
-        "Requests that the store did not answer as it should, by kind of failure.",
+        "Requests without a useful answer from the store, by kind of failure.",
     ),
     (CONNECTIONS_LOST, "Connections to a server that broke."),
     (
         WAKE_UPS_RESENT,
-        "Wake-up messages that no script could publish and a client sent instead, by outcome.",
+        "Wake-up messages that a client published because a script could not, by outcome.",
     ),
 ];
 
 const GAUGES: [(&str, &str); 3] = [
-    (WAITING, "Calls that ask or wait for their lock now."),
-    (HELD, "Sections that hold their lock now."),
+    (WAITING, "Calls that currently wait for their lock."),
+    (HELD, "Critical sections that currently hold their lock."),
     (
         DISCONNECTED,
-        "Connections to a server that are missing now.",
+        "Connections to a server that are currently missing.",
     ),
 ];
 
 const HISTOGRAMS: [(&str, &str); 3] = [
-    (WAIT_SECONDS, "How long calls took to get their lock."),
-    (HELD_SECONDS, "How long sections held their lock."),
-    (REQUEST_SECONDS, "How long the store took to answer."),
+    (WAIT_SECONDS, "Time that calls took to acquire their lock."),
+    (
+        HELD_SECONDS,
+        "Time for which critical sections held their lock.",
+    ),
+    (REQUEST_SECONDS, "Response time of the store."),
 ];
 
 pub(crate) fn describe(recorder: &dyn Recorder) {

@@ -1,4 +1,4 @@
-//! Reads locks and processes from every server, and makes one picture of them.
+//! Reads locks and processes from every server, and merges them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,24 +19,23 @@ use crate::{
 };
 
 impl Inspector {
-    /// Lists the locks that are held or waited for, in the order of their keys; with a `pattern` those
-    /// whose keys match it, where `*`, `?`, `[a-z]` and `\` mean what they do in Redis's `SCAN`.
+    /// Lists the locks that have a holder or waiters, in the order of their keys. A `pattern` selects the
+    /// matching keys; `*`, `?`, `[a-z]` and `\` have the meaning of Redis's `SCAN`.
     ///
-    /// It goes through all keys of the server, a thousand in a step, so that other clients do not
-    /// have to wait. All such looks of an inspector together take a server at most 5 % of its time,
-    /// by its own clock: a million other keys take about 20 s, or one without [that
-    /// pace](Self::at_full_speed). A lock that comes or goes meanwhile may be listed or not. The
-    /// first 4096 waiters of a lock are listed, and all are counted. A string of a third-party
-    /// client is a lock as well, but with raw keys only if it has waiters; data of other types is
-    /// left out.
+    /// It walks through all keys of the server in steps of a thousand, so that other clients are not delayed.
+    /// All listings of an inspector together take at most 5 % of a server's time, by the server's clock. A
+    /// million other keys take about 20 s, or one second without [this limit](Self::at_full_speed). A lock that
+    /// appears or ends during the walk may or may not be listed. The first 4096 waiters of a lock are listed,
+    /// and all are counted. A string of a third-party client is a lock too, but with raw keys only if it has
+    /// waiters. Data of other types is omitted.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; in a quorum, when no server answers.
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing, however far it has got.
+    /// The method changes nothing, so the future can be dropped at any time.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -56,17 +55,16 @@ impl Inspector {
         Ok(self.describe(locks, known, servers).await)
     }
 
-    /// Lists those of the given locks that are held or waited for, in the order of their keys. This costs
-    /// no walk through the keys of a server, and otherwise keeps to the same pace as
-    /// [`locks`](Self::locks).
+    /// Lists those of the given locks that have a holder or waiters, in the order of their keys. It does not
+    /// walk through the keys of a server; otherwise the limit of [`locks`](Self::locks) applies.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; in a quorum, when no server answers.
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing, however far it has got.
+    /// The method changes nothing, so the future can be dropped at any time.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -92,16 +90,16 @@ impl Inspector {
         Ok(self.describe(snapshots, Presences::new(), servers).await)
     }
 
-    /// Lists all [locks](Self::locks) and all [processes](Self::processes) with one walk through the keys instead
+    /// Lists all [locks](Self::locks) and all [processes](Self::processes) in one walk through the keys instead
     /// of two.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; in a quorum, when no server answers.
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing, however far it has got.
+    /// The method changes nothing, so the future can be dropped at any time.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -121,16 +119,16 @@ impl Inspector {
         Ok(Overview { locks, processes })
     }
 
-    /// Returns one lock; `None` if it has neither a holder nor waiters.
+    /// Returns one lock, or `None` if it has neither a holder nor waiters.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when the server does not answer, of a quorum when none does; and of the kind
-    /// [`WrongType`](crate::StoreErrorKind::WrongType) if the value there is not a lock.
+    /// [`StoreError`] when the server does not answer; in a quorum, when no server answers. An error of the
+    /// kind [`WrongType`](crate::StoreErrorKind::WrongType) means that the value of the key is not a lock.
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing.
+    /// The method changes nothing, so the future can be dropped at any time.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -142,7 +140,7 @@ impl Inspector {
     /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
     /// match inspector.lock(&LockKey::new("order:42")?).await? {
     ///     Some(lock) => println!("{:?}", lock.holder),
-    ///     None => println!("it is free"),
+    ///     None => println!("the lock is free"),
     /// }
     /// # Ok(()) }
     /// ```
@@ -166,16 +164,16 @@ impl Inspector {
         Ok(self.describe(by_key, Presences::new(), servers).await.pop())
     }
 
-    /// Lists the processes that have a manager, in the order of their labels: each publishes its
-    /// presence every ten seconds, and is forgotten after thirty.
+    /// Lists the processes that have a manager, in the order of their labels. Each process publishes a record
+    /// of itself every ten seconds; a record expires after thirty.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server does not answer; of a quorum, when none does.
+    /// [`StoreError`] when a server does not answer; in a quorum, when no server answers.
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing.
+    /// The method changes nothing, so the future can be dropped at any time.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -194,7 +192,7 @@ impl Inspector {
         Ok(sorted(known))
     }
 
-    /// Locks and processes from all servers, and the number of servers that answered.
+    /// Returns the locks and processes of all servers, and the number of servers that answered.
     async fn survey(
         &self,
         wanted: Wanted<'_>,
@@ -210,7 +208,7 @@ impl Inspector {
         Ok((snapshots, known, servers))
     }
 
-    /// Describes locks by their snapshots, with the processes that hold and wait for them.
+    /// Describes locks by their snapshots, together with the processes that hold and await them.
     async fn describe(
         &self,
         by_key: Snapshots,
@@ -225,7 +223,7 @@ impl Inspector {
             .collect();
         let asked = self.stores.iter();
         let asked = asked.map(|store| store.presences(&clients));
-        // The names of processes are useful, but the locks are shown without them too.
+        // The names of processes are optional: locks are listed without them too.
         let told = of_some(join_all(asked).await).unwrap_or_default();
         known.extend(told.into_iter().flat_map(|(_, known)| known));
         let majority = self.stores.len() / 2 + 1;
@@ -236,10 +234,10 @@ impl Inspector {
     }
 }
 
-/// The snapshots of each lock, at each server.
+/// The snapshots of each lock, on each server.
 type Snapshots = BTreeMap<LockKey, Vec<At<LockSnapshot>>>;
 
-/// The presences that processes have published.
+/// The records that processes have published.
 type Presences = BTreeMap<ClientId, Presence>;
 
 /// Adds the snapshots of one server.
@@ -261,7 +259,7 @@ fn sorted(known: Presences) -> Vec<ProcessInfo> {
     processes
 }
 
-/// The answers with the numbers of their servers; an error if there is no answer.
+/// Returns the answers with the numbers of their servers, or an error if there is no answer.
 fn of_some<T>(answers: Vec<Result<T, StoreError>>) -> Result<Vec<(usize, T)>, StoreError> {
     let mut failure = None;
     let mut told = Vec::new();

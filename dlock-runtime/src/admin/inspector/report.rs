@@ -1,4 +1,4 @@
-//! Asks the servers about themselves: settings, clocks, round trips and permissions.
+//! Reads the state of the servers: settings, clocks, round trips and permissions.
 
 use futures_util::future::join_all;
 
@@ -9,13 +9,13 @@ use crate::{
 };
 
 impl Inspector {
-    /// Reports on each server: its settings, its clock, its round trips, and the permissions that
-    /// the user lacks. Permissions are tried out on a key and a channel that are not used
-    /// otherwise, which changes nothing; the server's own log may note the refusals.
+    /// Reports on each server: its settings, its clock, its round trips, and the permissions that the user
+    /// lacks. Permissions are tested on a key and a channel that have no other use. The test changes nothing,
+    /// but the server's log may contain the refusals.
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing.
+    /// The method changes nothing, so the future can be dropped at any time.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -25,7 +25,7 @@ impl Inspector {
     ///
     /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
     /// for report in inspector.servers().await {
-    ///     println!("{}: {} rights are missing", report.server, report.denied.len());
+    ///     println!("{}: {} permissions are missing", report.server, report.denied.len());
     /// }
     /// # Ok(()) }
     /// ```

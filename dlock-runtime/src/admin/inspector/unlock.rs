@@ -1,4 +1,4 @@
-//! Ends a lease that an operator has seen, and no other.
+//! Ends exactly the lease that an operator has inspected.
 
 use std::sync::atomic::Ordering;
 
@@ -13,28 +13,27 @@ use crate::{
 };
 
 impl Inspector {
-    /// Takes a lock away from the holder that was `seen` with it, if it is still that lease, and
-    /// grants it to the first waiter.
+    /// Force-releases the lease in `seen`, if it still exists, and grants the lock to the first waiter.
     ///
-    /// The fence of the slot is raised first. So a resource that checks fencing tokens refuses
-    /// later writes of the old holder as soon as it has seen a newer token. The holder is notified,
-    /// and its body ends as [`Lost`](crate::LockError::Lost) within about a round trip; if the
-    /// message does not arrive, with its next renewal. A lease that is not renewed ends for its
-    /// holder only at its deadline: until then two bodies may run. The same is true of a
-    /// third-party client, which is not notified.
+    /// The fence of the slot is raised first. A resource that compares fencing tokens therefore refuses later
+    /// writes of the old holder as soon as it has seen a newer token. The holder is notified, and its body ends
+    /// as [`Lost`](crate::LockError::Lost) within about a round trip; if the message does not arrive, at its
+    /// next renewal. A lease that is not renewed ends for its holder only at its deadline, and two bodies may
+    /// run until then. The same is true of a third-party client, which is not notified.
     ///
-    /// A lease that was renewed, or handed over inside its process, since it was seen counts as the
-    /// same. A third-party client's lock is recognised by its whole value.
+    /// A lease that was renewed or handed over inside its process after the inspection counts as the same
+    /// lease. The lock of a third-party client is identified by its whole value.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] when a server did not answer, or when so many of a quorum did not at the time of the
-    /// look that the lease may still be held. The lock may have been taken away: look again.
+    /// [`StoreError`] when a server did not answer. In a quorum also when so many servers did not answer the
+    /// inspection that a majority may still hold the lease. The lease may have been ended: inspect the lock
+    /// again.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before its answer, the lock may have been taken away or not; at each
-    /// server it is one step.
+    /// If the future is dropped early, the lease may or may not have been ended. On each server it is one
+    /// atomic step.
     ///
     /// ```no_run
     /// # extern crate dlock_runtime as dlock;
@@ -71,7 +70,7 @@ impl Inspector {
         }
         let majority = self.stores.len() / 2 + 1;
         let left = seen.seen.len() - taken;
-        // A server that did not answer when the lock was looked at may hold the same lease.
+        // A server that did not answer the inspection may hold the same lease.
         let untold = self.stores.len().saturating_sub(seen.servers);
         match failure {
             Some(error) if taken == 0 || left + untold >= majority => Err(error),

@@ -11,15 +11,15 @@ use crate::{owner::OwnerId, store::ALIVE};
 pub(super) enum Awaits {
     /// To be made the holder.
     Lease,
-    /// To be told that the key is free.
+    /// To be notified that the key is free.
     Notice,
 }
 
-/// Finds a waiter without looking at the others, of whom there may be thousands.
+/// Finds a waiter without a search through the others, of which there may be thousands.
 #[derive(Default)]
 pub(super) struct Waiters {
     by_owner: HashMap<OwnerId, QueuedWaiter>,
-    /// The same waiters by their numbers, which grow.
+    /// The same waiters by their numbers, which increase.
     order: VecDeque<(u64, OwnerId)>,
     last: u64,
 }
@@ -30,7 +30,7 @@ struct QueuedWaiter {
     alive_until: Instant,
 }
 
-/// The next waiter, and what it waits for.
+/// The next waiter, and the event that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct First {
     pub(super) owner: OwnerId,
@@ -38,7 +38,7 @@ pub(super) struct First {
 }
 
 impl Waiters {
-    /// Enters, or shows that the waiter is still alive.
+    /// Adds the waiter, or records that it is still alive.
     pub(super) fn enter(&mut self, owner: OwnerId, awaits: Awaits, now: Instant) {
         let alive_until = now + ALIVE;
         let waiter = self.by_owner.entry(owner).or_insert_with(|| {
@@ -65,7 +65,7 @@ impl Waiters {
         }
     }
 
-    /// The first waiter that is alive; the dead before it are dropped.
+    /// Returns the first living waiter, and removes the dead ones before it.
     pub(super) fn first(&mut self, now: Instant) -> Option<First> {
         while let Some(&(_, first)) = self.order.front() {
             let waiter = self.by_owner.get(&first);
@@ -81,7 +81,7 @@ impl Waiters {
         None
     }
 
-    /// The place of a waiter, 0 being the next. A dead waiter behind the first still counts.
+    /// Returns the place of a waiter; 0 is the next. A dead waiter behind the first still counts.
     pub(super) fn position(&self, owner: OwnerId) -> Option<u64> {
         let waiter = self.by_owner.get(&owner)?;
         let index = self.index_of(waiter.number).ok()?;

@@ -1,7 +1,7 @@
-//! The locks and queues of a memory store: plain tables, changed one request at a time.
+//! The locks and queues of a memory store: plain tables that change by one request at a time.
 //!
-//! The hint of a grant is returned, not sent: it runs code of a manager, which may ask the store
-//! again, so the caller unlocks the tables first.
+//! The hint of a grant is returned and not sent. A hint runs code of a manager, which may send a request to the
+//! store, so the caller must unlock the tables first.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -22,7 +22,7 @@ pub(super) struct Tables {
     locks: HashMap<LockKey, Lock>,
     last_fence: u64,
     sinks: HashMap<ClientId, HintSink>,
-    /// The number of locks at which expired ones are looked for, so that they do not pile up.
+    /// The number of locks at which expired locks are removed, so that they do not accumulate.
     sweep_at: usize,
 }
 
@@ -40,7 +40,7 @@ struct Held {
     until: Instant,
 }
 
-/// A waiter that is to be told of its grant, or with a fence of 0 that it should ask.
+/// A waiter to notify of its grant; with a fence of 0, to notify that it should send a request.
 pub(super) struct Granted {
     sink: HintSink,
     key: LockKey,
@@ -49,7 +49,7 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// `None` if no manager listens for that waiter.
+    /// `None` if no manager receives hints for that waiter.
     fn new(
         sinks: &HashMap<ClientId, HintSink>,
         key: &LockKey,
@@ -64,12 +64,12 @@ impl Granted {
         })
     }
 
-    /// The manager that the waiter belongs to.
+    /// Returns the manager of the waiter.
     pub(super) fn client(&self) -> ClientId {
         self.owner.client()
     }
 
-    /// Tells the waiter; `false` once its manager is gone.
+    /// Notifies the waiter. Returns `false` once its manager is gone.
     pub(super) fn tell(&self) -> bool {
         self.sink.hint(&Hint {
             key: self.key.as_str(),
@@ -81,9 +81,9 @@ impl Granted {
 
 impl Default for Tables {
     fn default() -> Self {
-        // Fences go on growing over restarts of the process, as those of a server do. The first is
-        // the clock's and not one more: several stores that are nodes of a quorum count what is
-        // proposed to them in the same moment, or one would be ahead of the others by itself.
+        // Fences continue to increase after a restart of the process, like those of a server. The first fence
+        // is the clock's value and not one more. Otherwise, of several stores that are nodes of a quorum and
+        // count a proposal of the same moment, one could be ahead of the others.
         Self {
             locks: HashMap::new(),
             last_fence: fence_by_the_clock().saturating_sub(1),
@@ -94,12 +94,12 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// The number of keys that are held or waited for, some of which may have expired.
+    /// Returns the number of keys that have a holder or waiters. Some of them may have expired.
     pub(super) fn len(&self) -> usize {
         self.locks.len()
     }
 
-    /// Forgets all locks and queues, but neither the last fence nor the managers.
+    /// Removes all locks and queues, but keeps the last fence and the managers.
     pub(super) fn forget(&mut self) {
         self.locks.clear();
     }
@@ -166,7 +166,7 @@ impl Tables {
         }
         if let Some(awaits) = awaits {
             lock.queue.enter(owner, awaits, now);
-            // For the place: the dead before it do not count.
+            // Removes dead waiters at the front, which do not count for the place.
             lock.queue.first(now);
         }
         let held = lock.held.as_ref();
@@ -246,20 +246,20 @@ impl Tables {
         (answer, granted)
     }
 
-    /// Forgets the locks whose holders and waiters are gone without a word.
+    /// Removes the locks whose holders and waiters have expired.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.locks.retain(|_, lock| !lock.is_idle(now));
     }
 }
 
 impl Lock {
-    /// The lease of `owner`; a lease that has expired is forgotten.
+    /// Returns the lease of `owner`, and removes a lease that has expired.
     fn held_by(&mut self, owner: OwnerId, now: Instant) -> Option<&mut Held> {
         self.held.take_if(|held| held.until <= now);
         self.held.as_mut().filter(|held| held.owner == owner)
     }
 
-    /// Makes a waiter the holder. Its label comes with its first request.
+    /// Makes a waiter the holder. Its first request sets the label.
     fn hand_to(&mut self, owner: OwnerId, fence: u64, now: Instant) {
         self.held = Some(Held {
             owner,
@@ -291,7 +291,7 @@ impl Held {
     }
 }
 
-/// The name of a function, if there is one.
+/// Returns the name of a function, if it is not empty.
 fn named(function: &str) -> Option<String> {
     (!function.is_empty()).then(|| function.to_owned())
 }

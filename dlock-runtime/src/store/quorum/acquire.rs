@@ -1,5 +1,4 @@
-//! Asks all nodes for a lock, round by round, until a majority has granted it to us or to another
-//! claim.
+//! Requests a lock from all nodes, in rounds, until a majority has granted it to this claim or to another one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,14 +17,14 @@ use crate::store::{
     ALIVE, AcquireOutcome, AcquireRequest, GRANT_TTL, Queue, Raised, StoreError, StoreErrorKind,
 };
 
-/// So often a split vote is repeated before the lock counts as held.
+/// The number of times a split vote is repeated before the lock counts as held.
 const MOST_ROUNDS: u32 = 8;
 
 /// The longest pause after a split vote, if twice the time of the round is not longer.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The time that nodes have at least to answer after a refusal is certain. Their answers are then
-/// known, and a place in their queues is kept.
+/// The minimum time for nodes to answer after a refusal is certain. Their answers are then known, and a place
+/// in their queues is kept.
 const LEAST_GRACE: Duration = Duration::from_millis(1);
 
 enum NodeAnswer {
@@ -33,7 +32,7 @@ enum NodeAnswer {
     Raised(Reply<Raised>),
 }
 
-/// One question to all nodes.
+/// One request to all nodes.
 struct Round<'a> {
     shared: &'a Arc<Shared>,
     ask: &'a Arc<Ask>,
@@ -58,7 +57,7 @@ pub(super) async fn acquire(
         label: request.label.into(),
         function: request.function.into(),
     });
-    // Only for a notice: each node by itself would make another waiter the holder.
+    // Only for a notice: otherwise each node could make a different waiter the holder.
     let waits = request.queue != Queue::No;
     let mut number = 0;
     loop {
@@ -84,8 +83,7 @@ pub(super) async fn acquire(
         let is_latest = round.give_back(&tally, limit);
         match outcome::of_round(&tally) {
             Refusal::Held(holder) => return Ok(AcquireOutcome::Busy(holder)),
-            // A node may still hold something of an earlier round, although this round left
-            // nothing.
+            // A node may still hold a lease of an earlier round, although this round left none.
             Refusal::Failed(error) if number > 1 || !before.touched.is_empty() => {
                 return Err(error.with_possible_effect());
             }
@@ -93,7 +91,7 @@ pub(super) async fn acquire(
             Refusal::Split(holder) => {
                 let pause = pause_after(number, begun.elapsed(), shared.random.next_u64());
                 let is_last = number == MOST_ROUNDS || Instant::now() + pause >= end;
-                // One more question would take the claim from a later question of the same owner.
+                // Another request would invalidate a later request of the same owner.
                 if is_last || !is_latest {
                     return Ok(AcquireOutcome::Busy(holder));
                 }
@@ -108,7 +106,7 @@ fn no_room() -> StoreError {
     StoreError::new(StoreErrorKind::Unsupported, message).unsent()
 }
 
-/// Claims that have split a vote try again one after the other if their pauses differ.
+/// Claims that split a vote retry one after the other if their pauses differ.
 fn pause_after(round: u32, took: Duration, random: u64) -> Duration {
     let longest = (2 * took + LEAST_GRACE).saturating_mul(1 << round.min(10));
     let longest = longest.min(LONGEST_PAUSE.max(2 * took));
@@ -117,11 +115,11 @@ fn pause_after(round: u32, took: Duration, random: u64) -> Duration {
 }
 
 impl Round<'_> {
-    /// The fence of the grant, or why there is none.
+    /// Returns the fence of the grant, or the reason why there is none.
     async fn run(&self) -> Result<u64, Tally> {
         let shared = self.shared;
-        // A claim that asks again for what it holds has to get the same fence, also from nodes that
-        // have lost it.
+        // A claim that repeats its request for a held lock must get the same fence, also from nodes that have
+        // lost the lock.
         let proposal = self.before.fence.unwrap_or_else(|| shared.propose());
         let mut tally = Tally::new(shared.nodes.len());
         let mut requests = Requests::with_capacity(shared.nodes.len());
@@ -146,7 +144,7 @@ impl Round<'_> {
                 tally.step()
             };
             match step {
-                // Else one node that hangs would cost its whole time in every round.
+                // Otherwise a hanging node would cost its whole time limit in every round.
                 Step::Wait if tally.looks_split() && !is_hurried => {
                     is_hurried = true;
                     timer.reset(self.hurried_until());
@@ -171,7 +169,7 @@ impl Round<'_> {
                 }
                 Step::Refuse => {
                     is_refused = true;
-                    // That there is no majority for us may be known before it is known why.
+                    // It may be certain that this claim gets no majority before the reason is known.
                     if !has_reason && tally.has_reason() {
                         has_reason = true;
                         timer.reset(self.until.min(Instant::now() + self.grace()));
@@ -182,14 +180,14 @@ impl Round<'_> {
         Err(tally)
     }
 
-    /// The time to wait for answers that change nothing.
+    /// Returns the time to wait for answers that cannot change the outcome.
     fn grace(&self) -> Duration {
         self.begun.elapsed().max(LEAST_GRACE)
     }
 
-    /// The time until which to wait for answers that decide a vote which looks split. It doubles
-    /// with each round, and in the last round it is all the time there is: these nodes may only be
-    /// far away, and some of the others be held by a client that has died.
+    /// Returns the time until which to wait for answers that decide a vote which looks split. The wait doubles
+    /// with each round, and in the last round it is all remaining time: these nodes may only have a long round
+    /// trip, and a crashed client may hold some of the others.
     fn hurried_until(&self) -> Instant {
         if self.number == MOST_ROUNDS {
             return self.until;
@@ -202,8 +200,8 @@ impl Round<'_> {
         self.before.ids.at(node)
     }
 
-    /// Notes the nodes that may have something of it; `false` if it was released meanwhile, or
-    /// asked for anew.
+    /// Records the nodes that may hold the lease. Returns `false` if the lock was released or requested again
+    /// in the meantime.
     fn granted(&self, tally: &Tally, fence: u64) -> bool {
         let nothing = tally.nodes(|vote| match vote {
             Vote::Failed(error) => error.left_nothing(),
@@ -212,14 +210,14 @@ impl Round<'_> {
         let nothing = nothing.without(self.before.touched);
         let touched = self.shared.all().without(nothing);
         let claims = &self.shared.claims;
-        // Each node counts the TTL from its answer, which came before now.
+        // Each node counts the TTL from its answer, which came before this time.
         let until = Instant::now() + self.ask.ttl;
         let (owner, key) = (self.ask.owner, &self.ask.key);
         claims.granted(owner, key, self.before, touched, fence, until)
     }
 
-    /// The grant is certain without the nodes that have not answered yet. The more nodes have it
-    /// the better, but no caller waits for them.
+    /// The grant is certain without the nodes that have not answered yet. More nodes with the lease are better,
+    /// but no caller waits for them.
     fn leave(&self, mut requests: Requests<NodeAnswer>, mut timer: Timer) {
         if requests.is_empty() {
             return;
@@ -239,8 +237,8 @@ impl Round<'_> {
         });
     }
 
-    /// Gives back what the nodes may hold after a round that granted nothing; places in queues are
-    /// kept. `false` if the claim has been released or asked for anew.
+    /// Releases the leases that nodes may hold after a round without a grant, and keeps places in queues.
+    /// Returns `false` if the claim was released or requested again.
     fn give_back(&self, tally: &Tally, limit: Duration) -> bool {
         let claims = &self.shared.claims;
         let (owner, key) = (self.ask.owner, &self.ask.key);
@@ -257,7 +255,7 @@ impl Round<'_> {
                 queued || self.before.touched.has(node)
             })
             .collect();
-        // Before they are sent: a question that comes later must not meet a release.
+        // Recorded before the releases are sent: a later request must not meet a release.
         let given_back = claims.give_back(owner, key, self.before, held, touched);
         let until = self.begun + self.ask.ttl.max(ALIVE + GRANT_TTL) + limit;
         Owed::new(self.shared, key, given_back.ids, until, limit).give_back();

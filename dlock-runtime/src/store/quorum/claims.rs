@@ -1,15 +1,15 @@
-//! The owner ids under which the nodes know the attempts of this process, and what they may hold
-//! under them.
+//! The owner ids by which the nodes know the attempts of this process, and the leases that they may hold.
 //!
-//! **Safety.** A release that was sent may be carried out late, by a retry or over an old
-//! connection. It must not take what a later round was granted, or the quorum would believe in a
-//! majority that it does not have. So a node that a release was sent to is never again asked under
-//! the same id: an id is the attempt's and a number of its own, see [`OwnerId::in_round`].
+//! **Safety.** A release may be carried out late, by a retry or over an old connection. It must not release a
+//! lease that a later round was granted, or the quorum would count a majority that it does not have. A node to
+//! which a release was sent therefore never receives the same id again: an id consists of the attempt's number
+//! and a number of its own, see [`OwnerId::in_round`].
 //!
-//! A claim whose question was given up asks again under the same ids. So the first question alone
-//! is no reason to release anything: only the latest decides what becomes of the claim.
+//! A claim whose request was cancelled repeats it under the same ids. The first request alone is therefore no
+//! reason to release anything: only the latest request decides the fate of the claim.
 //!
-//! Nodes know a claim by its number and a round in the upper 20 bits. Hints reach the attempt under the id of any round.
+//! Nodes identify a claim by its number and a round in the upper 20 bits. Hints reach the attempt under the id
+//! of any round.
 
 #[cfg(test)]
 mod tests;
@@ -141,7 +141,7 @@ impl Claims {
         owner.in_round(round % OwnerId::LAST_ROUND + 1)
     }
 
-    /// All nodes are about to be asked. What was known before is returned; `None` if there can be no
+    /// Records that all nodes will receive a request. Returns the previous state, or `None` if there can be no
     /// ids for this owner.
     pub(super) fn ask(
         &self,
@@ -200,8 +200,8 @@ impl Claims {
         known.claims.get_mut(&(owner, key.clone())).map(change)
     }
 
-    /// The question that met `before` was granted. `false` if the claim has been released meanwhile,
-    /// or asked for anew.
+    /// Records that the request which found `before` was granted. Returns `false` if the claim was released or
+    /// requested again in the meantime.
     pub(super) fn granted(
         &self,
         owner: OwnerId,
@@ -223,9 +223,9 @@ impl Claims {
         granted.unwrap_or(false)
     }
 
-    /// The question that met `before` was not granted: `held` are to be released, and the nodes in
-    /// `touched` have a place in a queue. Returns the ids to be released, before a release is sent:
-    /// later questions use other ids.
+    /// Records that the request which found `before` was not granted: `held` must be released, and the nodes in
+    /// `touched` have a place in a queue. Returns the ids to release, before a release is sent: later requests
+    /// use other ids.
     pub(super) fn give_back(
         &self,
         owner: OwnerId,
@@ -266,7 +266,7 @@ impl Claims {
         given_back
     }
 
-    /// It is about to be renewed; `None` if nothing is known of it, or it is being given back.
+    /// Records that a renewal begins. Returns `None` if the lease is unknown or is being released.
     pub(super) fn renew(&self, owner: OwnerId, key: &LockKey, ttl: Duration) -> Option<Standing> {
         let until = Instant::now() + ttl + UNDER_WAY;
         let standing = self.change(owner, key, |claim| {
@@ -294,8 +294,8 @@ impl Claims {
         });
     }
 
-    /// A majority has lost the lease that `before` shows: a later question has to get a fence of
-    /// its own time.
+    /// Records that a majority has lost the lease in `before`: a later request must get a fence of its own
+    /// time.
     pub(super) fn lost(&self, owner: OwnerId, key: &LockKey, before: &Standing) {
         self.change(owner, key, |claim| {
             if claim.fence == before.fence {
@@ -324,7 +324,7 @@ impl Claims {
         touched.unwrap_or(false)
     }
 
-    /// It is being given back; `None` if nothing is known of it.
+    /// Records that the release begins. Returns `None` if the lease is unknown.
     pub(super) fn release(&self, owner: OwnerId, key: &LockKey) -> Option<Standing> {
         self.change(owner, key, |claim| {
             claim.released = true;
@@ -332,7 +332,7 @@ impl Claims {
         })
     }
 
-    /// No node has anything of `released` any more, or other releases take care of it.
+    /// Records that no node holds a lease of `released` any more, or that other releases cover it.
     pub(super) fn forget(&self, owner: OwnerId, key: &LockKey, released: &Standing) {
         let mut known = self.known();
         let at = (owner, key.clone());

@@ -1,4 +1,4 @@
-//! Sets of a quorum's nodes, and how many of them decide.
+//! Sets of a quorum's nodes, and the size of a majority.
 
 /// Some of the nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

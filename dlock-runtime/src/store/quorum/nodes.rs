@@ -1,4 +1,4 @@
-//! The stores of a quorum, and how one of them is asked in a future of its own.
+//! The stores of a quorum, and a future for the request to each of them.
 
 use std::{
     collections::VecDeque,
@@ -124,8 +124,7 @@ pub(super) async fn renew_all(
 
 type Request<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Requests that are under way, and answers that were not read yet. When it is dropped, they are
-/// given up.
+/// Requests in progress, and answers that were not read yet. Dropping it cancels the requests.
 pub(super) struct Requests<T> {
     /// In the order of sending.
     pending: Vec<Request<T>>,
@@ -209,8 +208,8 @@ impl Timer {
 
 /// Does work that no caller waits for, if there is a runtime for it.
 ///
-/// It has been begun when this returns: what it sends, it has sent before anything that is sent
-/// later. Without a runtime nothing is begun: a timer would panic, perhaps while something is dropped.
+/// The work has begun when this returns: its requests are sent before any later ones. Without a runtime the
+/// work does not begin, because a timer would panic, perhaps during a drop.
 pub(super) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
     let Ok(runtime) = Handle::try_current() else {
         return;

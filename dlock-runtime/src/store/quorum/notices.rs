@@ -1,11 +1,11 @@
-//! Puts together what the nodes tell a waiter: that the lock it waits for is free.
+//! Combines the notices of the nodes to a waiter that the lock is free.
 //!
-//! When a majority has sent a notice, the lock can be had, and the waiter asks at once. Fewer
-//! notices may come from a failed round of another claim, or the rest of the nodes may be late or
-//! unreachable: then the waiter asks after a moment, in which the others may still send theirs.
+//! When a majority has sent a notice, the lock can be acquired, and the waiter sends a request at once. Fewer
+//! notices may come from a failed round of another claim, or the other nodes may be late or unreachable. The
+//! waiter then sends a request after a short time, in which the others may still send their notices.
 //!
-//! A majority's notification is passed on at once, a minority's after a few milliseconds. A second notification by the same node
-//! is a new one.
+//! A majority's notice is forwarded at once, a minority's after a few milliseconds. A second notice of the same
+//! node is a new one.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -31,7 +31,7 @@ use crate::{
 /// The time for which the rest of a majority is waited for; up to a quarter more is added.
 const PATIENCE: Duration = Duration::from_millis(4);
 
-/// More waiters than this are told at once.
+/// More waiters than this are notified at once.
 const MOST_AT_ONCE: usize = 4096;
 
 type WaiterKey = (OwnerId, Box<str>);
@@ -92,7 +92,7 @@ impl Notices {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The manager is not told of a fence: whether it has the lock is for a majority to say.
+    /// The manager receives no fence: only a majority decides whether it holds the lock.
     fn pass_on(&self, owner: OwnerId, key: &str) {
         let hint = Hint {
             key,
@@ -135,7 +135,8 @@ impl Notices {
             Entry::Vacant(place) => (true, place.insert(Told::new(until))),
         };
         if entry.passed_on && entry.by.has(node) {
-            // A node that tells twice has news: the waiter has asked in vain, and waits again.
+            // A node that sends a second notice has new information: the waiter has requested the lock without
+            // success, and waits again.
             *entry = Told::new(entry.until);
         }
         entry.by = entry.by.with(node);

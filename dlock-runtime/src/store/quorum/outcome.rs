@@ -1,5 +1,4 @@
-//! The joint meaning of several nodes' answers: the holder of a lock, and the reason why it is
-//! unknown.
+//! The combined meaning of several nodes' answers: the holder of a lock, or the reason why it is unknown.
 
 use std::{cmp::Reverse, fmt::Write as _, time::Duration};
 
@@ -12,11 +11,11 @@ use crate::store::{Holder, StoreError, StoreErrorKind};
 /// The reason why a round ended without a grant.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Another claim has a majority, or no node has answered otherwise.
+    /// Another claim has a majority, or no node granted the lock to this claim.
     Held(Holder),
-    /// We got some of the nodes and others the rest: perhaps no claim has a majority.
+    /// This claim got some of the nodes and others got the rest. Perhaps no claim has a majority.
     Split(Holder),
-    /// Too few nodes have told.
+    /// Too few nodes have answered.
     Failed(StoreError),
 }
 
@@ -114,7 +113,7 @@ fn place(holders: &[&Holder], count: usize) -> Option<u64> {
         .copied()
 }
 
-/// Too few of `count` nodes have told, for these reasons.
+/// Too few of `count` nodes have answered, for these reasons.
 pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> StoreError {
     let finals = failures
         .iter()

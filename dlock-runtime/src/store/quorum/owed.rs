@@ -1,5 +1,4 @@
-//! Releases that no caller waits for, sent until each node has answered or has forgotten the lease
-//! by itself.
+//! Releases in the background, repeated until each node has answered or its lease has expired.
 
 use std::{
     mem,
@@ -26,13 +25,12 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// So many may be repeated at once: a node that is away for long must not fill the memory. The
-/// others are left to their TTL after the first try.
+/// The maximum number of repeated releases: a node that is unreachable for a long time must not fill the
+/// memory. The other leases are left to their TTL after the first attempt.
 const MOST_AT_ONCE: usize = 4096;
 
 impl Shared {
-    /// A node may hold the lock since a moment ago: that is right if the lease is still wanted, and
-    /// is given back if not.
+    /// Handles a late grant of a node: it is kept if the lease is still wanted, and released if not.
     pub(super) fn keep_or_give_back(
         self: &Arc<Self>,
         ask: &Ask,
@@ -48,8 +46,7 @@ impl Shared {
     }
 }
 
-/// The nodes that may have something of an attempt. When it is dropped, it is released there if
-/// there is a runtime.
+/// The nodes that may hold a lease of an attempt. Dropping it releases the lease there, if there is a runtime.
 pub(super) struct Owed {
     shared: Arc<Shared>,
     key: LockKey,
@@ -82,7 +79,7 @@ impl Owed {
         }
     }
 
-    /// Gives it back; the requests have been sent when this returns.
+    /// Releases the leases. The requests have been sent when this returns.
     pub(super) fn give_back(self) {
         if !self.ids.is_empty() {
             in_background(self.pay());

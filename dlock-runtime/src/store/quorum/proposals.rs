@@ -1,8 +1,8 @@
-//! The fence to propose to all nodes: a hybrid of this machine's clock and of all fences seen.
+//! The fence to propose to all nodes: a combination of this machine's clock and of all observed fences.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No store counts further. What says so is not to be believed: nothing could exceed it.
+/// No store counts beyond this value. A greater one must be wrong: no later fence could exceed it.
 const FAR: u64 = 1 << 50;
 
 /// Proposes fences that grow, whatever the clock does.
@@ -10,8 +10,8 @@ const FAR: u64 = 1 << 50;
 pub(super) struct Proposals(AtomicU64);
 
 impl Proposals {
-    /// Greater than every earlier proposal and than every fence seen, and not behind `now`, which
-    /// is the clock's.
+    /// Returns a fence greater than every earlier proposal and every observed fence, and not below `now`, the
+    /// value of the clock.
     pub(super) fn next(&self, now: u64) -> u64 {
         let next = |last: u64| now.max(last + 1);
         let update = |last| Some(next(last));

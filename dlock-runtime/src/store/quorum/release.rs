@@ -1,4 +1,4 @@
-//! Gives a lock back on all nodes.
+//! Releases a lock on all nodes.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,9 @@
-//! Renews leases on all nodes, and gives them again to nodes that have lost them.
+//! Renews leases on all nodes, and restores them on nodes that have lost them.
 //!
-//! **Safety.** A lease that has only just a majority ends when one more node restarts empty: then
-//! others can get a majority. So a node that says "not yours" while a majority renews is asked for
-//! the lock again, with the fence of the lease. That must not outlive the release of the lease.
+//! **Safety.** A lease with exactly a majority is lost when one more node restarts without data: other clients
+//! can then get a majority. If a majority renews and a node answers "not the owner", that node therefore
+//! receives an acquire request with the fence of the lease. The restored lease must not outlive the release of
+//! the lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -158,7 +159,7 @@ impl Count {
     }
 }
 
-/// Gives the leases that were renewed to nodes that have lost them, also to those that answer last.
+/// Restores renewed leases on nodes that have lost them, including nodes that answer late.
 async fn finish(
     shared: Arc<Shared>,
     asks: Asks,
@@ -187,14 +188,14 @@ async fn finish(
     }
 }
 
-/// Takes the lock on one node for a lease that is held on a majority.
+/// Acquires the lock on one node for a lease that a majority holds.
 async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: Duration) {
     let (ask, standing) = &asks[at];
     let (id, Some(fence)) = (standing.ids.at(node), standing.fence) else {
         return;
     };
-    // A release from now on is sent to this node as well. A later renewal takes care of it by
-    // itself: that of a `min_hold` sets a shorter TTL, which must not be prolonged.
+    // From now on a release is sent to this node too. A later renewal handles the node itself: the renewal of a
+    // `min_hold` sets a shorter TTL, which must not be prolonged.
     let claims = &shared.claims;
     if !claims.refill(ask.owner, &ask.key, node, standing) {
         return;
@@ -217,7 +218,8 @@ async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: 
     }
 }
 
-/// A refill that was sent. Done or given up, it must be given back if the lease was meanwhile.
+/// A sent refill. When it is completed or cancelled, it must be released if the lease was released in the
+/// meantime.
 struct Refilling<'a> {
     shared: &'a Arc<Shared>,
     ask: &'a Ask,

@@ -1,4 +1,4 @@
-//! The parts of a quorum that its clones, and its tasks in the background, share.
+//! The state that the clones of a quorum and its background tasks share.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},

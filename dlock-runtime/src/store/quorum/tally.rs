@@ -1,13 +1,13 @@
-//! The answers of the nodes in one round of asking for a lock, and the conclusion from them.
+//! The answers of the nodes in one acquire round, and the conclusion from them.
 //!
-//! **Safety.** The fence of a grant is one that a majority has *while holding the lock for us*:
-//! because each of them counted exactly that one, or was raised to it from what it had counted. For two
-//! grants there is a node in both majorities. On it one of them came after the other had gone, and
-//! counted at least one more than what it found; so the fences of all grants differ, and one that was
-//! begun after another had been granted has the greater one. A raise that is counted where the lock
-//! is gone, or has been got anew since, breaks both: a third one may have been answered with that
-//! fence before. So does a node that has counted further by itself: it had a smaller fence before,
-//! but may have given this one to another claim.
+//! **Safety.** The fence of a grant is one that a majority has *while it holds the lock for this claim*: each
+//! of its nodes counted exactly this fence, or was raised to it from the fence that it had counted. Any two
+//! grants share a node in their majorities. On that node, one grant came after the other had ended, and counted
+//! at least one more than the fence that it found. The fences of all grants therefore differ, and a grant that
+//! began after another was granted has the greater one. Two kinds of answers must not count, because they break
+//! both properties. The first is a raise on a node where the lock has ended or was acquired again since: a
+//! third claim may have been answered with that fence before. The second is a node that counted further by
+//! itself: it had a smaller fence before, but may have granted this one to another claim.
 
 use super::node_set::{NodeSet, majority};
 use crate::store::{AcquireOutcome, Holder, Raised, StoreError};

@@ -1,4 +1,5 @@
-//! The view of all locks and clients, with the feature `admin`, and what each client says of itself, without it too.
+//! Inspection of all locks and clients, with the feature `admin`. The record that each client publishes exists
+//! without the feature too.
 
 #[cfg(feature = "admin")]
 pub(super) mod inspect;

@@ -1,4 +1,4 @@
-//! Makes a store: from its URL to the connections that it keeps.
+//! Creates a store: from its URL to its connections.
 
 use std::{
     sync::{Arc, OnceLock},

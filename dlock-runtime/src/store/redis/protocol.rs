@@ -11,13 +11,14 @@
 //! | `ns:process:{client}` | string with a TTL of 30 s | `label started version`, for operators; written every 10 s, deleted by a shutdown |
 //! | channel `ns:wake:client` | pub/sub | `owner fence K`: a hint about K |
 //!
-//! With raw keys the lock itself lies at `K`, for third-party clients that lock by `SET K token NX PX ms`, and its queue at
-//! `ns:{K}:rq` and `ns:{K}:ra`, all in the same slot. **[S]** It is another lock than the one at `ns:{K}`: a release of that
-//! one never makes a waiter of this one its holder. A value that dlock did not write is a third-party lock: only its owner
-//! or its expiry frees it, and no hint follows, so waiters find it at their next poll.
+//! With raw keys the lock itself is stored at `K`, for third-party clients that lock by `SET K token NX PX ms`.
+//! Its queue is at `ns:{K}:rq` and `ns:{K}:ra`, all in the same slot. **[S]** It is a different lock from the
+//! one at `ns:{K}`: a release of one never makes a waiter of the other its holder. A value that dlock did not
+//! write is a third-party lock: only its owner or its expiry frees it, and no hint follows, so waiters find it
+//! at their next poll.
 //!
-//! A process that may publish on the channels can forge a hint, and one that may write the keys can forge a lock: both
-//! permissions belong to the processes that lock.
+//! A process that may publish on the channels can forge a hint, and a process that may write the keys can forge
+//! a lock. Grant both permissions only to processes that lock.
 
 pub(super) mod answers;
 pub(super) mod command;

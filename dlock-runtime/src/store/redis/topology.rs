@@ -1,4 +1,4 @@
-//! The servers of a store: which they are, and which of them a request is for.
+//! The servers of a store, and the choice of the server for a request.
 
 pub(super) mod cluster;
 pub(super) mod independent;

@@ -3,7 +3,7 @@
 use super::AcquireRequest;
 use crate::{key::LockKey, owner::OwnerId};
 
-/// A request of a quorum to one of its nodes.
+/// A request for a lease from a quorum to one of its nodes.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -23,20 +23,20 @@ use crate::{key::LockKey, owner::OwnerId};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Proposal<'a> {
-    /// The key, the owner and the lease. Its [`queue`](AcquireRequest::queue) does not count:
-    /// [`notice`](Self::notice) takes its place.
+    /// The key, the owner and the lease. The node ignores its [`queue`](AcquireRequest::queue) and uses
+    /// [`notice`](Self::notice) instead.
     pub request: AcquireRequest<'a>,
-    /// The least value of a new fence, in place of the node's own clock, so that several nodes count
-    /// the same one. A node that has reached this value before counts a greater one.
+    /// The least value of a new fence. It replaces the node's own clock, so that several nodes count the same
+    /// value. A node that has already reached this value counts a greater one.
     pub fence: u64,
-    /// `true` if the owner waits for a notice when the key is held: a [`Hint`](crate::store::Hint) with a
-    /// fence of 0 when the key is free and the owner is the first. It leaves the queue by that, and
-    /// has no precedence: the next request gets the key, from any owner.
+    /// `true` if the owner waits for a notice when the key is held. A notice is a [`Hint`](crate::store::Hint)
+    /// with a fence of 0, sent when the key is free and the owner is the first. With the notice the owner
+    /// leaves the queue. It has no precedence: the next request of any owner gets the key.
     pub notice: bool,
 }
 
 impl<'a> Proposal<'a> {
-    /// A request whose fence, if it is a new one, is at least `fence`.
+    /// Creates a request whose fence, if it is a new one, is at least `fence`.
     #[must_use]
     pub const fn new(request: AcquireRequest<'a>, fence: u64) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// The same proposal with another request in it.
+    /// Replaces the request in the proposal.
     #[must_use]
     pub const fn request(mut self, request: AcquireRequest<'a>) -> Self {
         self.request = request;
@@ -61,7 +61,7 @@ impl<'a> Proposal<'a> {
     }
 }
 
-/// A request of a quorum to one of its nodes: the fence of a lease is to be raised.
+/// A request from a quorum to one of its nodes to raise the fence of a lease.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -80,14 +80,14 @@ pub struct RaiseRequest<'a> {
     pub key: &'a LockKey,
     /// The owner of the lease.
     pub owner: OwnerId,
-    /// The fence that the lease was granted with.
+    /// The fence with which the lease was granted.
     pub from: u64,
-    /// The fence that it is to have.
+    /// The new fence.
     pub to: u64,
 }
 
 impl<'a> RaiseRequest<'a> {
-    /// The fence of this lease is to be raised from one value to another.
+    /// Creates a request to raise the fence of this lease from one value to another.
     #[must_use]
     pub const fn new(key: &'a LockKey, owner: OwnerId, from: u64, to: u64) -> Self {
         Self {
@@ -98,21 +98,21 @@ impl<'a> RaiseRequest<'a> {
         }
     }
 
-    /// The same request for another key, for a node that keeps its locks elsewhere.
+    /// Sets another key, for a node that keeps its locks under other names.
     #[must_use]
     pub const fn key(mut self, key: &'a LockKey) -> Self {
         self.key = key;
         self
     }
 
-    /// The same request for another owner.
+    /// Sets another owner.
     #[must_use]
     pub const fn owner(mut self, owner: OwnerId) -> Self {
         self.owner = owner;
         self
     }
 
-    /// The same request with another fence that the lease was granted with.
+    /// Sets another fence with which the lease was granted.
     #[must_use]
     pub const fn from(mut self, from: u64) -> Self {
         self.from = from;

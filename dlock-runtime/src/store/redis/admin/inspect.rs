@@ -1,4 +1,4 @@
-//! Locks as operators see them, and their forced release.
+//! Inspects locks for operators, and force-releases them.
 
 mod pace;
 mod scan;
@@ -52,7 +52,7 @@ pub(crate) struct Survey {
     pub(crate) processes: BTreeMap<ClientId, Presence>,
 }
 
-/// More waiters of one lock are not told of: a server must not be held up by them.
+/// The maximum number of waiters that are listed for one lock, so that the listing does not block a server.
 const MOST_WAITERS: usize = 4096;
 
 impl RedisStore {
@@ -151,8 +151,8 @@ impl RedisStore {
         Ok((!snapshot.is_idle()).then_some(snapshot))
     }
 
-    /// Takes a lock away from whom it was seen with. `None` if it was not that lease, and else whether
-    /// a waiter has it.
+    /// Force-releases a lock from the inspected holder. Returns `None` if the lease has changed, and otherwise
+    /// whether a waiter holds the lock now.
     pub(crate) async fn unlock(
         &self,
         key: &LockKey,

@@ -1,9 +1,8 @@
-//! The presence of a process in the server, for operators: its label, start and version.
+//! The record of a process in the server, for operators: its label, start and version.
 //!
-//! A task for each manager writes that down every ten seconds, and the server forgets it after thirty, or as
-//! soon as the manager has shut down.
-//! No lock depends on it: what fails is tried again the next time. When the task's runtime has ended, it goes
-//! on on that of the next request.
+//! A task for each manager writes the record every ten seconds. The server removes it after thirty seconds, or
+//! as soon as the manager has shut down. No lock depends on it, so a failed write is only repeated at the next
+//! interval. When the task's runtime has ended, the task continues on the runtime of the next request.
 
 use std::{
     sync::{
@@ -153,7 +152,7 @@ impl Work for PresenceWriter {
             if is_refused && !self.was_told {
                 self.was_told = true;
                 told(|| {
-                    debug!(target: TARGET, %error, "operators cannot see what this process is");
+                    debug!(target: TARGET, %error, "process record not published: operators cannot identify this process");
                 });
             }
         }

@@ -106,8 +106,8 @@ impl RedisStore {
         all
     }
 
-    /// Why a script of a lock cannot publish, as far as the server tells. What else may go wrong is told
-    /// elsewhere.
+    /// Returns the reason why a script of a lock cannot publish, as far as the server reports it. Other
+    /// failures are reported elsewhere.
     async fn unpublished(&self) -> Option<String> {
         let command = Command::publish_in_script(&self.config);
         match self.servers.execute(&command).await {
@@ -216,7 +216,7 @@ fn replicas(info: &BTreeMap<String, String>) -> impl Iterator<Item = Address> {
     })
 }
 
-/// A refused answer is left out; whether that matters is told elsewhere.
+/// Omits a refused answer; its consequences are reported elsewhere.
 fn unless_denied(answer: Result<Value, StoreError>) -> Result<Option<Value>, StoreError> {
     match answer {
         Ok(value) => Ok(Some(value)),

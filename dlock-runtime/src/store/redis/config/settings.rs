@@ -30,42 +30,42 @@ pub struct RedisConfig {
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `redis+unix:///path[?db=0&user=...&pass=...]`
     /// - `redis-sentinel://[user:password@]host[:port],.../service[/database]`, with
-    ///   `?sentinel_user=...&sentinel_pass=...` if the Sentinels want a login of their own
+    ///   `?sentinel_user=...&sentinel_pass=...` if the Sentinels require a separate login
     /// - `redis-cluster://[user:password@]host[:port],...`, with some nodes of a cluster
-    /// - `redlock://[user:password@]host[:port],...`, for an `Inspector` alone: what locks there is a
+    /// - `redlock://[user:password@]host[:port],...`, only for an `Inspector`; to lock on these servers use a
     ///   [`Quorum`](crate::store::quorum::Quorum)
     ///
-    /// Over TLS they begin with `rediss`; `valkey` can stand for `redis`. Options follow: for all
-    /// `?protocol=resp2`, over TLS `?ca=/path.pem` and `?cert=/path.pem&key=/path.pem`, for one
-    /// server and Sentinels `?min_replicas=1`.
+    /// URLs with TLS begin with `rediss`; `valkey` is a synonym of `redis`. Options follow: `?protocol=resp2`
+    /// for all URLs, `?ca=/path.pem` and `?cert=/path.pem&key=/path.pem` with TLS, `?min_replicas=1` for one
+    /// server and Sentinels.
     pub url: String,
-    /// User and password, if the URL has none.
+    /// The user and the password, if the URL has none.
     pub credentials: Option<CredentialsProvider>,
-    /// Certificates for a URL over TLS, besides those that it names.
+    /// Certificates for a URL with TLS, in addition to those in the URL.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
-    /// The name of the process in the server's list of connections: they are called `dlock:` and
-    /// this, with `_` in place of any character that is not printable ASCII.
+    /// The name of the process in the server's list of connections. A connection is named `dlock:` and this
+    /// name, with `_` for each character that is not printable ASCII.
     pub name: String,
-    /// The prefix of all of its keys and channels: 1 to 64 printable ASCII characters without
-    /// spaces and braces, not ending in `:fence` or `:process`.
+    /// The prefix of all keys and channels: 1 to 64 printable ASCII characters without spaces and braces, not
+    /// ending in `:fence` or `:process`.
     pub namespace: String,
-    /// The limit of one request, wherever a cluster sends it; an hour at the most.
+    /// The maximum time of one request, including redirections in a cluster; at most one hour.
     pub response_timeout: Duration,
-    /// The limit of [`RedisStore::connect`](crate::store::redis::RedisStore::connect); an hour at
-    /// the most.
+    /// The maximum time of [`RedisStore::connect`](crate::store::redis::RedisStore::connect); at most one hour.
     pub connect_timeout: Duration,
-    /// `true` if a lock lies at the key's own text, where other clients' `SET key token NX PX ms`
-    /// meets it: see [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
+    /// `true` if a lock is stored under the key's own text, where it conflicts with the
+    /// `SET key token NX PX ms` of other clients: see
+    /// [`LockManagerBuilder::raw_keys`](crate::LockManagerBuilder::raw_keys).
     pub raw_keys: bool,
-    /// The number of replicas that have to confirm a lease and each of its renewals; a greater
-    /// `?min_replicas=n` in the URL counts. None with 0.
+    /// The number of replicas that must confirm a lease and each of its renewals; a greater `?min_replicas=n`
+    /// in the URL takes precedence. 0 for none.
     pub min_replicas: u32,
 }
 
 impl RedisConfig {
-    /// The server at `url`, the namespace `dlock`, a second for a request, five to connect, no raw
-    /// keys, and no replicas that have to confirm.
+    /// Creates a configuration for `url` with the namespace `dlock`, a response timeout of 1 s, a connect
+    /// timeout of 5 s, no raw keys, and no replicas that must confirm.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -149,7 +149,7 @@ impl RedisConfig {
         self
     }
 
-    /// The configuration for a URL and the options of a manager.
+    /// Returns the configuration for a URL and the options of a manager.
     pub(crate) fn with_options(url: &str, options: StoreOptions) -> Self {
         Self {
             name: options.label,
@@ -160,7 +160,7 @@ impl RedisConfig {
         }
     }
 
-    /// The name of the connections on the server.
+    /// Returns the name of the connections on the server.
     pub(crate) fn connection_name(&self) -> String {
         const LONGEST: usize = 160;
         let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
@@ -168,7 +168,7 @@ impl RedisConfig {
         "dlock:".chars().chain(name).collect()
     }
 
-    /// The same as the one word that processes are known by.
+    /// Returns the same name as one word, by which processes are listed.
     pub(crate) fn label(&self) -> String {
         const LONGEST: usize = 128;
         let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
@@ -180,7 +180,7 @@ impl RedisConfig {
         }
     }
 
-    /// The servers of the URL, with the credentials and certificates that are set beside it.
+    /// Returns the servers of the URL, with the separately configured credentials and certificates.
     pub(crate) fn location(&self) -> Result<Location, ConnectError> {
         let mut location = Location::parse(&self.url)?;
         self.check()?;
@@ -195,7 +195,7 @@ impl RedisConfig {
             let reason = reason.into();
             Err(ConnectError::InvalidOption { option, reason })
         };
-        // A brace would choose the slot in place of the lock's name.
+        // A brace would select the slot instead of the lock's name.
         let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'{' && byte != b'}';
         if !(1..=LONGEST_NAMESPACE).contains(&self.namespace.len())
             || !self.namespace.bytes().all(plain)
@@ -205,7 +205,7 @@ impl RedisConfig {
                 "it must be 1 to 64 printable ASCII characters without spaces and braces",
             );
         }
-        // `dlock:fence` would have locks where `dlock` has its fences.
+        // `dlock:fence` would store locks where `dlock` stores its fences.
         if self.namespace.ends_with(":fence") {
             return refuse(
                 "namespace",
@@ -232,7 +232,7 @@ impl RedisConfig {
 impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("RedisConfig");
-        // Never as it was given: it may hold a password.
+        // The URL is not shown as given, because it may contain a password.
         shown
             .field("url", &Location::parse(&self.url).ok())
             .field("credentials", &self.credentials);

@@ -1,7 +1,7 @@
 //! Notices bytes of any kind that come from a server.
 //!
-//! Answers come in the order of the requests. So the one to a PING says nothing of the server while others
-//! are ahead of it, however long that takes; those others do.
+//! Answers arrive in the order of the requests. While other requests are ahead of a PING, its missing answer
+//! says nothing about the server; their answers do.
 
 use std::{
     pin::pin,

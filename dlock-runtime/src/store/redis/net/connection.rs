@@ -1,9 +1,8 @@
-//! One connection to the server: how it is opened, used and closed.
+//! Opens, uses and closes one connection to the server.
 //!
-//! The connection's own task is kept here rather than with the client library, because a broken
-//! connection has to be closed while callers still wait on it. They get an error at once, and
-//! nothing they have sent can be carried out after what they will send on the next connection,
-//! as far as that is up to this side.
+//! The connection's own task is kept here and not in the client library, because a broken connection must be
+//! closed while callers still wait on it. The callers get an error at once. As far as this side can ensure it,
+//! their requests cannot be carried out after later requests on the next connection.
 
 mod handle;
 mod health;
@@ -191,7 +190,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The policy by which the server may delete locks to make room, if it has told of one.
+    /// Returns the policy by which the server may evict locks, if it is known.
     pub(crate) fn evicts(&self) -> Option<&str> {
         self.evicts.as_deref()
     }

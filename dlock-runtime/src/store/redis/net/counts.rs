@@ -1,5 +1,4 @@
-//! Counters of a server: the times in which a connection is missing, and messages that had to be
-//! sent again.
+//! Counters of a server: missing connections, and messages that were sent again.
 
 use metrics::{Gauge, counter, gauge};
 
@@ -24,7 +23,7 @@ impl Outage {
         self.begins(server);
     }
 
-    /// There is none; told more than once, the first time counts.
+    /// Records that the connection is missing. Only the first call counts.
     pub(crate) fn begins(&mut self, server: &str) {
         if self.0.is_none() {
             told(|| {

@@ -1,7 +1,7 @@
-//! An error that a server sends before any request: why it will not serve us.
+//! Reads an error that a server sends before any request, and which explains why it refuses the connection.
 //!
-//! One that has too many clients, or serves its own machine only, says so and hangs up. The library
-//! knows of no answer without a question, and only tells that the connection broke.
+//! A server with too many clients, or one that serves only its own machine, sends such an error and closes the
+//! connection. The library does not expect an answer without a request, and reports only a broken connection.
 
 use std::{
     sync::{Arc, OnceLock},

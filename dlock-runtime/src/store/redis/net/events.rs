@@ -1,7 +1,7 @@
-//! Log events of the connection, which concerns every lock at once: an outage has one event
-//! at its beginning and one at its end, however many requests and attempts fail meanwhile.
+//! Log events of a connection. A connection affects all locks, so an outage has one event at its beginning and
+//! one at its end, however many requests and attempts fail in between.
 //!
-//! A subscriber that panics must not end the task that keeps the connection.
+//! A subscriber that panics must not end the task of the connection.
 
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -16,19 +16,19 @@ use crate::{
 pub(crate) struct Events {
     /// The URL without its password.
     server: String,
-    /// The moment since when there is no connection, if there should be one.
+    /// The time since which a required connection is missing.
     down_since: Option<Instant>,
     outage: Outage,
-    /// `true` if the log or a caller has been told of that.
+    /// `true` if the log or a caller has reported the outage.
     told: bool,
-    /// The eviction policy that the log has named.
+    /// The eviction policy that was logged.
     evicts: Option<String>,
-    /// Another connection to the same server tells of its outages.
+    /// Another connection to the same server reports its outages.
     is_second: bool,
 }
 
 impl Events {
-    /// For a connection that is made in the background: only the log tells that it fails.
+    /// Creates the log of a connection that is made in the background: only the log reports its failure.
     pub(crate) fn new(server: String) -> Self {
         Self {
             server,
@@ -40,8 +40,8 @@ impl Events {
         }
     }
 
-    /// For one more connection to a server. That it cannot be opened is told once; of outages the first one
-    /// tells.
+    /// Creates the log of a second connection to a server. A failure to open it is reported once; the first
+    /// connection reports outages.
     pub(crate) fn of_second(server: String) -> Self {
         Self {
             is_second: true,
@@ -49,7 +49,7 @@ impl Events {
         }
     }
 
-    /// For a connection whose first failure is the error of a waiting caller.
+    /// Creates the log of a connection whose first failure is returned to a waiting caller.
     pub(crate) fn awaited(server: String) -> Self {
         Self {
             told: true,
@@ -57,7 +57,7 @@ impl Events {
         }
     }
 
-    /// For a node of a cluster, to which this connection may be one more.
+    /// Creates the log of a connection to a node of a cluster, possibly in addition to others.
     pub(crate) fn of_part(is_second: bool, server: String) -> Self {
         if is_second {
             Self::of_second(server)
@@ -92,7 +92,7 @@ impl Events {
         told(|| info!(target: TARGET, %server, away_ms, "connected"));
     }
 
-    /// By which policy the server may delete locks to make room: told once, and when it changes.
+    /// Reports the policy by which the server may evict locks: once, and when it changes.
     pub(crate) fn evicts(&mut self, policy: Option<&str>) {
         if self.is_second || self.evicts.as_deref() == policy {
             return;
@@ -109,7 +109,7 @@ impl Events {
         }
     }
 
-    /// A connection that has worked does so no more.
+    /// Reports that an established connection broke.
     pub(crate) fn lost(&mut self, error: &StoreError) {
         let server = &self.server;
         if self.is_second {
@@ -123,7 +123,7 @@ impl Events {
         told(|| warn!(target: TARGET, %server, %error, "connection lost"));
     }
 
-    /// An attempt to connect has failed, and others follow.
+    /// Reports a failed attempt to connect, which is followed by others.
     pub(crate) fn failed(&mut self, error: &StoreError) {
         let server = &self.server;
         if self.is_second {
@@ -136,7 +136,7 @@ impl Events {
             told(|| {
                 warn!(
                     target: TARGET, %server, %error,
-                    "no connection for renewals: they share that of other requests"
+                    "no connection for renewals: renewals share the connection of other requests"
                 );
             });
             return;

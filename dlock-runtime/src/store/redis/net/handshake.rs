@@ -1,10 +1,10 @@
-//! Makes a socket a TLS connection, and says why that fails.
+//! Adds TLS to a socket, and explains a failure.
 //!
-//! rustls gets its provider explicitly, and nothing is installed for the whole process; without the feature `tls`,
-//! `no_tls.rs` stands in. TLS sessions are not resumed, so each connection sees a certificate that is valid at that time. A
-//! server judges a client's certificate only after the handshake, so its refusal is read during the login. Redis without
-//! TLS meets a handshake with silence: then it is sent a `PING` in plain text, and if it answers, the error names
-//! the right scheme.
+//! rustls gets its provider explicitly, and nothing is installed for the whole process. Without the feature
+//! `tls`, `no_tls.rs` replaces this module. TLS sessions are not resumed, so each connection verifies
+//! the certificate again. A server checks a client's certificate only after the handshake, so
+//! its refusal is read during the login. Redis without TLS does not answer a handshake. It then receives a
+//! `PING` in plain text, and if it answers, the error names the right scheme.
 
 use std::{
     fmt::{self, Display},

@@ -1,4 +1,4 @@
-//! Listens to the wake-up messages of servers, on connections of its own.
+//! Receives the wake-up messages of servers, on separate connections.
 
 use std::{
     collections::{HashSet, VecDeque},

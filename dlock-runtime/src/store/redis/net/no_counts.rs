@@ -1,4 +1,4 @@
-//! The stand-in for the metrics of a server where the feature is off.
+//! Replaces the metrics of a server when the feature is off.
 
 pub(crate) fn wake_up_resent(_server: &str, _outcome: &'static str) {}
 

@@ -1,4 +1,4 @@
-//! The stand-in for TLS where it is not built in: there is no [`Connector`] of it.
+//! Replaces TLS when it is not built in: no [`Connector`] can be created.
 
 use std::{convert::Infallible, fmt::Display, time::Duration};
 

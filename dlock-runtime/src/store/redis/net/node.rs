@@ -1,6 +1,6 @@
-//! One server: requests to it go over the connection that a task of its own keeps.
+//! One server. Requests use the connection that a separate task keeps open.
 //!
-//! The task goes on on the runtime of the next request when its own runtime has ended.
+//! When the task's runtime has ended, the task continues on the runtime of the next request.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
-//! The login on a RESP2 connection, before the library's own.
+//! Logs in on a RESP2 connection, before the library does.
 //!
-//! The library logs in over RESP2 as well, but keeps to itself why that failed, and it cannot give
-//! a name to a connection that only subscribes.
+//! The library also logs in over RESP2, but hides the reason of a failure, and cannot name a connection that
+//! only subscribes.
 
 use std::{io, time::Duration};
 

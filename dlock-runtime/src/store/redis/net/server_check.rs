@@ -1,4 +1,4 @@
-//! The answer of a server to `HELLO`, and whether locks would work there.
+//! Checks the answer of a server to `HELLO`: whether locks work there.
 
 use redis::Value;
 

@@ -1,8 +1,8 @@
-//! Background tasks of a store that start again, whatever has ended them.
+//! Background tasks of a store that restart after every interruption.
 //!
-//! A task ends early in two ways. It panics, or what it calls does: then it goes on after a pause, which
-//! grows with each panic in a row. Or its runtime ends, which drops it at any await: then its work lies
-//! here until a request comes, and goes on on the runtime of that request.
+//! A task ends early in two ways. If it or a function that it calls panics, it continues after a pause that
+//! grows with each consecutive panic. If its runtime ends, it is dropped at any await; its work then waits for
+//! the next request, and continues on the runtime of that request.
 
 use std::{
     any::Any,

@@ -1,4 +1,4 @@
-//! A connection to one server, on which we are logged in.
+//! A logged-in connection to one server.
 
 use std::{future::Future, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The socket to a server, and the reasons that it gives before the first answer.
+//! The socket to a server, and the errors that the server sends before the first answer.
 
 use std::{io, pin::Pin, time::Duration};
 

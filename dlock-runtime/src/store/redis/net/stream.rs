@@ -1,4 +1,4 @@
-//! Streams of bytes, over whatever address, and those whose reads are observed.
+//! Byte streams over any kind of address, and streams whose reads are observed.
 
 use std::{
     io,

@@ -1,5 +1,4 @@
-//! The connection over which hints come where RESP2 is spoken: the one of the requests can carry
-//! nothing there that was not asked for.
+//! The connection for hints with RESP2, where the connection of the requests cannot carry unsolicited messages.
 
 use std::{sync::Arc, time::Duration};
 

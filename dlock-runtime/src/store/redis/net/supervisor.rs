@@ -1,24 +1,22 @@
-//! Keeps one good connection to the server at hand, for as long as the store lives.
+//! Keeps a working connection to the server for the life of the store.
 //!
-//! The task that does this is the only one that connects. It replaces the connection
+//! Only the task of this module connects. It replaces the connection
 //! - when it breaks, which the library reports at once because it always reads;
 //! - when the server turns out to be a replica, or forgets our login;
-//! - when it has become a black hole. A request that got no answer in time, or whose caller gave
-//!   up before, raises a suspicion, and then a PING is sent. Answers come in the order of the
-//!   requests, so its own may take long while many are ahead of it: the connection is good as long as
-//!   something comes within each response timeout. A slow server and a dead one are told apart by
-//!   nothing but that limit. An idle connection is asked from time to time, since hints come over
-//!   it as well;
+//! - when the connection is silently dead. A request without an answer in time, or whose caller cancelled it
+//!   before, causes a PING. Answers arrive in the order of the requests, so the PING may take long while many
+//!   requests are ahead of it: the connection is kept as long as any answer arrives within each response
+//!   timeout. This limit is the only difference between a slow server and a dead one. An idle connection is
+//!   checked from time to time, because hints arrive on it as well;
 //! - when the Sentinels name another master.
 //!
-//! Where hints need a connection of their own, which is so with RESP2, all of this holds for the
-//! two of them together.
+//! Where hints need a connection of their own, as with RESP2, these rules apply to both connections together.
 //!
-//! The task itself starts again when it has panicked, or when its runtime has ended and there is a request.
+//! The task restarts after a panic, or with the next request after its runtime has ended.
 //!
-//! The old socket is closed before the new one serves. While there is none, callers wait for the
-//! first attempt, and get the last failure at once after that: they know best how long to go on.
-//! The first attempt after a loss is put off at random, so that a fleet does not come back at once.
+//! The old socket is closed before the new one is used. While there is no connection, callers wait for the
+//! first attempt; after it fails, they get the last failure at once and decide themselves how long to retry.
+//! The first attempt after a loss has a random delay, so that not all processes of a fleet reconnect at once.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -252,9 +250,8 @@ impl Backoff {
     /// The pause after the loss of a connection that lived so long; `None` if it counts as a failed
     /// attempt.
     ///
-    /// One that has lived longer than the next pause ends the series of them. But a server that drops all
-    /// its clients shall not have them back at the same instant. What many lose at once is old as a rule,
-    /// and what is lost often shall not be missing for long, so the wait grows with the age.
+    /// A loss that affects many connections usually affects old ones, and frequent losses must not cause long
+    /// outages. The delay therefore grows with the age of the connection.
     fn outlived(&mut self, lived: Duration, random: u64) -> Option<Duration> {
         if lived <= self.0 {
             return None;

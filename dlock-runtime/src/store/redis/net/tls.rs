@@ -1,4 +1,5 @@
-//! The authorities that a TLS connection trusts, and its own certificate: as given, and as read.
+//! The certificate authorities that a TLS connection trusts, and its own certificate, as configured and as
+//! read.
 
 use std::{fmt, fs, path::PathBuf, sync::Arc};
 

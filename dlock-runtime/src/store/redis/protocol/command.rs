@@ -98,8 +98,8 @@ impl Command {
         command
     }
 
-    /// The lock is taken away if it is still what was seen there: an owner with its fence, or what has
-    /// this SHA-1.
+    /// Creates the command that force-releases the lock if its value is still the inspected one: an owner with
+    /// its fence, or a value with this SHA-1.
     #[cfg(feature = "admin")]
     pub(crate) fn unlock(
         config: &RedisConfig,
@@ -149,7 +149,7 @@ impl Command {
         Self::plain(cmd, Some(slot::of_key(key.as_bytes())))
     }
 
-    /// The holder of a lock is told that it was taken away.
+    /// Creates the command that notifies the holder of a lock of its forced release.
     #[cfg(feature = "admin")]
     pub(crate) fn tell_holder(config: &RedisConfig, key: &LockKey, holder: OwnerId) -> Self {
         let channel = names::channel(&config.namespace, holder.client());

@@ -1,7 +1,7 @@
-//! Failures of servers and connections, sorted and put into words.
+//! Classifies and describes failures of servers and connections.
 //!
-//! Codes alone do not do: inside a script a missing permission is an `ERR`, and older servers
-//! wrap every failure of a script into one. So texts are looked at, by their beginnings.
+//! Codes alone are not sufficient: inside a script a missing permission is an `ERR`, and older servers wrap
+//! every failure of a script into one. The beginnings of the texts are therefore compared too.
 
 #[cfg(test)]
 mod tests;

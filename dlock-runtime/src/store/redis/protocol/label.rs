@@ -1,4 +1,4 @@
-//! The word by which the holder of a lock is known: `label#function`.
+//! The stored name of a holder: `label#function`.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! The names of a lock's keys and channels in the server.
 //!
-//! All of them lie in one slot, whatever the lock itself is called: in braces its name is hashed as a
-//! whole, and so it is where it stands alone, since it has no braces. Nor is any of the other keys
-//! ever the name of a lock, since they all have braces.
+//! All of them are in one slot, whatever the name of the lock. In braces the name is hashed as a whole, and so
+//! is a name that stands alone, because it contains no braces. All other keys contain braces, so none of them
+//! can be the name of a lock.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Answers of a node that has not carried out a request: where it belongs, or to come again.
+//! Answers of a node that has not carried out a request: a redirection to another node, or a request to retry.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -48,7 +48,7 @@ impl Place {
         })
     }
 
-    /// The address, as `from` means it; `None` if it has not told.
+    /// Returns the address as the node at `from` means it, or `None` if the node has not named one.
     pub(crate) fn seen_from(&self, from: &Address) -> Option<Address> {
         resolve(&self.host, self.port, from)
     }

@@ -1,27 +1,32 @@
-//! A Redis Cluster: several masters, each with slots of its own, and a connection to each.
+//! A Redis Cluster: several masters, each with its own slots and its own connection.
 //!
-//! This module sends requests to their nodes, not the client library. That library sends a command
-//! again after its reply was lost, where a lock has to report that the outcome is unknown; it keeps
-//! requests whose callers are gone; and it may send two requests of one owner over two connections.
-//! Here every master is a [`Node`] as a single server is: requests of an owner arrive in order, a
-//! broken connection is closed before the next serves, and a request without an answer is an error
-//! that says so. Only an answer that nothing was done leads to another node.
+//! This module routes requests to nodes itself and does not use the client library's routing. The library
+//! repeats a command after its reply was lost, although a lock must then report an unknown outcome. It also
+//! keeps requests whose callers have cancelled them, and may send two requests of one owner over two
+//! connections. Here every master is a [`Node`], like a single server: requests of an owner arrive in order, a
+//! broken connection is closed before the next one is used, and a request without an answer is reported as an
+//! error. A request goes to another node only after an answer that it was not carried out.
 //!
-//! - `route.rs` sends a request to the master of its slot. **[S]** It goes on to another node only after an answer that nothing
-//!   was done: MOVED (the map is changed for the slot, with one more request), ASK (the request follows `ASKING` in one
-//!   write), TRYAGAIN (after a pause); `protocol/redirect.rs` reads them. A broken connection or no answer is an error, as with one
-//!   server. All of it ends within the time for one request. (`a_lost_reply_is_told_and_nothing_is_sent_twice`)
-//! - `refresh.rs` keeps the map; `refresh/round.rs` asks for it. Nodes are told apart by their addresses alone, which are trusted. A node that is no longer a
-//!   master is dropped with its connection; the outcome of requests under way there is unknown.
-//! - While a slot moves, its keys are on two nodes. **[S]** An acquire needs the lock and its fence at one node, so that no
-//!   fence is counted by a counter that is left behind; it waits for the end of the move. A renewal needs the lock alone,
-//!   and goes on. A release that meets TRYAGAIN deletes the lock alone (`drop.lua`), if the owner still holds it; waiters find it
-//!   free at their next poll.
-//! - Every client is subscribed at every master. The cluster's bus passes a hint on to all of them, so a hint arrives once for
-//!   each master, first from the one that granted. A repeated hint is an old one, which no waiter believes.
-//! - Replication is asynchronous: writes that a dying master had not passed on are lost, a lease among them. The holder learns
-//!   of it at its next renewal. **[S]** Tokens grow all the same, by the clock in the fence, as long as the nodes' clocks
-//!   agree better than a failover takes. (`a_lease_that_no_replica_has_is_lost_and_tokens_grow`, chaos)
+//! - `route.rs` sends a request to the master of its slot. **[S]** It goes on to another node only after an
+//!   answer that the request was not carried out: MOVED (the map is changed for the slot, with one more
+//!   request), ASK (the request follows `ASKING` in one write), TRYAGAIN (after a pause);
+//!   `protocol/redirect.rs` reads them. A broken connection or a missing answer is an error, as with one
+//!   server. All of it ends within the time limit of one request.
+//!   (`a_lost_reply_is_told_and_nothing_is_sent_twice`)
+//! - `refresh.rs` maintains the map; `refresh/round.rs` requests it. Nodes are identified only by their
+//!   addresses, which are trusted. A node that is no longer a master is dropped with its connection; the
+//!   outcome of requests in progress there is unknown.
+//! - While a slot moves, its keys are on two nodes. **[S]** An acquire needs the lock and its fence on one
+//!   node, so that no fence comes from an abandoned counter; it waits for the end of the move. A renewal needs
+//!   only the lock, and continues. A release that receives TRYAGAIN deletes only the lock (`drop.lua`), if the
+//!   owner still holds it; waiters find it free at their next poll.
+//! - Every client subscribes at every master. The cluster's bus forwards a hint to all of them, so a hint
+//!   arrives once for each master, first from the one that granted. A repeated hint is an old one, which no
+//!   waiter accepts.
+//! - Replication is asynchronous: writes that a crashing master had not forwarded are lost, possibly including
+//!   a lease. The holder notices at its next renewal. **[S]** Tokens still increase, by the clock in the fence,
+//!   as long as the nodes' clocks agree within the time of a failover.
+//!   (`a_lease_that_no_replica_has_is_lost_and_tokens_grow`, chaos)
 
 pub(super) mod map;
 mod refresh;

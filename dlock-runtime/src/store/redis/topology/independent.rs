@@ -1,4 +1,4 @@
-//! Servers that know nothing of each other, named by one URL: a quorum of them.
+//! Independent servers, named by one URL: a quorum of them.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -168,7 +168,7 @@ async fn first_majority(
             return outcome;
         }
     }
-    unreachable!("all have told, so a majority did one or the other")
+    unreachable!("every server is ready or has failed, so a majority did one or the other")
 }
 
 /// The id of a server since its start.

@@ -1,12 +1,13 @@
-//! The connections over which leases are renewed, besides those for all other requests.
+//! Separate connections for the renewal of leases.
 //!
-//! They are on the thread that renews, so no runtime of the user's can hold them up, and no renewal waits behind
-//! other requests. They are opened when the first lease of the store is due.
+//! They run on the thread that renews. A runtime of the user therefore cannot delay them, and no renewal waits
+//! behind other requests. They are opened when the first lease of the store is due.
 //!
-//! A renewal that cannot be sent there goes over the store's other connection: a server may refuse new ones, or a
-//! certificate may have run out, while the old connection goes on. That is only done with renewals that were certainly not
-//! carried out. All renewals of a lease carry one TTL, so their order over two connections does not matter; what keeps
-//! a lease for its `min_hold` waits for the renewal before it.
+//! A renewal that cannot be sent there uses the store's other connection: a server may refuse new connections,
+//! or a certificate may have expired, while the old connection still works. This applies only to renewals that
+//! were certainly not carried out. All renewals of a lease have the same TTL, so their order over two
+//! connections does not matter. The request that keeps a lease for its `min_hold` waits for the renewal before
+//! it.
 
 use std::{sync::Arc, time::Duration};
 

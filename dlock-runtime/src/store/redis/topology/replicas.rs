@@ -1,22 +1,23 @@
 //! Leases that replicas have confirmed, for `min_replicas`.
 //!
-//! `WAIT` counts the replicas that have what its own connection has written, and blocks that connection. So there is a
-//! second connection, kept by a supervisor of its own, over which a granted lease is renewed, followed by `WAIT`
-//! in the same write; all renewals go that way. The renewal also shows whether the lease is still held where
-//! the replicas are counted. A replica that has confirmed it has everything its master wrote before, such as the grant and the
-//! fence. One task takes all requests that came while it waited for the last ones, and confirms them with one
-//! `WAIT`: callers do not stand in line, however long a replica takes.
+//! `WAIT` counts the replicas that have received the writes of its own connection, and blocks that connection.
+//! There is therefore a second connection with a supervisor of its own. A granted lease is renewed over it,
+//! followed by `WAIT` in the same write; all renewals use it too. The renewal also shows whether the lease is
+//! still held where the replicas are counted. A replica that has confirmed it has all earlier writes of its
+//! master, such as the grant and the fence. One task collects all requests that arrive while it waits, and
+//! confirms them with one `WAIT`. Callers therefore do not queue, however long a replica takes.
 //!
-//! - **[S]** An answer that is not confirmed in time is no answer: the attempt asks again, finds its own lease, and releases
-//!   it when its wait is over, as after any unknown outcome. Until then others find the key held; they could not
-//!   have confirmed it either.
-//! - **[S]** The two connections may reach different masters for a moment. A lease that is not found where replicas are counted
-//!   was not confirmed. *Not the owner* from a master with too few replicas is no answer at all: the master may have been replaced,
-//!   or have come back empty.
-//! - **[S]** A hint says nothing about replicas. It is passed on with the fence 0, which no answer confirms, so that the waiter
-//!   asks. (`a_hint_without_a_fence_only_makes_the_waiter_ask`, `a_lease_that_is_handed_on_is_confirmed_too`)
-//! - A release is not confirmed: lost in a failover, it costs others one TTL at most. It goes over the first connection;
-//!   a renewal that arrives after it finds nothing and does nothing.
+//! - **[S]** A lease that is not confirmed in time counts as a request without an answer: the attempt repeats
+//!   its request, finds its own lease, and releases it when its wait ends, as after any unknown outcome. Until
+//!   then other clients find the key held; they could not have confirmed it either.
+//! - **[S]** The two connections may reach different masters for a moment. A lease that is not found where
+//!   replicas are counted was not confirmed. *Not the owner* from a master with too few replicas counts as no
+//!   answer: the master may have been replaced, or may have restarted without data.
+//! - **[S]** A hint says nothing about replicas. It is forwarded with the fence 0, which no answer confirms, so
+//!   that the waiter sends a request. (`a_hint_without_a_fence_only_makes_the_waiter_ask`,
+//!   `a_lease_that_is_handed_on_is_confirmed_too`)
+//! - A release is not confirmed: if a failover loses it, other clients wait at most one TTL. It uses the first
+//!   connection. A renewal that arrives after it does not find the lease, and changes nothing.
 
 #[cfg(test)]
 mod tests;

@@ -1,27 +1,28 @@
-//! Finds the master of a service by its Sentinels, and notices when it has moved.
+//! Finds the master of a service through its Sentinels, and detects a change of the master.
 //!
-//! All of them are asked at once, and of the answers of a majority the one with the greatest
-//! configuration epoch counts, since a Sentinel that was cut off goes on naming an old master.
+//! All Sentinels receive the request at once. Among the answers of a majority, the one with the greatest
+//! configuration epoch decides, because an isolated Sentinel continues to name an old master.
 //!
-//! The epoch is asked for before the address: during a failover both change, and an old address
-//! must not be taken for a new one. `SENTINEL MASTER` alone would not do, because the Sentinel that
-//! leads a failover names the old address with the new epoch there until it is over.
+//! The epoch is requested before the address: both change during a failover, and an old address must not be
+//! combined with a new epoch. `SENTINEL MASTER` alone is not sufficient: until a failover ends, the Sentinel
+//! that leads it returns the old address with the new epoch.
 //!
-//! The questions go over connections that are kept, one to each Sentinel: a fleet that logs in anew for every
-//! question would keep them busy.
+//! The requests use persistent connections, one to each Sentinel: a fleet that logs in for every request would
+//! overload the Sentinels.
 //!
-//! A master that is older than a known one counts only by a majority, and when the other Sentinels have answered or failed;
-//! that holds for the search for a master and for its watch. A server that answers as a replica is refused, and the
-//! Sentinels are asked again after the usual pause.
+//! A master with an older epoch than a known one needs a majority, and the other Sentinels must have answered
+//! or failed. This rule applies to the search for a master and to its watch. A server that answers as a replica
+//! is refused, and the Sentinels receive the request again after the usual pause.
 //!
-//! A connection to a master that hangs, or was replaced, stays open. So while there is one, the supervisor listens to
-//! `+switch-master` at one Sentinel, goes to the next when that fails, and asks all of them at intervals. When the
-//! master has moved, the connection is replaced, and every waiter polls. If no Sentinel can be reached, a known master
-//! stays the master.
+//! A connection to a master that hangs or was replaced stays open. While there is a connection, the supervisor
+//! therefore listens to `+switch-master` at one Sentinel, switches to the next when that fails, and sends a
+//! request to all of them at intervals. When the master has moved, the connection is replaced, and every waiter
+//! polls. If no Sentinel is reachable, a known master stays the master.
 //!
-//! **[S]** A failover does not take back a deadline: a lease is trusted as long as the last confirmed request allows. The
-//! new master's answer, *renewed* or *not the owner*, counts from then on. Its clock keeps fences growing although it may
-//! have missed the last of them. (`tokens_grow_although_the_replica_missed_the_last_writes`)
+//! **[S]** A failover does not shorten a deadline: a lease is valid as long as the last confirmed request
+//! allows. The new master's answer, *renewed* or *not the owner*, decides from then on. Its clock makes fences
+//! increase although it may have missed the last of them.
+//! (`tokens_grow_although_the_replica_missed_the_last_writes`)
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
-//! Publishes the wake-up messages that a script was not allowed to publish.
+//! Publishes wake-up messages that a script could not publish.
 //!
-//! Where pub/sub is sharded, as with managed servers, a script that works on one slot cannot publish in
-//! another. It then returns the message, and a command of its own goes to any server. A wake-up message
-//! promises nothing: one that is lost here costs its waiter the time to its next poll, and one that is late is
-//! judged like any other.
+//! Where pub/sub is sharded, as on managed servers, a script that works on one slot cannot publish in another.
+//! It then returns the message, and a separate command sends it to any server. A wake-up message is not
+//! guaranteed: if it is lost, its waiter finds the grant at its next poll; if it is late, it is checked like
+//! any other.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -29,8 +29,8 @@ pub(crate) struct WakeUps {
 }
 
 impl WakeUps {
-    /// Publishes the message that the script of `command` could not, and waits for that no longer than `limit`: the
-    /// message must have been written before the caller goes on, and perhaps ends its program.
+    /// Publishes the message that the script of `command` could not publish, within `limit`. The message must
+    /// be written before the caller continues, because its program may then end.
     pub(crate) async fn publish(
         &self,
         servers: &Servers,

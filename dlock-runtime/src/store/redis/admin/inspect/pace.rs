@@ -1,4 +1,4 @@
-//! The pace of a look: it costs a server a small part of its time, by that server's own clock.
+//! The pace of an inspection: it takes a small part of a server's time, by that server's own clock.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

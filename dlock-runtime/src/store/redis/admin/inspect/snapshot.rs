@@ -1,4 +1,4 @@
-//! A lock at one moment, and how a server tells of it.
+//! The state of a lock at one moment, and its form in the answer of a server.
 
 use std::time::Duration;
 

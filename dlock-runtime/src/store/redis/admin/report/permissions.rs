@@ -1,4 +1,4 @@
-//! The permissions of a server's user, tried out.
+//! Tests the permissions of a server's user.
 
 use redis::Cmd;
 
@@ -35,7 +35,7 @@ const fn useful(words: &'static [&'static str], purpose: &'static str) -> Trial 
     }
 }
 
-const LOCKS: &str = "locks are taken, renewed and given back by scripts, which need it";
+const LOCKS: &str = "the scripts that acquire, renew and release locks need it";
 
 /// The commands that are tried out on a key `K` that does not exist, so that they change nothing. A server
 /// looks at the permissions of a request before anything else but its form; in a cluster also before it says
@@ -128,7 +128,7 @@ pub(super) async fn denied(
     let endpoint = node.place().await?;
     for (is_pattern, purpose) in [
         (false, "lets a waiter hear that it has the lock"),
-        (true, "lets operators watch how locks are handed on"),
+        (true, "lets operators watch the grants of locks"),
     ] {
         let tried = subscribe(&endpoint, config, is_pattern).await;
         match tried {

@@ -122,7 +122,7 @@ impl Handle {
         })
     }
 
-    /// The failure of a command in words, after it has told whether the connection is still good.
+    /// Describes the failure of a command, and first records whether the connection is still usable.
     fn judge(&self, command: &Command, error: &RedisError) -> Stop {
         let explained = command.explain(error, self.limit);
         match Redirect::of(error) {

@@ -1,4 +1,4 @@
-//! The state of a connection, as its users have found it.
+//! The state of a connection, as observed by its users.
 
 use std::sync::{
     OnceLock,

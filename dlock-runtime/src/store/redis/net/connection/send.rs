@@ -1,4 +1,4 @@
-//! Several commands in one write, also to a server that has forgotten their scripts.
+//! Sends several commands in one write, also to a server that has lost their scripts.
 
 use std::iter;
 

@@ -1,4 +1,4 @@
-//! The map of a cluster: the node of each slot, as far as is known, and the nodes themselves.
+//! The map of a cluster: the known node of each slot, and the nodes.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,14 +1,13 @@
-//! Keeps the map of slots: says when the nodes are asked, and what their answers change.
+//! Maintains the map of slots: decides when the nodes receive a request, and how their answers change the map.
 //!
-//! A task asks when a request casts doubt on the map (a redirect, a node that does not serve), when
-//! a node cannot be reached, and from time to time. One round is under way at a time, and the
-//! rounds have pauses between them. A round asks a few nodes at once, over the connections there
-//! are, and ends when two agree, so that a hanging node causes no delay.
+//! A task sends requests when the map is in doubt (after a redirection, or when a node does not serve), when a
+//! node is unreachable, and from time to time. Only one round runs at a time, with pauses between rounds. A
+//! round sends requests to a few nodes at once, over existing connections, and ends when two of them agree, so
+//! a hanging node causes no delay.
 //!
-//! A node that was cut off keeps announcing an old map, and would lead back to old owners. So the
-//! answer of one node alone counts only for slots that no other node is known to serve, and ends no
-//! connection. An answer that was asked for before a node said that a slot has moved says nothing
-//! of that slot.
+//! An isolated node continues to announce an old map, which would lead back to old owners. The answer of a
+//! single node therefore counts only for slots that no other node is known to serve, and closes no connection.
+//! If a node reports that a slot has moved, answers to earlier requests say nothing about that slot.
 
 mod round;
 

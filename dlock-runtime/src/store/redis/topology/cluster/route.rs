@@ -1,4 +1,4 @@
-//! The way of a request to its node, and along the redirects of other nodes.
+//! Routes a request to its node, and follows redirections.
 
 #[cfg(test)]
 mod tests;

@@ -63,7 +63,7 @@ impl Topology {
 /// The address of a node; `Some(None)` if the answer does not contain it.
 #[expect(
     clippy::option_option,
-    reason = "not told and not understood are different"
+    reason = "a missing address and an unreadable one are different"
 )]
 fn address(node: &Value, from: &Address) -> Option<Option<Address>> {
     let [host, port, rest @ ..] = list(node)? else {

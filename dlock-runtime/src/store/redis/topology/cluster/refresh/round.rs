@@ -1,4 +1,4 @@
-//! One round of questions for the slots: which nodes are asked, and which answer counts.
+//! One round of requests for the slots: the choice of nodes, and of the deciding answer.
 
 use std::time::Duration;
 
