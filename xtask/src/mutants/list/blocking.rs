@@ -96,8 +96,8 @@ pub(super) const ALL: &[Mutant] = &[
         "release-blocks-on-tokio",
         "A release waits by tokio's means, which panic in a runtime's own code",
         ENGINE,
-        "let _entered = «runtime.enter()»;",
-        "{ runtime.block_on(async {}); runtime.enter() }",
+        "let parker = «Arc::new(Parker::default())»;",
+        "{ runtime.block_on(async {}); Arc::new(Parker::default()) }",
         THREADS,
     ),
     Mutant::new(
