@@ -28,6 +28,14 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// Reads the machine's clocks without tokio, whose clock panics in a thread that has lost tokio's context.
+    pub(crate) fn of_machine() -> Self {
+        Self {
+            monotonic: std::time::Instant::now().into(),
+            boot: boot_time(),
+        }
+    }
+
     /// Returns the moment `after` later, on both clocks. It saturates far beyond the end of any lease.
     ///
     /// ```

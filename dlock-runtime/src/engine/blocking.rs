@@ -37,12 +37,7 @@ pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> Result<T, NoWait> 
 /// `Handle::block_on` panics where a runtime polls or drops a task without a budget (`unconstrained`, a worker
 /// that shuts down, a combinator under `Runtime::block_on`), and in a thread that has lost its parker but not
 /// the rest of tokio's state. A release ends within the response timeout.
-///
-/// # Errors
-///
-/// Returns the errors of [`runtime`], before the future is polled.
-pub(crate) fn wait_for_release<T>(future: impl Future<Output = T>) -> Result<T, NoWait> {
-    let runtime = runtime()?;
+pub(crate) fn wait_for_release<T>(runtime: &Handle, future: impl Future<Output = T>) -> T {
     let _entered = runtime.enter();
     let parker = Arc::new(Parker::default());
     let waker = Waker::from(parker.clone());
@@ -50,7 +45,7 @@ pub(crate) fn wait_for_release<T>(future: impl Future<Output = T>) -> Result<T, 
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return Ok(output);
+            return output;
         }
         parker.park();
     }

@@ -98,6 +98,9 @@ fn a_guard_that_a_pool_thread_keeps_is_released_when_the_thread_ends() {
 
 #[test]
 fn a_release_in_a_destructor_of_a_thread_returns_that_the_lease_was_lost() {
+    // Once a runtime has paused its clock, tokio's clock needs a context in every thread.
+    let mut paused = Builder::new_current_thread();
+    drop(paused.enable_all().start_paused(true).build().unwrap());
     let (_, locks) = memory();
     let (sender, released) = mpsc::channel();
     let ends = thread::spawn(move || {

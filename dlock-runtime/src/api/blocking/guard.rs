@@ -5,8 +5,9 @@ use std::{fmt, ops::Deref};
 use super::not_waited;
 use crate::{
     api::guard::{Lease, LockGuard},
+    clock::Moment,
     engine::{
-        blocking::{NoWait, wait_for_release},
+        blocking::{self, NoWait, wait_for_release},
         reentrancy, renewer,
     },
     error::LockError,
@@ -121,21 +122,24 @@ impl BlockingGuard {
         let Some(guard) = self.guard.take() else {
             return Ok(());
         };
-        let key = guard.key().clone();
-        let held = guard.lease().ensure_held();
-        wait_for_release(guard.release()).unwrap_or_else(|no_wait| match no_wait {
-            NoWait::InAsyncTask => Err(not_waited(&no_wait, &key)),
-            // The future has been dropped, so the release continues in the background.
-            NoWait::ThreadEnds | NoWait::NoThread(_) => held,
-        })
+        // Without a wait, the guard is dropped, which releases the lock in the background.
+        match blocking::runtime() {
+            Ok(runtime) => wait_for_release(&runtime, guard.release()),
+            Err(no_wait @ NoWait::InAsyncTask) => Err(not_waited(&no_wait, guard.key())),
+            // While a thread ends, tokio's clock may panic.
+            Err(_) => guard.lease().ensure_at(Moment::of_machine()),
+        }
     }
 }
 
 impl Drop for BlockingGuard {
     fn drop(&mut self) {
         if let Some(guard) = self.guard.take() {
-            // If the future is dropped before its end, the release continues in the background.
-            drop(wait_for_release(guard.release()));
+            // Without a wait, the lock is released in the background.
+            match blocking::runtime() {
+                Ok(runtime) => drop(wait_for_release(&runtime, guard.release())),
+                Err(_) => drop(guard),
+            }
         }
     }
 }

@@ -201,7 +201,7 @@ impl Lease {
     }
 
     /// Checks the lease for a caller that has just read the clock.
-    pub(super) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
+    pub(in crate::api) fn ensure_at(&self, now: Moment) -> Result<(), LockError> {
         self.acquisitions()
             .try_for_each(|acquisition| acquisition.ensure_at(now))
     }
