@@ -145,7 +145,7 @@ impl Site {
         let redis = RedisServer::start().await;
         let locks = LockManager::builder()
             .application("S3CR3T")
-            .response_timeout(Duration::from_millis(500))
+            .response_timeout(Duration::from_secs(5))
             .connect(&redis.url())
             .await
             .unwrap();

@@ -17,9 +17,23 @@ fn at(url: &str, arguments: &[&str]) -> Command {
     command
 }
 
+/// Calls the doctor, and again if a server was too slow for it: these servers run on a busy machine.
+async fn examine(url: &str, arguments: &[&str]) -> Ended {
+    const CALLS: usize = 10;
+
+    let mut ended = call(&mut at(url, arguments)).await;
+    for _ in 1..CALLS {
+        if !ended.stdout.contains("did not answer within") {
+            break;
+        }
+        ended = call(&mut at(url, arguments)).await;
+    }
+    ended
+}
+
 /// Asserts the exit code and returns the findings.
 async fn findings(url: &str, code: i32, arguments: &[&str]) -> Findings {
-    let ended = call(at(url, arguments).arg("--json")).await.with(code);
+    let ended = examine(url, &[arguments, &["--json"]].concat()).await.with(code);
     let told: Value = serde_json::from_str(&ended.stdout).expect("it is one JSON document");
     assert_eq!(told["healthy"], code == 0, "{told:#}");
     Findings(told)
@@ -51,7 +65,7 @@ async fn order(server: &RedisServer, words: &[&str]) {
 #[tokio::test]
 async fn a_server_that_is_set_up_for_locks_is_healthy() {
     let server = RedisServer::start_with(&FINE).await;
-    let Ended { stdout, .. } = call(&mut at(&server.url(), &[])).await.with(0);
+    let Ended { stdout, .. } = examine(&server.url(), &[]).await.with(0);
     for part in [
         "ok        version",
         "ok        eviction    noeviction",
@@ -141,7 +155,7 @@ async fn remedies_grant_missing_permissions() {
     found.about("unknown", "permissions", "ACL SETUSER poor +info");
     // A missing permission can hide another one: a denied command on a denied key.
     for _ in 0..4 {
-        let ended = call(at(&url, &[]).arg("--json")).await;
+        let ended = examine(&url, &["--json"]).await;
         let told: Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
         let advised = told["findings"].as_array().expect("it is a list").iter();
         for advice in advised.filter(|it| it["topic"] == "permissions") {
@@ -211,7 +225,7 @@ async fn how_often_the_log_is_flushed_is_judged_by_the_layout() {
 async fn a_wrong_password_is_reported_and_not_shown() {
     let server = RedisServer::start_with(&["--requirepass", "s3cret"]).await;
     let wrong = format!("redis://:w0rse@127.0.0.1:{}", server.port());
-    let Ended { stdout, stderr, .. } = call(&mut at(&wrong, &[])).await.with(1);
+    let Ended { stdout, stderr, .. } = examine(&wrong, &[]).await.with(1);
     assert!(stdout.contains("invalid username-password"), "{stdout}");
     assert!(!(stdout + &stderr).contains("w0rse"));
 }
