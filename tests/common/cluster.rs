@@ -8,7 +8,7 @@ use dlock::{
 };
 use dlock_testkit::{Cluster, Pooled};
 
-use super::{Env, LIMIT, assert_idle, delete_lock, stored, without_fences};
+use super::{ANSWER, Env, LIMIT, assert_idle, delete_lock, stored, without_fences};
 
 /// Three masters for one test at a time.
 pub(crate) struct RedisCluster {
@@ -18,7 +18,7 @@ pub(crate) struct RedisCluster {
 impl Env for RedisCluster {
     type Store = RedisStore;
 
-    const BRIEF: Duration = Duration::from_millis(1500);
+    const BRIEF: Duration = Duration::from_secs(3);
     const PROMPT: Duration = LIMIT;
 
     async fn start() -> Self {
@@ -28,7 +28,7 @@ impl Env for RedisCluster {
     }
 
     async fn store(&self) -> RedisStore {
-        let config = RedisConfig::new(self.cluster.url());
+        let config = RedisConfig::new(self.cluster.url()).response_timeout(ANSWER);
         RedisStore::connect(config).await.unwrap()
     }
 
@@ -36,7 +36,7 @@ impl Env for RedisCluster {
         &self,
         change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
     ) -> LockManager {
-        let builder = change(LockManager::builder());
+        let builder = change(LockManager::builder().response_timeout(ANSWER));
         builder.connect(&self.cluster.url()).await.unwrap()
     }
 

@@ -10,6 +10,10 @@ use dlock_testkit::eventually;
 
 use super::LIMIT;
 
+/// How long a server of a test may take for an answer: half of the machine may be busy with other work.
+#[cfg(feature = "redis")]
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
+
 /// A store that no other test uses meanwhile, managers over it, and a view into it.
 ///
 /// Every manager stands for a process: it shares nothing with the others but the store.
@@ -112,7 +116,7 @@ mod redis {
     use dlock::store::redis::{RedisConfig, RedisStore};
     use dlock_testkit::{Make, Pooled, RedisServer};
 
-    use super::{Duration, Env, LockManager, LockManagerBuilder, assert_idle};
+    use super::{ANSWER, Duration, Env, LockManager, LockManagerBuilder, assert_idle};
 
     /// Which server it is, and where locks lie in it.
     pub(crate) trait Server {
@@ -198,7 +202,8 @@ mod redis {
     impl<S: Server> Env for RedisKind<S> {
         type Store = RedisStore;
 
-        const BRIEF: Duration = Duration::from_millis(1500);
+        // Survives a machine that stands still for a second.
+        const BRIEF: Duration = Duration::from_secs(3);
         const PROMPT: Duration = super::LIMIT;
 
         async fn start() -> Self {
@@ -209,7 +214,9 @@ mod redis {
         }
 
         async fn store(&self) -> RedisStore {
-            let config = RedisConfig::new(self.server.url()).raw_keys(S::RAW_KEYS);
+            let config = RedisConfig::new(self.server.url())
+                .raw_keys(S::RAW_KEYS)
+                .response_timeout(ANSWER);
             RedisStore::connect(config).await.unwrap()
         }
 
@@ -217,7 +224,8 @@ mod redis {
             &self,
             change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
         ) -> LockManager {
-            let builder = change(LockManager::builder().raw_keys(S::RAW_KEYS));
+            let builder = LockManager::builder().raw_keys(S::RAW_KEYS);
+            let builder = change(builder.response_timeout(ANSWER));
             builder.connect(&self.server.url()).await.unwrap()
         }
 

@@ -34,11 +34,11 @@ use futures_util::FutureExt;
 pub(crate) use clock::TestClock;
 #[cfg(feature = "redis")]
 pub(crate) use cluster::RedisCluster;
-pub(crate) use env::{Env, Memory, assert_idle};
 #[cfg(feature = "redis")]
 pub(crate) use env::{
-    HasServer, OldRedis, RawKeys, Redis, Valkey, delete_lock, stored, without_fences,
+    ANSWER, HasServer, OldRedis, RawKeys, Redis, Valkey, delete_lock, stored, without_fences,
 };
+pub(crate) use env::{Env, Memory, assert_idle};
 pub(crate) use faulty::Faulty;
 pub(crate) use log::Log;
 pub(crate) use node::{Mood, Node};

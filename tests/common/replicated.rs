@@ -33,7 +33,7 @@ impl<const N: u32> Replicated<N> {
 impl<const N: u32> Env for Replicated<N> {
     type Store = RedisStore;
 
-    const BRIEF: Duration = Duration::from_millis(1500);
+    const BRIEF: Duration = Duration::from_secs(3);
     const PROMPT: Duration = super::LIMIT;
 
     async fn start() -> Self {

@@ -23,7 +23,7 @@ use crate::common::{Env, LIMIT, Redis, soon};
 const ROLE: &str = "DLOCK_TEST_ROLE";
 
 /// Long enough not to run out while the processes start on a loaded machine.
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 #[ignore = "no test: the work of the other processes"]

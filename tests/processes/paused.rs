@@ -17,7 +17,7 @@ use crate::common::{Env, LIMIT, Redis, soon};
 const HOLDER: &str = "DLOCK_TEST_HOLDER";
 
 /// Long enough not to run out while the processes start on a loaded machine.
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(4);
 
 /// The test is both processes: it runs itself a second time, with [`HOLDER`] set.
 #[tokio::test]

@@ -33,7 +33,9 @@ async fn examine(url: &str, arguments: &[&str]) -> Ended {
 
 /// Asserts the exit code and returns the findings.
 async fn findings(url: &str, code: i32, arguments: &[&str]) -> Findings {
-    let ended = examine(url, &[arguments, &["--json"]].concat()).await.with(code);
+    let ended = examine(url, &[arguments, &["--json"]].concat())
+        .await
+        .with(code);
     let told: Value = serde_json::from_str(&ended.stdout).expect("it is one JSON document");
     assert_eq!(told["healthy"], code == 0, "{told:#}");
     Findings(told)

@@ -125,8 +125,14 @@ async fn sections_go_on_and_their_tokens_grow() {
         "killed: a new master after {:.1?}, no section for {gap:.1?}",
         promoted - killed,
     );
+    for manager in &managers {
+        soon(manager.lock("order:42").run(async |_| ()))
+            .await
+            .unwrap();
+    }
+    // A manager whose lease was renewed meanwhile has a connection for that as well.
     eventually(LONG, "all are at the new master", async || {
-        clients(second).await == 3
+        clients(second).await >= 3
     })
     .await;
 }

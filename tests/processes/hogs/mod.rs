@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 const TTL: Duration = Duration::from_secs(3);
 
 /// The time for which a body blocks: nothing but renewals gets a lease past it.
-const BLOCKED: Duration = Duration::from_secs(5);
+const BLOCKED: Duration = Duration::from_secs(8);
 
 /// The shape of a runtime: so many workers, or one thread that is all there is.
 fn runtime(workers: Option<usize>) -> Runtime {

@@ -4,9 +4,9 @@ use dlock::{
     LockManager, Wait,
     store::redis::{RedisConfig, RedisStore},
 };
-use dlock_testkit::{Proxy, RedisServer};
+use dlock_testkit::{Proxy, RedisServer, eventually};
 
-use crate::common::{OneKey, assert_idle, soon};
+use crate::common::{LIMIT, OneKey, assert_idle, soon};
 use crate::metrics::recorded::Recorded;
 
 const KEY: &str = "order:42";
@@ -50,6 +50,11 @@ async fn hand_offs_come_by_message_although_no_script_can_publish() {
         "dlock_wake_ups_resent_total{{server={},outcome=sent}}",
         proxy.url()
     );
+    // Counted behind the hand-off, when the server has answered.
+    eventually(LIMIT, "all are sent again", async || {
+        recorded.sum("dlock_wake_ups_resent_total") >= f64::from(HAND_OFFS)
+    })
+    .await;
     assert_eq!(recorded.count(&sent), f64::from(HAND_OFFS));
     assert_eq!(
         recorded.sum("dlock_wake_ups_resent_total"),
