@@ -198,7 +198,7 @@ impl Holder {
     /// use dlock::Holder;
     ///
     /// let text = Holder::new(7).never_ends().to_string();
-    /// assert!(text.contains("delete the key if its writer is gone"));
+    /// assert!(text.contains("delete the key if its writer no longer runs"));
     /// assert_eq!(Holder::new(7).to_string(), "held by another client");
     /// ```
     #[must_use]
@@ -251,7 +251,7 @@ impl fmt::Display for Holder {
         match self.ttl {
             Some(ttl) => write!(f, ", whose lease ends in {ttl:.0?} unless it is renewed"),
             None if self.never_ends && !self.is_here => {
-                f.write_str(" without a time to live: delete the key if its writer is gone")
+                f.write_str(" without a TTL; delete the key if its writer no longer runs")
             }
             // Deleting a key whose lease ends by itself would only break the lock.
             None => Ok(()),
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(named.to_string(), "held by `billing@host-3/4711`");
         assert_eq!(
             unknown.clone().never_ends().to_string(),
-            "held by another client without a time to live: delete the key if its writer is gone"
+            "held by another client without a TTL; delete the key if its writer no longer runs"
         );
         let ends = unknown.ttl(Duration::from_secs(9)).to_string();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The errors of a lock: one variant for each way in which the caller can respond.
+//! The errors of locks. They have one variant for each possible reaction of the caller.
 
 mod forms;
 mod manager;
@@ -16,15 +16,15 @@ use crate::{
     key::{InvalidKeyReason, LockKey},
 };
 
-/// The reason why a critical section was not entered, or did not end with its lease.
+/// The reason why a critical section did not run, or did not keep its lease until its end.
 ///
-/// The text names the key and what to do; it is meant for logs, not for the clients of a service.
+/// The text names the key and says what to do. It is meant for logs, not for the clients of a service.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::LockError;
 ///
-/// /// The status of an answer.
+/// /// Returns the HTTP status of a response.
 /// fn status(error: &LockError) -> u16 {
 ///     match error {
 ///         LockError::Busy { .. } => 409,
@@ -38,14 +38,14 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another holder had the lock, or one of several, for the whole wait. The body did not run.
+    /// Another holder had the lock, or one of several locks, during the whole wait. The body did not run.
     #[error("lock `{key}` is busy after {waited:.0?}: {holder}; try again later or raise `wait`")]
     Busy {
-        /// The lock; of several the one that was held.
+        /// The lock. Of several locks, the one that was held.
         key: LockKey,
         /// The time for which the caller waited.
         waited: Duration,
-        /// The holder, as far as the store knows it. Boxed, so that the error stays small.
+        /// The holder, as far as the store knows it. The box keeps the error small.
         holder: Box<Holder>,
     },
     /// The store gave no usable answer within the wait. The body did not run.
@@ -58,13 +58,13 @@ pub enum LockError {
         /// The last failure. It is part of the message and therefore not a `source`.
         reason: StoreError,
     },
-    /// The lease ended before the body did. The body was cancelled, or had just ended. Its writes
-    /// without a fencing token may have met those of another holder.
+    /// The lease ended before the body. The body was cancelled, or had just ended. Its writes without a
+    /// fencing token may have overlapped with those of another holder.
     #[error(
         "lock `{key}` was lost after {held_for:.0?}: {cause}; check the data that the critical section wrote"
     )]
     Lost {
-        /// The lock; of several the first that was lost.
+        /// The lock. Of several locks, the first that was lost.
         key: LockKey,
         /// The time for which it was held.
         held_for: Duration,
@@ -80,7 +80,7 @@ pub enum LockError {
         /// The lock.
         key: LockKey,
     },
-    /// A blocking call requested this lock in an async task, whose thread it would block.
+    /// A blocking call requested this lock in an async task and would block the task's thread.
     #[error(
         "lock `{key}` cannot be acquired by a blocking call in an async task; \
          use the async form, or move the call into `tokio::task::spawn_blocking`"
@@ -89,22 +89,22 @@ pub enum LockError {
         /// The lock.
         key: LockKey,
     },
-    /// The text or the arguments make no valid key.
+    /// The text or the arguments do not form a valid key.
     #[error("`{key}` is not a valid lock key: {reason}")]
     InvalidKey {
         /// The beginning of the text, or the template.
         key: String,
-        /// The fault of the text or the template.
+        /// The reason why the key is invalid.
         reason: InvalidKeyReason,
     },
-    /// An option is out of bounds.
+    /// An option is out of range, or the store does not support its value.
     #[error("lock `{key}` has an invalid `{option}`: {reason}")]
     InvalidOption {
         /// The lock.
         key: LockKey,
-        /// The option at fault.
+        /// The name of the invalid option.
         option: &'static str,
-        /// The reason why the value is refused.
+        /// The reason why the value is invalid.
         reason: Cow<'static, str>,
     },
     /// No manager is installed in this process.
@@ -115,7 +115,7 @@ pub enum LockError {
         /// The lock.
         key: LockKey,
     },
-    /// The manager is shutting down and takes no new locks.
+    /// The manager is shutting down and accepts no new requests.
     #[error(
         "lock `{key}` was refused: its manager is shut down; stop accepting work before `shutdown`"
     )]
@@ -126,7 +126,7 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// The key, or the beginning of what was to be one.
+    /// Returns the key, or the beginning of an invalid one.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -158,7 +158,7 @@ impl LockError {
     ///
     /// fn log(error: &LockError) {
     ///     if error.is_busy() {
-    ///         println!("somebody else is at it: {error}");
+    ///         println!("another process is working on it: {error}");
     ///     } else {
     ///         eprintln!("{}: {error}", error.code());
     ///     }
@@ -170,13 +170,13 @@ impl LockError {
         matches!(self, Self::Busy { .. })
     }
 
-    /// Returns `true` if the lease was lost while the body ran: what it does may be done in part.
+    /// Returns `true` if the lease was lost while the body ran. The work of the body may be incomplete.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::LockError;
     ///
-    /// /// Whether the order has to be looked at before anybody goes on with it.
+    /// /// Returns `true` if the order must be checked before the work continues.
     /// fn is_in_doubt(error: &LockError) -> bool {
     ///     error.is_lost()
     /// }
@@ -206,18 +206,20 @@ impl LockError {
         matches!(self, Self::Unavailable { .. })
     }
 
-    /// When asking again may help; `None` if it cannot without a change.
+    /// Returns the time after which a retry may succeed, or `None` if it cannot succeed without a change.
     ///
-    /// It is `None` also for a [lost](Self::Lost) lease: the body may have done a part of its work, and only
-    /// its author knows whether it may do that twice. For a busy lock it is when the holder's lease ends, and
-    /// at most a second.
+    /// For a busy lock, this is the time until the holder's lease ends, at most one second. For an unavailable
+    /// store, it is one second.
+    ///
+    /// For a [lost](Self::Lost) lease it is `None`. The body may have done a part of its work, and only its
+    /// author knows whether this part can be repeated.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
     /// use dlock::{LockError, LockManager};
     ///
-    /// /// Asks again as long as that may help.
+    /// /// Retries as long as a retry may succeed.
     /// async fn patiently(manager: &LockManager) -> Result<(), LockError> {
     ///     loop {
     ///         let error = match manager.lock("order:42").run(async |_lease| ()).await {
@@ -257,7 +259,7 @@ codes! { LockError:
     Closed => "closed",
 }
 
-/// A [`LockKey`] is a key already; this lets it stand where a text may.
+/// Lets a [`LockKey`] be passed where a text is accepted. Its conversion into a key cannot fail.
 impl From<Infallible> for LockError {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -270,17 +272,17 @@ impl From<Infallible> for LockError {
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::{LockError, LostCause};
 ///
-/// /// Whether the TTL is too short for what this process does.
-/// fn was_held_up(error: &LockError) -> bool {
+/// /// Returns `true` if the process was delayed for longer than the TTL allows.
+/// fn was_delayed(error: &LockError) -> bool {
 ///     matches!(error, LockError::Lost { cause: LostCause::Expired, .. })
 /// }
-/// # let _: fn(&LockError) -> bool = was_held_up;
+/// # let _: fn(&LockError) -> bool = was_delayed;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostCause {
-    /// The store answered that this owner does not hold the key: the lease expired there, was
-    /// revoked, or its key was deleted.
+    /// The store answered that this owner does not hold the key. The lease expired there, was revoked, or its
+    /// key was deleted.
     #[error("the store reports another owner, or none")]
     Revoked,
     /// The lease could not be renewed before its deadline.
@@ -289,19 +291,19 @@ pub enum LostCause {
         /// The last failure.
         reason: StoreError,
     },
-    /// The lease ended after its TTL, as it was not to be renewed.
+    /// The lease ended after its TTL, because its renewal is disabled.
     #[error("it ended after its `ttl`, because of `renew = false`")]
     RenewalDisabled,
-    /// The deadline passed before the lease was renewed: the process was held up.
+    /// The deadline passed before the lease was renewed, because the process was delayed.
     #[error("its deadline passed; raise `ttl`, or find out what delayed the process")]
     Expired,
     /// The lease was held for all of `max_hold`.
     #[error("it was held for all of `max_hold`")]
     MaxHold,
-    /// The manager was shut down, and did not wait for the body any longer.
+    /// The manager was shut down and stopped waiting for the body.
     #[error("its manager was shut down")]
     ShutDown,
-    /// This process is a fork of the one that holds the lease.
+    /// This process is a fork of the process that holds the lease.
     #[error(
         "it belongs to the parent of this forked process; acquire locks in each process, after the fork"
     )]

@@ -68,7 +68,7 @@ impl Process {
             return Ok(());
         }
         let message = format!(
-            "its manager belongs to process {}, of which this one ({}) is a fork",
+            "its manager belongs to process {}, and this process ({}) is a fork of it",
             self.0,
             process::id()
         );

@@ -355,10 +355,10 @@ fn not_made(no_wait: &NoWait, function: &'static str, instead: &'static str) -> 
 fn no_thread(no_wait: &NoWait) -> StoreError {
     let text = match no_wait {
         NoWait::NoThread(error) => format!(
-            "no thread can be started for calls that block ({error}); raise the limits of threads and open files of \
+            "cannot start a thread for blocking calls ({error}); raise the limits of threads and open files of \
              this process"
         ),
-        _ => "a thread that is ending cannot wait; take the lock before its destructors run"
+        _ => "a thread that is exiting cannot wait; acquire the lock before its destructors run"
             .to_owned(),
     };
     StoreError::new(StoreErrorKind::NoRuntime, text).with_advice()

@@ -213,6 +213,9 @@ pub(super) fn no_runtime(key: &LockKey) -> LockError {
     LockError::Unavailable {
         key: key.clone(),
         waited: Duration::ZERO,
-        reason: StoreError::new(StoreErrorKind::NoRuntime, "there is no tokio runtime here"),
+        reason: StoreError::new(
+            StoreErrorKind::NoRuntime,
+            "no tokio runtime is running here",
+        ),
     }
 }

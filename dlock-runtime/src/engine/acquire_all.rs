@@ -305,7 +305,7 @@ fn refusal(error: LockError, waited: Duration) -> LockError {
             ..
         } => LockError::Closed { key },
         LockError::Lost { key, cause, .. } => {
-            let text = format!("its lease ended before those of the other keys came: {cause}");
+            let text = format!("its lease ended before the other keys were acquired: {cause}");
             LockError::Unavailable {
                 key,
                 waited,

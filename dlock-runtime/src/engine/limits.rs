@@ -104,7 +104,8 @@ impl Bounds {
         if waiters < bound {
             return Ok(());
         }
-        let message = format!("{bound} calls of this manager wait for it (`max_waiters_per_key`)");
+        let message =
+            format!("{bound} calls of this manager wait for this key (`max_waiters_per_key`)");
         Err(overloaded(key, message))
     }
 
@@ -285,7 +286,7 @@ mod tests {
         let count = || bounds.bounds.waiters.load(Ordering::Relaxed);
         eventually(LIMIT, "they wait", async || count() == 2).await;
         let error = one.clone().acquire().await.unwrap_err();
-        let words = "2 calls of this manager wait for it (`max_waiters_per_key`)";
+        let words = "2 calls of this manager wait for this key (`max_waiters_per_key`)";
         assert_eq!(overload(&error), words);
         assert_eq!(count(), 2);
 

@@ -1,15 +1,15 @@
-//! The forms that all errors have: a word for each variant, and a `Debug` with the advice of the
-//! text.
+//! The parts that all errors have in common: a code for each variant, and a `Debug` form that contains the
+//! text with its advice.
 
-/// Gives each variant a word of its own, and lists those words: one that is forgotten does not compile.
+/// Assigns a code to each variant and lists all codes. A variant without a code does not compile.
 macro_rules! codes {
     ($error:ident: $first:ident => $first_code:literal $(, $variant:ident => $code:literal)* $(,)?) => {
         impl $error {
-            /// All that [`code`](Self::code) can be.
+            /// All codes that [`code`](Self::code) can return.
             pub const CODES: &'static [&'static str] = &[$first_code $(, $code)*];
 
-            /// One word for each variant, which stays the same: for metrics, for answers to clients
-            /// and for links.
+            /// Returns the code of the variant. Codes are stable. Use them for metrics, responses to clients and
+            /// links.
             ///
             #[doc = concat!("It is one of `", $first_code, "`", $(", `", $code, "`",)* ".")]
             ///
@@ -35,7 +35,8 @@ macro_rules! codes {
 }
 pub(crate) use codes;
 
-/// `main` and `unwrap` show errors by `Debug`: it gives the advice of the text as well.
+/// Implements `Debug` with the text of the error. `main` and `unwrap` show errors by `Debug`, so their output
+/// contains the advice too.
 macro_rules! debug_with_text {
     ($($error:ident: $name:expr),* $(,)?) => { $(
         impl std::fmt::Debug for $error {

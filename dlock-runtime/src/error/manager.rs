@@ -1,4 +1,4 @@
-//! The errors of making a manager, and of installing a second one.
+//! The errors of creating a manager, and of installing a second one.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::{
     store::StoreError,
 };
 
-/// A manager could not be made.
+/// The reason why a manager could not be created.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -21,44 +21,45 @@ use super::{
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The URL does not say which store to use.
-    #[error("`{url}` is not the URL of a lock store: {reason}")]
+    /// The URL does not name a supported store.
+    #[error("`{url}` is not a valid store URL: {reason}")]
     InvalidUrl {
         /// The URL without its password.
         url: String,
-        /// The reason why the URL is refused.
+        /// The reason why the URL is invalid.
         reason: String,
     },
-    /// `connect_env` found no `DLOCK_URL`.
+    /// `connect_env` found no `DLOCK_URL`, or an empty one.
     #[error("`DLOCK_URL` is not set; set it to the store's URL, such as `redis://127.0.0.1:6379`")]
     NoUrl,
-    /// An option of the manager is out of bounds, or does not go together with another.
+    /// An option of the manager is out of range, or does not fit another option or the store.
     #[error("invalid manager option `{option}`: {reason}")]
     InvalidOption {
-        /// The option at fault.
+        /// The name of the invalid option.
         option: &'static str,
-        /// The reason why the value is refused.
+        /// The reason why the value is invalid.
         reason: Cow<'static, str>,
     },
     /// A certificate or a key cannot be used.
-    #[error("cannot use the `{option}` from `{origin}`: {reason}")]
+    #[error("cannot use `{option}` from `{origin}`: {reason}")]
     InvalidCertificate {
         /// `ca`, `cert` or `key`.
         option: &'static str,
-        /// The file, or where else it comes from.
+        /// The path of the file, or another description of the source.
         origin: String,
-        /// The reason, without any text of the certificate or key.
+        /// The reason. It contains no text of the certificate or key.
         reason: String,
     },
-    /// A blocking function was called in an async task, whose thread it would block.
+    /// A blocking function was called in an async task and would block the task's thread.
     #[error("`{function}` would block the thread of this async task; call `{instead}`")]
     WouldBlock {
         /// The function that was called.
         function: &'static str,
-        /// The async function for the same.
+        /// The async function with the same effect.
         instead: &'static str,
     },
-    /// The store did not answer as it should.
+    /// The store did not answer correctly within the connect timeout, or there is no tokio runtime for the
+    /// connection.
     #[error("cannot use the store at `{url}`: {reason}")]
     Unavailable {
         /// The URL without its password.
@@ -77,7 +78,7 @@ codes! { ConnectError:
     Unavailable => "no-connection",
 }
 
-/// A manager is installed already; this is about the second one.
+/// The error of a second `install`: the process already has an installed manager, which stays.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a lock manager is already installed in this process; \

@@ -1,10 +1,12 @@
-//! That a store did not tell: why, what to do about it, and whether the request had an effect.
+//! Errors of stores: their kind, their advice, and whether the request may have had an effect.
 
 use std::time::Duration;
 
 use super::forms::codes;
 
-/// The store did not tell.
+/// The error of a request that the store did not carry out, or whose outcome is unknown.
+///
+/// Its text is the [message](Self::message), followed by advice.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -12,7 +14,7 @@ use super::forms::codes;
 ///
 /// let error = StoreError::new(StoreErrorKind::Disconnected, "the connection broke");
 /// assert_eq!(error.message(), "the connection broke");
-/// assert!(!error.is_final(), "it may be asked again");
+/// assert!(!error.is_final(), "a retry may succeed");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", self.advice())]
@@ -20,26 +22,27 @@ pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
     effect: RequestFate,
-    /// `true` if the message gives better advice than its kind can.
+    /// `true` if the message contains advice, so that the advice of the kind is left out.
     is_advice: bool,
 }
 
 /// The possible effect of a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestFate {
-    /// The effect that its kind implies.
+    /// The effect that the kind of the error implies.
     ByKind,
-    /// There was none: it was never sent.
+    /// The request had no effect, because it was never sent.
     Unsent,
-    /// There was none: the store has answered that it refuses the whole of it.
+    /// The request had no effect, because the store refused all of it.
     #[cfg(feature = "redis")]
     Refused,
-    /// There may have been one.
+    /// The request may have had an effect.
     Possible,
 }
 
 impl StoreError {
-    /// An error of `kind`; `message` says what happened, in lower case, without a password.
+    /// Creates an error of `kind`. `message` says what happened. It begins in lower case, ends without a full
+    /// stop and contains no password.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -57,13 +60,13 @@ impl StoreError {
         }
     }
 
-    /// The same error, whose message says by itself what to do.
+    /// Returns the same error without the advice of its kind. The message contains its own advice.
     pub(crate) fn with_advice(mut self) -> Self {
         self.is_advice = true;
         self
     }
 
-    /// The same error in other words.
+    /// Returns the same error with another message.
     pub(crate) fn reworded(&self, reword: impl FnOnce(&str) -> String) -> Self {
         Self {
             message: reword(&self.message),
@@ -71,13 +74,13 @@ impl StoreError {
         }
     }
 
-    /// The same error for a request that was never sent, whatever its kind.
+    /// Returns the same error for a request that was never sent, whatever the kind says.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{StoreError, StoreErrorKind};
     ///
-    /// // Nothing has to be given back that was never asked for.
+    /// // The request was never sent, so dlock releases nothing.
     /// let error = StoreError::new(StoreErrorKind::Disconnected, "no connection").unsent();
     /// assert_eq!(error.kind(), StoreErrorKind::Disconnected);
     /// ```
@@ -87,20 +90,21 @@ impl StoreError {
         self
     }
 
-    /// The same error for a request that the store has refused before its first write, whatever its kind.
+    /// Returns the same error for a request that the store refused before its first write, whatever the kind
+    /// says.
     #[cfg(feature = "redis")]
     pub(crate) fn without_effect(mut self) -> Self {
         self.effect = RequestFate::Refused;
         self
     }
 
-    /// The same error for a request that may have been carried out, whatever its kind.
+    /// Returns the same error for a request that may have been carried out, whatever the kind says.
     pub(crate) fn with_possible_effect(mut self) -> Self {
         self.effect = RequestFate::Possible;
         self
     }
 
-    /// The same error, which names where it came from.
+    /// Returns the same error, with its origin at the beginning of the message.
     #[cfg(feature = "redis")]
     pub(crate) fn at(mut self, place: &str) -> Self {
         if !self.message.contains(place) {
@@ -109,7 +113,7 @@ impl StoreError {
         self
     }
 
-    /// No answer within `limit`.
+    /// Creates the error of a request without an answer within `limit`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -134,7 +138,7 @@ impl StoreError {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, StoreErrorKind};
     ///
-    /// /// Whether the program has to be set up otherwise, in place of waiting.
+    /// /// Returns `true` if the user of the server lacks a permission.
     /// fn is_denied(error: &LockError) -> bool {
     ///     matches!(error, LockError::Unavailable { reason, .. }
     ///         if reason.kind() == StoreErrorKind::Denied)
@@ -146,13 +150,13 @@ impl StoreError {
         self.kind
     }
 
-    /// Returns the message without advice.
+    /// Returns the message, without the advice of its kind.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The advice that follows the message, if the message contains none.
+    /// Returns the advice that follows the message, or an empty text if the message contains its own advice.
     fn advice(&self) -> String {
         if self.is_advice {
             return String::new();
@@ -160,14 +164,14 @@ impl StoreError {
         format!("; {}", self.kind.remedy())
     }
 
-    /// Returns `true` if asking again cannot help before an operator changes something.
+    /// Returns `true` if a retry cannot succeed until an operator changes something.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{StoreError, StoreErrorKind};
     ///
     /// let refused = StoreError::new(StoreErrorKind::Denied, "no permission for `eval`");
-    /// assert!(refused.is_final(), "somebody has to change the user's rights");
+    /// assert!(refused.is_final(), "an operator must grant the permission");
     /// assert!(!StoreError::timed_out(std::time::Duration::from_secs(1)).is_final());
     /// ```
     #[must_use]
@@ -190,17 +194,17 @@ impl StoreError {
         )
     }
 
-    /// `true` if the store's answer means that the same request need not be sent again.
+    /// Returns `true` if the store's answer means that the same request would fail again.
     ///
-    /// A fault of the connection is another matter: connecting is tried again without the request.
+    /// Failures of a connection do not count: connecting is retried without the request.
     pub(crate) fn is_refusal_for_good(&self) -> bool {
         use StoreErrorKind::{BadAnswer, Denied, Unsupported, WrongType};
         let is_about_request = matches!(self.kind, BadAnswer | Denied | Unsupported | WrongType);
         is_about_request && self.effect != RequestFate::Unsent
     }
 
-    /// `true` if the request certainly had no effect: it was never sent, or it was refused before
-    /// the first write.
+    /// Returns `true` if the request certainly had no effect: it was never sent, or it was refused before the
+    /// first write.
     pub(crate) fn left_nothing(&self) -> bool {
         use StoreErrorKind::{
             Forked, Loading, NoCredentials, NoRuntime, Overloaded, ReadOnly, Tls, Unauthenticated,
@@ -230,10 +234,10 @@ impl StoreError {
     }
 }
 
-/// Sorts of [`StoreError`].
+/// Kinds of [`StoreError`].
 ///
-/// Some say for certain that the request had no effect; after those nothing is released. A store
-/// that cannot be sure answers [`Disconnected`](Self::Disconnected) or
+/// Some kinds mean that the request certainly had no effect. After these dlock releases nothing. A store that
+/// does not know whether a request had an effect returns [`Disconnected`](Self::Disconnected) or
 /// [`TimedOut`](Self::TimedOut).
 ///
 /// ```
@@ -241,53 +245,53 @@ impl StoreError {
 /// use dlock::{LockError, StoreErrorKind};
 ///
 /// /// Returns `true` if an operator has to act.
-/// fn is_ours_to_mend(error: &LockError) -> bool {
+/// fn needs_operator(error: &LockError) -> bool {
 ///     matches!(error, LockError::Unavailable { reason, .. }
 ///         if matches!(reason.kind(), StoreErrorKind::Denied | StoreErrorKind::Unauthenticated))
 /// }
-/// # let _: fn(&LockError) -> bool = is_ours_to_mend;
+/// # let _: fn(&LockError) -> bool = needs_operator;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The server cannot be reached: the request was never sent.
+    /// The server is unreachable. The request was never sent.
     Unreachable,
-    /// The connection broke while the request was under way.
+    /// The connection broke before the answer arrived. The request may have been carried out.
     Disconnected,
-    /// The server did not answer in time.
+    /// The server did not answer in time. The request may have been carried out.
     TimedOut,
-    /// The server is a replica, or was made read-only; the request had no effect.
+    /// The server is a replica, or read-only. The request had no effect.
     ReadOnly,
-    /// The server is still loading its data; the request had no effect.
+    /// The server is still loading its data. The request had no effect.
     Loading,
-    /// The server has no memory left to write.
+    /// The server has no memory left for writes.
     OutOfMemory,
-    /// The server refuses to write, for a reason it names.
+    /// The server refuses the request, for the reason in the message.
     Refused,
-    /// Something that is no lock lies at the key; the request had no effect.
+    /// The key has a value that is not a lock. The request had no effect.
     WrongType,
-    /// The user lacks a permission.
+    /// The user of the server lacks a permission.
     Denied,
-    /// The password or the user is wrong or missing; the request had no effect.
+    /// The password or the user is wrong or missing. The request had no effect.
     Unauthenticated,
-    /// The program's own source of passwords gave none; the request was never sent.
+    /// The `credentials` callback supplied no credentials. The request was never sent.
     NoCredentials,
-    /// Server and client do not accept each other's certificates, or only one of them speaks TLS;
-    /// the request was never sent.
+    /// One side does not accept the certificate of the other, or only one side uses TLS. The request was never
+    /// sent.
     Tls,
-    /// The server's answer makes no sense.
+    /// The server's answer is invalid.
     BadAnswer,
-    /// The server lacks something that dlock needs.
+    /// The server lacks a feature that dlock needs, or its mode does not match the URL.
     Unsupported,
-    /// The caller does not run inside a tokio runtime; the request was never sent.
+    /// The caller does not run inside a tokio runtime. The request was never sent.
     NoRuntime,
-    /// Fewer replicas than wanted have confirmed the request, which may have been carried out.
+    /// Fewer than `min_replicas` replicas confirmed the request, which may have been carried out.
     TooFewReplicas,
-    /// A bound of the manager is reached: the request was never sent, and may be made later.
+    /// The manager has reached one of its limits. The request was never sent; a later call may succeed.
     Overloaded,
-    /// No Sentinel knows the service; the request was never sent.
+    /// No Sentinel knows the service. The request was never sent.
     UnknownService,
-    /// The manager belongs to the process that this one was forked from; the request was never sent.
+    /// This process is a fork of the one that created the manager. The request was never sent.
     Forked,
 }
 
@@ -316,31 +320,31 @@ codes! { StoreErrorKind:
 impl StoreErrorKind {
     fn remedy(self) -> &'static str {
         match self {
-            Self::Unreachable => "check that the server runs and that its address is right",
+            Self::Unreachable => "check that the server is running and that its address is correct",
             Self::Disconnected => "check whether the server restarts or closes connections",
             Self::TimedOut => "check the server's load and the network to it",
             Self::ReadOnly => "point dlock at the master",
             Self::Loading => "wait until the server has loaded its data",
             Self::OutOfMemory => {
-                "give the server more memory (Redis: `maxmemory`, with the policy `noeviction`)"
+                "give the server more memory (Redis: raise `maxmemory`, keep the policy `noeviction`)"
             }
-            Self::Refused => "see the server's log",
+            Self::Refused => "check the server's log",
             Self::WrongType => {
                 "remove that data, or choose another key or namespace; dlock never deletes it"
             }
             Self::Denied => "grant the user the missing command, key pattern or channel",
             Self::Unauthenticated => "check the user and the password",
-            Self::NoCredentials => "check what the manager's `credentials` were set to",
-            Self::Tls => "check the server's certificate, and the `ca`, `cert` and `key` given",
+            Self::NoCredentials => "check the `credentials` callback",
+            Self::Tls => "check the server's certificate, and the options `ca`, `cert` and `key`",
             Self::Unsupported => {
-                "check the server's version (Redis: at least 6.2), and that the URL fits how it runs"
+                "check the server's version (Redis: 6.2 or later), and that the URL matches its mode"
             }
-            Self::Overloaded => "retry later, or raise that bound in the builder",
+            Self::Overloaded => "retry later, or raise that limit in the builder",
             Self::TooFewReplicas => "check the server's replicas, or lower `min_replicas`",
-            Self::UnknownService => "check the name of the service, after the hosts in the URL",
-            Self::Forked => "make a manager in each process, after the fork",
-            Self::BadAnswer => "check that the address is that of the lock server, and its version",
-            Self::NoRuntime => "make the manager and call it inside a tokio runtime",
+            Self::UnknownService => "check the service name, which follows the hosts in the URL",
+            Self::Forked => "create a manager in each process, after the fork",
+            Self::BadAnswer => "check the server's address and version",
+            Self::NoRuntime => "create the manager and call it inside a tokio runtime",
         }
     }
 }

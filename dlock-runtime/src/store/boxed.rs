@@ -144,7 +144,7 @@ impl OwnStore {
                 option: "store",
                 reason:
                     "its properties do not list `LockMode::Exclusive`, the mode of every lock; \
-                         use a store that has it"
+                         use a store that supports it"
                         .into(),
             });
         }

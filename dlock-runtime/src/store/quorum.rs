@@ -152,7 +152,7 @@ impl Quorum {
         if !(3..=NodeSet::MOST).contains(&nodes.len()) {
             return Err(ConnectError::InvalidOption {
                 option: "stores",
-                reason: "a quorum is of 3 to 31 stores".into(),
+                reason: "a quorum needs 3 to 31 stores".into(),
             });
         }
         Ok(Self {
@@ -229,7 +229,7 @@ fn needs_runtime() -> Result<(), StoreError> {
     if Handle::try_current().is_ok() {
         return Ok(());
     }
-    let message = "no tokio runtime runs here";
+    let message = "no tokio runtime is running here";
     Err(StoreError::new(StoreErrorKind::NoRuntime, message).unsent())
 }
 

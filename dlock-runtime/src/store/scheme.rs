@@ -54,7 +54,7 @@ impl Default for StoreOptions {
 ///         if url != "shelf://" {
 ///             return Err(ConnectError::InvalidUrl {
 ///                 url: "shelf://…".to_owned(),
-///                 reason: "nothing follows the scheme".to_owned(),
+///                 reason: "nothing may follow `shelf://`".to_owned(),
 ///             });
 ///         }
 ///         Ok(self.0.clone())

@@ -57,7 +57,7 @@ impl Schemes {
             return Err(ConnectError::InvalidOption {
                 option: "scheme",
                 reason: format!(
-                    "`{}` is no scheme of a URL: a letter, followed by letters, digits, `+`, `-` and `.`, \
+                    "`{}` is not a URL scheme; write a letter, followed by letters, digits, `+`, `-` or `.`, \
                      without `://`",
                     name.escape_debug()
                 )
@@ -78,7 +78,7 @@ impl Schemes {
         if matches!(kind, StoreKind::Memory) && !matches!(&url["memory:".len()..], "" | "//") {
             return Err(ConnectError::InvalidUrl {
                 url: "memory://…".to_owned(),
-                reason: "`memory://` takes nothing after it".to_owned(),
+                reason: "nothing may follow `memory://`; remove the rest".to_owned(),
             });
         }
         Ok(kind)

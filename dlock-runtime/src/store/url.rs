@@ -6,7 +6,8 @@
 /// Schemes of servers that dlock does not support. Their URLs are often in a neighboring variable.
 const OTHERS: [&str; 6] = ["http", "https", "tcp", "mysql", "postgres", "amqp"];
 
-pub(crate) const WHITE_SPACE: &str = "it holds white space; remove it, or encode it as `%20`";
+pub(crate) const WHITE_SPACE: &str =
+    "it contains white space or a control character; remove it, or encode a space as `%20`";
 
 /// Returns the reason to refuse a URL whose scheme is not among `names`.
 pub(crate) fn why_unknown<'a>(url: &str, names: impl Iterator<Item = &'a str>) -> String {
@@ -29,9 +30,9 @@ pub(crate) fn why_unknown<'a>(url: &str, names: impl Iterator<Item = &'a str>) -
     let more = if cfg!(feature = "redis") {
         ""
     } else {
-        ", and those of Redis with the feature `redis` of `dlock-rs`"
+        "; for Redis and Valkey, enable the feature `redis` of `dlock-rs`"
     };
-    format!("{what}; supported: {}{more}", names.join(", "))
+    format!("{what}; supported schemes: {}{more}", names.join(", "))
 }
 
 /// Returns the part of a URL with an unknown scheme that may be shown.

@@ -63,8 +63,7 @@ pub(crate) async fn foreign_data_at_a_raw_key_is_never_touched(make: Make) {
     let busy = queue(&store, &lock, me).await;
     assert_eq!((&busy.label, busy.ttl), (&None, None));
     assert!(
-        busy.to_string()
-            .contains("another client without a time to live"),
+        busy.to_string().contains("another client without a TTL"),
         "{busy}"
     );
     assert_eq!(

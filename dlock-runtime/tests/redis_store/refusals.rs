@@ -34,7 +34,7 @@ pub(crate) async fn passwords_are_asked_for_and_checked(make: Make) {
     let server = RedisServer::start_make_with(make, &["--requirepass", "right"]).await;
     let (kind, text) = refused(format!("redis://127.0.0.1:{}", server.port())).await;
     assert_eq!(kind, StoreErrorKind::Unauthenticated);
-    assert!(text.contains("the server asks for a password"), "{text}");
+    assert!(text.contains("the server requires a password"), "{text}");
     let (kind, text) = refused(format!("redis://:s3cret@127.0.0.1:{}", server.port())).await;
     assert_eq!(kind, StoreErrorKind::Unauthenticated);
     assert!(text.contains("invalid username-password pair"), "{text}");

@@ -70,7 +70,7 @@ pub(crate) async fn a_server_that_runs_no_scripts_is_refused(make: Make) {
         run(&mut server.connection().await, &rules).await;
         let (kind, text) = fails(url.clone(), 2 * DEADLINE).await;
         assert_eq!(kind, StoreErrorKind::Denied, "{text}");
-        let named = format!("(`{command}`, so `+{}`)", command.to_lowercase());
+        let named = format!("(`{command}`, rule `+{}`)", command.to_lowercase());
         assert!(text.contains(&named), "{text}");
     }
 }
@@ -96,7 +96,7 @@ pub(crate) async fn who_gives_up_says_after_how_long(make: Make) {
         proxy.refuse();
         let (kind, text) = fails(proxy.url(), LIMIT).await;
         assert_eq!(kind, StoreErrorKind::Unreachable);
-        let expected = format!("cannot connect to {} for 1.3s: ", proxy.url());
+        let expected = format!("cannot connect to {} within 1.3s: ", proxy.url());
         assert!(text.starts_with(&expected), "{text}");
     };
     // Not a failure of the connection.
@@ -105,7 +105,7 @@ pub(crate) async fn who_gives_up_says_after_how_long(make: Make) {
         let (kind, text) = fails(server.url(), LIMIT).await;
         assert_eq!(kind, StoreErrorKind::ReadOnly);
         let expected = format!(
-            "cannot connect to {} for 1.3s: the server is a",
+            "cannot connect to {} within 1.3s: the server is a",
             server.url()
         );
         assert!(text.starts_with(&expected), "{text}");
@@ -115,7 +115,7 @@ pub(crate) async fn who_gives_up_says_after_how_long(make: Make) {
         let (kind, text) = fails(gone.url(), LIMIT).await;
         assert_eq!(kind, StoreErrorKind::Unreachable);
         let expected = format!(
-            "cannot connect to {} for 1.3s: connection refused",
+            "cannot connect to {} within 1.3s: connection refused",
             gone.url()
         );
         assert_eq!(text, expected);

@@ -48,8 +48,8 @@ impl Page {
                     None => continue,
                 };
                 match item {
-                    "What happened" => row.happened.push_str(text),
-                    "What to do" => row.remedy.push_str(text),
+                    "Cause" => row.happened.push_str(text),
+                    "Action" => row.remedy.push_str(text),
                     "HTTP" => row.status = Some(text.parse().expect("a status is a number")),
                     other => panic!("what is `{other}` of `{}`?", row.code),
                 }

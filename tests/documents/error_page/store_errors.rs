@@ -1,4 +1,4 @@
-//! Why a store did not tell.
+//! The kinds of a store's failure.
 
 use std::{
     fmt::Display,
@@ -279,7 +279,7 @@ async fn a_quorum_names_all_servers_that_are_down() {
     let manager = brief().connect_lazy(&url).unwrap();
     let error = soon(refusal(&manager)).await.to_string();
     assert!(
-        error.contains("number 1:") && error.contains("number 3:"),
+        error.contains("store 1:") && error.contains("store 3:"),
         "{error}"
     );
 }

@@ -55,7 +55,7 @@ async fn a_url_that_says_cluster_is_for_a_cluster() {
     let (kind, text) = refused(&single.url().replace("redis:", "redis-cluster:")).await;
     assert_eq!(kind, StoreErrorKind::Unsupported, "{text}");
     assert!(
-        text.contains("not in cluster mode: write `redis://`"),
+        text.contains("not in cluster mode; write `redis://`"),
         "{text}"
     );
 

@@ -50,7 +50,7 @@ async fn one_of_three_is_enough_and_none_are_needed_for_a_known_master() {
         &refused(&all.url()).await,
         StoreErrorKind::Unreachable,
         &[
-            "no Sentinel names a master of",
+            "no Sentinel returned a master of",
             service,
             "the Sentinel at 127.0.0.1:",
         ],
@@ -64,8 +64,8 @@ async fn a_wrong_service_is_told_at_once() {
     let all = Sentinels::start_small().await;
     let url = all.url_of("no-such-service");
     let words = [
-        "no Sentinel knows a service `no-such-service`",
-        "check the name",
+        "no Sentinel knows the service `no-such-service`",
+        "check the service name",
     ];
     assert_says(&refused(&url).await, StoreErrorKind::UnknownService, &words);
 
@@ -93,7 +93,7 @@ async fn the_servers_want_a_password_and_the_sentinels_another() {
     assert_says(
         &refused(&url).await,
         StoreErrorKind::Unauthenticated,
-        &["the Sentinel at", "asks for a password", "sentinel_pass"],
+        &["the Sentinel at", "requires a password", "sentinel_pass"],
     );
     let wrong = format!("{url}?sentinel_pass={SECRET}");
     assert_says(
@@ -181,6 +181,8 @@ async fn a_server_is_no_sentinel() {
     assert_says(
         &refused(&url).await,
         StoreErrorKind::Unsupported,
-        &[&format!("the Sentinel at 127.0.0.1:{port} is no Sentinel")],
+        &[&format!(
+            "the Sentinel at 127.0.0.1:{port} is not a Sentinel"
+        )],
     );
 }

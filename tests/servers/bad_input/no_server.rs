@@ -20,7 +20,11 @@ async fn connecting_to_nobody_ends_in_time_and_names_the_url() {
     assert_eq!(reason.kind(), StoreErrorKind::Unreachable);
     assert_says(
         &error,
-        &[&url, "connection refused", "check that the server runs"],
+        &[
+            &url,
+            "connection refused",
+            "check that the server is running",
+        ],
     );
 }
 
@@ -30,7 +34,7 @@ async fn a_lock_without_a_server_is_unavailable_when_its_wait_is_over() {
     let manager = lazy(&url);
     let error = refusal(&manager).await;
     assert_eq!(unavailable(&error).kind(), StoreErrorKind::Unreachable);
-    assert_says(&error, &["check that the server runs"]);
+    assert_says(&error, &["check that the server is running"]);
     assert!(error.retry_after().is_some(), "it may come back");
     let LockError::Unavailable { waited, .. } = error else {
         unreachable!()

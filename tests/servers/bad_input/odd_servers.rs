@@ -58,7 +58,7 @@ async fn a_foreign_value_is_held_and_says_so() {
         run(&mut connection, &["SET", "dlock:{order:42}", value]).await;
         let error = refusal(&manager).await;
         assert!(error.is_busy(), "`{value}`: {error}");
-        assert_says(&error, &["`order:42`", "time to live"]);
+        assert_says(&error, &["`order:42`", "without a TTL"]);
         assert_idle(&[&manager]).await;
         let kept = run(&mut connection, &["GET", "dlock:{order:42}"]).await;
         assert_eq!(

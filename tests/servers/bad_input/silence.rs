@@ -114,10 +114,10 @@ async fn of_a_server_that_is_paused_is_not_put_down_to_its_address() {
     eventually(LIMIT, "both texts are seen", async || {
         let lock = manager.lock("order:42");
         let text = soon(lock.acquire()).await.unwrap_err().to_string();
-        assert!(!text.contains("address is right"), "{text}");
+        assert!(!text.contains("address is correct"), "{text}");
         for (seen, part) in seen
             .iter_mut()
-            .zip(["had stopped to answer", "accepts connections"])
+            .zip(["stopped answering", "accepts connections"])
         {
             *seen |= text.contains(part) && text.contains(PAUSED);
         }
@@ -128,5 +128,5 @@ async fn of_a_server_that_is_paused_is_not_put_down_to_its_address() {
         .await
         .unwrap_err();
     assert_says(&error, &["accepts connections", PAUSED, "no answer within"]);
-    assert!(!error.to_string().contains("address is right"), "{error}");
+    assert!(!error.to_string().contains("address is correct"), "{error}");
 }

@@ -39,7 +39,7 @@ async fn of_no_store_are_refused_with_what_would_do() {
                 matches!(error, ConnectError::InvalidUrl { .. }),
                 "`{url}`: {error}"
             );
-            assert_says(&error, &[words, "not the URL of a lock store"]);
+            assert_says(&error, &[words, "not a valid store URL"]);
         }
     }
 }

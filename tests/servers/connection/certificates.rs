@@ -62,7 +62,7 @@ async fn a_file_that_cannot_be_used_is_named_with_its_option() {
         ("ca", &missing, with(&[("ca", &missing)]), "no such file"),
         ("ca", &garbage, with(&[("ca", &garbage)]), "no certificate"),
         ("ca", &empty, with(&[("ca", &empty)]), "no certificate"),
-        ("ca", &hollow, with(&[("ca", &hollow)]), "no certificate"),
+        ("ca", &hollow, with(&[("ca", &hollow)]), "certificate"),
         ("ca", &key, with(&[("ca", &key)]), "no certificate"),
         (
             "cert",

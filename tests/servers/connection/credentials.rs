@@ -111,7 +111,7 @@ async fn a_provider_that_has_none_is_asked_again() {
     tokio::join!(
         begins_with("fails", "the vault is sealed"),
         begins_with("hangs", "did not answer within"),
-        begins_with("panics", "has panicked"),
+        begins_with("panics", "the callback panicked"),
     );
     assert!(!log.text().contains(SECRET), "{}", log.text());
 }
@@ -179,7 +179,7 @@ async fn the_environment_is_asked_when_the_url_has_none() {
             url(""),
             Some(""),
             Some(""),
-            "the server asks for a password",
+            "the server requires a password",
         ),
         (url(":shared@"), Some("me"), Some(SECRET), "it works"),
         ("memory://".to_owned(), Some("me"), None, "it works"),

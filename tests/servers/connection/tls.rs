@@ -52,7 +52,7 @@ async fn a_server_that_cannot_prove_who_it_is_gets_no_request() {
         (authority.issue_early(NAMES), "is not valid yet"),
         (
             authority.issue(&["db.example"]),
-            "is not for the name `127.0.0.1`",
+            "is not valid for the name `127.0.0.1`",
         ),
         (
             authority.issue_authority(NAMES),
@@ -116,14 +116,14 @@ async fn a_client_shows_the_certificate_that_a_server_wants() {
     for _ in 0..5 {
         let (kind, text) = refused(LockManager::builder(), &url).await;
         assert_eq!(kind, StoreErrorKind::Tls, "{text}");
-        let words = "wants a client certificate: give `cert` and `key`";
+        let words = "requires a client certificate; set `cert` and `key`";
         assert!(text.contains(words), "{text}");
 
         let unknown = stranger.issue(&["a client"]);
         let tls = Tls::new().identity_files(unknown.cert_file(), unknown.key_file());
         let (kind, text) = refused(LockManager::builder().tls(tls), &url).await;
         assert_eq!(kind, StoreErrorKind::Tls, "{text}");
-        assert!(text.contains("refuses the client certificate ("), "{text}");
+        assert!(text.contains("refused the client certificate ("), "{text}");
     }
 }
 

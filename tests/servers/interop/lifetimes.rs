@@ -59,7 +59,7 @@ async fn a_killed_holder_without_a_time_to_live_is_told_of_and_left_alone() {
         assert_eq!((&holder.label, holder.ttl), (&None, None));
         let text = error.to_string();
         assert!(
-            text.contains("held by another client without a time to live: delete the key"),
+            text.contains("held by another client without a TTL; delete the key"),
             "{text}"
         );
     }

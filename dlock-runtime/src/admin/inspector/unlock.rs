@@ -82,10 +82,10 @@ impl Inspector {
     }
 }
 
-fn too_few(told: usize, servers: usize) -> StoreError {
+fn too_few(answered: usize, servers: usize) -> StoreError {
     let message = format!(
-        "only {told} of {servers} servers told who holds the lock, and a majority may still hold it for \
-         the same"
+        "only {answered} of {servers} servers answered the inspection, and a majority may still hold the lock for \
+         the same holder"
     );
     StoreError::new(StoreErrorKind::Unreachable, message)
 }

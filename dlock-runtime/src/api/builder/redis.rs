@@ -242,7 +242,7 @@ pub(super) fn unread(error: ConnectError) -> ConnectError {
         {
             let reason = reason.reworded(|message| {
                 format!(
-                    "{message}, and `DLOCK_PASSWORD` is set but read by `connect_env` and `from_env` only"
+                    "{message}, and `DLOCK_PASSWORD` is set, but only `connect_env` and `from_env` read it"
                 )
             });
             ConnectError::Unavailable { url, reason }

@@ -224,11 +224,11 @@ mod tests {
         for (url, shown) in [
             (
                 "shelves://s3cret",
-                "`…` is not the URL of a lock store: its scheme is unknown",
+                "`…` is not a valid store URL: its scheme is unknown",
             ),
             (
                 "http://s3cret",
-                "`http://…` is not the URL of a lock store: `http://` is not supported",
+                "`http://…` is not a valid store URL: `http://` is not supported",
             ),
         ] {
             for unknown in [
@@ -251,7 +251,7 @@ mod tests {
         let nothing_follows = builder.connect("memory://s3cret").await.unwrap_err();
         assert_eq!(
             nothing_follows.to_string(),
-            "`memory://…` is not the URL of a lock store: `memory://` takes nothing after it"
+            "`memory://…` is not a valid store URL: nothing may follow `memory://`; remove the rest"
         );
     }
 

@@ -153,7 +153,7 @@ impl LockManagerBuilder {
                 }),
             Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
                 url: "…".to_owned(),
-                reason: "`DLOCK_URL` is not UTF-8 text".to_owned(),
+                reason: "`DLOCK_URL` is not valid UTF-8; set it to UTF-8 text".to_owned(),
             }),
             Ok(_) | Err(VarError::NotPresent) => Err(ConnectError::NoUrl),
         }
@@ -208,7 +208,7 @@ impl LockManagerBuilder {
         if let Some(option) = self.redis.first_of_a_server() {
             return Err(ConnectError::InvalidOption {
                 option,
-                reason: "only a Redis server, connected to by its URL, can have it: this store takes no notice of it"
+                reason: "this store does not support it; set it only for a Redis or Valkey server at a URL"
                     .into(),
             });
         }
@@ -219,7 +219,7 @@ impl LockManagerBuilder {
         if self.redis.min_replicas > 0 {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
-                reason: "only a server at a URL has replicas that could be asked".into(),
+                reason: "this store does not support it; set it only for a Redis or Valkey server at a URL".into(),
             });
         }
         Ok(())

@@ -158,7 +158,7 @@ impl Drop for Renewing {
     fn drop(&mut self) {
         for due in mem::take(&mut self.due) {
             let sent = due.acquisition.now();
-            let gone = "the tokio runtime of the renewal has ended";
+            let gone = "the tokio runtime of the renewal has shut down";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
             due.acquisition.events().renewed(&answer);
             (due.answered)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
@@ -209,6 +209,6 @@ async fn ask(
 }
 
 fn no_answer() -> StoreError {
-    let text = "the store has answered fewer renewals than it was asked for";
+    let text = "the store returned fewer answers than there were renewals";
     StoreError::new(StoreErrorKind::BadAnswer, text)
 }

@@ -244,6 +244,6 @@ impl<T> Attempt<T> {
 fn no_token(fence: u64) -> StoreError {
     StoreError::new(
         StoreErrorKind::BadAnswer,
-        format!("the store counted a fence of {fence}, which makes no fencing token"),
+        format!("the store returned the fence {fence}, which is not a valid fencing token"),
     )
 }

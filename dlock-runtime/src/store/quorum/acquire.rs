@@ -102,7 +102,7 @@ pub(super) async fn acquire(
 }
 
 fn no_room() -> StoreError {
-    let message = "the number of this attempt leaves no room for the rounds of a quorum";
+    let message = "the number of this attempt is too large for the rounds of a quorum";
     StoreError::new(StoreErrorKind::Unsupported, message).unsent()
 }
 

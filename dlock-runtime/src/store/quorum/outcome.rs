@@ -64,7 +64,7 @@ pub(super) fn of_round(tally: &Tally) -> Refusal {
 }
 
 fn gone() -> StoreError {
-    let message = "the lock was gone before its fence was confirmed";
+    let message = "the lease ended before its fence was confirmed";
     StoreError::new(StoreErrorKind::Disconnected, message)
 }
 
@@ -133,17 +133,17 @@ pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> Sto
     };
     let enough = count - failures.len() >= majority(count);
     let Some((node, error)) = failures.iter().max_by_key(telling).filter(|_| !enough) else {
-        let message = format!("the {count} stores of the quorum have not agreed in time");
+        let message = format!("the {count} stores of the quorum did not agree in time");
         return StoreError::new(StoreErrorKind::TimedOut, message);
     };
     // The most telling message comes first.
     let others = failures.iter().filter(|(other, _)| other != node);
-    let mut causes = format!("number {}: {}", node + 1, error.message());
+    let mut causes = format!("store {}: {}", node + 1, error.message());
     for (other, error) in others {
-        let _infallible = write!(causes, "; number {}: {}", other + 1, error.message());
+        let _infallible = write!(causes, "; store {}: {}", other + 1, error.message());
     }
     let message = format!(
-        "only {} of {count} stores answered as they should, {} are needed; of the others, {causes}",
+        "only {} of {count} stores answered correctly, and {} are needed; {causes}",
         count - failures.len(),
         majority(count),
     );
@@ -311,7 +311,7 @@ mod tests {
         assert!(error.is_final(), "{error}");
         let error = failure([failed(TimedOut), failed(TimedOut), failed(Unreachable)]);
         assert_eq!(error.kind(), Unreachable);
-        let told = "number 3: failed as Unreachable; number 1: failed as TimedOut; number 2: ";
+        let told = "store 3: failed as Unreachable; store 1: failed as TimedOut; store 2: ";
         assert!(error.message().contains(told), "{error}");
     }
 
@@ -320,7 +320,7 @@ mod tests {
         let late = [(3, late())];
         let error = unavailable(5, &late);
         assert_eq!(error.kind(), StoreErrorKind::TimedOut);
-        assert!(error.message().contains("have not agreed"), "{error}");
+        assert!(error.message().contains("did not agree"), "{error}");
         // The majority is there, and one of them has not confirmed the greater fence.
         let grant = |fence| Ok(AcquireOutcome::granted(fence));
         let error = failure([grant(7), grant(9), failed(StoreErrorKind::Unreachable)]);

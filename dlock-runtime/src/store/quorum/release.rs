@@ -89,6 +89,6 @@ fn undecided(count: usize, failures: &[(usize, StoreError)]) -> StoreError {
         return outcome::unavailable(count, failures).with_possible_effect();
     }
     let message =
-        "some stores of the quorum had the lock and others did not, and the rest did not tell";
+        "some stores of the quorum held the lock, others did not, and the rest did not answer";
     StoreError::new(StoreErrorKind::TimedOut, message)
 }

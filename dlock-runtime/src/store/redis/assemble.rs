@@ -41,7 +41,7 @@ impl RedisStore {
         if min_replicas > 0 && *location.layout() == Layout::Cluster {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
-                reason: "it is not supported for clusters".into(),
+                reason: "clusters do not support it; set it to 0".into(),
             });
         }
         let config = Arc::new(config);
@@ -61,8 +61,8 @@ impl RedisStore {
             Layout::Independent => {
                 return Err(ConnectError::InvalidUrl {
                     url: shown,
-                    reason: "it is a quorum of stores: give it to a manager, or make a store of \
-                             each server and `Quorum::of` them"
+                    reason: "it names a quorum of stores; pass it to a manager, or create a store \
+                             for each server and combine them with `Quorum::of`"
                         .to_owned(),
                 });
             }
@@ -155,6 +155,6 @@ pub(super) fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectErr
     slot::prepare();
     runtime::Handle::try_current().map_err(|_| ConnectError::Unavailable {
         url: shown.to_owned(),
-        reason: errors::no_runtime("no tokio runtime runs here"),
+        reason: errors::no_runtime("no tokio runtime is running here"),
     })
 }

@@ -89,7 +89,7 @@ pub(super) const ALL: &[Mutant] = &[
         "gone-is-confirmed",
         "A lease that is gone where replicas are counted counts as confirmed",
         CONFIRM,
-        "Ok(Renewal::NotOwner) => «Err(unconfirmed(\"it was gone\"))»,",
+        "Ok(Renewal::NotOwner) => «Err(unconfirmed(\"the lease had ended\"))»,",
         "Ok(())",
         REPLICAS,
     )

@@ -119,7 +119,7 @@ impl CredentialsProvider {
     /// The credentials of this moment, within `limit`.
     pub(crate) async fn ask(&self, limit: Duration) -> Result<Credentials, StoreError> {
         let none = |cause: &str| {
-            let message = format!("there are no credentials: {cause}");
+            let message = format!("cannot get credentials: {cause}");
             StoreError::new(StoreErrorKind::NoCredentials, message)
         };
         // Foreign code: its panic must not end the task that keeps the connection.
@@ -127,9 +127,9 @@ impl CredentialsProvider {
         match timeout(limit, asked).await {
             Ok(Ok(Ok(credentials))) => Ok(credentials),
             Ok(Ok(Err(error))) => Err(none(&error)),
-            Ok(Err(_)) => Err(none("who was asked for them has panicked")),
+            Ok(Err(_)) => Err(none("the callback panicked")),
             Err(_) => {
-                let cause = format!("who was asked for them did not answer within {limit:.0?}");
+                let cause = format!("the callback did not answer within {limit:.0?}");
                 Err(none(&cause))
             }
         }

@@ -36,7 +36,7 @@ impl CredentialsProvider {
             Ok(_) | Err(VarError::NotPresent) => Ok(None),
             Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidOption {
                 option: name,
-                reason: "it is not UTF-8 text".into(),
+                reason: "it is not valid UTF-8; set it to UTF-8 text".into(),
             }),
         };
         let credentials = match (read("DLOCK_USER")?, read("DLOCK_PASSWORD")?) {
@@ -46,7 +46,7 @@ impl CredentialsProvider {
             (Some(_), None) => {
                 return Err(ConnectError::InvalidOption {
                     option: "DLOCK_USER",
-                    reason: "there is no `DLOCK_PASSWORD` with it".into(),
+                    reason: "it is set without `DLOCK_PASSWORD`; set both".into(),
                 });
             }
         };

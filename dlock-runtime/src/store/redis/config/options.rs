@@ -101,24 +101,24 @@ impl UrlOptions {
                     ""
                 };
                 return Err(format!(
-                    "one of its options after `?` is unknown: {}{encode}",
+                    "one of its options after `?` is unknown; {}{encode}",
                     there_are(names, tls)
                 ));
             };
             let name = known.name;
             if !known.takes(names, tls) {
                 let advice = if known.takes(names, true) {
-                    "that is for TLS, as in `rediss://`".to_owned()
+                    "that option requires TLS, as in `rediss://`".to_owned()
                 } else {
                     there_are(names, tls)
                 };
-                return Err(format!("it cannot have `{name}`: {advice}"));
+                return Err(format!("it cannot have `{name}`; {advice}"));
             }
             if options.text(name).is_some() {
-                return Err(format!("it has `{name}` twice"));
+                return Err(format!("it has `{name}` twice; set it once"));
             }
             if value.is_empty() {
-                return Err(format!("its `{name}` is empty"));
+                return Err(format!("its `{name}` is empty; set a value, or remove it"));
             }
             // The parser puts it in place of bytes that are not UTF-8.
             if value.contains(char::REPLACEMENT_CHARACTER) {
@@ -142,7 +142,7 @@ impl UrlOptions {
     pub(crate) fn path(&self, name: &'static str) -> Result<Option<&str>, String> {
         match self.text(name) {
             Some(text) if !text.starts_with('/') || text.contains("-----BEGIN") => Err(format!(
-                "its `{name}` must be the path of a file, from the root: `{name}=/path.pem`"
+                "its `{name}` must be the absolute path of a file, such as `{name}=/path.pem`"
             )),
             path => Ok(path),
         }
@@ -157,7 +157,7 @@ impl UrlOptions {
         let number = text.parse().ok().filter(|_| plain);
         number
             .map(Some)
-            .ok_or_else(|| format!("its `{name}` must be a number, as in `{name}=1`"))
+            .ok_or_else(|| format!("its `{name}` must be a number, such as `{name}=1`"))
     }
 }
 
@@ -166,9 +166,9 @@ fn there_are(names: Names, tls: bool) -> String {
     let fitting = KNOWN.iter().filter(|known| known.takes(names, tls));
     let fitting: Vec<_> = fitting.map(|known| format!("`{}`", known.name)).collect();
     match fitting.as_slice() {
-        [] => "this kind of URL has none".to_owned(),
-        [one] => format!("there is only {one}"),
-        [first @ .., last] => format!("there are {} and {last}", first.join(", ")),
+        [] => "this kind of URL has no options".to_owned(),
+        [one] => format!("the only option is {one}"),
+        [first @ .., last] => format!("the options are {} and {last}", first.join(", ")),
     }
 }
 
@@ -201,23 +201,27 @@ mod tests {
         const LIST: &str = "`protocol`, `db`, `user` and `pass`";
         for query in ["s3cret", "s3cret=1", "timeout=s3cret", "=s3cret", "DB=1"] {
             let text = refused(query);
-            assert!(text.contains("unknown: there are"), "{query}: {text}");
+            assert!(text.contains("unknown; the options are"), "{query}: {text}");
             assert!(text.contains(LIST), "{query}: {text}");
         }
         assert!(refused("s3cret@host").contains("encode `?` as `%3F`"));
         assert_eq!(
             refused("pass=s3cret&db=1&pass=s3cret"),
-            "it has `pass` twice"
+            "it has `pass` twice; set it once"
         );
-        assert_eq!(refused("pass=s3cret&user"), "its `user` is empty");
+        assert_eq!(
+            refused("pass=s3cret&user"),
+            "its `user` is empty; set a value, or remove it"
+        );
         assert_eq!(refused("pass=s3cret%FF"), "its `pass` is not UTF-8 text");
         for number in ["s3cret", "-1", "%2B1", "1.0", "99999999999999999999"] {
             let text = read(&format!("db={number}")).number::<i64>("db");
-            assert_eq!(text, Err("its `db` must be a number, as in `db=1`".into()));
+            let expected = "its `db` must be a number, such as `db=1`";
+            assert_eq!(text, Err(expected.into()));
         }
         let elsewhere = UrlOptions::read(Some("pass=s3cret"), Names::Server, false);
         let text = elsewhere.err().expect("a server has it before the host");
-        assert!(text.starts_with("it cannot have `pass`: "), "{text}");
+        assert!(text.starts_with("it cannot have `pass`; "), "{text}");
         for path in ["s3cret", "ca.pem", "/-----BEGIN s3cret"] {
             let query = format!("key={path}");
             let options = UrlOptions::read(Some(&query), Names::Server, true).expect("it is known");

@@ -57,7 +57,7 @@ pub(crate) fn check(text: &str) -> Result<Names, String> {
         SchemeUse::Served(names) => Ok(names),
         SchemeUse::OverTls(names) if cfg!(feature = "tls") => Ok(names),
         SchemeUse::OverTls(_) => Err(format!(
-            "`{scheme}://` needs the feature `tls` of `dlock-rs`, which is not enabled"
+            "`{scheme}://` needs TLS; enable the feature `tls` of `dlock-rs`"
         )),
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         ] {
             let refused = refused(url);
             assert!(
-                refused.starts_with(&format!("{what}; supported: ")),
+                refused.starts_with(&format!("{what}; supported schemes: ")),
                 "{refused}"
             );
             for name in names() {

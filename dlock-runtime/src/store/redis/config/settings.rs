@@ -202,20 +202,20 @@ impl RedisConfig {
         {
             return refuse(
                 "namespace",
-                "it must be 1 to 64 printable ASCII characters without spaces and braces",
+                "it must be 1 to 64 printable ASCII characters, without spaces and braces",
             );
         }
         // `dlock:fence` would store locks where `dlock` stores its fences.
         if self.namespace.ends_with(":fence") {
             return refuse(
                 "namespace",
-                "it must not end in `:fence`, where fences are kept",
+                "it must not end in `:fence`, which dlock uses for its fence counters",
             );
         }
         if self.namespace.ends_with(":process") {
             return refuse(
                 "namespace",
-                "it must not end in `:process`, where processes say what they are",
+                "it must not end in `:process`, which dlock uses for its process records",
             );
         }
         let limits = [

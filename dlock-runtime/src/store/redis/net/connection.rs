@@ -184,7 +184,10 @@ impl Connection {
         };
         let error = errors::of_request(&error, self.handle.limit);
         if error.kind() == StoreErrorKind::Denied {
-            let message = format!("{} (`+asking`, for slots that move)", error.message());
+            let message = format!(
+                "{} (`ASKING`, rule `+asking`, for moving slots)",
+                error.message()
+            );
             return Err(StoreError::new(StoreErrorKind::Denied, message));
         }
         Ok(())

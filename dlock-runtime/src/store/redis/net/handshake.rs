@@ -35,8 +35,8 @@ use tokio_rustls::{
 use super::tcp;
 use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 
-const NOT_TLS: &str = "the server does not speak TLS at this port: write `redis://`, or the port \
-                       at which it does";
+const NOT_TLS: &str = "the server does not use TLS on this port; write `redis://`, or the \
+                       server's TLS port";
 
 /// Turns connections into TLS connections.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ impl Connector {
     ) -> Result<(Secured, Verdict), Failure> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             Failure::Tls(fault(format!(
-                "no certificate can be for the name `{host}`"
+                "no certificate can be issued for the name `{host}`"
             )))
         })?;
         let verdict = Verdict {
@@ -163,14 +163,14 @@ impl Verdict {
         match error {
             Error::InvalidCertificate(error) => of_certificate(error, &self.host),
             Error::AlertReceived(_) if self.is_asked_in_vain() => {
-                advice("the server wants a client certificate: give `cert` and `key`")
+                advice("the server requires a client certificate; set `cert` and `key`")
             }
             Error::AlertReceived(alert) if self.was_asked.load(Ordering::Relaxed) => fault(
-                format!("the server refuses the client certificate ({alert:?})"),
+                format!("the server refused the client certificate ({alert:?})"),
             ),
-            Error::AlertReceived(alert) => fault(format!(
-                "the server has ended the TLS handshake ({alert:?})"
-            )),
+            Error::AlertReceived(alert) => {
+                fault(format!("the server ended the TLS handshake ({alert:?})"))
+            }
             error => fault(format!("the TLS handshake failed: {error}")),
         }
     }
@@ -189,20 +189,20 @@ fn of_certificate(error: &CertificateError, host: &str) -> StoreError {
     use CertificateError as Is;
     match error {
         // One that bears the name of another is unknown all the same.
-        Is::UnknownIssuer | Is::BadSignature => {
-            advice("the server's certificate is from an unknown authority: give that by `ca`")
-        }
+        Is::UnknownIssuer | Is::BadSignature => advice(
+            "the server's certificate is from an unknown authority; set `ca` to its certificate",
+        ),
         Is::Expired | Is::ExpiredContext { .. } => {
-            advice("the server's certificate has expired: give it a new one")
+            advice("the server's certificate has expired; renew it")
         }
         Is::NotValidYet | Is::NotValidYetContext { .. } => {
-            advice("the server's certificate is not valid yet: check this machine's clock")
+            advice("the server's certificate is not valid yet; check this machine's clock")
         }
         Is::NotValidForName | Is::NotValidForNameContext { .. } => fault(format!(
-            "the server's certificate is not for the name `{host}`"
+            "the server's certificate is not valid for the name `{host}`"
         )),
         Is::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => advice(
-            "the server shows the certificate of an authority as its own: issue one with \
+            "the server presents the certificate of an authority as its own; issue one with \
              `basicConstraints=CA:FALSE`",
         ),
         error => fault(format!("the server's certificate is not valid: {error}")),

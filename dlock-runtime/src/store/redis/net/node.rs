@@ -230,7 +230,7 @@ async fn within<T>(
 ) -> Result<T, StoreError> {
     // A timer panics without one.
     if runtime::Handle::try_current().is_err() {
-        return Err(errors::no_runtime("no tokio runtime runs here").unsent());
+        return Err(errors::no_runtime("no tokio runtime is running here").unsent());
     }
     let outcome = timeout(limit, request).await;
     outcome.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))

@@ -26,12 +26,14 @@ pub(crate) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreE
             .and_then(|(_, value)| text(value))
     };
     if field("role").is_some_and(|role| role != "master") {
-        let message = "the server is a replica, which takes no locks";
+        let message = "the server is a replica, which cannot store locks";
         return Err(StoreError::new(StoreErrorKind::ReadOnly, message));
     }
     match field("mode") {
         Some("sentinel") => {
-            return Err(errors::unsupported("the server is a Sentinel, not a store"));
+            return Err(errors::unsupported(
+                "the server is a Sentinel, which cannot store locks",
+            ));
         }
         Some("cluster") if !in_cluster => return Err(errors::in_a_cluster()),
         Some("standalone") if in_cluster => return Err(errors::in_no_cluster()),

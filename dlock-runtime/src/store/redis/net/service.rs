@@ -107,12 +107,12 @@ impl<W: Work> Service<W> {
             let ended = stage.wait_for(|stage| *stage != Stage::Running).await;
             // The sender lives as long as `self`.
             if ended.is_ok_and(|stage| *stage == Stage::Closed) {
-                let message = "the connection is closed: nobody needs it any more";
+                let message = "the connection was closed, because it is no longer needed";
                 return StoreError::new(StoreErrorKind::Unreachable, message);
             }
             self.revive_if_idle();
             if *self.0.stage.borrow() == Stage::Idle {
-                return errors::no_runtime("the tokio runtime of the request has ended");
+                return errors::no_runtime("the tokio runtime of the request has shut down");
             }
         }
     }
@@ -232,7 +232,7 @@ fn interrupt(work: &mut impl Work, panic: Option<&str>) {
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("it does not say why").to_owned()
+    text.unwrap_or("unknown cause").to_owned()
 }
 
 #[cfg(test)]

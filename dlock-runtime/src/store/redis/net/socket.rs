@@ -47,7 +47,7 @@ pub(crate) struct Omen(Kind);
 impl Omen {
     /// The failure of a login, if it has to do with TLS, or the server has said why it hangs up.
     pub(crate) fn explain(&self, error: StoreError) -> StoreError {
-        const HINT: &str = "; if it speaks TLS at this port, write `rediss://`";
+        const HINT: &str = "; if the server uses TLS on this port, write `rediss://`";
         let no_answer = matches!(
             error.kind(),
             StoreErrorKind::Disconnected | StoreErrorKind::BadAnswer

@@ -128,7 +128,7 @@ impl Work for Supervisor {
             });
             return;
         };
-        let message = format!("the task of the connection panicked: {panic}");
+        let message = format!("the connection task panicked: {panic}");
         let error = StoreError::new(StoreErrorKind::Disconnected, message);
         let was_ready = matches!(&*self.state.borrow(), State::Ready(_));
         self.state.send_replace(State::Failed(error.clone()));

@@ -121,7 +121,7 @@ impl Tls {
 
     /// These together with `others`, none of which may be given in both.
     pub(crate) fn merged(self, others: Self) -> Result<Self, ConnectError> {
-        const TWICE: &str = "the URL has one as well: give it in one place";
+        const TWICE: &str = "the URL sets it too; set it in one place";
         let one = |option, one: Option<Pem>, other: Option<Pem>| match (one, other) {
             (Some(_), Some(_)) => Err(ConnectError::InvalidOption {
                 option,
@@ -157,7 +157,7 @@ impl Tls {
                 (config, true)
             }
             (one, _) => {
-                let reason = "a client certificate needs both `cert` and `key`";
+                let reason = "a client certificate needs both `cert` and `key`; set both";
                 let option = if one.is_some() { "cert" } else { "key" };
                 let reason = reason.into();
                 return Err(ConnectError::InvalidOption { option, reason });
@@ -213,7 +213,7 @@ fn given_roots(pem: &Pem) -> Result<RootCertStore, ConnectError> {
     let mut roots = RootCertStore::empty();
     for root in certificates("ca", pem)? {
         let added = roots.add(root);
-        added.map_err(|_| pem.refused("ca", "it holds something that is no certificate"))?;
+        added.map_err(|_| pem.refused("ca", "it contains an invalid certificate"))?;
     }
     Ok(roots)
 }
@@ -227,8 +227,8 @@ fn roots_of_the_machine() -> Result<RootCertStore, ConnectError> {
         return Err(ConnectError::InvalidCertificate {
             option: "ca",
             origin: "this machine".to_owned(),
-            reason: "it has no authorities that it trusts; install `ca-certificates`, or give \
-                     `ca`"
+            reason: "it has no trusted certificate authorities; install `ca-certificates`, or \
+                     set `ca`"
                 .to_owned(),
         });
     }
@@ -244,7 +244,7 @@ fn certificates(
     match read {
         Ok(all) if !all.is_empty() => Ok(all),
         // The error of the parser might quote its input.
-        _ => Err(pem.refused(option, "it holds no certificate in PEM form")),
+        _ => Err(pem.refused(option, "it contains no certificate in PEM format")),
     }
 }
 
@@ -256,9 +256,9 @@ fn private_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, ConnectError> {
             .any(|part| part == b"ENCRYPTED");
         let reason = match error {
             pem::Error::NoItemsFound if encrypted => {
-                "the key is encrypted: give it without a pass phrase"
+                "the key is encrypted; use a key without a passphrase"
             }
-            _ => "it holds no private key in PEM form",
+            _ => "it contains no private key in PEM format",
         };
         pem.refused("key", reason)
     })

@@ -49,7 +49,7 @@ end
 local text = redis.call('GET', fence) or '0'
 local last = tonumber(text)
 if not last or last >= 2 ^ 52 or string.find(text, '%D') then
-  return redis.error_reply('WRONGTYPE the fence at `' .. fence .. '` is no number of dlock')
+  return redis.error_reply('WRONGTYPE the fence counter at `' .. fence .. '` is not a valid number')
 end
 
 local held = 0

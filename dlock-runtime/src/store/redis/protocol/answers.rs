@@ -122,7 +122,7 @@ pub(crate) fn misshapen(script: &str, answer: &Value) -> StoreError {
     // An answer of any kind may be megabytes long.
     let shown: String = format!("{answer:?}").chars().take(80).collect();
     let shown = errors::quoted(&shown);
-    errors::bad_answer(format!("the answer to `{script}` makes no sense: {shown}"))
+    errors::bad_answer(format!("the answer to `{script}` is invalid: {shown}"))
 }
 
 #[cfg(test)]

@@ -14,36 +14,36 @@ use crate::store::{StoreError, StoreErrorKind};
 
 pub(crate) const BROKEN: &str = "the connection to the server broke";
 
-/// The words of newer servers inside a script in place of `NOPERM`.
+/// The text of newer servers inside a script, in place of `NOPERM`.
 const ACL_IN_SCRIPT: &str = "ACL failure in script: ";
 
-/// The answers of servers to the number of a database they do not have; the last to one that is not
-/// even within the limits of an integer, of which a login holds no other.
+/// The answers of servers to the number of a database that they do not have. The last one is the answer to a
+/// number outside the range of an integer; a login contains no other number.
 const NO_SUCH_DATABASE: [&str; 3] = [
     "DB index is out of range",
     "invalid DB index",
     "value is out of range",
 ];
 
-/// In characters; real answers are shorter.
+/// The limit of a quoted text, in characters. Real answers are shorter.
 const LONGEST_QUOTE: usize = 300;
 
-/// The usual causes of silence of a server that accepts connections.
-const CHECK_SILENCE: &str = "check whether it is stopped, paused by `CLIENT PAUSE` or busy with a long \
-                             command, and whether a proxy before it still has it";
+/// The advice for a server that accepts connections but does not answer.
+const CHECK_SILENCE: &str = "check whether the server is stopped, paused by `CLIENT PAUSE` or busy with a \
+                             long command, and whether a proxy in front of it still reaches it";
 
-/// Commands that are sent as they are, and that no lock works without where they are sent at all.
+/// Commands that dlock sends under these names. Where dlock sends one of them, no lock works without it.
 const NEEDED: [&str; 5] = ["EVALSHA", "EVAL", "SUBSCRIBE", "ASKING", "WAIT"];
 
-const NO_HELLO: &str = "the server does not know `HELLO 3`: if it is Redis 6.2 or later behind a \
-                        proxy, write `?protocol=resp2` at the end of the URL";
+const NO_HELLO: &str = "the server does not support `HELLO 3`; if it is Redis 6.2 or later behind \
+                        a proxy, append `?protocol=resp2` to the URL";
 
-/// There is no tokio runtime to send a request, or to keep a connection.
+/// Creates the error for a missing tokio runtime. Requests and connections need one.
 pub(crate) fn no_runtime(message: &str) -> StoreError {
     StoreError::new(StoreErrorKind::NoRuntime, message)
 }
 
-/// A failure of one request; `limit` is how long its answer was waited for.
+/// Converts the failure of one request. `limit` is the time for which its answer was awaited.
 pub(crate) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
     if error.is_timeout() {
         return StoreError::timed_out(limit);
@@ -55,12 +55,12 @@ pub(crate) fn of_request(error: &RedisError, limit: Duration) -> StoreError {
             error.code().unwrap_or_default(),
             error.detail().unwrap_or_default(),
         ),
-        // The library's own words may quote its input.
-        _ => bad_answer("what the server sent is not the Redis protocol"),
+        // The library's own texts may quote its input.
+        _ => bad_answer("the server's answer is not valid Redis protocol"),
     }
 }
 
-/// A failure of a command that is no script.
+/// Converts the failure of a command that is not a script.
 pub(crate) fn of_command(command: &Cmd, error: &RedisError, limit: Duration) -> StoreError {
     let sorted = of_request(error, limit);
     let name = match command.args_iter().next() {
@@ -75,7 +75,7 @@ pub(crate) fn of_command(command: &Cmd, error: &RedisError, limit: Duration) -> 
     }
 }
 
-/// A failure of the login, which ends with the choice of the database.
+/// Converts the failure of a login. The last step of a login selects the database.
 pub(crate) fn of_login(error: &RedisError, limit: Duration, database: i64) -> StoreError {
     let sorted = of_request(error, limit);
     let message = sorted.message();
@@ -84,12 +84,12 @@ pub(crate) fn of_login(error: &RedisError, limit: Duration, database: i64) -> St
         .any(|text| message.starts_with(text));
     if is_no_database {
         let message = format!(
-            "the server has no database {database} ({message}): put the number of another one at the end of \
-             the URL, or raise `databases` in its configuration"
+            "the server has no database {database} ({message}); set another number at the end of the URL, or \
+             raise `databases` in the server's configuration"
         );
         return unsupported(message).with_advice();
     }
-    // Its whole text is about the command, whose arguments are left out.
+    // The arguments of the command are left out, so the whole text is about the command.
     let is_unknown = sorted.kind() == StoreErrorKind::Unsupported;
     if is_unknown && message.to_ascii_lowercase().contains("hello") {
         return no_hello();
@@ -97,10 +97,10 @@ pub(crate) fn of_login(error: &RedisError, limit: Duration, database: i64) -> St
     sorted
 }
 
-/// A connection that could not be opened.
+/// Creates the error of a connection that could not be opened.
 pub(crate) fn of_connect(address: impl Display, error: &io::Error) -> StoreError {
     let text = error.to_string();
-    // The number says nothing that the words do not.
+    // The number adds nothing to the text.
     let words = text.split(" (os error").next().unwrap_or_default();
     StoreError::new(
         StoreErrorKind::Unreachable,
@@ -108,35 +108,35 @@ pub(crate) fn of_connect(address: impl Display, error: &io::Error) -> StoreError
     )
 }
 
-/// The failure of one attempt in words.
+/// Returns the text for a failed attempt to connect.
 pub(crate) fn cannot_connect(address: impl Display, cause: impl Display) -> String {
     format!("cannot connect to {address}: {cause}")
 }
 
-/// A server that accepted a connection, and has not answered on it within `limit`.
+/// Creates the error of a server that accepted a connection but did not answer within `limit`.
 pub(crate) fn silent(address: impl Display, limit: Duration) -> StoreError {
-    let cause = format!(
-        "it accepts connections, but there was no answer within {limit:.0?}; {CHECK_SILENCE}"
-    );
+    let cause =
+        format!("it accepts connections, but gave no answer within {limit:.0?}; {CHECK_SILENCE}");
     let message = cannot_connect(address, cause);
     StoreError::new(StoreErrorKind::Unreachable, message).with_advice()
 }
 
-/// There is no connection for a request, as the last one was given up for want of an answer.
+/// Creates the error of a request without a connection, after the last connection was closed because the server
+/// did not answer.
 pub(crate) fn silenced(address: &str, limit: Duration) -> StoreError {
     let message = format!(
-        "no connection to {address} within {limit:.0?}, after it had stopped to answer; {CHECK_SILENCE}"
+        "no connection to {address} within {limit:.0?}, after it stopped answering; {CHECK_SILENCE}"
     );
     StoreError::new(StoreErrorKind::Unreachable, message).with_advice()
 }
 
-/// The error when no attempt has succeeded for all of `limit`, by the failure of the last.
+/// Creates the error for a `limit` in which no attempt succeeded, from the last failure.
 pub(crate) fn given_up(address: &str, limit: Duration, last: &StoreError) -> StoreError {
     let attempt = cannot_connect(address, "");
     last.reworded(|message| {
         let cause = message.strip_prefix(&attempt).unwrap_or(message);
-        // As it was set, not rounded: one looks for that number in the configuration.
-        format!("cannot connect to {address} for {limit:?}: {cause}")
+        // Not rounded, so that the number can be found in the configuration.
+        format!("cannot connect to {address} within {limit:?}: {cause}")
     })
 }
 
@@ -152,27 +152,27 @@ fn no_hello() -> StoreError {
     unsupported(NO_HELLO).with_advice()
 }
 
-/// One server was to be locked on, and it is only a part of several.
+/// Creates the error for the URL of one server that is a node of a cluster.
 pub(crate) fn in_a_cluster() -> StoreError {
-    unsupported("the server is a node of a Redis Cluster: write `redis-cluster://` in the URL")
+    unsupported("the server is a node of a Redis Cluster; write `redis-cluster://` in the URL")
         .with_advice()
 }
 
-/// It was to be a node of a cluster, and is not.
+/// Creates the error for the URL of a cluster whose server is not in cluster mode.
 pub(crate) fn in_no_cluster() -> StoreError {
-    unsupported("the server is not in cluster mode: write `redis://` in the URL").with_advice()
+    unsupported("the server is not in cluster mode; write `redis://` in the URL").with_advice()
 }
 
 pub(crate) fn too_old(what: &str) -> StoreError {
     unsupported(format!(
-        "the server is too old, {what}: use Redis 6.2 or later, or Valkey"
+        "the server is too old: {what}; use Redis 6.2 or later, or Valkey"
     ))
     .with_advice()
 }
 
-/// The line of a script that failed, as far as the server tells.
+/// Returns the line at which a script failed, if the server reports it.
 pub(crate) fn script_line(error: &RedisError) -> Option<usize> {
-    // Some mentions have no number; of several with one, the last is the server's own.
+    // Some places have no number. Of several with a number, the last one is the server's own.
     error.detail()?.rsplit("user_script:").find_map(|rest| {
         let end = rest
             .find(|c: char| !c.is_ascii_digit())
@@ -190,10 +190,10 @@ fn of_server(code: &str, detail: &str) -> StoreError {
     sorted
 }
 
-/// `true` if the server has refused a request before it wrote anything.
+/// Returns `true` if the server refused a request before it wrote anything.
 ///
-/// A request whose error is not in this table may have been carried out in part: a server does not
-/// take back the writes of a script that fails later. Redis 6.2 to 8 and Valkey 7.2 to 9 answer
+/// A request whose error is not in this table may have been carried out in part: a server does not undo the
+/// writes of a script that fails later. Redis 6.2 to 8 and Valkey 7.2 to 9 answer
 ///
 /// | code | of the whole command | inside a script |
 /// |---|---|---|
@@ -205,10 +205,10 @@ fn of_server(code: &str, detail: &str) -> StoreError {
 /// | `CLUSTERDOWN`, `TRYAGAIN`, `MOVED`, `ASK` | before it runs: there is no node to run it | perhaps after a write, if a slot goes meanwhile |
 /// | `NOAUTH`, `DENIED`, too many clients | before it runs | never |
 ///
-/// The first write of each of our scripts is one that all these are checked of. The fence comes before the
-/// lock in `acquire.lua` and `raise.lua`, both are written by `SET`; a queue is cleared of the dead by
-/// `ZREM`, which a server out of memory allows, and after that it refuses nothing for want of memory.
-/// `release.lua` calls nothing that can fail after its first write but by `pcall`, `DEL` apart.
+/// The server makes all these checks for the first write of each script. `acquire.lua` and `raise.lua` write
+/// the fence before the lock, both by `SET`. Crashed waiters leave the queue by `ZREM`, which a server out of
+/// memory allows; after that, the server refuses nothing for lack of memory. After its first write,
+/// `release.lua` makes every call that can fail by `pcall`, except `DEL`.
 fn did_nothing(code: &str, detail: &str) -> bool {
     let is_in_script = detail.contains("user_script")
         || detail.starts_with("Error running script")
@@ -236,16 +236,16 @@ fn sorted(code: &str, detail: &str) -> StoreError {
         "WRONGTYPE" => Kind::WrongType,
         "NOPERM" => Kind::Denied,
         "NOAUTH" => {
-            return StoreError::new(Kind::Unauthenticated, "the server asks for a password");
+            return StoreError::new(Kind::Unauthenticated, "the server requires a password");
         }
         "WRONGPASS" => Kind::Unauthenticated,
-        // A store in a cluster goes where these point, and never reads them here.
+        // The store of a cluster follows these redirections, so they never get here.
         "MOVED" | "ASK" => return in_a_cluster(),
         _ if detail.contains("cluster support disabled") => return in_no_cluster(),
         "DENIED" => {
             return StoreError::new(
                 Kind::Refused,
-                "the server is in protected mode and serves its own machine only",
+                "the server is in protected mode and accepts only local connections",
             );
         }
         _ if detail.contains("invalid username-password pair") => Kind::Unauthenticated,
@@ -257,7 +257,7 @@ fn sorted(code: &str, detail: &str) -> StoreError {
         }
         _ if detail.starts_with("The user executing the script can't")
             || detail.starts_with(ACL_IN_SCRIPT)
-            // The library drops the code of what answers the choice of a database.
+            // The library drops the error code of the answer to `SELECT`.
             || detail.contains("has no permissions to run") =>
         {
             Kind::Denied
@@ -270,8 +270,8 @@ fn sorted(code: &str, detail: &str) -> StoreError {
         {
             Kind::Unsupported
         }
-        // MISCONF, NOREPLICAS, BUSY, TRYAGAIN, CLUSTERDOWN, too many clients, and whatever else
-        // a server may say: it has not done what it was asked, and may do it later.
+        // MISCONF, NOREPLICAS, BUSY, TRYAGAIN, CLUSTERDOWN, too many clients, and all other errors:
+        // the server refused the request, and may accept it later.
         _ => Kind::Refused,
     };
     if kind == Kind::Unsupported
@@ -288,24 +288,24 @@ fn sorted(code: &str, detail: &str) -> StoreError {
     StoreError::new(kind, text)
 }
 
-/// The command that the server says it does not know, if every version has it and locks need it.
+/// Returns the command that the server reports as unknown, if every version has it and locks need it.
 fn unknown_command(detail: &str) -> Option<&str> {
     let name = detail.strip_prefix("unknown command")?;
     let name = name.trim_matches([' ', '\'', '`', ',', '"']);
     NEEDED.into_iter().find(|it| it.eq_ignore_ascii_case(name))
 }
 
-/// A command of that name is in every version that will do, and this server does not know it.
+/// Creates the error for a command that every supported version has and this server does not know.
 pub(crate) fn not_known(command: &str) -> StoreError {
     unsupported(format!(
-        "unknown command '{command}': the server has it under another name or not at all \
-         (`rename-command`), or a proxy before it does not pass it on, and dlock needs it"
+        "unknown command '{command}': the server has renamed or disabled it (`rename-command`), or a proxy \
+         does not forward it; enable it, because dlock needs it"
     ))
     .with_advice()
 }
 
-/// A command that no lock works without, and that was tried on a new connection: what it was refused with,
-/// if it was refused for good.
+/// Checks the answer to a command that locks need and that was tried on a new connection. Returns an error if
+/// a retry cannot succeed.
 pub(crate) fn refused_for_good(
     command: &str,
     answer: redis::Value,
@@ -318,7 +318,7 @@ pub(crate) fn refused_for_good(
     match error.kind() {
         StoreErrorKind::Denied => {
             let rule = command.to_ascii_lowercase();
-            let message = format!("{} (`{command}`, so `+{rule}`)", error.message());
+            let message = format!("{} (`{command}`, rule `+{rule}`)", error.message());
             Err(StoreError::new(StoreErrorKind::Denied, message))
         }
         StoreErrorKind::Unsupported => Err(error),
@@ -326,12 +326,12 @@ pub(crate) fn refused_for_good(
     }
 }
 
-/// The failure inside a script, where the server wraps that in an `ERR` of its own.
+/// Returns the failure inside a script from the `ERR` in which the server wraps it.
 fn unwrapped<'a>(code: &'a str, detail: &'a str) -> (&'a str, &'a str) {
     if code != "ERR" || !detail.starts_with("Error running script") {
         return (code, detail);
     }
-    // Redis 6.2 names the place twice for what the server itself refuses, and not in one form.
+    // For its own refusals, Redis 6.2 names the place twice, in different forms.
     let mut inner = detail;
     while let Some((_, rest)) = inner.split_once("user_script:") {
         let rest = rest.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
@@ -348,8 +348,8 @@ fn is_code(word: &str) -> bool {
     word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-/// The text without the place in the script, and without the arguments of a command, among
-/// which a password can be.
+/// Returns the text without the place in the script, and without the arguments of a command, which can contain
+/// a password.
 fn without_noise(detail: &str) -> &str {
     let text = match detail.rsplit_once(" script: ") {
         Some((text, place)) if place.contains("user_script:") => text,
@@ -362,7 +362,8 @@ fn without_noise(detail: &str) -> &str {
     text.trim().trim_end_matches(['.', ','])
 }
 
-/// The words of a server as they can stand in a line of a log: in RESP3 it may send megabytes of anything.
+/// Returns a server's text in a form that fits into one line of a log. In RESP3 a server may send megabytes of
+/// arbitrary text.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let mut quoted: String = text.chars().take(LONGEST_QUOTE).map(plain).collect();

@@ -24,7 +24,7 @@ end
 local text = redis.call('GET', last_fence) or '0'
 local last = tonumber(text)
 if not last or last >= 2 ^ 52 or string.find(text, '%D') then
-  return redis.error_reply('WRONGTYPE the fence at `' .. last_fence .. '` is no number of dlock')
+  return redis.error_reply('WRONGTYPE the fence counter at `' .. last_fence .. '` is not a valid number')
 end
 if last < tonumber(fence) then
   redis.call('SET', last_fence, fence)

@@ -37,8 +37,8 @@ do
   local text = redis.pcall('GET', KEYS[4]) or '0'
   local last = type(text) == 'string' and tonumber(text)
   if not last or last >= 2 ^ 52 or string.find(text, '%D') then
-    return redis.error_reply('WRONGTYPE the fence at `' .. KEYS[4] .. '` is no number of dlock, so nobody '
-      .. 'could get the lock: delete that key, as new fences come from the clock, and unlock again')
+    return redis.error_reply('WRONGTYPE the fence counter at `' .. KEYS[4] .. '` is not a valid number, so '
+      .. 'no client could acquire the lock; delete that key, because new fences come from the clock, and unlock again')
   end
   local held = tonumber(string.match(value, '^%S+ (%d+) %S+$') or '0')
   if held > last and held < 2 ^ 52 then

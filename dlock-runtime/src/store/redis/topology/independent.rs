@@ -54,7 +54,7 @@ impl Independent {
         if config.min_replicas > 0 {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
-                reason: "the servers of a quorum are independent: they have no replicas that count"
+                reason: "the servers of a quorum are independent, and their replicas do not count; set it to 0"
                     .into(),
             });
         }
@@ -142,7 +142,9 @@ impl Independent {
                 let [one, other] = [before, at].map(|at| &self.endpoints[at]);
                 return Err(ConnectError::InvalidUrl {
                     url: self.shown.clone(),
-                    reason: format!("{one} and {other} are one and the same server"),
+                    reason: format!(
+                        "`{one}` and `{other}` are the same server; name independent servers"
+                    ),
                 });
             }
         }

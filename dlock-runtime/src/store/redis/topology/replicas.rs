@@ -145,13 +145,13 @@ impl Confirmer {
         limit: Duration,
     ) -> Result<(), StoreError> {
         let unconfirmed = |why: &str| {
-            let message = format!("replicas could not be asked to confirm the lease: {why}");
+            let message = format!("the replicas could not be asked to confirm the lease: {why}");
             StoreError::new(StoreErrorKind::Disconnected, message)
         };
         match self.renew(command, limit).await {
             Ok(Renewal::Renewed) => Ok(()),
             // It has run out, or one of the two connections is at another master by now.
-            Ok(Renewal::NotOwner) => Err(unconfirmed("it was gone")),
+            Ok(Renewal::NotOwner) => Err(unconfirmed("the lease had ended")),
             Err(error) if error.left_nothing() => Err(unconfirmed(error.message())),
             Err(error) => Err(error),
         }
@@ -160,10 +160,10 @@ impl Confirmer {
     async fn put(&self, command: Option<Command>, limit: Duration) -> Result<Value, StoreError> {
         // A timer panics without one.
         if runtime::Handle::try_current().is_err() {
-            return Err(errors::no_runtime("no tokio runtime runs here").unsent());
+            return Err(errors::no_runtime("no tokio runtime is running here").unsent());
         }
         let (answer, answered) = oneshot::channel();
-        let interrupted = "the task that asks replicas was interrupted";
+        let interrupted = "the task that confirms leases with the replicas was interrupted";
         let interrupted = || StoreError::new(StoreErrorKind::Disconnected, interrupted);
         if self.pending.send(Pending { command, answer }).is_err() {
             return Err(interrupted().unsent());
@@ -251,7 +251,7 @@ impl Group {
 
     fn is_enough(&self, count: &Value) -> Result<(), StoreError> {
         let Value::Int(count) = count else {
-            return Err(errors::bad_answer("the answer to `WAIT` is no number"));
+            return Err(errors::bad_answer("the answer to `WAIT` is not a number"));
         };
         if *count >= i64::from(self.replicas) {
             return Ok(());

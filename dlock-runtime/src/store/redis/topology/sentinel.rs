@@ -136,7 +136,7 @@ impl Sentinels {
             if let Ok(address) = asked
                 && address != *known
             {
-                let message = format!("the master of `{}` is at {address} now", self.service);
+                let message = format!("the master of `{}` is now at {address}", self.service);
                 return StoreError::new(StoreErrorKind::Disconnected, message);
             }
             let heard = async {
@@ -234,13 +234,13 @@ impl Sentinels {
             if address == Value::Nil {
                 return Err(StoreError::new(
                     StoreErrorKind::UnknownService,
-                    format!("{sentinel} knows no service `{}`", self.service),
+                    format!("{sentinel} does not know the service `{}`", self.service),
                 ));
             }
             Ok(NamedMaster {
                 epoch: master.as_ref().and_then(epoch).unwrap_or(0),
                 address: read_address(&address).ok_or_else(|| {
-                    errors::bad_answer(format!("{sentinel} names no address of a master"))
+                    errors::bad_answer(format!("{sentinel} returned no address of a master"))
                 })?,
             })
         };
@@ -253,7 +253,7 @@ impl Sentinels {
         use StoreErrorKind::{UnknownService, Unreachable};
         let service = &self.service;
         if errors.iter().all(|error| error.kind() == UnknownService) {
-            let message = format!("no Sentinel knows a service `{service}`");
+            let message = format!("no Sentinel knows the service `{service}`");
             return StoreError::new(UnknownService, message);
         }
         // The answer of a Sentinel that can be reached explains more than the failure of another.
@@ -262,8 +262,8 @@ impl Sentinels {
         // A Sentinel that cannot be reached may know a later master.
         let hopeless = errors.iter().all(StoreError::is_final);
         let kind = told.filter(|_| hopeless).map(StoreError::kind);
-        let why = told.map_or("there is none", StoreError::message);
-        let message = format!("no Sentinel names a master of `{service}`: {why}");
+        let why = told.map_or("there is no Sentinel", StoreError::message);
+        let message = format!("no Sentinel returned a master of `{service}`: {why}");
         StoreError::new(kind.unwrap_or(Unreachable), message)
     }
 }
@@ -280,10 +280,10 @@ fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
     let message = match error.kind() {
         Unreachable | UnknownService => return error,
         Unauthenticated => format!(
-            "{sentinel}: {message} (a Sentinel's own is `?sentinel_pass=…` in the URL, with \
-             `sentinel_user` if it has users)"
+            "{sentinel}: {message} (set a Sentinel's own password in the URL as `?sentinel_pass=…`, \
+             and its user as `sentinel_user`)"
         ),
-        Unsupported => format!("{sentinel} is no Sentinel: {message}"),
+        Unsupported => format!("{sentinel} is not a Sentinel: {message}"),
         _ => format!("{sentinel}: {message}"),
     };
     StoreError::new(error.kind(), message)

@@ -63,7 +63,7 @@ impl<'a> Scan<'a> {
         let asked = self.pace.step(run_timed(self.node, &[&question])).await;
         let answer = asked.into_iter().next().expect("one was asked");
         let answer = answer.map_err(|error| error.at(self.node.shown()))?;
-        let nonsense = || errors::bad_answer("the answer to `SCAN` makes no sense");
+        let nonsense = || errors::bad_answer("the answer to `SCAN` is invalid");
         let Value::Array(fields) = answer else {
             return Err(nonsense());
         };

@@ -41,10 +41,10 @@ const LOCKS: &str = "the scripts that acquire, renew and release locks need it";
 /// looks at the permissions of a request before anything else but its form; in a cluster also before it says
 /// that a key lies elsewhere.
 const TRIALS: [Trial; 22] = [
-    needed(&["EVAL", "return 1", "0"], "runs the scripts of locks"),
+    needed(&["EVAL", "return 1", "0"], "runs the lock scripts"),
     needed(
         &["EVALSHA", "0000000000000000000000000000000000000000", "0"],
-        "runs the scripts of locks without sending them again",
+        "runs the lock scripts without sending them again",
     ),
     needed(&["TIME"], LOCKS),
     needed(&["EXISTS", "K"], LOCKS),
@@ -61,20 +61,20 @@ const TRIALS: [Trial; 22] = [
     needed(&["ZSCORE", "K", "0"], LOCKS),
     useful(
         &["PING"],
-        "tells a connection that is dead from one that is idle",
+        "distinguishes a dead connection from an idle one",
     ),
     useful(
         &["PUBLISH", "C", "0"],
-        "wakes who waits for a lock at once; without it waiters ask now and then",
+        "wakes waiters at once; without it, waiters poll",
     ),
     useful(
         &["INFO", "server"],
-        "warns of a server that may evict locks, and lets `doctor` look at its settings",
+        "warns of a server that may evict locks, and lets `doctor` check its settings",
     ),
     useful(&["SCAN", "0", "COUNT", "1"], "lets operators list locks"),
     needed(
         &["CLUSTER", "SLOTS"],
-        "tells which node of the cluster has which locks",
+        "reports which node of the cluster has which locks",
     ),
     needed(&["ASKING"], "keeps leases while slots move between nodes"),
     needed(
@@ -127,7 +127,7 @@ pub(super) async fn denied(
     }
     let endpoint = node.place().await?;
     for (is_pattern, purpose) in [
-        (false, "lets a waiter hear that it has the lock"),
+        (false, "notifies a waiter that it has the lock"),
         (true, "lets operators watch the grants of locks"),
     ] {
         let tried = subscribe(&endpoint, config, is_pattern).await;
@@ -204,10 +204,10 @@ impl Denials<'_> {
         let message = refusal.message();
         let namespace = self.namespace;
         let (rule, purpose) = if message.contains("channel") {
-            let purpose = "wakes who waits for a lock";
+            let purpose = "wakes waiters";
             (format!("&{namespace}:wake:*"), purpose)
         } else if message.contains("key") {
-            (format!("~{namespace}:*"), "locks lie at these keys")
+            (format!("~{namespace}:*"), "locks are stored at these keys")
         } else {
             (format!("+{command}"), purpose)
         };

@@ -77,7 +77,7 @@ impl Endpoint {
     pub(crate) fn connector(&self) -> Result<Option<&Connector>, StoreError> {
         let connector = self.security.connector.as_ref();
         if self.security.over_tls && connector.is_none() {
-            let message = errors::cannot_connect(self, "there is nothing to make TLS with");
+            let message = errors::cannot_connect(self, "TLS is required but not available");
             return Err(StoreError::new(StoreErrorKind::Tls, message));
         }
         Ok(connector)

@@ -57,7 +57,7 @@ impl Location {
         if credentials.is_some() && self.has_password() {
             return Err(ConnectError::InvalidOption {
                 option: "credentials",
-                reason: "the URL has a password as well: give it in one place".into(),
+                reason: "the URL has a password too; set it in one place".into(),
             });
         }
         self.security.credentials = credentials.cloned();
@@ -72,7 +72,7 @@ impl Location {
                 None => Ok(()),
                 Some(_) => Err(ConnectError::InvalidOption {
                     option: "tls",
-                    reason: "the URL asks for none: write `rediss://` in place of `redis://`"
+                    reason: "the URL does not use TLS; write `rediss://` instead of `redis://`"
                         .into(),
                 }),
             };

@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-const ENCODE: &str = "host or port cannot be read; in a password, encode `/` as `%2F`, `?` as \
+const ENCODE: &str = "its host or port is invalid; in a password, encode `/` as `%2F`, `?` as \
                       `%3F`, `#` as `%23` and `@` as `%40`";
 pub(super) const NO_PORT: &str = "its port is not a number from 1 to 65535";
-const NO_HOST: &str = "it names no host";
+const NO_HOST: &str = "it has no host, or an empty one; write `redis://host:6379`";
 
 impl Location {
     pub(crate) fn parse(text: &str) -> Result<Self, ConnectError> {
@@ -54,7 +54,7 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     if names == Names::Server && hosts.contains(',') {
         return Err(
             "it names several servers; write `redis-sentinel://` or `redis-cluster://` \
-                    for those that belong together, and `redlock://` for independent ones"
+                    for servers of one deployment, or `redlock://` for independent servers"
                 .to_owned(),
         );
     }
@@ -90,7 +90,9 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
             (Layout::Sentinel(service), path[1..].join("/"))
         }
         Names::Nodes if !matches!(path.as_slice(), ["" | "0"]) => {
-            return Err("a cluster has no databases: nothing follows the hosts".to_owned());
+            return Err(
+                "a cluster URL has no databases; remove the path after the hosts".to_owned(),
+            );
         }
         Names::Nodes => (Layout::Cluster, String::new()),
         Names::Independent => (Layout::Independent, path.join("/")),
@@ -100,11 +102,14 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
 
     let addresses: Vec<_> = servers.iter().map(|(_, address)| address.clone()).collect();
     if let Some(twice) = twice(&addresses) {
-        return Err(format!("it names {twice} twice"));
+        return Err(format!("it names {twice} twice; name each server once"));
     }
     if layout == Layout::Independent && addresses.len() < 3 {
-        return Err("it names fewer than three servers, of which none could be away: name three or five, or \
-                    write `redis://` for one".to_owned());
+        return Err(
+            "it names fewer than three servers, which tolerate no failure; name three or five, or \
+                    write `redis://` for one"
+                .to_owned(),
+        );
     }
     let hosts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     let user = if url.password().is_some() { "***@" } else { "" };
@@ -143,7 +148,10 @@ fn parsed(text: &str, url: &str) -> Result<Url, String> {
         error => error.to_string(),
     })?;
     if url.fragment().is_some() {
-        return Err("it has a part after `#`; in a password, encode it as `%23`".to_owned());
+        return Err(
+            "it has a fragment after `#`; remove it, or encode `#` in a password as `%23`"
+                .to_owned(),
+        );
     }
     Ok(url)
 }
@@ -173,8 +181,8 @@ fn service(path: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if path.is_empty() || !path.bytes().all(plain) {
         return Err(
-            "it names no service: write `redis-sentinel://host1,host2/mymaster`, with the name \
-             that the Sentinels know the master by"
+            "it names no service; write `redis-sentinel://host1,host2/mymaster`, with the \
+             master's name in the Sentinels' configuration"
                 .to_owned(),
         );
     }
@@ -184,7 +192,7 @@ fn service(path: &str) -> Result<String, String> {
 fn sentinel_login(options: &UrlOptions) -> Result<RedisConnectionInfo, String> {
     let (user, password) = (options.text("sentinel_user"), options.text("sentinel_pass"));
     if user.is_some() && password.is_none() {
-        return Err("its `sentinel_user` has no `sentinel_pass`".to_owned());
+        return Err("it has a `sentinel_user` without a `sentinel_pass`; set both".to_owned());
     }
     let login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
     Ok(with_user(login, user, password))
@@ -193,7 +201,7 @@ fn sentinel_login(options: &UrlOptions) -> Result<RedisConnectionInfo, String> {
 fn who(url: &Url, database: &str) -> Result<RedisConnectionInfo, String> {
     if !database.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(
-            "what follows the host must be the number of a database, as in `/0`; \
+            "the path after the host is not the number of a database, such as `/0`; \
                     in a password, encode `/` as `%2F`"
                 .to_owned(),
         );
@@ -216,17 +224,17 @@ fn twice(addresses: &[Address]) -> Option<&Address> {
 fn unix(url: &Url) -> Result<Location, String> {
     if url.host_str().is_some_and(|host| !host.is_empty()) || !url.username().is_empty() {
         return Err(
-            "the path of a socket follows three slashes, as in `redis+unix:///run/redis`; \
-                    user and password go to the end, as `?user=...&pass=...`"
+            "it has a host or a user; write three slashes before the path of the socket, as in \
+                    `redis+unix:///run/redis`, and append a user as `?user=...&pass=...`"
                 .to_owned(),
         );
     }
     let options = UrlOptions::read(url.query(), Names::Socket, false)?;
     let (user, password) = (options.text("user"), options.text("pass"));
     check_user(user.is_some(), password.is_some())?;
-    let path = url
-        .to_file_path()
-        .map_err(|()| "the path of its socket cannot be read".to_owned())?;
+    let path = url.to_file_path().map_err(|()| {
+        "the path of its socket is invalid; write it as in `redis+unix:///run/redis`".to_owned()
+    })?;
     let login = RedisConnectionInfo::default()
         .set_protocol(protocol(&options)?)
         .set_db(options.number("db")?.unwrap_or_default());
@@ -247,14 +255,14 @@ fn unix(url: &Url) -> Result<Location, String> {
 
 #[cfg(not(unix))]
 fn unix(_: &Url) -> Result<Location, String> {
-    Err("Unix sockets are not available on this platform".to_owned())
+    Err("Unix sockets are not available on this platform; use TCP".to_owned())
 }
 
 fn check_user(user: bool, password: bool) -> Result<(), String> {
     // The client library would not log in at all, and say nothing.
     if user && !password {
         return Err(
-            "it has a user without a password; a password alone is written \
+            "it has a user without a password; set both, or write a password alone as in \
                     `redis://:password@host`"
                 .to_owned(),
         );
@@ -275,6 +283,6 @@ fn login(url: Url) -> Result<RedisConnectionInfo, String> {
     // The error of the library is not passed on: it might quote its input.
     let info = url
         .into_connection_info()
-        .map_err(|_| "its address, user, password or database cannot be read".to_owned())?;
+        .map_err(|_| "its address, user, password or database is invalid".to_owned())?;
     Ok(info.redis_settings().clone())
 }

@@ -72,7 +72,7 @@ fn lists_of_servers_are_read() {
     assert_eq!(sentinel.login.password(), Some("secret"));
     let master = sentinels.endpoint(tcp("h", 1));
     assert_eq!(master.login.password(), None, "that is for the Sentinels");
-    assert!(refused("redis-sentinel://a/m?sentinel_user=u").contains("no `sentinel_pass`"));
+    assert!(refused("redis-sentinel://a/m?sentinel_user=u").contains("without a `sentinel_pass`"));
     assert!(refused("redis://a?sentinel_pass=secret").contains("cannot have `sentinel_pass`"));
     assert!(refused("redis-cluster://a?min_replicas=1").contains("cannot have `min_replicas`"));
 
@@ -119,9 +119,9 @@ fn sockets_are_read() {
 fn refusals_say_what_would_do() {
     assert_eq!(
         refused("localhost:6379"),
-        "`…` is not the URL of a lock store: it has no scheme; write `redis://host:6379`"
+        "`…` is not a valid store URL: it has no scheme; write `redis://host:6379`"
     );
-    assert!(refused("redlock://:pw@h").starts_with("`redlock://…` is not the URL of a lock store"));
+    assert!(refused("redlock://:pw@h").starts_with("`redlock://…` is not a valid store URL"));
     assert!(refused("redis://h?protocol=s3cret").ends_with("must be `resp2` or `resp3`"));
     for port in [
         "0",
@@ -143,7 +143,8 @@ fn refusals_say_what_would_do() {
     assert!(refused("redis://me:pw@").contains("no host"));
     assert!(refused(" redis://h").contains("white space"));
     assert!(
-        refused("redis://localhost?timeout=1").contains("there are `protocol` and `min_replicas`")
+        refused("redis://localhost?timeout=1")
+            .contains("the options are `protocol` and `min_replicas`")
     );
     assert!(refused("redis://localhost/db").contains("number of a database"));
     assert!(refused("redis://user@localhost").contains("user without a password"));

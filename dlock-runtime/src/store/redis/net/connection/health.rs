@@ -33,7 +33,7 @@ impl Health {
         let message = match self.fault.get() {
             Some(cause) if cause.kind() != StoreErrorKind::Disconnected => {
                 format!(
-                    "the connection to the server was given up: {}",
+                    "dlock closed the connection to the server: {}",
                     cause.message()
                 )
             }

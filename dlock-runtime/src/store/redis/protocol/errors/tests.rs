@@ -78,7 +78,7 @@ const ANSWERS: &[(&str, Kind, &str)] = &[
     (
         "NOAUTH HELLO must be called",
         Kind::Unauthenticated,
-        "the server asks for a password",
+        "the server requires a password",
     ),
     (
         "WRONGPASS invalid username-password pair or user is disabled.",
@@ -109,12 +109,12 @@ const ANSWERS: &[(&str, Kind, &str)] = &[
     (
         "MOVED 3999 127.0.0.1:6381",
         Kind::Unsupported,
-        "the server is a node of a Redis Cluster: write `redis-cluster://` in the URL",
+        "the server is a node of a Redis Cluster",
     ),
     (
         "ERR This instance has cluster support disabled",
         Kind::Unsupported,
-        "the server is not in cluster mode: write `redis://` in the URL",
+        "the server is not in cluster mode",
     ),
     (
         "ERR DB index is out of range",

@@ -121,7 +121,7 @@ impl Work for Watcher {
 
     fn interrupted(&mut self, panic: Option<&str>) {
         if let Some(panic) = panic {
-            let message = format!("the task that asks who has which slots panicked: {panic}");
+            let message = format!("the task that reads the cluster's slots panicked: {panic}");
             self.failed(StoreError::new(StoreErrorKind::Unreachable, message));
         }
     }

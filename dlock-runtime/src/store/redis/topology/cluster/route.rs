@@ -279,7 +279,7 @@ impl Cluster {
         }
         find().ok_or_else(|| {
             self.shared.doubt();
-            let message = format!("CLUSTERDOWN slot {} is served by no node", route.slot);
+            let message = format!("CLUSTERDOWN no node serves slot {}", route.slot);
             StoreError::new(StoreErrorKind::Refused, message).unsent()
         })
     }
@@ -305,8 +305,7 @@ impl<'a> Route<'a> {
         let is_lost = self.in_a_row > MOST_IN_A_ROW || matches!(self.to, Target::Owner);
         async move {
             if is_lost {
-                self.rest("(MOVED from node to node, which do not agree)")
-                    .await?;
+                self.rest("(the nodes' MOVED replies do not agree)").await?;
             }
             Ok(())
         }
@@ -321,7 +320,7 @@ impl<'a> Route<'a> {
         let put_off = format!("slot {slot} is being moved between nodes {why}");
         // One more attempt has to fit in, or its outcome would be unknown.
         if Instant::now() + pause + self.limit / 8 >= self.end {
-            let message = format!("{put_off}, for all of {:.0?}", self.limit);
+            let message = format!("{put_off}, and was not served within {:.0?}", self.limit);
             // Every node has refused it as a whole.
             return Err(StoreError::new(StoreErrorKind::Refused, message).unsent());
         }
@@ -350,6 +349,6 @@ fn within_a_runtime() -> Result<(), StoreError> {
     // A timer panics without one.
     match runtime::Handle::try_current() {
         Ok(_) => Ok(()),
-        Err(_) => Err(errors::no_runtime("no tokio runtime runs here").unsent()),
+        Err(_) => Err(errors::no_runtime("no tokio runtime is running here").unsent()),
     }
 }

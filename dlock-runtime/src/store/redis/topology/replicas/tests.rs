@@ -121,7 +121,7 @@ async fn a_lease_that_is_gone_where_replicas_are_counted_is_not_confirmed() {
     let gone = confirmer.granted(master.renewal("gone"), LONG).await;
     let error = gone.expect_err("who knows what has become of it?");
     assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
-    assert!(error.message().ends_with("it was gone"), "{error}");
+    assert!(error.message().ends_with("the lease had ended"), "{error}");
     assert!(!error.left_nothing(), "{error}");
 }
 

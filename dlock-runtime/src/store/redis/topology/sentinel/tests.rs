@@ -89,7 +89,7 @@ fn it_is_hopeless_only_if_all_say_so() {
     assert!(unknown.is_final() && unknown.left_nothing());
     let text = unknown.to_string();
     assert!(
-        text.starts_with("no Sentinel knows a service `m`; check the name"),
+        text.starts_with("no Sentinel knows the service `m`; check the service name"),
         "{text}"
     );
 
@@ -247,7 +247,7 @@ async fn a_sentinel_that_never_answers_does_not_end_the_watch() {
     let told = timeout(LONG, moved).await.expect("it goes on without news");
     assert!(
         told.message()
-            .ends_with(&format!("is at {} now", new.address)),
+            .ends_with(&format!("is now at {}", new.address)),
         "{told}"
     );
 }

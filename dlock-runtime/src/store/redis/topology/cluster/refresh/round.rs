@@ -145,11 +145,10 @@ impl ClusterState {
         };
         let told = told.and_then(|answer| {
             let topology = Topology::read(&answer, endpoint.address());
-            let topology = topology.ok_or_else(|| {
-                errors::bad_answer("the answer to `CLUSTER SLOTS` makes no sense")
-            })?;
+            let topology = topology
+                .ok_or_else(|| errors::bad_answer("the answer to `CLUSTER SLOTS` is invalid"))?;
             if topology.masters.is_empty() {
-                let message = "the node knows of no slots: it is in no cluster yet";
+                let message = "the node knows no slots, because it has not joined a cluster yet";
                 return Err(StoreError::new(StoreErrorKind::Refused, message));
             }
             Ok(topology)
