@@ -38,6 +38,18 @@
 //! | a lease that its task does not look at is not renewed | [`handover::Rule::UnseenIsNotRenewed`] | 16 |
 //! | a task that has begun is not passed over | [`handover::Rule::BegunIsNotPassedOver`] | 5 |
 //! | no two claims have one owner | [`handover::Rule::NoOwnerTwice`] | 10 |
+//! | an exclusive lease is granted only without a living holder | [`modes::Rule::ExclusiveIsAlone`] | 6 |
+//! | a shared one only without an exclusive holder | [`modes::Rule::SharedExcludesExclusive`] | 6 |
+//! | a permit while fewer than `n` holders live | [`modes::Rule::PermitsAreCounted`] | 9 |
+//! | an ended lease is removed before the next grant | [`modes::Rule::EndedAreRemoved`] | 11 |
+//! | the key lasts as long as the last lease in it | [`modes::Rule::KeyLastsForAll`] | 9 |
+//! | a release keeps the leases of others | [`modes::Rule::ReleaseKeepsOthers`] | 10 |
+//! | one queue for all modes | [`modes::Rule::OneQueue`] | 6 |
+//! | a release grants all that fit | [`modes::Rule::ReleaseGrantsAll`] | 8 |
+//! | the first shared holder gets a new epoch | [`modes::Rule::EpochIsNew`] | 10 |
+//! | all that hold together have the same | [`modes::Rule::EpochIsShared`] | 8 |
+//! | each grant to a waiter has its own number | [`modes::Rule::GrantsAreNumbered`] | 12 |
+//! | the resource refuses smaller tokens, also of readers | [`modes::Rule::ResourceRefuses`] | 10 |
 //! | a majority grants | [`quorum::Rule::MajorityGrants`] | 4 |
 //! | within the TTL from the first question | [`quorum::Rule::CountsFromTheFirstQuestion`] | 7 |
 //! | a fence that a majority does not have is raised | [`quorum::Rule::FenceIsRaised`] | 8 |
@@ -64,6 +76,7 @@ pub mod handover;
 pub mod historical;
 pub mod lease;
 mod list;
+pub mod modes;
 pub mod quorum;
 
 use check::Check;
@@ -74,6 +87,7 @@ pub fn checks(is_large: bool) -> Vec<Check> {
     let mut checks = historical::checks(is_large);
     checks.extend(lease::checks(is_large));
     checks.extend(handover::checks(is_large));
+    checks.extend(modes::checks(is_large));
     checks.extend(quorum::checks(is_large));
     checks
 }

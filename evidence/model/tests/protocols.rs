@@ -47,6 +47,7 @@ macro_rules! tests_of {
 tests_of! {
     lease: [];
     handover: [Rule::HandsOverInTime];
+    modes: [];
     quorum: [];
 }
 
