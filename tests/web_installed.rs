@@ -51,7 +51,7 @@ async fn what_is_installed_is_told_by_both() {
         .base_uri("https://shop.example/problems/")
         .status("busy", 423)
         .title("busy", "In use\r\nx-evil: 1")
-        .detail("busy", "Somebody else is changing this order.")
+        .detail("busy", "Another request is changing this order.")
         .retry_after("busy", Duration::from_millis(2500))
         .retry_after("closed", None)
         .build()
@@ -77,7 +77,7 @@ async fn what_is_installed_is_told_by_both() {
             "type": "https://shop.example/problems/busy",
             "title": "In use\r\nx-evil: 1",
             "status": 423,
-            "detail": "Somebody else is changing this order.",
+            "detail": "Another request is changing this order.",
             "code": "busy",
         });
         assert_eq!(body, expected);

@@ -141,7 +141,7 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
             args.seen.push(Opt::Ttl);
             format!("write `ttl = {token}` for the length of the lease")
         } else if is_duration {
-            format!("write `wait = {token}` for how long to wait, or leave it out")
+            format!("write `wait = {token}` for the time to wait, or leave it out")
         } else {
             "write its name before it, as in `wait = \"5s\"`, or leave it out".to_owned()
         };

@@ -37,5 +37,5 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) {
 /// mistaken for it.
 fn unstoppable() -> Fault {
     Fault::new("the body of a plain `fn` cannot be stopped when its lease is lost")
-        .help("write `on_lost = finish`: the body runs to its end, can ask `lease.is_lost()`, and the call returns `LockError::Lost`")
+        .help("write `on_lost = finish`: the body runs to its end, can check `lease.is_lost()`, and the call returns `LockError::Lost`")
 }

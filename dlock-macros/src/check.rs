@@ -168,7 +168,7 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
             Opt::MinHold,
             Opt::MaxHold,
             Fault::new("`min_hold` is longer than `max_hold`")
-                .help("make it the shorter one: after `max_hold` the lease is given up"),
+                .help("make it the shorter one: after `max_hold` the lease is released"),
         );
     }
     if !is_renewed && longer(min_hold, ttl) {

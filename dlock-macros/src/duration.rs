@@ -116,7 +116,7 @@ pub(crate) fn bare_number(role: Role, digits: &str) -> Fault {
     let name = role.name();
     let fault = Fault::new("a bare number has no unit");
     if role == Role::Wait && digits.parse() == Ok(0.0) {
-        return fault.help("to give up at once write `wait = never`");
+        return fault.help("to fail at once, write `wait = never`");
     }
     // A number that is too large in seconds was meant in milliseconds.
     let example = ["s", "ms"]
@@ -150,7 +150,7 @@ fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration,
         let fault = Fault::new(format!("`{name}` must be greater than zero"));
         return Err(match role {
             Role::Ttl => fault.help("use at least `100ms`"),
-            Role::Wait => fault.help("to give up at once write `wait = never`"),
+            Role::Wait => fault.help("to fail at once, write `wait = never`"),
             Role::MaxHold => fault.help("leave `max_hold` out to hold as long as the body runs"),
             Role::MinHold => fault.help("leave `min_hold` out to release right after the body"),
         });
@@ -170,13 +170,13 @@ fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration,
     if role == Role::Ttl && duration > LONGEST_TTL {
         return Err(
             Fault::new(format!("`ttl = \"{shown}\"` is longer than a day"))
-                .help("use at most `24h`: the lease is renewed while the body runs, and the ttl is how long others wait after a crash"),
+                .help("use at most `24h`: the lease is renewed while the body runs, and `ttl` is the time that others wait after a crash"),
         );
     }
     if role == Role::MinHold && duration > LONGEST_TTL {
         return Err(
             Fault::new(format!("`min_hold = \"{shown}\"` is longer than a day"))
-                .help("use at most `24h`: nobody can end it before"),
+                .help("use at most `24h`: it cannot be ended earlier"),
         );
     }
     Ok(duration)
@@ -197,7 +197,7 @@ fn too_long(role: Role) -> Fault {
         Role::Ttl => fault.help("use at most `24h`"),
         Role::Wait => fault.help("to wait without a limit write `wait = forever`"),
         Role::MaxHold => fault.help("leave `max_hold` out to hold as long as the body runs"),
-        Role::MinHold => fault.help("use at most `24h`: nobody can end it before"),
+        Role::MinHold => fault.help("use at most `24h`: it cannot be ended earlier"),
     }
 }
 

@@ -49,7 +49,7 @@ const fn other(names: &'static [&'static str], help: &'static str) -> Elsewhere 
 const NAMES: &[Elsewhere] = &[
     key(
         &["name"],
-        "what is locked is `key = \"order:<id>\"`; what metrics call it is `metric = \"settle-order\"`",
+        "the lock is `key = \"order:<id>\"`; its label in metrics is `metric = \"settle-order\"`",
     ),
     key(
         &[
@@ -60,7 +60,7 @@ const NAMES: &[Elsewhere] = &[
             "lockregistrykey",
             "template",
         ],
-        "what is locked is `key = \"order:<id>\"`",
+        "the lock is `key = \"order:<id>\"`",
     ),
     key(
         &["keys", "resources", "locknames", "lockkeys"],
@@ -92,15 +92,15 @@ const NAMES: &[Elsewhere] = &[
             "ex",
             "px",
         ],
-        "how long the lease lasts is `ttl = \"30s\"`",
+        "the length of the lease is `ttl = \"30s\"`",
     ),
     other(
         &["lockatmostfor", "defaultlockatmostfor"],
-        "how long others wait after a crash is `ttl = \"30s\"`, which is renewed; what ends a body that runs for too long is `max_hold = \"14m\"`",
+        "the time that others wait after a crash is `ttl = \"30s\"`, which is renewed; the limit for a body that runs too long is `max_hold = \"14m\"`",
     ),
     other(
         &["lockatleastfor", "defaultlockatleastfor"],
-        "to keep others out for at least this long is `min_hold = \"10s\"`",
+        "the minimum time of a lock is `min_hold = \"10s\"`",
     ),
     other(
         &[
@@ -111,12 +111,12 @@ const NAMES: &[Elsewhere] = &[
             "waittimeout",
             "maxwait",
         ],
-        "how long to wait is `wait = \"5s\"`",
+        "the time to wait is `wait = \"5s\"`",
     ),
     // The name here, followed by the name there.
     other(
         &["timeout", "locktimeout", "duration"],
-        "how long to wait is `wait = \"5s\"`, how long the lease lasts is `ttl = \"30s\"`",
+        "the time to wait is `wait = \"5s\"`, the length of the lease is `ttl = \"30s\"`",
     ),
     other(
         &["timeunit", "unit"],
@@ -135,11 +135,11 @@ const NAMES: &[Elsewhere] = &[
             "backoff",
             "sleep",
         ],
-        "a waiter is woken and need not retry: how long to wait is `wait = \"5s\"`; to ask once is `wait = never`",
+        "waiters are woken and need no retry: the time to wait is `wait = \"5s\"`; to try once, write `wait = never`",
     ),
     other(
         &["blocking", "block", "nonblocking", "trylock", "nowait"],
-        "to ask once and not wait is `wait = never`; to wait is `wait = \"5s\"`",
+        "to try once, write `wait = never`; to wait, write `wait = \"5s\"`",
     ),
     other(
         &[
@@ -155,15 +155,15 @@ const NAMES: &[Elsewhere] = &[
             "renewal",
             "watchdog",
         ],
-        "leases are renewed by themselves; `renew = false` turns it off",
+        "leases are renewed automatically; `renew = false` turns it off",
     ),
     other(
         &["autorelease", "autounlock", "release"],
-        "the lock is given back after the body; to keep others out for longer is `min_hold = \"10s\"`",
+        "the lock is released after the body; to keep it longer, write `min_hold = \"10s\"`",
     ),
     other(
         &["fair", "fairlock", "fairness"],
-        "waiters take turns in the order in which they came: leave it out",
+        "waiters are always served in order of arrival: remove it",
     ),
     other(
         &["reentrant"],
@@ -211,7 +211,7 @@ const NAMES: &[Elsewhere] = &[
     ),
     other(
         &["label", "metricname", "metricsname", "metriclabel", "tag"],
-        "what metrics call it is `metric = \"settle-order\"`",
+        "the label in metrics is `metric = \"settle-order\"`",
     ),
 ];
 

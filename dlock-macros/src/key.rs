@@ -64,11 +64,9 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Res
 /// Returns the elements of a list, or the only template.
 fn templates(value: &Expr) -> syn::Result<Vec<Expr>> {
     match value {
-        Expr::Array(list) if list.elems.is_empty() => {
-            Err(Fault::new("the list of keys names no key")
-                .help("name at least one: `key = [\"account:<from>\", \"account:<to>\"]`")
-                .over(value))
-        }
+        Expr::Array(list) if list.elems.is_empty() => Err(Fault::new("the list of keys is empty")
+            .help("name at least one: `key = [\"account:<from>\", \"account:<to>\"]`")
+            .over(value)),
         Expr::Array(list) => Ok(list.elems.iter().cloned().map(args::peel).collect()),
         one => Ok(vec![one.clone()]),
     }
@@ -78,7 +76,7 @@ fn templates(value: &Expr) -> syn::Result<Vec<Expr>> {
 /// equal.
 fn given_twice(literal: &LitStr) -> syn::Error {
     Fault::new(format!("the key `{}` is given twice", literal.value()))
-        .help("leave one of the two out, or name another parameter in it")
+        .help("remove one of the two, or name another parameter")
         .at(literal.span())
 }
 
@@ -163,7 +161,7 @@ fn template_literal(value: &Expr) -> syn::Result<LitStr> {
             lit: Lit::Str(literal),
             ..
         }) if literal.suffix().is_empty() => Ok(literal.clone()),
-        other if is_meant_as_a_list(other) => Err(Fault::new("several keys are given as a list")
+        other if is_meant_as_a_list(other) => Err(Fault::new("several keys must be a list")
             .help("write brackets: `key = [\"account:<from>\", \"account:<to>\"]`")
             .over(value)),
         _ => Err(Fault::new("the key must be a string literal")

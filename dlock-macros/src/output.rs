@@ -27,7 +27,7 @@ pub(crate) fn of(target: &Target, handled: bool) -> syn::Result<Output> {
         Some(Type::Never(_)) if !handled => Err(no_room(name)),
         Some(ty @ Type::ImplTrait(_)) if !handled => {
             Err(Fault::new("`impl Trait` has no room for a lock failure")
-                .help("return `Result<impl Trait, E>` where `E: From<LockError>`, or handle the failure with `on_error = |error| ..`")
+                .help("return `Result<impl Trait, E>` where `E: From<LockError>`, or handle the error with `on_error = |error| ..`")
                 .over(ty))
         }
         // Neither can be the type of a variable.
@@ -49,9 +49,9 @@ fn unit(name: Span, handled: bool) -> syn::Result<Output> {
 
 fn no_room(name: Span) -> syn::Error {
     Fault::new(
-        "a function under `#[distributed_lock]` must be able to return a lock failure",
+        "a function under `#[distributed_lock]` must be able to return a `LockError`",
     )
-    .help("return `Result<(), E>` where `E: From<LockError>`, or handle the failure with `on_error = |error| ..`")
+    .help("return `Result<(), E>` where `E: From<LockError>`, or handle the error with `on_error = |error| ..`")
     .at(name)
 }
 

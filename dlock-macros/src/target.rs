@@ -68,7 +68,7 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
     let vis: Visibility = input.parse()?;
     if !is_function(input) {
         return Err(
-            Fault::new("`#[distributed_lock]` can only guard a function")
+            Fault::new("`#[distributed_lock]` applies to functions only")
                 .help("put it on an `async fn`")
                 .at(input.span()),
         );
@@ -209,7 +209,7 @@ fn plain(sig: &Signature, body: &TokenStream) -> syn::Result<Shape> {
 }
 
 fn hidden_future(sig: &Signature) -> syn::Error {
-    Fault::new("the future that this function returns cannot be guarded")
+    Fault::new("the future that this function returns cannot be locked")
         .help("write `async fn`, or let the function end in `async move { .. }` or `Box::pin(async move { .. })`")
         .at(sig.fn_token.span)
 }
@@ -251,7 +251,7 @@ fn async_fn_inside(stmt: &Stmt) -> Option<Span> {
 }
 
 fn too_old(place: Span) -> syn::Error {
-    Fault::new("the body of this function is in another one, where it cannot be guarded")
+    Fault::new("the body of this function is inside another function, where it cannot be locked")
         .help("if `#[async_trait]` has put it there, upgrade `async-trait` to 0.1.44 or later")
         .at(place)
 }

@@ -38,7 +38,7 @@ pub(crate) fn patience(value: &Expr, params: &[Param]) -> syn::Result<Patience> 
             let fault = Fault::new("`wait` is a duration, `never` or `forever`");
             return Err(match suggest::closest(word, WAITS) {
                 Some(near) => fault.help(format!("write `wait = {near}`")),
-                None => fault.help("write `wait = never` to ask once, or `wait = forever`"),
+                None => fault.help("write `wait = never` to try once, or `wait = forever`"),
             }
             .over(value));
         }

@@ -1,8 +1,8 @@
-//! Races between threads, tried in many orders: for tests alone.
+//! Races between threads in many orders, for tests only.
 //!
-//! `schedule` lets one thread run at a time and chooses by a seed which, at each of the places where
-//! [`interrupt`] is called: before and after every mutex, clock and request. `shaken` lets them run at once, and makes
-//! each of them wait now and then at these places.
+//! `schedule` runs one thread at a time. A seed chooses the next thread at each call of [`interrupt`]: before and after
+//! every mutex, clock and request. `shaken` runs the threads at once, and delays each of them now and then at these
+//! places.
 
 mod schedule;
 mod sections;

@@ -70,7 +70,7 @@ fn fields(item: &DeriveInput, fields: &Fields, faults: &mut Faults) -> Value {
         } else {
             Fault::new(format!("all fields of `{name}` are left out"))
                 .help("keep at least one that identifies it")
-                .note("`#[key_part(skip)]` leaves a field out, and so does the type `PhantomData`")
+                .note("`#[key_part(skip)]` excludes a field, and so does the type `PhantomData`")
         };
         faults.push(fault.at(name.span()));
     }

@@ -73,7 +73,7 @@ impl Opt {
             }
             (Self::RenameAll | Self::Rename, _) => Some(NO_NAMES),
             (Self::Crate, _) => Some("put it on the type"),
-            (Self::Skip, Place::Struct) => Some("put it on the field to be left out"),
+            (Self::Skip, Place::Struct) => Some("put it on the field to exclude"),
             (Self::Skip, _) => Some("remove it; every value needs a text"),
         }
     }

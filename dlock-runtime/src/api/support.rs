@@ -281,10 +281,10 @@ pub fn is_busy(error: &LockError) -> bool {
 
 /// A return type that can represent a [`LockError`].
 #[diagnostic::on_unimplemented(
-    message = "a function under `#[distributed_lock]` must be able to return a lock failure",
+    message = "a function under `#[distributed_lock]` must be able to return a `LockError`",
     label = "`{Self}` has no room for a `LockError`",
     note = "return `Result<T, E>` where `E: From<dlock::LockError>`",
-    note = "or turn the failure into a value with `on_error = |error| …`"
+    note = "or turn the error into a value with `on_error = |error| …`"
 )]
 pub trait Fallible {
     /// Converts the error to a value of the function's return type.
@@ -300,7 +300,7 @@ impl<T, E: From<LockError>> Fallible for Result<T, E> {
 
 /// A return type with a value that means "nothing was done".
 #[diagnostic::on_unimplemented(
-    message = "`on_busy = skip` needs a return type with a value that says that nothing was done",
+    message = "`on_busy = skip` needs a return type with a value for a skipped call",
     label = "`{Self}` has none",
     note = "return `()`, `Option<T>`, `Result<(), E>` or `Result<Option<T>, E>`",
     note = "or write the value: `on_busy = EXPR`"

@@ -1,8 +1,8 @@
-//! One thread at a time, and a seed that says which.
+//! One thread runs at a time, chosen by a seed.
 //!
-//! The threads are real, each with a runtime of its own whose clock stands still: no timer fires, so what waits for a
-//! wake-up that is lost waits for ever, and that is seen at once. A thread that waits, or has done its work, lends its
-//! turn to the tasks that were spawned on its runtime.
+//! The threads are real. Each has a runtime whose clock is paused: no timer fires, so a task that misses its wake-up
+//! waits without end, which is detected at once. A thread that waits or has finished passes its turn to the tasks that
+//! were spawned on its runtime.
 
 use std::{
     any::Any,
@@ -68,7 +68,7 @@ pub(crate) fn explore(seed: u64, bodies: Vec<Body>, check: impl FnOnce()) {
     }
 }
 
-/// A runtime whose clock stands still, since nothing ever waits for it.
+/// A runtime with a paused clock: no task waits for a timer.
 pub(crate) fn runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let start = start().monotonic;

@@ -181,7 +181,7 @@ impl World {
         while Instant::now() < self.until {
             drawn = draw(drawn);
             let step = timeout(DEADLINE, self.step(drawn)).await;
-            step.expect("nobody waits for ever");
+            step.expect("a task waits without end");
         }
         self.tidy();
     }
@@ -223,7 +223,7 @@ fn run(seed: u64) {
                     while Instant::now() < until.min(world.until) {
                         drawn = draw(drawn);
                         let step = timeout(DEADLINE, world.step(drawn)).await;
-                        step.expect("nobody waits for ever");
+                        step.expect("a task waits without end");
                     }
                 });
             }

@@ -92,7 +92,7 @@ impl Keys {
         self.table.close();
         self.is_closed.store(true, Ordering::SeqCst);
         me.block_on(self.table.idle());
-        assert_eq!(self.table.len(), 0, "nobody can have come after that");
+        assert_eq!(self.table.len(), 0, "the table is closed");
     }
 }
 

@@ -52,7 +52,7 @@ impl ResponseError for Problem {
     }
 }
 
-/// The [problem](Problem) that clients are told of it.
+/// The response is the [problem](Problem) of the error.
 impl ResponseError for LockError {
     fn status_code(&self) -> StatusCode {
         Problem::of(self).status_code()

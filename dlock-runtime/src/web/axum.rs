@@ -30,7 +30,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The [problem](Problem) that clients are told of it.
+/// The response is the [problem](Problem) of the error.
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
         Problem::of(&self).into_response()

@@ -1,4 +1,4 @@
-//! The answers of this process: those that the application has installed, or the standard ones.
+//! The problems of this process: those that the application has installed, or the defaults.
 
 use once_cell::sync::OnceCell;
 
@@ -10,7 +10,7 @@ use crate::error::LockError;
 
 static INSTALLED: OnceCell<Problems> = OnceCell::new();
 
-/// Makes `problems` what clients are told from now on, by all answers of this process.
+/// Sets the problems of all responses of this process from now on.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -22,7 +22,7 @@ static INSTALLED: OnceCell<Problems> = OnceCell::new();
 ///         .base_uri("https://shop.example/problems/")
 ///         .status("busy", 423)
 ///         .title("busy", "In use")
-///         .detail("busy", "Somebody else is changing this order.")
+///         .detail("busy", "Another request is changing this order.")
 ///         .retry_after("busy", Duration::from_secs(3))
 ///         .build()?;
 ///     web::install(problems)?;
@@ -33,21 +33,20 @@ static INSTALLED: OnceCell<Problems> = OnceCell::new();
 ///
 /// # Errors
 ///
-/// [`ProblemsError::AlreadyInstalled`] if there are some; the first stay.
+/// Returns [`ProblemsError::AlreadyInstalled`] if problems are installed already; these stay.
 pub fn install(problems: Problems) -> Result<&'static Problems, ProblemsError> {
     INSTALLED
         .try_insert(problems)
         .map_err(|_| ProblemsError::AlreadyInstalled)
 }
 
-/// The installed problems, or else the default.
+/// Returns the installed problems, or the defaults.
 fn current() -> &'static Problems {
     INSTALLED.get().unwrap_or(&STANDARD)
 }
 
 impl Problem {
-    /// Makes the problem of `error`, as [`install`](super::install) has set it, or else as the
-    /// [module](super) says.
+    /// Returns the problem of `error`, from the [installed](super::install) problems or the [defaults](super).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -1,4 +1,4 @@
-//! One answer: what a client is told of an error.
+//! One response: the problem details of an error.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -11,13 +11,12 @@ use crate::error::LockError;
 /// The members that RFC 9457 defines; each has a setter.
 const STANDARD: [&str; 5] = ["type", "title", "status", "detail", "instance"];
 
-/// The `type` of a problem that says no more than its status.
+/// The `type` of a problem that its status describes completely.
 const ABOUT_BLANK: &str = "about:blank";
 
-/// The answer to a client for a [`LockError`](crate::LockError): the problem details of RFC 9457.
+/// The problem details (RFC 9457) of a [`LockError`](crate::LockError).
 ///
-/// It is a response of axum and of actix-web, and as an error of a function it becomes one. Its
-/// JSON is that of its `Serialize`.
+/// A problem is a response of axum and of actix-web, also as the error of a handler. `Serialize` writes its JSON.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -36,9 +35,9 @@ pub struct Problem(Box<Parts>);
 #[derive(Clone, PartialEq)]
 pub(super) struct Parts {
     pub(super) code: &'static str,
-    /// `None` is `about:blank`.
+    /// `None` means `about:blank`.
     pub(super) type_uri: Option<Cow<'static, str>>,
-    /// `None` is the phrase of the status under `about:blank`, and else `own_title`.
+    /// `None` means the reason phrase of the status under `about:blank`, and `own_title` otherwise.
     pub(super) title: Option<Cow<'static, str>>,
     pub(super) own_title: &'static str,
     pub(super) status: u16,
@@ -53,43 +52,43 @@ impl Problem {
         Self(Box::new(parts))
     }
 
-    /// [`LockError::code`](crate::LockError::code) of the error.
+    /// Returns the [code](crate::LockError::code) of the error.
     #[must_use]
     pub fn code(&self) -> &'static str {
         self.0.code
     }
 
-    /// The status, 400 to 599.
+    /// Returns the status, 400 to 599.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.0.status
     }
 
-    /// The member `type`: what sort of problem it is, `about:blank` if its status says all.
+    /// Returns the member `type`: the URI of the kind of problem, or `about:blank` if the status describes it.
     #[must_use]
     pub fn type_uri(&self) -> &str {
         self.0.type_uri.as_deref().unwrap_or(ABOUT_BLANK)
     }
 
-    /// The member `title`: the sort of problem in some words, which do not depend on the case.
+    /// Returns the member `title`: a summary of the kind of problem, the same for each occurrence.
     #[must_use]
     pub fn title(&self) -> &str {
         match &self.0.title {
             Some(title) => title,
-            // As the RFC asks of `about:blank`.
+            // The RFC requires it with `about:blank`.
             None if self.type_uri() == ABOUT_BLANK => phrase(self.0.status),
             None => self.0.own_title,
         }
     }
 
-    /// The member `detail`: what happened, for people.
+    /// Returns the member `detail`: an explanation for people.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problem};
     ///
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
-    /// // Nothing of the key.
+    /// // The key stays private.
     /// assert!(!Problem::of(&error).detail().contains("order:42"));
     /// # Ok::<(), LockError>(())
     /// ```
@@ -98,13 +97,13 @@ impl Problem {
         &self.0.detail
     }
 
-    /// The member `instance`: which occurrence of the problem this is, if that was set.
+    /// Returns the member `instance`: the URI of this occurrence, if it was set.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
         self.0.instance.as_deref()
     }
 
-    /// When the client should ask again, if that may help.
+    /// Returns the time after which the client should retry, or `None` if a retry cannot help.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -119,18 +118,18 @@ impl Problem {
         self.0.retry_after
     }
 
-    /// A member that was added.
+    /// Returns a member that was added.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Value> {
         self.0.members.get(name)
     }
 
-    /// Sets the status, in the answer and in its member `status`.
+    /// Sets the status of the response and the member `status`.
     ///
     /// # Panics
     ///
-    /// With debug assertions, if `status` is not one of 400 to 599. Without them the status stays as
-    /// it was: an answer to a failure must not fail, nor look like a success.
+    /// Panics with debug assertions if `status` is not between 400 and 599. Without them, the status stays as it was,
+    /// because an error response must neither fail nor look like a success.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -143,7 +142,7 @@ impl Problem {
     pub fn with_status(mut self, status: u16) -> Self {
         debug_assert!(
             is_error(status),
-            "the status {status} is no error; use one from 400 to 599"
+            "the status {status} is not an error; use one from 400 to 599"
         );
         if is_error(status) {
             self.0.status = status;
@@ -182,7 +181,7 @@ impl Problem {
         self
     }
 
-    /// Sets the member `detail`. Clients read it: a key or [`LockError`]'s text does not belong there.
+    /// Sets the member `detail`. Clients read it: it should contain neither a key nor the text of a [`LockError`].
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -198,7 +197,7 @@ impl Problem {
         self
     }
 
-    /// Sets the member `instance`, a URI, such as that of the request.
+    /// Sets the member `instance`, a URI such as that of the request.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -214,8 +213,8 @@ impl Problem {
         self
     }
 
-    /// Sets the header `Retry-After`, which has whole seconds: `after` is rounded up, and at least 1 s.
-    /// `None` leaves the header out.
+    /// Sets the header `Retry-After`. It has whole seconds: `after` is rounded up, to at least 1 s. `None` omits the
+    /// header.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -231,12 +230,12 @@ impl Problem {
         self
     }
 
-    /// Adds a member, or replaces one that was added, or `code`.
+    /// Adds a member. It replaces an added member of the same name, or `code`.
     ///
     /// # Panics
     ///
-    /// With debug assertions, if `name` is one of `type`, `title`, `status`, `detail` and `instance`,
-    /// which have methods of their own. Without them such a call changes nothing.
+    /// Panics with debug assertions if `name` is `type`, `title`, `status`, `detail` or `instance`, which have methods
+    /// of their own. Without them, such a call has no effect.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -260,11 +259,11 @@ impl Problem {
         self
     }
 
-    /// The value of the header `Retry-After`.
+    /// Returns the value of the header `Retry-After`.
     pub(super) fn retry_after_seconds(&self) -> Option<u64> {
         let after = self.0.retry_after?;
         let begun = u64::from(after.subsec_nanos() > 0);
-        // 0 would ask for a storm.
+        // With 0, all clients would retry at once.
         Some(after.as_secs().saturating_add(begun).max(1))
     }
 
@@ -305,7 +304,7 @@ impl From<&LockError> for Problem {
     }
 }
 
-/// The fields that a client may read, and no more.
+/// Shows only the fields that clients may read.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.status(), self.title(), self.detail())

@@ -1,4 +1,4 @@
-//! The answers of an application to each error.
+//! The responses of an application to each error.
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
@@ -15,15 +15,15 @@ pub(super) static STANDARD: Problems = Problems {
     changes: BTreeMap::new(),
 };
 
-/// The time after which to ask again if an operator has to fix something first.
-const AFTER_A_MENDING: Duration = Duration::from_secs(30);
-/// When to ask again if this process is about to end: another one may have begun by then.
+/// The time before a retry if an operator must fix something first.
+const AFTER_A_REPAIR: Duration = Duration::from_secs(30);
+/// The time before a retry if this process shuts down: its replacement may run by then.
 const AFTER_A_RESTART: Duration = Duration::from_secs(5);
 
-/// The answers to clients for each error, by its [code](LockError::code).
+/// The problem for each error, by its [code](LockError::code).
 ///
-/// The default is that of the [module](super). [`install`](super::install) makes another one count
-/// for the whole process; without that it counts where it is used.
+/// The [module](super) lists the defaults. [`install`](super::install) sets problems for the whole process;
+/// otherwise call [`problem`](Self::problem).
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -40,7 +40,7 @@ pub struct Problems {
     changes: BTreeMap<&'static str, Change>,
 }
 
-/// The overrides for one code.
+/// The overrides of one code.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Change {
     status: Option<u16>,
@@ -49,7 +49,7 @@ struct Change {
     retry: Retry,
 }
 
-/// The advice to clients when to ask again.
+/// The header `Retry-After`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Retry {
     #[default]
@@ -59,7 +59,7 @@ enum Retry {
 }
 
 impl Problems {
-    /// Starts from what is told by default.
+    /// Creates a builder with the defaults.
     pub fn builder() -> ProblemsBuilder {
         ProblemsBuilder {
             problems: Self::default(),
@@ -67,7 +67,7 @@ impl Problems {
         }
     }
 
-    /// Makes the problem that answers `error`.
+    /// Returns the problem for `error`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -95,11 +95,11 @@ impl Problems {
     }
 }
 
-/// The default answer to `error`. No text of the error is part of it.
+/// Returns the default problem for `error`. It contains no text of the error.
 fn standard(error: &LockError) -> Parts {
-    const MISTAKE: (&str, &str) = (
-        "Mistake of the server",
-        "The server has made a mistake. Asking again will not help.",
+    const INTERNAL: (&str, &str) = (
+        "Internal server error",
+        "The server is misconfigured. A retry will not help.",
     );
     let (status, retry_after, (own_title, detail)) = match error {
         LockError::Busy { .. } => (
@@ -107,25 +107,24 @@ fn standard(error: &LockError) -> Parts {
             error.retry_after(),
             (
                 "In use",
-                "Somebody else is working on this. Try again shortly.",
+                "Another request is working on this. Try again shortly.",
             ),
         ),
         LockError::Unavailable { .. } => (
             503,
-            Some(error.retry_after().unwrap_or(AFTER_A_MENDING)),
+            Some(error.retry_after().unwrap_or(AFTER_A_REPAIR)),
             (
                 "Temporarily unavailable",
-                "The server cannot work on this at the moment. Try again later.",
+                "The server cannot process this request at the moment. Try again later.",
             ),
         ),
-        // A client that repeats it by itself may do twice what was done in part.
+        // A client that retries automatically could repeat the part that was done.
         LockError::Lost { .. } => (
             503,
             None,
             (
                 "Interrupted",
-                "The work on this was interrupted and may be done in part. \
-                 See what has become of it before you try again.",
+                "The request was interrupted and may be partly done. Check its result before you try again.",
             ),
         ),
         LockError::InvalidKey { .. } => (
@@ -133,7 +132,7 @@ fn standard(error: &LockError) -> Parts {
             None,
             (
                 "Invalid value",
-                "A value in the request is missing, too long, or has characters that it must not have.",
+                "A value in the request is missing, too long, or contains invalid characters.",
             ),
         ),
         LockError::Closed { .. } => (
@@ -147,7 +146,7 @@ fn standard(error: &LockError) -> Parts {
         LockError::WouldDeadlock { .. }
         | LockError::WouldBlock { .. }
         | LockError::InvalidOption { .. }
-        | LockError::NotInstalled { .. } => (500, None, MISTAKE),
+        | LockError::NotInstalled { .. } => (500, None, INTERNAL),
     };
     Parts {
         code: error.code(),
@@ -162,27 +161,27 @@ fn standard(error: &LockError) -> Parts {
     }
 }
 
-/// Says what clients are told; see [`install`](super::install) for an example.
+/// A builder of [`Problems`]; see [`install`](super::install) for an example.
 ///
-/// All methods but [`base_uri`](Self::base_uri) are about one [code](LockError::code).
+/// Every method except [`base_uri`](Self::base_uri) applies to one [code](LockError::code).
 #[derive(Clone, Debug)]
-#[must_use = "problems are made by `build`"]
+#[must_use = "`build` creates the problems"]
 pub struct ProblemsBuilder {
     problems: Problems,
-    /// The first mistake, which `build` tells.
+    /// The first invalid value, which `build` returns.
     fault: Option<ProblemsError>,
 }
 
 impl ProblemsBuilder {
-    /// Sets the base of the URIs that describe the types of problems: the member `type` is `uri`
-    /// and the code. If not set, it is `about:blank`, and the member `title` the phrase of the
-    /// status.
+    /// Sets the base of the problem types: the member `type` is `uri` followed by the code.
+    ///
+    /// Without a base, `type` is `about:blank`, and the member `title` is the reason phrase of the status.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problems};
     ///
-    /// let problems = Problems::builder().base_uri("https://shop.example/problems/").build().expect("it can be told");
+    /// let problems = Problems::builder().base_uri("https://shop.example/problems/").build().expect("a known code");
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
     /// assert_eq!(problems.problem(&error).type_uri(), "https://shop.example/problems/closed");
     /// # Ok::<(), LockError>(())
@@ -196,13 +195,13 @@ impl ProblemsBuilder {
         self
     }
 
-    /// The status of the answer, 400 to 599.
+    /// Sets the status of the response, 400 to 599.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problems};
     ///
-    /// let problems = Problems::builder().status("closed", 502).build().expect("it can be told");
+    /// let problems = Problems::builder().status("closed", 502).build().expect("a known code");
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
     /// assert_eq!(problems.problem(&error).status(), 502);
     /// # Ok::<(), LockError>(())
@@ -217,13 +216,13 @@ impl ProblemsBuilder {
         self
     }
 
-    /// The member `title`.
+    /// Sets the member `title`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problems};
     ///
-    /// let problems = Problems::builder().base_uri("/problems/").title("closed", "Closing").build().expect("it can be told");
+    /// let problems = Problems::builder().base_uri("/problems/").title("closed", "Closing").build().expect("a known code");
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
     /// assert_eq!(problems.problem(&error).title(), "Closing");
     /// # Ok::<(), LockError>(())
@@ -233,13 +232,13 @@ impl ProblemsBuilder {
         self
     }
 
-    /// The member `detail`.
+    /// Sets the member `detail`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problems};
     ///
-    /// let problems = Problems::builder().detail("closed", "We are back in a minute.").build().expect("it can be told");
+    /// let problems = Problems::builder().detail("closed", "We are back in a minute.").build().expect("a known code");
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
     /// assert_eq!(problems.problem(&error).detail(), "We are back in a minute.");
     /// # Ok::<(), LockError>(())
@@ -249,7 +248,8 @@ impl ProblemsBuilder {
         self
     }
 
-    /// The header `Retry-After`, in whole seconds, rounded up, at least 1; `None` leaves it out.
+    /// Sets the header `Retry-After`. It has whole seconds: the time is rounded up, to at least 1 s. `None` omits the
+    /// header.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -268,12 +268,12 @@ impl ProblemsBuilder {
         self
     }
 
-    /// Makes them.
+    /// Creates the problems.
     ///
     /// # Errors
     ///
-    /// The first mistake that was made: a code that no [`LockError`] has, a status that is no error,
-    /// or a base to which no code can be added.
+    /// Returns an error for the first invalid value: an unknown code, a status outside 400 to 599, or an unusable
+    /// base.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -303,11 +303,11 @@ impl ProblemsBuilder {
     }
 }
 
-/// The reason why `uri` followed by a code is no URI that clients everywhere understand alike.
+/// Returns the reason why `uri` is not a base that every client resolves to the same URIs.
 fn fault_in_base(uri: &str) -> Option<&'static str> {
     let is_allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte);
-    // A relative one means something else at each address.
+    // A relative URI has another meaning at each address.
     let has_scheme = uri.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme
@@ -315,17 +315,17 @@ fn fault_in_base(uri: &str) -> Option<&'static str> {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     });
     if !uri.bytes().all(is_allowed) {
-        Some("it holds a character that no URI may have; percent-encode it")
+        Some("it contains a character that is invalid in a URI; percent-encode it")
     } else if !has_scheme && !uri.starts_with('/') {
-        Some("begin it with a scheme, such as `https://`, or with `/`")
+        Some("it must begin with a scheme, such as `https://`, or with `/`")
     } else if uri.ends_with(|last: char| last.is_ascii_alphanumeric()) {
-        Some("the code is added as it stands; end it with `/` or `#`")
+        Some("the code is appended to it; end it with `/` or `#`")
     } else {
         None
     }
 }
 
-/// The reason why a problem cannot be configured like this.
+/// An invalid value for [`Problems`].
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -337,7 +337,7 @@ fn fault_in_base(uri: &str) -> Option<&'static str> {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemsError {
-    /// No code can be added to this base.
+    /// The base is unusable.
     #[error("{uri:?} cannot be the base of problem types: {reason}")]
     InvalidBase {
         /// The given value.
@@ -345,21 +345,21 @@ pub enum ProblemsError {
         /// The reason why it is refused.
         reason: &'static str,
     },
-    /// No [`LockError`] has this code.
-    #[error("{code:?} is no code of a lock error; the codes are `{}`", LockError::CODES.join("`, `"))]
+    /// The code is not one of [`LockError`].
+    #[error("{code:?} is not a code of a lock error; the codes are `{}`", LockError::CODES.join("`, `"))]
     UnknownCode {
         /// The given value.
         code: String,
     },
-    /// The status is none of an error.
-    #[error("the status {status} for {code:?} is no error; use one from 400 to 599")]
+    /// The status is not an error.
+    #[error("the status {status} for {code:?} is not an error; use one from 400 to 599")]
     InvalidStatus {
-        /// The code it was meant for.
+        /// The code for which it was set.
         code: String,
         /// The given value.
         status: u16,
     },
-    /// Problems are installed already; this is about the second ones.
+    /// Problems are already installed.
     #[error("problems are already installed in this process; install them once, at start-up")]
     AlreadyInstalled,
 }

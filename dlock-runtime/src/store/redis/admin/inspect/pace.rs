@@ -29,7 +29,7 @@ const BESIDE: Duration = Duration::from_micros(50);
 pub(crate) struct Pace(Mutex<Ledger>);
 
 impl Pace {
-    /// Does one step of a look, which yields what it has cost, when the ones before it are made up for.
+    /// Runs one step of a scan, which returns its cost, once the pauses for the steps before it have passed.
     pub(super) async fn step<T>(&self, step: impl Future<Output = (T, Duration)>) -> T {
         let due = self.ledger().due;
         if let Some(due) = due {

@@ -153,7 +153,7 @@ async fn a_move_that_nobody_tells_of_is_found_out() {
     };
     let both = async { tokio::join!(moved, break_down) };
     let (told, port) = timeout(LONG, Box::pin(both)).await.unwrap();
-    let expected = format!("is at 127.0.0.1:{port} now");
+    let expected = format!("is now at 127.0.0.1:{port}");
     assert!(told.message().ends_with(&expected), "{told}");
     let now = sentinels.find(Duration::from_secs(20)).await.unwrap();
     assert_eq!(now.address(), &Address::Tcp("127.0.0.1".into(), port));
