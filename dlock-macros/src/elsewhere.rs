@@ -246,7 +246,7 @@ mod tests {
                 assert!(help(name).contains(option), "{name}: {}", help(name));
             }
         }
-        assert!(help("fair").contains("leave it out"));
+        assert!(help("fair").contains("order of arrival"));
         assert_eq!(find("colour"), None);
     }
 

@@ -86,7 +86,7 @@ fn plain_functions_are_refused_what_a_thread_cannot_do() {
         ("on_lost = perhaps", plain, "is `stop` or `finish`"),
         ("on_lost = finish, on_cancel = detach", plain, "for futures"),
         ("on_lost = finish, on_cancel = stop", plain, "for futures"),
-        ("on_lost = finish", future, "cannot be guarded"),
+        ("on_lost = finish", future, "cannot be locked"),
         (
             "on_lost = finish",
             "const fn pay() -> R { BODY }",

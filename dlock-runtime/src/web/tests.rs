@@ -314,9 +314,9 @@ fn a_status_without_a_phrase_has_a_title_nevertheless() {
 fn mistakes_are_told_when_problems_are_made() {
     let base = |uri| Problems::builder().base_uri(uri).build();
     for (uri, advice) in [
-        ("", "begin it with a scheme"),
-        ("shop.example/", "begin it with a scheme"),
-        ("1a:/", "begin it with a scheme"),
+        ("", "it must begin with a scheme"),
+        ("shop.example/", "it must begin with a scheme"),
+        ("1a:/", "it must begin with a scheme"),
         ("https://shop.example/problems", "end it with `/` or `#`"),
         ("https://shop.example/a b/", "percent-encode it"),
         ("https://shop.example/\r\nx-evil: 1/", "percent-encode it"),

@@ -165,7 +165,7 @@ async fn a_lock_that_most_servers_may_still_hold_is_not_said_to_be_free() {
     assert_eq!((seen.held_at, seen.servers), (1, 1));
     let error = soon(inspector.unlock(&seen)).await.unwrap_err();
     assert!(
-        error.message().contains("only 1 of 3 servers told"),
+        error.message().contains("only 1 of 3 servers answered"),
         "{error}"
     );
     for server in &servers[1..] {
