@@ -139,15 +139,17 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
             format!("write `key = {token}`")
         } else if is_duration && !args.mentions(Opt::Ttl) {
             args.seen.push(Opt::Ttl);
-            format!("write `ttl = {token}` for the length of the lease")
+            format!("to set the lease length, write `ttl = {token}`")
         } else if is_duration {
-            format!("write `wait = {token}` for the time to wait, or leave it out")
+            format!("to limit the wait, write `wait = {token}`; otherwise remove it")
         } else {
-            "write its name before it, as in `wait = \"5s\"`, or leave it out".to_owned()
+            "add the name of the option, as in `wait = \"5s\"`, or remove the literal".to_owned()
         };
-        return Err(Fault::new("the options of `#[distributed_lock]` are named")
-            .help(help)
-            .at(input.span()));
+        return Err(
+            Fault::new("expected `name = value`, found a string literal")
+                .help(help)
+                .at(input.span()),
+        );
     }
     if !input.peek(Ident::peek_any) {
         return Err(
@@ -170,11 +172,11 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
     // Only the second place is marked: an error at the first place as well would be two errors for one
     // mistake.
     let repeated = args.mentions(opt).then(|| {
-        Fault::new(format!("`{text}` is given twice"))
+        Fault::new(format!("duplicate option `{text}`"))
             .help(if opt == Opt::Key {
                 "to hold both locks, write a list: `key = [\"account:<from>\", \"account:<to>\"]`"
             } else {
-                "keep one of the two"
+                "remove one of the two"
             })
             .at(name.span())
     });
@@ -183,19 +185,21 @@ fn parse_one(input: ParseStream<'_>, position: usize, args: &mut Args) -> syn::R
     let is_other = input.peek(Token![==]) || input.peek(Token![=>]);
     if is_other || input.parse::<Option<Token![=]>>()?.is_none() {
         return Err(repeated.unwrap_or_else(|| {
-            Fault::new(format!("`{text}` needs a value"))
-                .help(format!("for example `{example}`"))
+            Fault::new(format!("option `{text}` needs a value"))
+                .help(format!("write a value, for example `{example}`"))
                 .at(name.span())
         }));
     }
     if input.is_empty() || input.peek(Token![,]) {
-        return Err(Fault::new(format!("`{text}` needs a value after the `=`"))
-            .help(format!("for example `{example}`"))
-            .at(name.span()));
+        return Err(
+            Fault::new(format!("option `{text}` needs a value after the `=`"))
+                .help(format!("write a value, for example `{example}`"))
+                .at(name.span()),
+        );
     }
     let value = parse_value(input).map_err(|error| {
         Fault::new(error.to_string())
-            .help(format!("for example `{example}`"))
+            .help(format!("write a value, for example `{example}`"))
             .at(error.span())
     })?;
     if let Some(error) = repeated {
@@ -243,7 +247,7 @@ fn unknown(name: &Ident, near: Option<&str>, elsewhere: Option<&str>) -> syn::Er
     let fault = Fault::new(format!("unknown option `{name}`"));
     match (elsewhere, near) {
         (Some(help), _) => fault.help(help),
-        (None, Some(near)) => fault.help(format!("did you mean `{near}`?")),
+        (None, Some(near)) => fault.help(format!("an option with a similar name exists: `{near}`")),
         (None, None) => fault,
     }
     .note(format!("the options are {}", names()))

@@ -6,13 +6,13 @@ use crate::plan::Loss;
 use crate::target::Target;
 use crate::values;
 
-/// Reports options that a plain function cannot have, and the option that it requires.
+/// Reports options that a plain function cannot have, and a missing `on_lost = finish`.
 pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) {
     if let Some(given) = args.get(Opt::OnCancel) {
         faults.at(given.position);
         faults.push(
-            Fault::new("`on_cancel` is for futures: a call of a plain `fn` cannot be dropped before its end")
-                .help("leave it out, or write `async fn`")
+            Fault::new("`on_cancel` is not allowed on a plain `fn`")
+                .help("write `async fn`, or remove `on_cancel`: a call of a plain `fn` cannot be dropped")
                 .at(given.name.span()),
         );
     }
@@ -25,7 +25,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) {
             faults.at_item();
             faults.push(
                 unstoppable()
-                    .note("if it was to be an `async fn`: write `async`, or, if another attribute such as `#[tokio::main]` took it away, put `#[distributed_lock]` above that")
+                    .note("for an `async fn`, add `async`; if another attribute such as `#[tokio::main]` removed it, put `#[distributed_lock]` above that attribute")
                     .at(target.sig.fn_token.span),
             );
         }
@@ -33,9 +33,8 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) {
     }
 }
 
-/// A plain function cannot have the default of all functions, and a different silent default would be
-/// mistaken for it.
+/// The default of `on_lost` does not work for a plain function, and another default would be mistaken for it.
 fn unstoppable() -> Fault {
-    Fault::new("the body of a plain `fn` cannot be stopped when its lease is lost")
-        .help("write `on_lost = finish`: the body runs to its end, can check `lease.is_lost()`, and the call returns `LockError::Lost`")
+    Fault::new("the body of a plain `fn` cannot be stopped if its lease is lost")
+        .help("write `on_lost = finish`: the body runs to its end and can check `lease.is_lost()`, and the call returns `LockError::Lost`")
 }

@@ -41,8 +41,8 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
     if !args.mentions(Opt::Key) {
         faults.at(0);
         faults.push(
-            Fault::new("`#[distributed_lock]` needs a `key`")
-                .help("for example `key = \"order:<id>\"`")
+            Fault::new("`#[distributed_lock]` needs the option `key`")
+                .help("add a key template, for example `key = \"order:<id>\"`")
                 .at(Span::call_site()),
         );
     }
@@ -126,11 +126,11 @@ impl Plan {
 fn lease(given: &Given, target: &Target) -> syn::Result<Ident> {
     let lease = values::new_name(given)?;
     if target.params.iter().any(|param| lease == param.name()) {
-        return Err(Fault::new(format!(
-            "`lease = {lease}` would hide the parameter `{lease}`"
-        ))
-        .help("choose another name for the lease")
-        .over(&given.value));
+        return Err(
+            Fault::new(format!("`lease = {lease}` shadows the parameter `{lease}`"))
+                .help("choose another name for the lease")
+                .over(&given.value),
+        );
     }
     Ok(lease)
 }
@@ -159,8 +159,8 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
         refuse(
             Opt::Renew,
             Opt::MaxHold,
-            Fault::new("`max_hold` limits renewal, and `renew = false` turns it off")
-                .help("keep one of the two; without renewal the lease ends after its `ttl`"),
+            Fault::new("`max_hold` cannot be combined with `renew = false`")
+                .help("remove one of the two; without renewal, the lease ends after its `ttl`"),
         );
     }
     if longer(min_hold, max_hold) {
@@ -168,25 +168,23 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
             Opt::MinHold,
             Opt::MaxHold,
             Fault::new("`min_hold` is longer than `max_hold`")
-                .help("make it the shorter one: after `max_hold` the lease is released"),
+                .help("make it at most as long as `max_hold`, which ends the lease"),
         );
     }
     if !is_renewed && longer(min_hold, ttl) {
         refuse(
             Opt::MinHold,
             Opt::Renew,
-            Fault::new("`min_hold` is longer than `ttl`, and `renew = false` lets the lease end")
-                .help("make `ttl` at least as long as `min_hold`, or leave out `renew = false`"),
+            Fault::new("`min_hold` is longer than `ttl`, and `renew = false` disables renewal")
+                .help("make `ttl` at least as long as `min_hold`, or remove `renew = false`"),
         );
     }
     if plan.enabled.is_some() && plan.lease.is_some() {
         refuse(
             Opt::Enabled,
             Opt::Lease,
-            Fault::new("`lease` has nothing to name in calls that `enabled` leaves without a lock")
-                .help(
-                    "keep one of the two: a body that needs its lease cannot run without the lock",
-                ),
+            Fault::new("`lease` cannot be combined with `enabled`")
+                .help("remove one of the two: a call without a lock has no lease"),
         );
     }
     if plan.on_busy.is_some() && set(|setting| matches!(setting, Setting::Wait(Patience::Forever)))
@@ -194,8 +192,8 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
         refuse(
             Opt::OnBusy,
             Opt::Wait,
-            Fault::new("`on_busy` is never used with `wait = forever`")
-                .help("keep one of the two, or wait for a limited time: `wait = \"5s\"`"),
+            Fault::new("`on_busy` has no effect with `wait = forever`")
+                .help("remove one of the two, or limit the wait: `wait = \"5s\"`"),
         );
     }
 }

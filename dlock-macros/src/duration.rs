@@ -1,7 +1,7 @@
 //! Parses `"1m30s"` as a duration, and refuses durations that a lock option cannot have.
 //!
-//! This module works on text and knows no tokens. `humantime` reads the syntax. This module adds the
-//! refusals, because a month has no fixed length, a bare number has no unit and a TTL has a minimum.
+//! This module works on text and not on tokens. `humantime` reads the syntax. This module adds the checks: a
+//! month has no fixed length, a number needs a unit, and a TTL has a minimum.
 
 use std::time::Duration;
 
@@ -58,12 +58,13 @@ pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
         )));
     }
     if text.trim() != text {
-        return Err(
-            Fault::new(format!("`{name} = \"{shown}\"` has spaces at its ends")).help(format!(
-                "write `{name} = \"{}\"`",
-                text.trim().escape_debug()
-            )),
-        );
+        return Err(Fault::new(format!(
+            "`{name} = \"{shown}\"` has spaces at its start or end"
+        ))
+        .help(format!(
+            "write `{name} = \"{}\"`",
+            text.trim().escape_debug()
+        )));
     }
     if text.parse::<f64>().is_ok() && text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(bare_number(role, text));
@@ -88,8 +89,8 @@ pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
     }
     if let Some(unit) = calendar_unit(text) {
         return Err(
-            Fault::new(format!("`{unit}` has no fixed length")).help(format!(
-                "write the time in fixed units; {UNITS}, and `m` is minutes"
+            Fault::new(format!("the unit `{unit}` has no fixed length")).help(format!(
+                "use a unit of fixed length; {UNITS}, and `m` is minutes"
             )),
         );
     }
@@ -104,7 +105,7 @@ pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
             "unknown unit `{}` in `{name} = \"{shown}\"`",
             unit.escape_debug()
         ))
-        .help(UNITS),
+        .help(format!("write `{name} = \"{example}\"`; {UNITS}")),
         _ => Fault::new(format!("`{name} = \"{shown}\"` is not a duration"))
             .help(format!("write `{name} = \"{example}\"`; {UNITS}")),
     })?;
@@ -114,9 +115,9 @@ pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
 /// Returns the fault for a number without a unit, as a literal or in a string.
 pub(crate) fn bare_number(role: Role, digits: &str) -> Fault {
     let name = role.name();
-    let fault = Fault::new("a bare number has no unit");
+    let fault = Fault::new(format!("missing time unit in `{name}`"));
     if role == Role::Wait && digits.parse() == Ok(0.0) {
-        return fault.help("to fail at once, write `wait = never`");
+        return fault.help("to fail at once if the lock is busy, write `wait = never`");
     }
     // A number that is too large in seconds was meant in milliseconds.
     let example = ["s", "ms"]
@@ -138,7 +139,7 @@ pub(crate) fn without_quotes(role: Role, digits: &str, suffix: &str) -> Fault {
     }
     let text = format!("{digits}{suffix}");
     match parse(role, &text) {
-        Ok(_) => Fault::new("a duration is written in quotes")
+        Ok(_) => Fault::new(format!("missing quotes around `{text}`"))
             .help(format!("write `{} = \"{text}\"`", role.name())),
         Err(fault) => fault,
     }
@@ -150,9 +151,9 @@ fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration,
         let fault = Fault::new(format!("`{name}` must be greater than zero"));
         return Err(match role {
             Role::Ttl => fault.help("use at least `100ms`"),
-            Role::Wait => fault.help("to fail at once, write `wait = never`"),
-            Role::MaxHold => fault.help("leave `max_hold` out to hold as long as the body runs"),
-            Role::MinHold => fault.help("leave `min_hold` out to release right after the body"),
+            Role::Wait => fault.help("to fail at once if the lock is busy, write `wait = never`"),
+            Role::MaxHold => fault.help("to hold the lock while the body runs, remove `max_hold`"),
+            Role::MinHold => fault.help("to release the lock after the body, remove `min_hold`"),
         });
     }
     if !duration.subsec_nanos().is_multiple_of(1_000_000) {
@@ -163,20 +164,20 @@ fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration,
     }
     if role == Role::Ttl && duration < SHORTEST_TTL {
         return Err(Fault::new(format!(
-            "`ttl = \"{shown}\"` leaves no time to renew the lease"
+            "`ttl = \"{shown}\"` leaves too little time for renewal"
         ))
         .help("use at least `100ms`"));
     }
     if role == Role::Ttl && duration > LONGEST_TTL {
         return Err(
             Fault::new(format!("`ttl = \"{shown}\"` is longer than a day"))
-                .help("use at most `24h`: the lease is renewed while the body runs, and `ttl` is the time that others wait after a crash"),
+                .help("use at most `24h`; the lease is renewed while the body runs, and after a crash it blocks others for its `ttl`"),
         );
     }
     if role == Role::MinHold && duration > LONGEST_TTL {
         return Err(
             Fault::new(format!("`min_hold = \"{shown}\"` is longer than a day"))
-                .help("use at most `24h`: it cannot be ended earlier"),
+                .help("use at most `24h`; the lock is held that long even if the body ends"),
         );
     }
     Ok(duration)
@@ -184,7 +185,7 @@ fn within_limits(role: Role, text: &str, duration: Duration) -> Result<Duration,
 
 fn too_precise(role: Role, text: &str) -> Fault {
     Fault::new(format!(
-        "`{} = \"{}\"` is finer than a millisecond",
+        "`{} = \"{}\"` is more precise than a millisecond",
         role.name(),
         text.escape_debug()
     ))
@@ -195,9 +196,11 @@ fn too_long(role: Role) -> Fault {
     let fault = Fault::new(format!("`{}` is too long", role.name()));
     match role {
         Role::Ttl => fault.help("use at most `24h`"),
-        Role::Wait => fault.help("to wait without a limit write `wait = forever`"),
-        Role::MaxHold => fault.help("leave `max_hold` out to hold as long as the body runs"),
-        Role::MinHold => fault.help("use at most `24h`: it cannot be ended earlier"),
+        Role::Wait => fault.help("to wait without a limit, write `wait = forever`"),
+        Role::MaxHold => fault.help("to hold the lock while the body runs, remove `max_hold`"),
+        Role::MinHold => {
+            fault.help("use at most `24h`; the lock is held that long even if the body ends")
+        }
     }
 }
 
@@ -271,11 +274,11 @@ mod tests {
         for (text, why) in [
             ("", "`ttl` is empty"),
             ("  ", "`ttl` is empty"),
-            (" 30s", "spaces at its ends"),
-            ("30s\n", "spaces at its ends"),
+            (" 30s", "spaces at its start or end"),
+            ("30s\n", "spaces at its start or end"),
             (
                 "30",
-                "a bare number has no unit\nhelp: write `ttl = \"30s\"`",
+                "missing time unit in `ttl`\nhelp: write `ttl = \"30s\"`",
             ),
             ("1.5", "help: write `ttl = \"1.5s\"`"),
             ("1m30", "help: write `ttl = \"1m30s\"`"),
@@ -286,10 +289,10 @@ mod tests {
             ("0ms", "must be greater than zero"),
             ("1M", "`M` has no fixed length"),
             ("2 years", "`years` has no fixed length"),
-            ("1500us", "finer than a millisecond"),
-            ("0.5ms", "finer than a millisecond"),
-            ("0.5ns", "finer than a millisecond"),
-            ("50ms", "leaves no time to renew"),
+            ("1500us", "more precise than a millisecond"),
+            ("0.5ms", "more precise than a millisecond"),
+            ("0.5ns", "more precise than a millisecond"),
+            ("50ms", "too little time for renewal"),
             ("25h", "longer than a day"),
             ("99999999999999999999s", "too long"),
             ("18446744073709551615s 1000ms", "too long"),
@@ -312,11 +315,11 @@ mod tests {
 
     #[test]
     fn numbers_without_quotes() {
-        let told = |digits, suffix| without_quotes(Role::Ttl, digits, suffix).to_string();
-        assert!(told("30", "s").ends_with("help: write `ttl = \"30s\"`"));
-        assert!(told("30", "u64").contains("help: write `ttl = \"30s\"`"));
-        assert!(told("1.5", "f32").contains("help: write `ttl = \"1.5s\"`"));
-        assert!(told("30", "x").contains("unknown unit `x`"));
+        let refusal = |digits, suffix| without_quotes(Role::Ttl, digits, suffix).to_string();
+        assert!(refusal("30", "s").ends_with("help: write `ttl = \"30s\"`"));
+        assert!(refusal("30", "u64").contains("help: write `ttl = \"30s\"`"));
+        assert!(refusal("1.5", "f32").contains("help: write `ttl = \"1.5s\"`"));
+        assert!(refusal("30", "x").contains("unknown unit `x`"));
     }
 
     const ROLES: [Role; 4] = [Role::Ttl, Role::Wait, Role::MaxHold, Role::MinHold];

@@ -1,10 +1,10 @@
 //! Maps option names of other libraries to the options of this one.
 //!
 //! The names come from `ShedLock`, Redisson, Spring Integration, lock4j, node-redlock, redis-semaphore,
-//! redis-py, python-redis-lock and pottery. None of them is an alias, because their meanings differ between
-//! libraries. The help text gives the meaning of the option here.
+//! redis-py, python-redis-lock and pottery. None of them is an alias, because the libraries disagree about
+//! their meanings. The help text names the option to write.
 
-/// The option that a name of another library means.
+/// Names of other libraries for one option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
     /// In lower case and without `_`, because `lockAtMostFor` and `lock_at_most_for` are one name.
@@ -27,7 +27,7 @@ impl Elsewhere {
     }
 }
 
-/// Returns the option here that `name` means.
+/// Returns the entry that lists `name`.
 pub(crate) fn find(name: &str) -> Option<Elsewhere> {
     let name = name.replace('_', "").to_lowercase();
     let mut known = NAMES.iter();
@@ -49,7 +49,7 @@ const fn other(names: &'static [&'static str], help: &'static str) -> Elsewhere 
 const NAMES: &[Elsewhere] = &[
     key(
         &["name"],
-        "the lock is `key = \"order:<id>\"`; its label in metrics is `metric = \"settle-order\"`",
+        "to name the lock, write `key = \"order:<id>\"`; to name it in metrics, write `metric = \"settle-order\"`",
     ),
     key(
         &[
@@ -60,19 +60,19 @@ const NAMES: &[Elsewhere] = &[
             "lockregistrykey",
             "template",
         ],
-        "the lock is `key = \"order:<id>\"`",
+        "to name the lock, write `key = \"order:<id>\"`",
     ),
     key(
         &["keys", "resources", "locknames", "lockkeys"],
-        "several keys are a list: `key = [\"account:<from>\", \"account:<to>\"]`",
+        "to lock several keys, write a list: `key = [\"account:<from>\", \"account:<to>\"]`",
     ),
     key(
         &["spel", "expression", "keyexpression"],
-        "values of the call are placeholders in the key: `key = \"order:<order.id>\"`",
+        "to use a value of the call, write a placeholder: `key = \"order:<order.id>\"`",
     ),
     other(
         &["prefix", "keyprefix", "lockprefix", "namespace"],
-        "a prefix is part of the key: `key = \"order:<id>\"`; one for all keys is the manager's `namespace`",
+        "write the prefix in the key: `key = \"order:<id>\"`; for all keys, set the manager's `namespace`",
     ),
     other(
         &[
@@ -92,15 +92,15 @@ const NAMES: &[Elsewhere] = &[
             "ex",
             "px",
         ],
-        "the length of the lease is `ttl = \"30s\"`",
+        "to set the lease length, write `ttl = \"30s\"`",
     ),
     other(
         &["lockatmostfor", "defaultlockatmostfor"],
-        "the time that others wait after a crash is `ttl = \"30s\"`, which is renewed; the limit for a body that runs too long is `max_hold = \"14m\"`",
+        "to limit how long a crash blocks others, write `ttl = \"30s\"`; to limit how long the lock is held, write `max_hold = \"14m\"`; the lease is renewed until then",
     ),
     other(
         &["lockatleastfor", "defaultlockatleastfor"],
-        "the minimum time of a lock is `min_hold = \"10s\"`",
+        "to set a minimum hold time, write `min_hold = \"10s\"`",
     ),
     other(
         &[
@@ -111,16 +111,15 @@ const NAMES: &[Elsewhere] = &[
             "waittimeout",
             "maxwait",
         ],
-        "the time to wait is `wait = \"5s\"`",
+        "to limit the wait for a busy lock, write `wait = \"5s\"`",
     ),
-    // The name here, followed by the name there.
     other(
         &["timeout", "locktimeout", "duration"],
-        "the time to wait is `wait = \"5s\"`, the length of the lease is `ttl = \"30s\"`",
+        "to limit the wait for a busy lock, write `wait = \"5s\"`; to set the lease length, write `ttl = \"30s\"`",
     ),
     other(
         &["timeunit", "unit"],
-        "the unit is part of the duration: `ttl = \"30s\"`, `wait = \"500ms\"`",
+        "write the unit in the duration: `ttl = \"30s\"`, `wait = \"500ms\"`",
     ),
     other(
         &[
@@ -135,11 +134,11 @@ const NAMES: &[Elsewhere] = &[
             "backoff",
             "sleep",
         ],
-        "waiters are woken and need no retry: the time to wait is `wait = \"5s\"`; to try once, write `wait = never`",
+        "remove it: a waiter is woken and does not retry; to limit the wait, write `wait = \"5s\"`; to try once, write `wait = never`",
     ),
     other(
         &["blocking", "block", "nonblocking", "trylock", "nowait"],
-        "to try once, write `wait = never`; to wait, write `wait = \"5s\"`",
+        "to try once, write `wait = never`; to wait for a busy lock, write `wait = \"5s\"`",
     ),
     other(
         &[
@@ -155,19 +154,19 @@ const NAMES: &[Elsewhere] = &[
             "renewal",
             "watchdog",
         ],
-        "leases are renewed automatically; `renew = false` turns it off",
+        "remove it: leases are renewed automatically; to disable renewal, write `renew = false`",
     ),
     other(
         &["autorelease", "autounlock", "release"],
-        "the lock is released after the body; to keep it longer, write `min_hold = \"10s\"`",
+        "remove it: the lock is released after the body; to hold it longer, write `min_hold = \"10s\"`",
     ),
     other(
         &["fair", "fairlock", "fairness"],
-        "waiters are always served in order of arrival: remove it",
+        "remove it: waiters acquire the lock in the order in which they arrive",
     ),
     other(
         &["reentrant"],
-        "a lock is not reentrant: name its lease with `lease = lease` and pass it on",
+        "name the lease with `lease = lease` and pass it on: locks are not reentrant",
     ),
     other(
         &[
@@ -177,7 +176,7 @@ const NAMES: &[Elsewhere] = &[
             "skiplocked",
             "skipwhenbusy",
         ],
-        "to do nothing while another holder has the lock is `on_busy = skip`",
+        "to skip the body while the lock is busy, write `on_busy = skip`",
     ),
     other(
         &[
@@ -188,11 +187,11 @@ const NAMES: &[Elsewhere] = &[
             "onfail",
             "onfailure",
         ],
-        "the value while another holder has the lock is `on_busy = Ok(None)`, that of every failure `on_error = |error| Err(error.into())`",
+        "to return a value if the lock is busy, write `on_busy = Ok(None)`; to convert every failure, write `on_error = |error| Err(error.into())`",
     ),
     other(
         &["condition", "disabled", "onlyif", "unless", "when"],
-        "to run without a lock at times is `enabled = config.locks`",
+        "to make the lock conditional, write `enabled = config.locks`",
     ),
     other(
         &[
@@ -203,15 +202,15 @@ const NAMES: &[Elsewhere] = &[
             "redisson",
             "lockprovider",
         ],
-        "the locks to use are `manager = self.locks`, or those of `dlock::install`",
+        "to select a manager, write `manager = self.locks`, or call `dlock::install` at start-up",
     ),
     other(
         &["token", "fencingtoken", "fencing"],
-        "the body sees the token by `lease = lease` and `lease.fencing_token()`",
+        "to read the fencing token, write `lease = lease` and call `lease.fencing_token()` in the body",
     ),
     other(
         &["label", "metricname", "metricsname", "metriclabel", "tag"],
-        "the label in metrics is `metric = \"settle-order\"`",
+        "to name the lock in metrics, write `metric = \"settle-order\"`",
     ),
 ];
 
@@ -246,7 +245,7 @@ mod tests {
                 assert!(help(name).contains(option), "{name}: {}", help(name));
             }
         }
-        assert!(help("fair").contains("order of arrival"));
+        assert!(help("fair").contains("remove it"));
         assert_eq!(find("colour"), None);
     }
 

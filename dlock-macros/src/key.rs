@@ -65,7 +65,7 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Res
 fn templates(value: &Expr) -> syn::Result<Vec<Expr>> {
     match value {
         Expr::Array(list) if list.elems.is_empty() => Err(Fault::new("the list of keys is empty")
-            .help("name at least one: `key = [\"account:<from>\", \"account:<to>\"]`")
+            .help("add at least one key: `key = [\"account:<from>\", \"account:<to>\"]`")
             .over(value)),
         Expr::Array(list) => Ok(list.elems.iter().cloned().map(args::peel).collect()),
         one => Ok(vec![one.clone()]),
@@ -75,8 +75,8 @@ fn templates(value: &Expr) -> syn::Result<Vec<Expr>> {
 /// Different values may turn out to be equal, and their key then counts once. The same names are always
 /// equal.
 fn given_twice(literal: &LitStr) -> syn::Error {
-    Fault::new(format!("the key `{}` is given twice", literal.value()))
-        .help("remove one of the two, or name another parameter")
+    Fault::new(format!("duplicate key `{}`", literal.value()))
+        .help("remove one of the two, or use another parameter in it")
         .at(literal.span())
 }
 
@@ -162,10 +162,10 @@ fn template_literal(value: &Expr) -> syn::Result<LitStr> {
             ..
         }) if literal.suffix().is_empty() => Ok(literal.clone()),
         other if is_meant_as_a_list(other) => Err(Fault::new("several keys must be a list")
-            .help("write brackets: `key = [\"account:<from>\", \"account:<to>\"]`")
+            .help("use brackets: `key = [\"account:<from>\", \"account:<to>\"]`")
             .over(value)),
-        _ => Err(Fault::new("the key must be a string literal")
-            .help("write the template here, for example `key = \"order:<id>\"`: its placeholders are checked during compilation")
+        _ => Err(Fault::new("`key` must be a string literal")
+            .help("write the key template in place, for example `key = \"order:<id>\"`: its placeholders are checked at compile time")
             .over(value)),
     }
 }
@@ -225,10 +225,10 @@ fn removed(param: &Param, literal: &LitStr) -> Option<Removed> {
     let conditions: Vec<_> = conditions.collect();
     let name = param.name();
     let fault = Fault::new(format!(
-        "the key names `{name}`, which `#[cfg]` removes from the function here"
+        "the key uses the parameter `{name}`, which `#[cfg]` removes"
     ))
     .help(format!(
-        "write the function once for each case, with `#[cfg]` on all of it, or pass `{name}` always"
+        "write one function for each `#[cfg]`, or keep the parameter `{name}` in every configuration"
     ));
     (!conditions.is_empty()).then(|| Removed {
         cfgs: param.cfgs.clone(),
@@ -254,8 +254,8 @@ fn member(name: &str, place: Span, slot: &Slot, literal: &LitStr) -> syn::Result
         None => Err(literal::report(
             literal,
             slot.range.clone(),
-            Fault::new(format!("`{name}` is not the name of a field or method")).help(
-                "a placeholder is a parameter followed by any of `.field`, `.0` and `.method()`",
+            Fault::new(format!("`{name}` is not a valid name of a field or method")).help(
+                "write a parameter, then any of `.field`, `.0` and `.method()`, as in `<order.id>`",
             ),
         )),
     }
@@ -314,14 +314,14 @@ fn special_name(name: &str, target: &Target) -> Option<Fault> {
     if target.hidden_names().iter().any(|hidden| hidden == name) {
         return Some(
             Fault::new(format!(
-                "`{name}` is bound inside a pattern that `#[async_trait]` hides from the key"
+                "`{name}` is bound in a pattern, which a key cannot use under `#[async_trait]`"
             ))
-            .help("take the argument by name and destructure it in the body"),
+            .help("name the parameter, and destructure it in the body"),
         );
     }
     (name == "self").then(|| {
-        Fault::new(format!("`{}` has no `self`", target.sig.ident))
-            .help("give it a receiver such as `&self`, or name a parameter")
+        Fault::new(format!("`{}` has no `self` parameter", target.sig.ident))
+            .help("add a receiver such as `&self`, or use another parameter")
     })
 }
 

@@ -1,8 +1,8 @@
-//! The place in the source of a part of a string literal.
+//! Finds the place of a part of a string literal in the source.
 //!
-//! Stable compilers have no span for a part of a literal. There the message draws the part; where
-//! `Literal::subspan` works, the compiler underlines it and nothing is drawn. For names there is
-//! another way, see [`overlay`](crate::overlay).
+//! Stable compilers have no span for a part of a literal, so the message contains a drawing of the part. Where
+//! `Literal::subspan` works, the compiler underlines the part instead. Names are underlined in another way, see
+//! [`overlay`](crate::overlay).
 
 use std::ops::Range;
 
@@ -25,18 +25,18 @@ pub(crate) fn report(literal: &LitStr, range: Range<usize>, fault: Fault) -> syn
         .at(literal.span())
 }
 
-/// The span of the bytes `range` of the value, if the compiler has spans for parts of literals.
+/// Returns the span of the bytes `range` of the value, if the compiler has spans for parts of literals.
 pub(crate) fn exact(literal: &LitStr, range: Range<usize>) -> Option<Span> {
     in_source(literal, range).and_then(|range| literal.token().subspan(range))
 }
 
-/// The span of our tokens that stand for the bytes `range` of the value: our names, their place.
+/// Returns the span of generated tokens for the bytes `range` of the value: their place, with our hygiene.
 pub(crate) fn place(literal: &LitStr, range: Range<usize>) -> Span {
     let exact = exact(literal, range).unwrap_or_else(|| literal.span());
     Span::mixed_site().located_at(exact)
 }
 
-/// Bytes of the value to bytes of the source text of the literal.
+/// Converts a byte range of the value to a byte range of the literal's source text.
 pub(crate) fn in_source(literal: &LitStr, range: Range<usize>) -> Option<Range<usize>> {
     let source = literal.token().to_string();
     let open = source.find('"')? + 1;
@@ -46,12 +46,12 @@ pub(crate) fn in_source(literal: &LitStr, range: Range<usize>) -> Option<Range<u
     } else {
         decode(&source, open, &mut starts)?;
     }
-    // Not the layout we expect: better a span that is too wide than a wrong one.
+    // The layout is not the expected one: a span that is too wide is better than a wrong one.
     (starts.len() == literal.value().len() + 1).then_some(())?;
     Some(*starts.get(range.start)?..*starts.get(range.end)?)
 }
 
-/// For each byte of the value of a literal with escapes, and for its end, where it comes from.
+/// Adds the source position of each byte of the value, and of its end, to `starts`.
 fn decode(source: &str, open: usize, starts: &mut Vec<usize>) -> Option<()> {
     let mut at = open;
     loop {
@@ -85,7 +85,7 @@ fn decode(source: &str, open: usize, starts: &mut Vec<usize>) -> Option<()> {
     }
 }
 
-/// The literal and a line of carets under `range`; nothing for literals of several lines.
+/// Returns the literal with a line of carets under `range`, or `None` for a literal of several lines.
 fn sketch(source: &str, range: Range<usize>) -> Option<String> {
     if source.contains('\n') {
         return None;

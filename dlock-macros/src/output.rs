@@ -8,7 +8,7 @@ use crate::message::Fault;
 use crate::plan::Output;
 use crate::target::{Shape, Target};
 
-/// Finds the output. Without `handled`, it must be able to represent a lock failure.
+/// Finds the output. Without `handled`, it must be able to represent a `LockError`.
 pub(crate) fn of(target: &Target, handled: bool) -> syn::Result<Output> {
     let name = target.sig.ident.span();
     let declared = match (&target.sig.output, &target.shape) {
@@ -26,8 +26,8 @@ pub(crate) fn of(target: &Target, handled: bool) -> syn::Result<Output> {
         Some(Type::Tuple(tuple)) if tuple.elems.is_empty() => unit(name, handled),
         Some(Type::Never(_)) if !handled => Err(no_room(name)),
         Some(ty @ Type::ImplTrait(_)) if !handled => {
-            Err(Fault::new("`impl Trait` has no room for a lock failure")
-                .help("return `Result<impl Trait, E>` where `E: From<LockError>`, or handle the error with `on_error = |error| ..`")
+            Err(Fault::new("`impl Trait` cannot represent a `LockError`")
+                .help("return `Result<impl Trait, E>` where `E: From<LockError>`, or convert the error with `on_error = |error| ..`")
                 .over(ty))
         }
         // Neither can be the type of a variable.
@@ -48,11 +48,9 @@ fn unit(name: Span, handled: bool) -> syn::Result<Output> {
 }
 
 fn no_room(name: Span) -> syn::Error {
-    Fault::new(
-        "a function under `#[distributed_lock]` must be able to return a `LockError`",
-    )
-    .help("return `Result<(), E>` where `E: From<LockError>`, or handle the error with `on_error = |error| ..`")
-    .at(name)
+    Fault::new("a function with `#[distributed_lock]` must be able to return a `LockError`")
+        .help("return `Result<(), E>` where `E: From<LockError>`, or convert the error with `on_error = |error| ..`")
+        .at(name)
 }
 
 /// Types from a `macro_rules` fragment are in invisible groups.

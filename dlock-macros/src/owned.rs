@@ -20,20 +20,20 @@ pub(crate) fn faults(sig: &Signature) -> impl Iterator<Item = syn::Error> {
             };
             is_borrowed.then(|| {
                 fault()
-                    .help("take `self: Arc<Self>`, as the body may outlive its caller")
+                    .help("use `self: Arc<Self>`: the body can outlive its caller")
                     .over(receiver)
             })
         }
         FnArg::Typed(typed) => is_borrowed(&typed.ty).then(|| {
             fault()
-                .help("take it by value or in an `Arc`, as the body may outlive its caller")
+                .help("take it by value or in an `Arc`: the body can outlive its caller")
                 .over(&typed.ty)
         }),
     })
 }
 
 fn fault() -> Fault {
-    Fault::new("`on_cancel = detach` needs arguments that the function owns")
+    Fault::new("`on_cancel = detach` requires owned arguments")
 }
 
 /// Returns `true` if a lifetime other than `'static` is part of `ty`. The arguments of a function type, as in

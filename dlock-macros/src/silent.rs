@@ -60,7 +60,7 @@ pub(crate) fn faults(
                 &text[range.clone()]
             ))
             .help(format!(
-                "write `<{path_text}>` for its value, or `{quoted}` if the text is meant"
+                "to use the value, write `<{path_text}>`; to keep the text, write `{quoted}`"
             ));
             literal::report(literal, range, fault)
         })

@@ -68,16 +68,18 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
     let vis: Visibility = input.parse()?;
     if !is_function(input) {
         return Err(
-            Fault::new("`#[distributed_lock]` applies to functions only")
-                .help("put it on an `async fn`")
+            Fault::new("`#[distributed_lock]` can only be applied to a function")
+                .help("move it to an `async fn` or a plain `fn`")
                 .at(input.span()),
         );
     }
     let sig: Signature = input.parse()?;
     if input.peek(Token![;]) {
-        return Err(Fault::new("a declaration has nothing to guard")
-            .help("put `#[distributed_lock]` on the method in each `impl`")
-            .at(input.span()));
+        return Err(
+            Fault::new("`#[distributed_lock]` needs a function with a body")
+                .help("move it to the method in each `impl`")
+                .at(input.span()),
+        );
     }
     let content;
     let brace = syn::braced!(content in input);
@@ -173,9 +175,9 @@ fn refuse_second(attrs: &mut Vec<Attribute>, faults: &mut Faults) {
 }
 
 fn second() -> Fault {
-    Fault::new("this function already has `#[distributed_lock]`")
+    Fault::new("multiple `#[distributed_lock]` attributes on one function")
         .help("to hold both locks, write a list: `key = [\"account:<from>\", \"account:<to>\"]`")
-        .note("of two attributes the lower one would be acquired first")
+        .note("the lock of the lower attribute would be acquired first")
 }
 
 /// Compares the full path: `#[other::distributed_lock]` is another macro.
@@ -201,16 +203,16 @@ fn plain(sig: &Signature, body: &TokenStream) -> syn::Result<Shape> {
         return Err(async_fn.map_or_else(|| hidden_future(sig), too_old));
     }
     if let Some(constness) = &sig.constness {
-        return Err(Fault::new("a `const fn` cannot take a lock")
-            .help("leave out `const`")
+        return Err(Fault::new("a `const fn` cannot acquire a lock")
+            .help("remove `const`")
             .at(constness.span));
     }
     Ok(Shape::Blocking)
 }
 
 fn hidden_future(sig: &Signature) -> syn::Error {
-    Fault::new("the future that this function returns cannot be locked")
-        .help("write `async fn`, or let the function end in `async move { .. }` or `Box::pin(async move { .. })`")
+    Fault::new("`#[distributed_lock]` does not find the body of the returned future")
+        .help("write `async fn`, or end the function with `async move { .. }` or `Box::pin(async move { .. })`")
         .at(sig.fn_token.span)
 }
 
@@ -231,8 +233,8 @@ fn trailing_block(mut head: Vec<Stmt>) -> syn::Result<Option<TrailingBlock>> {
     };
     if block.capture.is_none() {
         return Err(
-            Fault::new("`#[distributed_lock]` needs the block to own what it uses")
-                .help("write `async move { .. }`")
+            Fault::new("`#[distributed_lock]` needs an `async move` block")
+                .help("add `move`: `async move { .. }`")
                 .at(block.async_token.span),
         );
     }
@@ -251,8 +253,8 @@ fn async_fn_inside(stmt: &Stmt) -> Option<Span> {
 }
 
 fn too_old(place: Span) -> syn::Error {
-    Fault::new("the body of this function is inside another function, where it cannot be locked")
-        .help("if `#[async_trait]` has put it there, upgrade `async-trait` to 0.1.44 or later")
+    Fault::new("`#[distributed_lock]` cannot guard a body in an inner `async fn`")
+        .help("if `#[async_trait]` moved the body, upgrade `async-trait` to 0.1.44 or later")
         .at(place)
 }
 

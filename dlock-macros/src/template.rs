@@ -80,13 +80,14 @@ impl Reader<'_> {
         if text.is_empty() {
             self.fault(
                 0..0,
-                Fault::new("the lock key is empty").help("for example `key = \"order:<id>\"`"),
+                Fault::new("the lock key is empty")
+                    .help("write a key template, for example `key = \"order:<id>\"`"),
             );
         } else if text.trim().is_empty() {
             self.fault(
                 0..text.len(),
-                Fault::new("the lock key is only white space")
-                    .help("for example `key = \"order:<id>\"`"),
+                Fault::new("the lock key contains only white space")
+                    .help("write a key template, for example `key = \"order:<id>\"`"),
             );
             self.at = text.len();
         } else if text.trim() != text {
@@ -99,8 +100,8 @@ impl Reader<'_> {
             // One fault covers both ends, and the spaces are not checked again.
             self.fault(
                 spaces,
-                Fault::new("the lock key has white space at its ends")
-                    .help("remove it; two keys that differ only in it would be hard to tell apart"),
+                Fault::new("the lock key has white space at its start or end")
+                    .help("remove it: keys that differ only in white space are hard to tell apart"),
             );
             self.at = start;
         }
@@ -118,7 +119,8 @@ impl Reader<'_> {
             '>' => {
                 self.fault(
                     self.at..self.at + 1,
-                    Fault::new("stray `>` in the lock key").help("write `>>` for a literal `>`"),
+                    Fault::new("unmatched `>` in the lock key")
+                        .help("write `>>` for a literal `>`"),
                 );
                 self.at += 1;
             }
@@ -132,7 +134,7 @@ impl Reader<'_> {
                             "control character `{}` in the lock key",
                             char.escape_default()
                         ))
-                        .help("use printable text"),
+                        .help("use printable characters"),
                     );
                 }
                 self.excuse_delimiter();
@@ -172,7 +174,7 @@ impl Reader<'_> {
             }
             self.fault(
                 self.at..self.at + 1,
-                fault.help("a placeholder is written `<id>`; remove other braces"),
+                fault.help("write placeholders as `<id>`, and remove other braces"),
             );
             self.in_braces = paired;
         }
@@ -240,7 +242,7 @@ impl Reader<'_> {
                 before.start..slot.end,
                 Fault::new(format!("the values of `{a}` and `{b}` could run together"))
                     .help(format!("put a delimiter such as `:` or `/` between them: `{a}:{b}`"))
-                    .note("letters, digits, `-`, `_`, `.`, `~` and `%` may occur in a value and do not part it from the next"),
+                    .note("letters, digits, `-`, `_`, `.`, `~` and `%` can occur in a value and are not delimiters"),
             );
         }
     }
@@ -327,16 +329,16 @@ fn bad_slot(inside: &str) -> Fault {
         Fault::new("empty placeholder in the lock key")
             .help("name a parameter: `<id>`, or write `<<` and `>>` for literal angle brackets")
     } else if trimmed == "_" {
-        Fault::new("`_` has no value to put in the lock key")
+        Fault::new("`_` has no value for the lock key")
             .help("to use an ignored parameter, name it `_name` and write `<_name>`")
     } else if trimmed != inside && read_slot(trimmed).is_some() {
         Fault::new("spaces in a placeholder of the lock key").help(format!("write `<{trimmed}>`"))
     } else {
         Fault::new(format!(
-            "`{}` cannot stand in a placeholder",
+            "`{}` is not a valid placeholder",
             inside.escape_debug()
         ))
-        .help("a placeholder is a parameter followed by any of `.field`, `.0` and `.method()`")
+        .help("write a parameter, then any of `.field`, `.0` and `.method()`, as in `<order.id>`")
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn patience(value: &Expr, params: &[Param]) -> syn::Result<Patience> 
         Some("never") => return Ok(Patience::Never),
         Some("forever") => return Ok(Patience::Forever),
         Some(word) if is_meant_for_wait(word, text.is_some()) && !is_param(value, params) => {
-            let fault = Fault::new("`wait` is a duration, `never` or `forever`");
+            let fault = Fault::new("`wait` must be a duration, `never` or `forever`");
             return Err(match suggest::closest(word, WAITS) {
                 Some(near) => fault.help(format!("write `wait = {near}`")),
                 None => fault.help("write `wait = never` to try once, or `wait = forever`"),
@@ -74,9 +74,11 @@ pub(crate) fn boolean(given: &Given) -> syn::Result<bool> {
             lit: Lit::Bool(lit),
             ..
         }) => Ok(lit.value),
-        other => Err(Fault::new(format!("`{}` is `true` or `false`", given.name))
-            .help(format!("write `{} = false`, or leave it out", given.name))
-            .over(other)),
+        other => Err(
+            Fault::new(format!("`{}` must be `true` or `false`", given.name))
+                .help(format!("write `{} = false`, or remove it", given.name))
+                .over(other),
+        ),
     }
 }
 
@@ -89,7 +91,7 @@ pub(crate) fn loss(value: &Expr) -> syn::Result<Loss> {
         ),
         ("finish", &["continue", "complete", "ignore"], Loss::Finish),
     ];
-    let help = "leave it out to drop the body (`stop`), or write `on_lost = finish` to let it end without its lease";
+    let help = "to drop the body, remove `on_lost` (`stop` is the default); to run the body to its end without its lease, write `on_lost = finish`";
     one_of("on_lost", words, help, value)
 }
 
@@ -106,7 +108,7 @@ pub(crate) fn cancel(value: &Expr) -> syn::Result<Cancel> {
             Cancel::Detach,
         ),
     ];
-    let help = "leave it out to drop the body with its caller (`stop`), or write `on_cancel = detach` to let it end in a task of its own";
+    let help = "to drop the body with its caller, remove `on_cancel` (`stop` is the default); to run the body to its end in a separate task, write `on_cancel = detach`";
     one_of("on_cancel", words, help, value)
 }
 
@@ -136,7 +138,10 @@ fn one_of<T>(
             near = Some(name);
         }
     }
-    let fault = Fault::new(format!("`{option}` is `{}` or `{}`", names[0], names[1]));
+    let fault = Fault::new(format!(
+        "`{option}` must be `{}` or `{}`",
+        names[0], names[1]
+    ));
     let fault = match near {
         Some(near) => fault.help(format!("write `{option} = {near}`")),
         None => fault.help(help),
@@ -150,7 +155,7 @@ pub(crate) fn new_name(given: &Given) -> syn::Result<Ident> {
         .filter(|name| *name != "self" && *name != "Self" && *name != "super" && *name != "crate")
         .cloned()
         .ok_or_else(|| {
-            Fault::new(format!("`{}` is a name for the body to use", given.name))
+            Fault::new(format!("`{}` must be an identifier", given.name))
                 .help(format!(
                     "write `{0} = {0}` and use `{0}` in the body",
                     given.name
@@ -163,7 +168,7 @@ pub(crate) fn new_name(given: &Given) -> syn::Result<Ident> {
 pub(crate) fn busy(value: &Expr, params: &[Param]) -> syn::Result<Busy> {
     match ident(value) {
         Some(word) if word == "skip" && is_param(value, params) => Err(Fault::new(
-            "`on_busy = skip` is a word, and `skip` is a parameter as well",
+            "`on_busy = skip` is ambiguous: `skip` is also a parameter",
         )
         .help("rename the parameter, or write `on_busy = { skip }` to return its value")
         .over(value)),
@@ -183,34 +188,36 @@ pub(crate) fn metric(given: &Given) -> syn::Result<String> {
         }) if literal.suffix().is_empty() => literal,
         _ => {
             return Err(Fault::new("`metric` must be a string literal")
-                .help("for example `metric = \"settle-order\"`: it is one word for all calls")
+                .help("write one name for all calls, for example `metric = \"settle-order\"`")
                 .over(value));
         }
     };
     let text = literal.value();
     if text.is_empty() {
         return Err(Fault::new("`metric` is empty")
-            .help("for example `metric = \"settle-order\"`, or leave it out to show the key's template")
+            .help("write a name, for example `metric = \"settle-order\"`; without `metric`, metrics show the key template")
             .over(value));
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     if let Some((at, wrong)) = text.char_indices().find(|(_, c)| !is_plain(*c)) {
         let fault = Fault::new(format!(
-            "`{}` cannot be part of a `metric`",
+            "invalid character `{}` in `metric`",
             wrong.escape_debug()
         ));
         let fault = if wrong == '<' {
-            fault.help("leave `metric` out to show the key's template; metrics count by one word for all calls")
+            fault.help(
+                "write one name for all calls; without `metric`, metrics show the key template",
+            )
         } else {
-            fault.help("write letters, digits, `-`, `_`, `.`, `:` and `/`, which all exporters of metrics take as they are")
+            fault.help("use only ASCII letters, digits, `-`, `_`, `.`, `:` and `/`, which all metrics exporters accept unchanged")
         };
         return Err(literal::report(literal, at..at + wrong.len_utf8(), fault));
     }
     if text.len() > LONGEST {
-        let fault = Fault::new(format!("`metric` has {} bytes", text.len()));
+        let fault = Fault::new(format!("`metric` is {} bytes long", text.len()));
         return Err(fault
             .help(format!(
-                "write at most {LONGEST}, since it is part of every sample"
+                "use at most {LONGEST} bytes: the name is part of every sample"
             ))
             .over(value));
     }
@@ -220,7 +227,7 @@ pub(crate) fn metric(given: &Given) -> syn::Result<String> {
 pub(crate) fn path(given: &Given) -> syn::Result<Path> {
     match &given.value {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path.clone()),
-        other => Err(Fault::new(format!("`{}` is a path", given.name))
+        other => Err(Fault::new(format!("`{}` must be a path", given.name))
             .help("write `crate = ::my_crate::dlock`, without quotes")
             .over(other)),
     }
@@ -250,8 +257,11 @@ fn duration_text(role: Role, value: &Expr) -> syn::Result<Option<String>> {
         Lit::Float(number) if negative.is_none() => {
             Err(duration::without_quotes(role, number.base10_digits(), number.suffix()).over(value))
         }
-        _ => Err(Fault::new(format!("`{name}` is a duration"))
-            .help(format!("for example `{name} = \"{}\"`", role.example()))
+        _ => Err(Fault::new(format!("`{name}` must be a duration"))
+            .help(format!(
+                "write a duration, for example `{name} = \"{}\"`",
+                role.example()
+            ))
             .over(value)),
     }
 }

@@ -237,7 +237,7 @@ impl Timing {
         if min_hold.is_zero() {
             Some("it must be greater than zero")
         } else if min_hold > MAX_TTL {
-            Some("it must be at most 24h: it cannot be ended earlier")
+            Some("it must be at most 24h: the lock is held that long even if the body ends")
         } else if self.max_hold.is_some_and(|max_hold| min_hold > max_hold) {
             Some("it must not be longer than `max_hold`, after which the lease is released")
         } else if !self.renew && min_hold > self.ttl {
@@ -296,7 +296,7 @@ pub const fn check_min_hold(min_hold: Duration) -> Duration {
     );
     assert!(
         min_hold.as_nanos() <= MAX_TTL.as_nanos(),
-        "lock min_hold must be at most 24h: it cannot be ended earlier"
+        "lock min_hold must be at most 24h: the lock is held that long even if the body ends"
     );
     min_hold
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::root;
+use crate::{document, root};
 
 /// A public item, with the comment above it.
 struct Item {
@@ -90,4 +90,33 @@ fn async_functions_say_what_dropping_them_does() {
     let silent = is_async.filter(|item| !item.document.contains("# Cancel safety"));
     let silent: Vec<_> = silent.map(|item| &item.declaration).collect();
     assert!(silent.is_empty(), "without `# Cancel safety`: {silent:?}");
+}
+
+/// The messages on the page of the attribute are those of `tests/ui`.
+#[test]
+fn messages_of_the_compiler_are_real() {
+    let page = include_str!("../../docs/book/src/reference/attribute.md");
+    let entries = fs::read_dir(root().join("tests/ui")).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("it can be listed").path());
+    let expected: String = paths
+        .filter(|path| path.extension().is_some_and(|it| it == "stderr"))
+        .map(|path| fs::read_to_string(path).expect("it can be read"))
+        .collect();
+    let errors = expected.lines().filter(|line| line.starts_with("error"));
+    let errors: Vec<_> = errors.filter_map(|line| line.split_once(": ")).collect();
+
+    // In a table: between two backticks and a space, as messages contain backticks.
+    let messages = page.lines().filter_map(|line| line.split("`` ").nth(1));
+    let messages: Vec<_> = messages.map(str::trim_end).collect();
+    assert!(messages.len() >= 12, "the table was found: {messages:?}");
+    for message in messages {
+        let is_real = errors.iter().any(|(_, error)| *error == message);
+        assert!(
+            is_real,
+            "no mistake in `tests/ui` has the message: {message}"
+        );
+    }
+    for block in document::at("docs/book/src/reference/attribute.md").blocks_in("text") {
+        assert!(expected.contains(&block.text), "{}", block.place);
+    }
 }

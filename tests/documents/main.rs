@@ -12,7 +12,6 @@ mod client;
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;
-mod compile_errors;
 mod document;
 mod documented;
 mod error_page;

@@ -6,8 +6,7 @@ use expect_test::{ExpectFile, expect_file};
 
 use super::run;
 
-/// Compares the expansion of a `#[distributed_lock(..)]` function with a file. The code around the function
-/// stays.
+/// Compares the expansion of a function with a file.
 #[expect(clippy::needless_pass_by_value, reason = "it is made for one call")]
 fn check(arguments: &str, item: &str, expected: ExpectFile) {
     let expansion = run(

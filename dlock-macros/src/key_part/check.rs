@@ -65,11 +65,13 @@ fn fields(item: &DeriveInput, fields: &Fields, faults: &mut Faults) -> Value {
         // The attribute precedes the fields.
         faults.at(0);
         let fault = if fields.is_empty() {
-            Fault::new(format!("`{name}` has no field that could identify it"))
-                .help("remove `KeyPart` from its derives, and write literal text in the key")
+            Fault::new(format!(
+                "`{name}` has no fields, so its values have no text in a key"
+            ))
+            .help("remove `KeyPart` from its derives, and write fixed text in the key")
         } else {
-            Fault::new(format!("all fields of `{name}` are left out"))
-                .help("keep at least one that identifies it")
+            Fault::new(format!("all fields of `{name}` are excluded from the key"))
+                .help("include at least one field that identifies the value")
                 .note("`#[key_part(skip)]` excludes a field, and so does the type `PhantomData`")
         };
         faults.push(fault.at(name.span()));
@@ -81,7 +83,7 @@ fn names(item: &DeriveInput, data: &DataEnum, case: Case, faults: &mut Faults) -
     if data.variants.is_empty() {
         faults.push(
             Fault::new(format!(
-                "`{}` has no variants, and so no values",
+                "`{}` has no variants, so it has no values",
                 item.ident
             ))
             .help("remove `KeyPart` from its derives")
@@ -102,25 +104,27 @@ fn names(item: &DeriveInput, data: &DataEnum, case: Case, faults: &mut Faults) -
             faults.push(
                 Fault::new("the name of a variant cannot be empty")
                     .help(format!(
-                        "for example `rename = \"{}\"`",
+                        "write a name, for example `rename = \"{}\"`",
                         Case::Snake.apply(&plain)
                     ))
                     .at(place),
             );
         } else if let Some(first) = taken.insert(name.clone(), ident) {
             faults.push(
-                Fault::new(format!("`{first}` and `{ident}` are both called `{name}`"))
-                    .help("give one of them another name with `#[key_part(rename = \"..\")]`")
-                    .at(place),
+                Fault::new(format!(
+                    "`{first}` and `{ident}` have the same name `{name}` in a key"
+                ))
+                .help("rename one of them with `#[key_part(rename = \"..\")]`")
+                .at(place),
             );
         }
         if !variant.fields.is_empty() {
             faults.push(
                 Fault::new(format!(
-                    "`{ident}` has fields, and only its name would be in the key"
+                    "`{ident}` has fields, but only its name would be part of the key"
                 ))
                 .help(format!(
-                    "{}: `push_part` its name, then each field",
+                    "{}: call `push_part` for a name, then for each field",
                     by_hand(item)
                 ))
                 .over(&variant.fields),

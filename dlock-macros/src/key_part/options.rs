@@ -59,22 +59,22 @@ const OPTIONS: [(Opt, &str, &str); 4] = [
 impl Opt {
     /// Returns the reason why the option has no effect there, with advice, or `None` if it has an effect.
     fn misplaced(self, place: Place) -> Option<&'static str> {
-        const NO_NAMES: &str = "remove it; names of types and fields are not part of a key";
+        const NO_NAMES: &str = "remove it: names of types and fields are not part of a key";
         match (self, place) {
             (Self::RenameAll, Place::Enum)
             | (Self::Crate, Place::Struct | Place::Enum | Place::Union)
             | (Self::Rename, Place::Variant)
             | (Self::Skip, Place::Field) => None,
             (Self::RenameAll, Place::Variant) => {
-                Some("put it on the enum, or name this variant alone with `rename = \"..\"`")
+                Some("move it to the enum, or rename only this variant with `rename = \"..\"`")
             }
             (Self::Rename, Place::Enum) => {
                 Some("to rename the variants, write `rename_all = \"snake_case\"`")
             }
             (Self::RenameAll | Self::Rename, _) => Some(NO_NAMES),
-            (Self::Crate, _) => Some("put it on the type"),
-            (Self::Skip, Place::Struct) => Some("put it on the field to exclude"),
-            (Self::Skip, _) => Some("remove it; every value needs a text"),
+            (Self::Crate, _) => Some("move it to the type"),
+            (Self::Skip, Place::Struct) => Some("move it to the field to exclude"),
+            (Self::Skip, _) => Some("remove it: every value needs a text in the key"),
         }
     }
 }
@@ -108,8 +108,10 @@ pub(super) fn read(attrs: &[Attribute], place: Place, faults: &mut Faults) -> Op
 }
 
 fn not_a_list(place: Place) -> Fault {
-    Fault::new("`#[key_part]` takes its options in parentheses")
-        .help(format!("for example `#[key_part({})]`", example(place)))
+    Fault::new("`#[key_part]` needs its options in parentheses").help(format!(
+        "write the options in parentheses, for example `#[key_part({})]`",
+        example(place)
+    ))
 }
 
 /// Returns an option that is allowed there, with a value.
@@ -122,8 +124,11 @@ fn example(place: Place) -> &'static str {
 
 fn read_one(input: ParseStream<'_>, place: Place, options: &mut Options) -> syn::Result<()> {
     if !input.peek(Ident::peek_any) {
-        return Err(Fault::new("expected the name of an option")
-            .help(format!("for example `#[key_part({})]`", example(place)))
+        return Err(Fault::new("expected an option name")
+            .help(format!(
+                "write an option, for example `#[key_part({})]`",
+                example(place)
+            ))
             .note(all_options())
             .at(input.span()));
     }
@@ -132,14 +137,14 @@ fn read_one(input: ParseStream<'_>, place: Place, options: &mut Options) -> syn:
         return Err(unknown(&name));
     };
     if options.seen.contains(&opt) {
-        return Err(Fault::new(format!("`{text}` is given twice"))
-            .help("keep one of the two")
+        return Err(Fault::new(format!("duplicate option `{text}`"))
+            .help("remove one of the two")
             .at(name.span()));
     }
     options.seen.push(opt);
     if let Some(instead) = opt.misplaced(place) {
         return Err(
-            Fault::new(format!("`{text}` has no meaning on {}", place.name()))
+            Fault::new(format!("`{text}` cannot be used on {}", place.name()))
                 .help(instead)
                 .at(name.span()),
         );
@@ -167,8 +172,8 @@ fn read_one(input: ParseStream<'_>, place: Place, options: &mut Options) -> syn:
 /// Returns the value after the `=`, without the invisible groups that a `macro_rules` fragment adds.
 fn value(input: ParseStream<'_>, name: &Ident, example: &str) -> syn::Result<Expr> {
     let needed = || {
-        Fault::new(format!("`{name}` needs a value"))
-            .help(format!("for example `{example}`"))
+        Fault::new(format!("option `{name}` needs a value"))
+            .help(format!("write a value, for example `{example}`"))
             .at(name.span())
     };
     if input.peek(token::Paren) {
@@ -197,8 +202,8 @@ fn quoted(name: &Ident, value: Expr) -> syn::Result<LitStr> {
                 _ => None,
             };
             let text = text.unwrap_or_else(|| "..".to_owned());
-            Err(Fault::new(format!("`{name}` is a text"))
-                .help(format!("write it in quotes: `{name} = \"{text}\"`"))
+            Err(Fault::new(format!("`{name}` must be a string literal"))
+                .help(format!("write `{name} = \"{text}\"`"))
                 .over(other))
         }
     }
@@ -209,7 +214,7 @@ fn known_case(name: &LitStr) -> syn::Result<Case> {
     Case::named(&text).ok_or_else(|| {
         let fault = Fault::new(format!("unknown case `{text}`"));
         match suggest::closest(&text, case::names()) {
-            Some(near) => fault.help(format!("did you mean `{near}`?")),
+            Some(near) => fault.help(format!("a case with a similar name exists: `{near}`")),
             None => fault,
         }
         .note(format!("the cases are {}", suggest::list(case::names())))
@@ -220,7 +225,7 @@ fn known_case(name: &LitStr) -> syn::Result<Case> {
 fn path(value: Expr) -> syn::Result<Path> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path),
-        other => Err(Fault::new("`crate` is a path")
+        other => Err(Fault::new("`crate` must be a path")
             .help("write `crate = ::my_crate::dlock`, without quotes")
             .over(other)),
     }
@@ -230,7 +235,7 @@ fn unknown(name: &Ident) -> syn::Error {
     let fault = Fault::new(format!("unknown option `{name}`"));
     let known = OPTIONS.iter().map(|(_, name, _)| *name);
     match suggest::closest(&name.unraw().to_string(), known) {
-        Some(near) => fault.help(format!("did you mean `{near}`?")),
+        Some(near) => fault.help(format!("an option with a similar name exists: `{near}`")),
         None => fault,
     }
     .note(all_options())
@@ -238,5 +243,5 @@ fn unknown(name: &Ident) -> syn::Error {
 }
 
 fn all_options() -> &'static str {
-    "the options are `rename_all` and `crate` on the type, `rename` on a variant and `skip` on a field"
+    "the options are `rename_all` and `crate` on the type, `rename` on a variant, and `skip` on a field"
 }

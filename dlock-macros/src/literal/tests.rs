@@ -1,4 +1,4 @@
-//! Parts of literals are found, however the literal is written.
+//! Tests that parts of a literal are found in every notation.
 
 use proptest::{prelude::*, sample::Index};
 
@@ -37,7 +37,7 @@ fn the_sketch_counts_characters() {
     assert_eq!(sketch("\"a\n\"", 1..2), None);
 }
 
-/// One character of a value as it stands in a literal with escapes.
+/// One character of a value, and its notation in a literal with escapes.
 #[derive(Clone, Debug)]
 struct Written {
     value: char,
@@ -125,7 +125,7 @@ proptest! {
         prop_assert_eq!(&literal.token().to_string()[found], &value[range]);
     }
 
-    // Ranges that split a character, or lie outside, are of no template; still nothing may panic.
+    // No template has ranges that split a character or lie outside, but they must not cause a panic.
     #[test]
     fn any_range_can_be_asked_for(
         all in proptest::collection::vec(written(), 0..8),

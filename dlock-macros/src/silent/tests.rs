@@ -61,7 +61,8 @@ fn what_another_notation_means_by_a_parameter_is_refused() {
             message.starts_with(&format!("`{found}` in the lock key")),
             "{text}: {message}"
         );
-        let help = format!("write `<{value}>` for its value, or `{quoted}` if the text is meant");
+        let help =
+            format!("to use the value, write `<{value}>`; to keep the text, write `{quoted}`");
         assert!(message.contains(&help), "{text}: {message}");
     }
     assert_eq!(messages("$id:$name").len(), 2);

@@ -281,10 +281,10 @@ pub fn is_busy(error: &LockError) -> bool {
 
 /// A return type that can represent a [`LockError`].
 #[diagnostic::on_unimplemented(
-    message = "a function under `#[distributed_lock]` must be able to return a `LockError`",
-    label = "`{Self}` has no room for a `LockError`",
+    message = "a function with `#[distributed_lock]` must be able to return a `LockError`",
+    label = "`{Self}` cannot represent a `LockError`",
     note = "return `Result<T, E>` where `E: From<dlock::LockError>`",
-    note = "or turn the error into a value with `on_error = |error| …`"
+    note = "or convert the error to a value with `on_error = |error| …`"
 )]
 pub trait Fallible {
     /// Converts the error to a value of the function's return type.
@@ -300,8 +300,8 @@ impl<T, E: From<LockError>> Fallible for Result<T, E> {
 
 /// A return type with a value that means "nothing was done".
 #[diagnostic::on_unimplemented(
-    message = "`on_busy = skip` needs a return type with a value for a skipped call",
-    label = "`{Self}` has none",
+    message = "`on_busy = skip` does not support this return type",
+    label = "`{Self}` has no value for a skipped call",
     note = "return `()`, `Option<T>`, `Result<(), E>` or `Result<Option<T>, E>`",
     note = "or write the value: `on_busy = EXPR`"
 )]

@@ -272,9 +272,11 @@ impl fmt::Write for PartWriter<'_> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock key",
-    label = "its type does not implement `KeyPart`",
-    note = "for a type of your own, write `#[derive(KeyPart)]`, where `#[key_part(skip)]` excludes a field; or take a field or a method of the value, as in `<order.id>`",
-    note = "integers, `bool`, `char`, strings, `Uuid` and references to them can be; `Option`, floats and collections cannot, because equal values could have different texts"
+    label = "this type does not implement `KeyPart`",
+    note = "add `#[derive(KeyPart)]` to a type of your own; `#[key_part(skip)]` excludes a field",
+    note = "or use a field or method of the value, as in `<order.id>`",
+    note = "integers, `bool`, `char`, strings, `Uuid` and references to them implement `KeyPart`",
+    note = "`Option`, floats and collections do not: values that mean the same could give different keys"
 )]
 pub trait KeyPart {
     /// Writes what identifies the value. Equal values must write the same.

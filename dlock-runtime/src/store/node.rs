@@ -40,7 +40,7 @@ use super::{AcquireOutcome, LockStore, Proposal, RaiseRequest, Raised, StoreErro
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a node of a quorum",
     label = "this store is not a `QuorumNode`",
-    note = "a node counts proposed fences: implement `dlock::store::QuorumNode` beside `LockStore`"
+    note = "a node accepts proposed fences: implement `dlock::store::QuorumNode` in addition to `LockStore`"
 )]
 pub trait QuorumNode: LockStore {
     /// Requests a lease as [`acquire`](LockStore::acquire) does, with two differences.

@@ -11,5 +11,5 @@ async fn settle(id: u64) -> Result<(), Error> {
     store(id).await
 }
 ::core::compile_error! {
-    "a bare number has no unit\nhelp: write `ttl = \"30s\"`; units are `ms`, `s`, `m`, `h` and `d`"
+    "missing time unit in `ttl`\nhelp: write `ttl = \"30s\"`; units are `ms`, `s`, `m`, `h` and `d`"
 }
