@@ -163,7 +163,12 @@ async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisSer
     proxy.thaw();
     // The proxy forwards the delayed data before it accepts a later connection.
     let beside = redis::Client::open(proxy.url()).expect("it is a URL");
-    let beside = beside.get_multiplexed_async_connection().await;
+    let patient = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(LIMIT))
+        .set_response_timeout(Some(LIMIT));
+    let beside = beside
+        .get_multiplexed_async_connection_with_config(&patient)
+        .await;
     let mut beside = beside.expect("the proxy forwards");
     let pong: redis::RedisResult<String> = redis::cmd("PING").query_async(&mut beside).await;
     pong.expect("the proxy forwards");
