@@ -17,7 +17,8 @@ pub(crate) async fn provoke(code: &str) -> LockError {
         "revoked" => {
             let server = RedisServer::start().await;
             let manager = LockManager::connect(&server.url()).await.unwrap();
-            let lock = manager.lock(KEY).ttl(ttl);
+            // The renewal that finds it gone comes long before the deadline.
+            let lock = manager.lock(KEY).ttl(30 * ttl);
             lock.run(async |_| {
                 run(&server, &["DEL", "dlock:{order:42}"]).await;
                 std::future::pending().await
@@ -29,7 +30,7 @@ pub(crate) async fn provoke(code: &str) -> LockError {
             let builder = LockManager::builder().response_timeout(PATIENCE);
             let manager = builder.connect(&server.url()).await.unwrap();
             // Not much shorter: failures must be known before the deadline.
-            let lock = manager.lock(KEY).ttl(10 * ttl);
+            let lock = manager.lock(KEY).ttl(20 * ttl);
             lock.run(async |_| {
                 server.kill();
                 std::future::pending().await
