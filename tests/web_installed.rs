@@ -1,5 +1,5 @@
-//! What an application has installed is what clients are told, in all frameworks: a process of its own,
-//! as there is one for each process.
+//! Both frameworks send the problems that the application has installed. The test has its own process, because problems
+//! are installed once per process.
 #![cfg(all(feature = "axum", feature = "actix-web"))]
 #![allow(
     clippy::unwrap_used,
@@ -51,7 +51,7 @@ async fn what_is_installed_is_told_by_both() {
         .base_uri("https://shop.example/problems/")
         .status("busy", 423)
         .title("busy", "In use\r\nx-evil: 1")
-        .detail("busy", "Somebody else is changing this order.")
+        .detail("busy", "Another request is changing this order.")
         .retry_after("busy", Duration::from_millis(2500))
         .retry_after("closed", None)
         .build()
@@ -77,7 +77,7 @@ async fn what_is_installed_is_told_by_both() {
             "type": "https://shop.example/problems/busy",
             "title": "In use\r\nx-evil: 1",
             "status": 423,
-            "detail": "Somebody else is changing this order.",
+            "detail": "Another request is changing this order.",
             "code": "busy",
         });
         assert_eq!(body, expected);
@@ -94,7 +94,7 @@ async fn what_is_installed_is_told_by_both() {
         assert_eq!(body["title"], "Shutting down");
     }
 
-    // What comes first for one error is what was said of it.
+    // A change of one response overrides the installed problems.
     let error = LockError::Closed {
         key: "order:42".try_into().unwrap(),
     };

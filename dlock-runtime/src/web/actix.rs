@@ -52,7 +52,7 @@ impl ResponseError for Problem {
     }
 }
 
-/// The [problem](Problem) that clients are told of it.
+/// Responds with the [`Problem`] of this error.
 impl ResponseError for LockError {
     fn status_code(&self) -> StatusCode {
         Problem::of(self).status_code()

@@ -30,7 +30,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The [problem](Problem) that clients are told of it.
+/// Responds with the [`Problem`] of this error.
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
         Problem::of(&self).into_response()

@@ -1,4 +1,4 @@
-//! The answers of this process: those that the application has installed, or the standard ones.
+//! The problem details of this process: those that the application has installed, or the defaults.
 
 use once_cell::sync::OnceCell;
 
@@ -10,7 +10,7 @@ use crate::error::LockError;
 
 static INSTALLED: OnceCell<Problems> = OnceCell::new();
 
-/// Makes `problems` what clients are told from now on, by all answers of this process.
+/// Installs `problems` for all further responses of this process.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -21,8 +21,8 @@ static INSTALLED: OnceCell<Problems> = OnceCell::new();
 ///     let problems = Problems::builder()
 ///         .base_uri("https://shop.example/problems/")
 ///         .status("busy", 423)
-///         .title("busy", "In use")
-///         .detail("busy", "Somebody else is changing this order.")
+///         .title("busy", "Order in use")
+///         .detail("busy", "Another request is changing this order.")
 ///         .retry_after("busy", Duration::from_secs(3))
 ///         .build()?;
 ///     web::install(problems)?;
@@ -33,21 +33,21 @@ static INSTALLED: OnceCell<Problems> = OnceCell::new();
 ///
 /// # Errors
 ///
-/// [`ProblemsError::AlreadyInstalled`] if there are some; the first stay.
+/// [`ProblemsError::AlreadyInstalled`] if problems are already installed. The first ones stay installed.
 pub fn install(problems: Problems) -> Result<&'static Problems, ProblemsError> {
     INSTALLED
         .try_insert(problems)
         .map_err(|_| ProblemsError::AlreadyInstalled)
 }
 
-/// The installed problems, or else the default.
+/// Returns the installed problems, or the defaults.
 fn current() -> &'static Problems {
     INSTALLED.get().unwrap_or(&STANDARD)
 }
 
 impl Problem {
-    /// Makes the problem of `error`, as [`install`](super::install) has set it, or else as the
-    /// [module](super) says.
+    /// Creates the problem for `error`: as set by [`install`](super::install), or else the default that the
+    /// [module](super) documents.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
